@@ -13,7 +13,6 @@ from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.errors import BundleError
 from colltune.models.bundle import Bundle
 from colltune.models.collective_model import CollectiveModel, Forecast
-from colltune.models.confirmations import Confirmation
 from colltune.models.guard import Guard
 
 Allowed = Callable[[Configuration, Instance], bool]
@@ -106,18 +105,15 @@ class ModelSelector:
             rows = [k for k, i in enumerate(instances) if i.collective is collective]
             asked = [instances[k] for k in rows]
             if collective not in self.bundle.collectives:
-                result |= {row: self._left_alone(instances[row]) for row in rows}
-                continue
-            nodes, ppn = ([getattr(i.shape, name) for i in asked] for name in ("nodes", "ppn"))
-            decisions = self.decide(collective, nodes, ppn, [i.msize_bytes for i in asked])
-            described = _Descriptions(self, collective, decisions)
-            for at, (row, instance) in enumerate(zip(rows, asked, strict=True)):
-                result[row] = described.selection(at, instance)
+                default, why = self.default(collective), no_models(collective)
+                found = [Selection(i, default, None, None, (), True, why) for i in asked]
+            else:
+                nodes, ppn = ([getattr(i.shape, name) for i in asked] for name in ("nodes", "ppn"))
+                decisions = self.decide(collective, nodes, ppn, [i.msize_bytes for i in asked])
+                described = _Descriptions(self, collective, decisions)
+                found = [described.selection(at, i) for at, i in enumerate(asked)]
+            result |= dict(zip(rows, found, strict=True))
         return [result[k] for k in range(len(instances))]
-
-    def _left_alone(self, instance: Instance) -> Selection:
-        default, reason = self.default(instance.collective), no_models(instance.collective)
-        return Selection(instance, default, None, None, (), extrapolated=True, reason=reason)
 
     def portfolio(self, collective: Collective) -> tuple[Configuration, ...]:
         """Return what can be chosen; the default is a member even if it was not measured."""
@@ -146,24 +142,27 @@ class ModelSelector:
         vectors = [np.atleast_1d(np.asarray(v, np.int64)) for v in (nodes, ppn, msize_bytes)]
         forecast = model.forecast(*vectors)
         rank_s = self._ranked(model, forecast, vectors)
-        required, doubt, beyond = self._limits(forecast)
+        limits = self.guard or Guard()
+        doubt = np.maximum(limits.caution * forecast.doubt, forecast.noise[:, None])
+        required, beyond = np.full(rank_s.shape, -np.inf), np.zeros(len(rank_s), np.bool_)
+        if self.guard is not None:
+            required = self.guard.required_log_gain(forecast.doubt, forecast.noise)
+            beyond = forecast.far
         withheld = self.withheld(collective) is not None
         default = model.default_column
         fastest = self._argmin(model, rank_s, vectors)
         if default is None:
-            chosen = np.where(fastest < 0, len(model.configurations), fastest)
-            chosen = np.where(beyond, len(model.configurations), chosen)
+            chosen = np.where((fastest < 0) | beyond, len(model.configurations), fastest)
         else:
             gain = np.log(forecast.time_s[:, [default]]) - np.log(rank_s)
             blocked = (gain <= required) | beyond[:, None] | withheld
             blocked[:, default] = False
-            guarded = np.where(blocked, np.inf, rank_s)
-            chosen = self._argmin(model, guarded, vectors)
+            chosen = self._argmin(model, np.where(blocked, np.inf, rank_s), vectors)
         confirmation = np.full(len(chosen), -1)
         for k, column, rows in self._confirmed(collective, vectors):
             confirmation[rows], chosen = k, np.where(rows, column, chosen)
-        limits = (required, doubt, beyond, withheld)
-        return Decisions(chosen, fastest, rank_s, *limits, forecast, confirmation)
+        told = (required, doubt, beyond, withheld)
+        return Decisions(chosen, fastest, rank_s, *told, forecast, confirmation)
 
     def _confirmed(
         self, collective: Collective, instances: Sequence[Integers]
@@ -228,15 +227,6 @@ class ModelSelector:
             f" for {collective} were slower than the default; {self.guard.most_harm:.0%} may be"
         )
 
-    def _limits(self, forecast: Forecast) -> tuple[Numbers, Numbers, Flags]:
-        """Return `Decisions.required`, `Decisions.doubt` and `Decisions.beyond`."""
-        guard = self.guard or Guard()
-        doubt = np.maximum(guard.caution * forecast.doubt, forecast.noise[:, None])
-        if self.guard is None:
-            free = np.full(forecast.time_s.shape, -np.inf)
-            return free, doubt, np.zeros(len(free), np.bool_)
-        return guard.required_log_gain(forecast.doubt, forecast.noise), doubt, forecast.far
-
     def _argmin(
         self, model: CollectiveModel, rank_s: Numbers, instances: Sequence[Integers]
     ) -> Integers:
@@ -245,20 +235,20 @@ class ModelSelector:
         What is not allowed is made infinite in `rank_s` on the way.
         """
         best = rank_s.argmin(axis=1)
-        pending = np.arange(len(best)) if self._allowed is not None else np.arange(0)
-        while len(pending):
-            refused = [
-                row
-                for row in pending.tolist()
-                if np.isfinite(rank_s[row, best[row]])
-                and not self.permits(
-                    model.configurations[best[row]],
-                    _instance(model.collective, [int(v[row]) for v in instances]),
-                )
-            ]
-            rank_s[refused, best[refused]] = np.inf
-            best[refused] = rank_s[refused].argmin(axis=1)
-            pending = np.array(refused, np.int64)
+        if self._allowed is not None:
+            vectors = np.column_stack(np.broadcast_arrays(*instances)).tolist()
+            pending = list(range(len(best)))
+            while pending:
+                pending = [
+                    row
+                    for row in pending
+                    if np.isfinite(rank_s[row, best[row]])
+                    and not self.permits(
+                        model.configurations[best[row]], _instance(model, vectors[row])
+                    )
+                ]
+                rank_s[pending, best[pending]] = np.inf
+                best[pending] = rank_s[pending].argmin(axis=1)
         nothing = ~np.isfinite(rank_s[np.arange(len(best)), best])
         return np.where(nothing, -1, best)
 
@@ -277,9 +267,9 @@ class ModelSelector:
         return self._allowed is None or self._allowed(configuration, instance)
 
 
-def _instance(collective: Collective, numbers: Sequence[int]) -> Instance:
+def _instance(model: CollectiveModel, numbers: Sequence[int]) -> Instance:
     nodes, ppn, msize_bytes = numbers
-    return Instance(collective, Shape(nodes, ppn), msize_bytes)
+    return Instance(model.collective, Shape(nodes, ppn), msize_bytes)
 
 
 class _Descriptions:
@@ -298,36 +288,31 @@ class _Descriptions:
         self._rank = decisions.rank_s.tolist()
 
     def selection(self, row: int, instance: Instance) -> Selection:
-        chosen = int(self._decisions.chosen[row])
-        default, confirmed = self._model.default_column, self._confirmation(row)
+        chosen, default = int(self._decisions.chosen[row]), self._model.default_column
+        extrapolated = bool(self._decisions.forecast.extrapolated[row])
+        number = int(self._decisions.confirmation[row])
+        if number >= 0:
+            confirmed = self._selector.bundle.confirmations[number]
+            reason, bound, status = confirmed.reason, confirmed.lower, confirmed.status
+        else:
+            reason, status = self._reason(row, chosen, instance), Status.PREDICTED
+            if extrapolated and self._model.coverage.own is not None:
+                reason += _BORROWED
+            bound = self._bound(row, chosen)
         return Selection(
             instance,
             self._portfolio[chosen],
             self._prediction(row, chosen),
             None if default is None else self._prediction(row, default),
             self._runners_up(row, chosen, instance),
-            bool(self._decisions.forecast.extrapolated[row]),
-            self._reason(row, chosen, instance) + self._hint(row),
-            self._bound(row, chosen),
-            Status.PREDICTED if confirmed is None else confirmed.status,
+            extrapolated,
+            reason,
+            bound,
+            status,
         )
-
-    def _confirmation(self, row: int) -> Confirmation | None:
-        found = int(self._decisions.confirmation[row])
-        return None if found < 0 else self._selector.bundle.confirmations[found]
-
-    def _hint(self, row: int) -> str:
-        """Return where the decision comes from if not from this machine."""
-        if self._confirmation(row) is not None:
-            return ""
-        elsewhere = self._decisions.forecast.extrapolated[row]
-        return _BORROWED if elsewhere and self._model.coverage.own is not None else ""
 
     def _bound(self, row: int, chosen: int) -> float | None:
         """Return the lower bound of the gain of what was chosen, or would have been."""
-        confirmed = self._confirmation(row)
-        if confirmed is not None:
-            return confirmed.lower
         default, fastest = self._model.default_column, int(self._decisions.fastest[row])
         column = fastest if chosen == default else chosen
         if default is None or column in (default, -1):
@@ -346,37 +331,33 @@ class _Descriptions:
                 break
             configuration = self._portfolio[column]
             prediction = self._prediction(row, column)
-            if (
-                column != chosen
-                and prediction is not None
-                and self._selector.permits(configuration, instance)
-            ):
+            permitted = column != chosen and self._selector.permits(configuration, instance)
+            if permitted and prediction is not None:
                 found.append(Candidate(configuration, prediction))
         return tuple(found)
 
     def _reason(self, row: int, chosen: int, instance: Instance) -> str:
-        fastest = int(self._decisions.fastest[row])
-        default = self._model.default_column
-        confirmed = self._confirmation(row)
-        if confirmed is not None:
-            return confirmed.reason
-        if self._decisions.beyond[row] and not self._decisions.withheld:
-            return f"default kept: {instance.shape} or the message is far from what was measured"
+        decisions, fastest = self._decisions, int(self._decisions.fastest[row])
+        default, shape = self._model.default_column, instance.shape
+        if decisions.beyond[row] and not decisions.withheld:
+            return f"default kept: {shape} or the message is far from what was measured"
         if default is None:
-            if fastest < 0:
-                return f"default kept: nothing is known to run on {instance.shape}"
-            return "fastest predicted; the default was not measured"
-        if chosen == default:
-            return self._why_kept(row, default, fastest, instance)
-        return f"predicted {self._gain(row, default, chosen):.2f}x faster than the default"
+            unknown = f"default kept: nothing is known to run on {shape}"
+            return unknown if fastest < 0 else "fastest predicted; the default was not measured"
+        if chosen != default:
+            return f"predicted {self._gain(row, default, chosen):.2f}x faster than the default"
+        return self._why_kept(row, default, fastest, instance)
 
     def _why_kept(self, row: int, default: int, fastest: int, instance: Instance) -> str:
-        if self._decisions.withheld:
+        decisions = self._decisions
+        if decisions.withheld:
             return self._selector.withheld(instance.collective) or ""
-        if not self._has_rivals(row, default):
+        candidate = decisions.forecast.candidate[row]
+        if candidate.sum() <= candidate[default]:
             return f"default kept: nothing else is known to run on {instance.shape} at this size"
         if fastest == default:
-            if self._faster_but_refused(row, default):
+            faster = np.array(self._times[0][row]) < self._times[0][row][default]
+            if (candidate & faster & ~np.isfinite(decisions.rank_s[row])).any():
                 return "default kept: nothing that is predicted faster may be used here"
             return "the default is predicted fastest"
         gain = self._gain(row, default, fastest)
@@ -396,13 +377,3 @@ class _Descriptions:
     def _gain(self, row: int, default: int, column: int) -> float:
         time_s = self._times[0][row]
         return float(time_s[default] / time_s[column])
-
-    def _has_rivals(self, row: int, default: int) -> bool:
-        candidate = self._decisions.forecast.candidate[row]
-        return bool(candidate.sum() > candidate[default])
-
-    def _faster_but_refused(self, row: int, default: int) -> bool:
-        """Tell whether a candidate that was not allowed is predicted faster than the default."""
-        faster = np.array(self._times[0][row]) < self._times[0][row][default]
-        refused = ~np.isfinite(self._decisions.rank_s[row])
-        return bool((self._decisions.forecast.candidate[row] & faster & refused).any())

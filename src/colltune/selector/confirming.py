@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from colltune.decisions import Status
 from colltune.domain import Collective, Configuration, Instance, Measurement, RunStatus, Shape
 from colltune.models.confirmations import Confirmation
-from colltune.models.error_model import Z95, ErrorModel
+from colltune.models.error_model import Z95
 from colltune.selector.argmin import ModelSelector
 
 ROUNDS = 6
@@ -64,7 +64,6 @@ _FEW_TURNS = 3.0
 Cell = tuple[Configuration, Instance]
 Times = Mapping[Cell, Mapping[str, Sequence[float]]]
 """Repetitions in seconds of a configuration on an instance, in order, by the launch's name."""
-Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -176,15 +175,12 @@ class Judgement:
     def value(self) -> float:
         """How much there is to be known: log gain at stake x doubt x weight."""
         if self.gain is None:
-            stake, doubt = _expected(math.log(self.contest.gain)), self.contest.doubt
+            # about what is gained, since losses are withdrawn
+            scaled = math.log(self.contest.gain) / _PREDICTED_SD
+            stake, doubt = _PREDICTED_SD * float(np.logaddexp(0.0, scaled)), self.contest.doubt
         else:
             stake, doubt = self.gain.log, self.gain.doubt
         return self.contest.weight * max(stake, _LEAST_STAKE) * doubt
-
-
-def _expected(log_gain: float) -> float:
-    """Return about what is gained where `log_gain` is predicted, and losses are withdrawn."""
-    return _PREDICTED_SD * float(np.logaddexp(0.0, log_gain / _PREDICTED_SD))
 
 
 def worth_measuring(
@@ -225,7 +221,7 @@ def judge(
 
 
 class _Evidence:
-    """The measured log gains of all candidates."""
+    """The measured log gains of all candidates, with their variances within the launch."""
 
     def __init__(
         self,
@@ -235,29 +231,13 @@ class _Evidence:
         closed: frozenset[Cell],
     ) -> None:
         self._failed, self._closed = failed, failed | closed
-        self._found: dict[Cell, list[_LogGain]] = {}
+        self._found: dict[Cell, NDArray[np.float64]] = {}
         self._apart: set[Cell] = set()
         for contest in contests:
             default, *candidates = contest.cells
             for cell in candidates:
                 self._compare(cell, times.get(default, {}), times.get(cell, {}))
         self._between, self._freedom = self._differences(contests)
-
-    def _differences(self, contests: Iterable[Contest]) -> tuple[float, int]:
-        """Return the usual variance of log gains between launches, and its degrees of freedom."""
-        residuals, variances, freedom = [], [], 0
-        for found in (self._found[cell] for contest in contests for cell in contest.cells[1:]):
-            if len(found) > 1:
-                logs = np.array([one.log for one in found])
-                # a mean over n launches takes 1/n of the variance with it
-                scale = math.sqrt(len(logs) / (len(logs) - 1))
-                residuals += (np.abs(logs - logs.mean()) * scale).tolist()
-                variances += [one.variance for one in found]
-                freedom += len(logs) - 1
-        if not freedom:
-            return 0.0, 0
-        usual = (_NORMAL * float(np.median(residuals))) ** 2
-        return max(0.0, usual - float(np.median(variances))), freedom
 
     def _compare(
         self,
@@ -270,15 +250,33 @@ class _Evidence:
             # where each configuration needs its own launch, these are compared in their order
             pairs = list(zip(default.values(), theirs.values(), strict=False))
             self._apart.add(cell)
-        self._found[cell] = [_log_gain(*pair) for pair in pairs]
+        self._found[cell] = np.array([_log_gain(*pair) for pair in pairs]).reshape(-1, 2)
+
+    def _differences(self, contests: Iterable[Contest]) -> tuple[float, int]:
+        """Return the usual variance of log gains between launches, and its degrees of freedom."""
+        several = [
+            self._found[cell]
+            for contest in contests
+            for cell in contest.cells[1:]
+            if len(self._found[cell]) > 1
+        ]
+        if not several:
+            return 0.0, 0
+        # a mean over n launches takes 1/n of the variance with it
+        residuals = [
+            np.abs(logs - logs.mean()) * math.sqrt(len(logs) / (len(logs) - 1))
+            for logs in (found[:, 0] for found in several)
+        ]
+        usual = (_NORMAL * float(np.median(np.concatenate(residuals)))) ** 2
+        inside = float(np.median(np.concatenate(several)[:, 1]))
+        return max(0.0, usual - inside), sum(len(found) - 1 for found in several)
 
     def _gain(self, contest: Contest, cell: Cell) -> Gain | None:
-        found = self._found[cell]
-        if not found:
+        if not len(self._found[cell]):
             return None
-        logs = np.array([one.log for one in found])
+        logs, variances = self._found[cell].T
         known = max(contest.launch_sd, _APART_SD) if cell in self._apart else contest.launch_sd
-        inside, freedom = float(np.mean([one.variance for one in found])), len(logs) - 1
+        inside, freedom = float(np.mean(variances)), len(logs) - 1
         usual = _mean(known**2, _LAUNCH_SD_WORTH, self._between, self._freedom)
         own = max(0.0, float(logs.var(ddof=1)) - inside) if freedom else 0.0
         # launches that happen to agree are no surer than usual ones
@@ -313,26 +311,19 @@ def _mean(known: float, worth: int, found: float, freedom: int) -> float:
     return (worth * known + freedom * found) / (worth + freedom)
 
 
-class _LogGain(NamedTuple):
-    """A launch's log gain on an instance, and its variance within the launch."""
-
-    log: float
-    variance: float
-
-
-def _log_gain(default_s: Sequence[float], other_s: Sequence[float]) -> _LogGain:
-    """Compare the parts of the repetitions that were measured in the same turns."""
+def _log_gain(default_s: Sequence[float], other_s: Sequence[float]) -> tuple[float, float]:
+    """Return a launch's log gain, by what was measured in the same turns, and its variance."""
     turns = min(ROUNDS, len(default_s), len(other_s))
-    logs = np.log(_medians(default_s, turns)) - np.log(_medians(other_s, turns))
+    medians = (
+        np.log([np.median(part) for part in np.array_split(np.asarray(times_s), turns)])
+        for times_s in (default_s, other_s)
+    )
+    logs = np.subtract(*medians)
     if turns < 2:
-        return _LogGain(float(logs[0]), 0.0)
+        return float(logs[0]), 0.0
     # the variance of Student's distribution: few turns tell little of their own scatter
     few = (turns - 1) / (turns - 3) if turns > 3 else _FEW_TURNS
-    return _LogGain(float(logs.mean()), few * float(logs.var(ddof=1)) / turns)
-
-
-def _medians(times_s: Sequence[float], parts: int) -> Numbers:
-    return np.array([np.median(part) for part in np.array_split(np.asarray(times_s), parts)])
+    return float(logs.mean()), few * float(logs.var(ddof=1)) / turns
 
 
 def contests(
@@ -361,39 +352,31 @@ def contests(
         where = Instance(collective, shape, ascending[row])
         if not selector.permits(model.configurations[column], where):
             gains[row, column] = -np.inf
+    # launches differ by what the data tell, unless they tell nothing
+    told_sd = model.error.detectable / Z95
+    cuts = cuts_between(ascending)
+    ends = [*(cut - 1 for cut in cuts), _REACH * ascending[-1]]
     found = []
-    for row, (size, range_bytes) in enumerate(zip(ascending, _ranges(ascending), strict=True)):
+    for row, (size, first, last) in enumerate(zip(ascending, [0, *cuts], ends, strict=True)):
         ranked = np.argsort(-gains[row], kind="stable")[:MOST_CANDIDATES]
         chosen = [c for c in ranked.tolist() if gains[row, c] > _LEAST_PROPOSED]
-        if not chosen:
-            continue
-        gain, doubt = float(gains[row, chosen[0]]), float(decisions.doubt[row, chosen[0]])
-        found.append(
-            Contest(
-                Instance(collective, shape, size),
-                selector.default(collective),
-                tuple(model.configurations[c] for c in chosen),
-                *range_bytes,
-                math.exp(gain),
-                float(default_s[row]),
-                min(1.0, max(_LEAST_DOUBT, doubt / gain)) if gain > 0 else 1.0,
-                weight,
-                _launch_sd(model.error),
+        if chosen:
+            gain, doubt = float(gains[row, chosen[0]]), float(decisions.doubt[row, chosen[0]])
+            found.append(
+                Contest(
+                    Instance(collective, shape, size),
+                    selector.default(collective),
+                    tuple(model.configurations[c] for c in chosen),
+                    first,
+                    last,
+                    gain=math.exp(gain),
+                    time_s=float(default_s[row]),
+                    doubt=min(1.0, max(_LEAST_DOUBT, doubt / gain)) if gain > 0 else 1.0,
+                    weight=weight,
+                    launch_sd=told_sd if told_sd > _LEAST_TOLD_SD else LAUNCH_SD,
+                )
             )
-        )
     return found
-
-
-def _launch_sd(error: ErrorModel) -> float:
-    """Return by how much launches differ: what the data tell, unless they tell nothing."""
-    told = error.detectable / Z95
-    return told if told > _LEAST_TOLD_SD else LAUNCH_SD
-
-
-def _ranges(sizes: Sequence[int]) -> list[tuple[int, int | None]]:
-    """Return the message sizes for which each of `sizes` stands, cut at geometric means."""
-    cuts = cuts_between(sizes)
-    return list(zip([0, *cuts], [*(cut - 1 for cut in cuts), _REACH * sizes[-1]], strict=True))
 
 
 def cuts_between(sizes: Sequence[int]) -> list[int]:
@@ -425,25 +408,20 @@ def confirmations(judgements: Iterable[Judgement], measured_utc: str) -> tuple[C
     What is open is withdrawn: it did not prove faster. What was not measured stays predicted.
     """
     return tuple(
-        _confirmation(judgement, measured_utc)
-        for judgement in judgements
-        if judgement.status is not Status.PREDICTED
-    )
-
-
-def _confirmation(judgement: Judgement, measured_utc: str) -> Confirmation:
-    contest, gain = judgement.contest, judgement.gain
-    return Confirmation(
-        contest.collective,
-        contest.shape,
-        contest.first_bytes,
-        contest.last_bytes,
-        judgement.status,
-        judgement.configuration,
-        contest.candidates[0],
-        gain.ratio if gain else None,
-        gain.lower if gain else None,
-        gain.upper if gain else None,
-        gain.launches if gain else 1,
-        measured_utc,
+        Confirmation(
+            one.contest.collective,
+            one.contest.shape,
+            one.contest.first_bytes,
+            one.contest.last_bytes,
+            one.status,
+            one.configuration,
+            one.contest.candidates[0],
+            one.gain.ratio if one.gain else None,
+            one.gain.lower if one.gain else None,
+            one.gain.upper if one.gain else None,
+            one.gain.launches if one.gain else 1,
+            measured_utc,
+        )
+        for one in judgements
+        if one.status is not Status.PREDICTED
     )
