@@ -14,9 +14,9 @@ from benchmarks.figure import Figure
 from benchmarks.quality_rows import JOBS, LEARNER, Case, Figures, Row, pooled, rows, summary
 from colltune.dataset import read
 from colltune.evaluation.confirmed import Confirmed, Halves, halves
-from colltune.evaluation.evaluation import Decided, Instances
 from colltune.evaluation.recipes import OfFolds, Recipe
 from colltune.evaluation.run import decided
+from colltune.evaluation.scores import Decided, Instances
 
 NOISE = float(os.environ.get("COLLTUNE_CONFIRM_NOISE", "0.034"))
 BUDGET = float(os.environ.get("COLLTUNE_CONFIRM_BUDGET", "0.08"))

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from colltune.dataset import PerformanceDataset, read
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
-from colltune.evaluation import Extrapolation, LeaveNodesOut, NodeCounts, Split, bootstrap
-from colltune.evaluation.evaluation import Decided, Instances, slowed
+from colltune.evaluation import Extrapolation, LeaveNodesOut, NodeCounts, Split
 from colltune.evaluation.folds import Fold, Source, SplitError
 from colltune.evaluation.paper import PaperLarge, PaperSmall
+from colltune.evaluation.scores import Decided, Instances, Judged, interval, slowed
 from colltune.evaluation.splits import Mask
 from colltune.models.cells import CellMatrix
 
@@ -158,16 +158,15 @@ class Pool:
         gained, possible, *flags = np.concatenate(self.columns).T
         slower, harmed, replaced, unmeasured = (np.asarray(f, np.bool_) for f in flags)
         blocks = np.unique(self.job, return_inverse=True)[1]
-        sums = bootstrap.sums(blocks, gained, possible, slower, harmed)
-        counts = bootstrap.draws(len(sums.instances), 0)
-        drawn = None if counts is None else bootstrap.drawn(counts, sums)
+        ones = np.ones(len(blocks))
+        drawn = Judged(blocks, gained, possible, slower, harmed, ones).drawn(0)
         return Figures(
             len(gained),
-            len(sums.instances),
+            int(blocks.max()) + 1,
             float(gained.sum() / possible.sum()),
-            drawn and bootstrap.interval(drawn.log_gain_share),
+            drawn and interval(drawn.log_gain_share),
             float(harmed.mean()),
-            bootstrap.interval(drawn.harm_share) if drawn and harmed.any() else None,
+            interval(drawn.harm_share) if drawn and harmed.any() else None,
             float(slower.mean()),
             float(replaced.mean()),
             int(unmeasured.sum()),

@@ -16,9 +16,9 @@ import numpy as np
 
 from benchmarks.figure import Figure
 from benchmarks.quality_rows import JOBS, LEARNER, Case, Figures, Row, pooled, rows, summary
-from colltune.evaluation.evaluation import Decided, Instances
 from colltune.evaluation.recipes import OfFolds, Recipe, references
 from colltune.evaluation.run import decided
+from colltune.evaluation.scores import Decided, Instances
 from colltune.models.guard import Guard
 from colltune.models.published import PUBLISHED
 

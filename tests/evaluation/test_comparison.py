@@ -18,7 +18,7 @@ from colltune.evaluation import (
     Split,
     evaluate_split,
 )
-from colltune.evaluation.comparison import compare
+from colltune.evaluation.evaluation import compare
 from tests.models.machines import measured
 
 DATA = measured(nodes=(2, 4, 8, 16))

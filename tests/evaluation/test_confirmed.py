@@ -14,8 +14,8 @@ from colltune.dataset.objective import Objective
 from colltune.domain import Collective, Configuration, Instance, Measurement, RunStatus, Shape
 from colltune.errors import DataError
 from colltune.evaluation import LeaveAllocationOut, LeaveNodesOut, evaluate_split
-from colltune.evaluation.comparison import compare
 from colltune.evaluation.confirmed import Record, halves, replay
+from colltune.evaluation.evaluation import compare
 from colltune.evaluation.results_file import read, write
 from colltune.selector.confirming import Contest, Times
 from tests.models.machines import CONTEXT, configuration, measured

@@ -7,9 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from colltune.evaluation import bootstrap
-from colltune.evaluation.comparison import differences
-from colltune.evaluation.evaluation import ALL, Decided, Instances, scores
+from colltune.evaluation.scores import (
+    ALL,
+    Decided,
+    Instances,
+    Judged,
+    differences,
+    interval,
+    scores,
+)
 
 
 def instances(n_shapes: int = 4, per_shape: int = 3) -> Instances:
@@ -106,10 +112,10 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     for seed in range(200):
         gains = rng.normal(0.1, 0.2, 30)
         ones = np.ones(30)
-        sums = bootstrap.sums(np.arange(30), gains, ones, gains < 0, gains < 0)
-        counts = bootstrap.draws(30, seed)
-        assert counts is not None
-        ends = bootstrap.interval(bootstrap.drawn(counts, sums).log_gain_share)
+        lost = gains < 0
+        drawn = Judged(np.arange(30), gains, ones, lost, lost, ones).drawn(seed)
+        assert drawn is not None
+        ends = interval(drawn.log_gain_share)
         assert ends is not None
         held += ends[0] < 0.1 < ends[1]
     assert 175 <= held <= 198

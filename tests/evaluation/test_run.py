@@ -11,7 +11,7 @@ import pytest
 
 from colltune.domain import Collective, Instance
 from colltune.errors import DataError
-from colltune.evaluation import Score, evaluate, evaluate_leave_one_out
+from colltune.evaluation import LeaveNodesOut, NodeCounts, Score, evaluate_split
 from tests.models.machines import FORMULAS, MSIZES, configuration, measured
 
 BOTH = (Collective.ALLREDUCE, Collective.BCAST)
@@ -22,8 +22,9 @@ METRICS = {field.name for field in fields(Score)}
 
 def evaluated(**changes: Any) -> dict[str, Any]:
     """Return the report on the made-up machine."""
-    arguments: dict[str, Any] = {"train_nodes": TRAIN, "test_nodes": TEST, "learners": ("gam",)}
-    return evaluate(DATA, **(arguments | changes)).as_dict()
+    split = NodeCounts(changes.pop("train_nodes", TRAIN), changes.pop("test_nodes", TEST))
+    arguments: dict[str, Any] = {"learners": ("gam",), "with_references": False}
+    return evaluate_split(DATA, split, **(arguments | changes)).as_dict()
 
 
 def test_report_has_stable_keys_and_is_json() -> None:
@@ -97,7 +98,7 @@ def test_a_choice_that_was_not_measured_counts_as_the_default() -> None:
         return algorithm == "scatter_allgather" and instance.shape.nodes in TEST
 
     data = measured(nodes=(*TRAIN, *TEST), left_out=untested)
-    found = evaluate(data, train_nodes=TRAIN, test_nodes=TEST, learners=("gam",), guard=False)
+    found = evaluate_split(data, NodeCounts(TRAIN, TEST), learners=("gam",), guard=False)
     decided = found.decided["gam"]
     chosen = np.array(decided.configuration) == configuration("scatter_allgather").id
     assert chosen.any()
@@ -127,12 +128,12 @@ def test_without_a_measured_default_there_is_nothing_to_evaluate() -> None:
     """Data without the default has no baseline, which is an error and not a zero."""
     data = measured(algorithms=("linear", "binomial"))
     with pytest.raises(DataError, match="leaves nothing to evaluate"):
-        evaluate(data, train_nodes=(2, 4), test_nodes=(8,))
+        evaluate_split(data, NodeCounts((2, 4), (8,)))
 
 
 def test_leaving_one_out_tests_every_node_count_once() -> None:
     """All instances of all node counts are tested, each trained on the others."""
-    result = evaluate_leave_one_out(measured(nodes=(2, 4, 8)), learners=("gam",))
+    result = evaluate_split(measured(nodes=(2, 4, 8)), LeaveNodesOut(), learners=("gam",))
     assert result.scores["gam"]["all"].instances == 3 * 2 * 6
     with pytest.raises(DataError, match="at least 3"):
-        evaluate_leave_one_out(measured(nodes=(2, 4)))
+        evaluate_split(measured(nodes=(2, 4)), LeaveNodesOut())

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from colltune.dataset import PerformanceDataset, read_parquet
 from colltune.dataset.objective import DEFAULT_OBJECTIVE
 from colltune.domain import Collective, Context, Instance, Shape
-from colltune.evaluation.comparison import Difference
 from colltune.evaluation.folds import Fold, fold
 from colltune.evaluation.recipes import Choice
+from colltune.evaluation.scores import Difference
 from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.models.fitting import fit

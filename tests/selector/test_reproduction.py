@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from colltune.dataset import PerformanceDataset, read
-from colltune.evaluation import evaluate, evaluate_leave_one_out
+from colltune.evaluation import LeaveNodesOut, NodeCounts, evaluate_split
 
 FOLDER = Path(os.environ.get("COLLTUNE_SHARED", Path(__file__).parents[3] / "shared")) / "data"
 LARGE, SMALL, TEST = (4, 8, 16, 24, 32, 36), (4, 16, 36), (7, 13, 19, 27, 35)
@@ -37,10 +37,10 @@ def test_simulated_fat_tree(learner: str, train: tuple[int, ...], share: float, 
     """Unguarded, with 5 % noise, a learner reaches its known share of the oracle's gain or more."""
     shares = []
     for seed in range(draws):
-        result = evaluate(
+        result = evaluate_split(
             recorded("simulated_fattree36.csv.gz"),
-            train_nodes=train,
-            test_nodes=TEST,
+            NodeCounts(train, TEST),
+            with_references=False,
             learners=(learner,),
             guard=False,
             noise=0.05,
@@ -57,10 +57,10 @@ def test_simulated_fat_tree(learner: str, train: tuple[int, ...], share: float, 
 
 def test_guard_on_the_simulated_fat_tree() -> None:
     """With the guard KNN keeps nearly all of its gain, and harms in fewer than 3 % of instances."""
-    result = evaluate(
+    result = evaluate_split(
         recorded("simulated_fattree36.csv.gz"),
-        train_nodes=LARGE,
-        test_nodes=TEST,
+        NodeCounts(LARGE, TEST),
+        with_references=False,
         learners=("knn",),
         noise=0.05,
         max_nprocs=288,
@@ -77,7 +77,9 @@ def test_leonardo_one_node_count_left_out() -> None:
     data = recorded("leonardo_openmpi-4.1.6.csv.gz")
     frame = data.frame
     part = data.where((frame["ppn"] == 1) & frame["collective"].isin(["allgather", "allreduce"]))
-    result = evaluate_leave_one_out(part, learners=("knn",), guard=False, jobs=1)
+    result = evaluate_split(
+        part, LeaveNodesOut(), learners=("knn",), guard=False, jobs=1, with_references=False
+    )
     score = result.scores["knn"]["all"]
     assert score.instances == 95
     assert 1.10 < score.geometric_mean_speedup < 1.26

@@ -26,9 +26,8 @@ from colltune.text import printable
 
 if TYPE_CHECKING:
     from colltune.evaluation import Evaluation
-    from colltune.evaluation.comparison import Difference
-    from colltune.evaluation.evaluation import Score
     from colltune.evaluation.request import Result
+    from colltune.evaluation.scores import Difference, Score
 
 
 def evaluate(
@@ -234,7 +233,7 @@ def _show_result(result: Result, out: Path | None, *, json: bool) -> None:
 
 def _show_comparison(paths: Sequence[Path], *, json: bool) -> None:
     """Print how the learners of two results files differ."""
-    from colltune.evaluation.comparison import compare
+    from colltune.evaluation.evaluation import compare
     from colltune.evaluation.results_file import read
 
     if len(paths) != 2:
@@ -289,7 +288,7 @@ def _against_all(run: Evaluation) -> dict[str, dict[str, Any]]:
 
 def _differences(run: Evaluation, learner: str) -> dict[str, Difference]:
     """Return how `learner` differs, over all collectives, from every other selector."""
-    from colltune.evaluation.comparison import differences
+    from colltune.evaluation.scores import differences
 
     return {
         other: differences(run.tested, decided, run.decided[learner], run.setup.seed)[-1]
@@ -299,7 +298,7 @@ def _differences(run: Evaluation, learner: str) -> dict[str, Difference]:
 
 
 def _run_lines(runs: Iterable[Evaluation]) -> Iterator[str]:
-    from colltune.evaluation.evaluation import ALL
+    from colltune.evaluation.scores import ALL
 
     for run in runs:
         folds = len(set(zip(run.tested.collective, run.tested.fold, strict=True)))

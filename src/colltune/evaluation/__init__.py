@@ -5,11 +5,12 @@ instance whose default and at least one other configuration were measured. A cho
 measured there counts as the default's time, and how many there were is told; the oracle chooses
 among what was measured. Beside the learners stand the library's default, the single best
 configuration, the oracle, and the paper's learners as published (`recipes`). Figures are means over
-instances (`evaluation`), with intervals over shapes (`bootstrap`).
+instances (`scores`), with intervals over shapes.
 """
 
-from colltune.evaluation.evaluation import ALL, Evaluation, Score, Setup
-from colltune.evaluation.run import evaluate, evaluate_leave_one_out, evaluate_split
+from colltune.evaluation.evaluation import Evaluation, Setup
+from colltune.evaluation.run import evaluate_split
+from colltune.evaluation.scores import ALL, Score
 from colltune.evaluation.splits import (
     Extrapolation,
     LeaveAllocationOut,
@@ -34,7 +35,5 @@ __all__ = [
     "Setup",
     "Split",
     "Transfer",
-    "evaluate",
-    "evaluate_leave_one_out",
     "evaluate_split",
 ]

@@ -1,253 +1,26 @@
-"""One evaluation: a split of a dataset, what was decided on it, and the figures of that."""
+"""One evaluation: a split of a dataset, what was decided on it; and two of them compared."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from colltune.dataset.objective import Objective
 from colltune.domain import Context
-from colltune.evaluation import bootstrap
-from colltune.models.guard import HARM
-
-Numbers = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Flags = NDArray[np.bool_]
-
-
-@dataclass(frozen=True, eq=False)
-class Instances:
-    """N tested instances, in the order of the folds; the same instance may be in several.
-
-    ``collective`` and ``fold`` (n) are names; ``default_s`` and ``best_s`` measured seconds;
-    ``best`` the ids of the configurations measured fastest. ``weight`` (n) is how much each counts,
-    the mean 1; None: all as much.
-    """
-
-    collective: tuple[str, ...]
-    fold: tuple[str, ...]
-    nodes: Integers
-    ppn: Integers
-    msize_bytes: Integers
-    default_s: Numbers
-    best_s: Numbers
-    best: tuple[str, ...]
-    weight: Numbers | None = None
-
-    def __len__(self) -> int:
-        return len(self.nodes)
-
-    @property
-    def collectives(self) -> tuple[str, ...]:
-        return tuple(sorted(set(self.collective)))
-
-    def of(self, collective: str | None) -> Flags:
-        """Tell which instances are of `collective`, all for None."""
-        if collective is None:
-            return np.ones(len(self), np.bool_)
-        return np.array([c == collective for c in self.collective], np.bool_)
-
-    @property
-    def weights(self) -> Numbers:
-        """How much each instance counts, shape (n)."""
-        return np.ones(len(self)) if self.weight is None else self.weight
-
-    def blocks(self) -> Integers:
-        """Return the number of each instance's shape, shape (n): what is resampled together."""
-        pairs = np.column_stack([self.nodes, self.ppn])
-        return np.asarray(np.unique(pairs, axis=0, return_inverse=True)[1], np.int64).reshape(-1)
-
-
-@dataclass(frozen=True, eq=False)
-class Decided:
-    """What one recipe chose for n tested instances.
-
-    ``configuration`` (n) are ids, ``selected_s`` their measured seconds, ``kept`` whether that is
-    the default. ``unmeasured`` (n) tells choices without a time on their instance, which count as
-    the default's time: a library that is asked for what it cannot run decides itself. ``noise`` (n)
-    is the standard deviation of log(selected_s / default_s) that the data let expect from chance,
-    NaN where they do not tell. ``fit_s`` and ``predict_s`` are seconds spent by collective;
-    ``learner`` tells that this is one of those asked for, not a baseline. ``confirm_s`` are the
-    seconds of measuring by which decisions were confirmed, ``exhaustive_s`` those of measuring
-    everything on the instances; both are empty where nothing was confirmed.
-    """
-
-    configuration: tuple[str, ...]
-    selected_s: Numbers
-    kept: Flags
-    unmeasured: Flags
-    noise: Numbers
-    fit_s: Mapping[str, float]
-    predict_s: Mapping[str, float]
-    learner: bool
-    confirm_s: Mapping[str, float] = field(default_factory=dict)
-    exhaustive_s: Mapping[str, float] = field(default_factory=dict)
-
-
-ALL = "all"
-_NOISE_SDS = 2.0
-Ends = tuple[float, float] | None
-
-
-def plain(found: object) -> dict[str, Any]:
-    """Return the fields of a dataclass, tuples as lists."""
-    fields = vars(found).items()
-    return {name: list(v) if isinstance(v, tuple) else v for name, v in fields}
-
-
-@dataclass(frozen=True)
-class Score:
-    """Figures of one selector on one collective, or on all together.
-
-    Speed-ups are t_default / t_selected, regret is t_selected / t_best; ``log_gain_share`` is the
-    log of the geometric-mean speed-up over that of the oracle, None if there is nothing to gain.
-
-    ``slower_share`` is the share of instances more than 5 % slower than the default;
-    ``mean_slowdown`` and ``worst_slowdown`` are t_selected / t_default among those, None if there
-    are none. ``harm_share`` counts of these only what is slower by more than twice the noise of the
-    two times, too; noise that the data do not tell counts as none. ``default_share`` is that of
-    instances left to the default, ``unmeasured`` the number of choices that were not measured on
-    their instance and count as the default's time.
-
-    ``*_interval`` are the ends of 95 % bootstrap intervals over the ``shapes`` tested, None for
-    fewer than three of them; see `bootstrap`. Those of ``slower_share`` and ``harm_share`` are None
-    where the share is 0, too: what was never seen cannot be drawn, which does not mean that it
-    never happens.
-
-    ``arithmetic_mean_speedup`` and ``geometric_mean_speedup`` are means over the ``instances``, and
-    ``oracle_arithmetic_mean_speedup`` and ``oracle_geometric_mean_speedup`` what the fastest
-    configurations would reach; ``mean_regret`` and ``p95_regret`` (95 % quantile) are of regrets.
-    ``fit_s`` and ``predict_s`` are the seconds that fitting and deciding took.
-
-    Where instances have weights, all means, shares and quantiles are by weight. ``time_saved`` is
-    the share of the application's time on them that the decisions save, None without weights;
-    ``oracle_time_saved`` what the fastest configurations would. ``confirm_cost`` are the seconds of
-    measuring that confirmed the decisions, as a share of those that measure everything (500
-    repetitions or half a second each), None where nothing was confirmed.
-    """
-
-    instances: int
-    shapes: int
-    arithmetic_mean_speedup: float
-    geometric_mean_speedup: float
-    geometric_mean_speedup_interval: Ends
-    oracle_arithmetic_mean_speedup: float
-    oracle_geometric_mean_speedup: float
-    log_gain_share: float | None
-    log_gain_share_interval: Ends
-    mean_regret: float
-    p95_regret: float
-    slower_share: float
-    slower_share_interval: Ends
-    mean_slowdown: float | None
-    worst_slowdown: float | None
-    harm_share: float
-    harm_share_interval: Ends
-    unmeasured: int
-    default_share: float
-    fit_s: float
-    predict_s: float
-    time_saved: float | None = None
-    oracle_time_saved: float | None = None
-    confirm_cost: float | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields, JSON-able."""
-        return plain(self)
-
-
-def scores(tested: Instances, decided: Decided, seed: int) -> dict[str, Score]:
-    """Return the figures of one selector by collective, and of `ALL`; `seed` draws intervals."""
-    found = {c: _score(tested, decided, c, seed) for c in tested.collectives}
-    return found | {ALL: _score(tested, decided, None, seed)}
-
-
-def slowed(tested: Instances, decided: Decided) -> tuple[Flags, Flags]:
-    """Tell which decisions are slower than the default, and which are harm; both (n)."""
-    ratio = decided.selected_s / tested.default_s
-    slower = ratio > HARM
-    return slower, slower & (np.log(ratio) > _NOISE_SDS * np.nan_to_num(decided.noise))
-
-
-def _score(tested: Instances, decided: Decided, collective: str | None, seed: int) -> Score:
-    rows = tested.of(collective)
-    selected, default, best = (
-        times[rows] for times in (decided.selected_s, tested.default_s, tested.best_s)
-    )
-    gains, possible = np.log(default / selected), np.log(default / best)
-    slower, harmed = (flags[rows] for flags in slowed(tested, decided))
-    regret = selected / best
-    blocks, weights = tested.blocks()[rows], tested.weights[rows]
-    ends = _intervals(bootstrap.sums(blocks, gains, possible, slower, harmed, weights), seed)
-    slowdowns = (selected / default)[slower]
-    possible_sum = float((weights * possible).sum())
-    names = tested.collectives if collective is None else (collective,)
-    return Score(
-        instances=len(selected),
-        shapes=len(np.unique(blocks)),
-        arithmetic_mean_speedup=_mean(default / selected, weights),
-        geometric_mean_speedup=float(np.exp(_mean(gains, weights))),
-        geometric_mean_speedup_interval=ends[0],
-        oracle_arithmetic_mean_speedup=_mean(default / best, weights),
-        oracle_geometric_mean_speedup=float(np.exp(_mean(possible, weights))),
-        log_gain_share=float((weights * gains).sum()) / possible_sum if possible_sum > 0 else None,
-        log_gain_share_interval=ends[1],
-        mean_regret=_mean(regret, weights),
-        p95_regret=_quantile(regret, tested.weight if tested.weight is None else weights, 0.95),
-        slower_share=_mean(slower, weights),
-        slower_share_interval=ends[2],
-        mean_slowdown=_mean(slowdowns, weights[slower]) if len(slowdowns) else None,
-        worst_slowdown=float(slowdowns.max()) if len(slowdowns) else None,
-        harm_share=_mean(harmed, weights),
-        harm_share_interval=ends[3],
-        unmeasured=int(decided.unmeasured[rows].sum()),
-        default_share=_mean(decided.kept[rows], weights),
-        fit_s=sum(decided.fit_s.get(name, 0.0) for name in names),
-        predict_s=sum(decided.predict_s.get(name, 0.0) for name in names),
-        time_saved=_saved(selected / default, tested, weights),
-        oracle_time_saved=_saved(best / default, tested, weights),
-        confirm_cost=_confirm_cost(decided, names),
-    )
-
-
-def _mean(values: Numbers | Flags, weights: Numbers) -> float:
-    return float(np.average(values, weights=weights))
-
-
-def _confirm_cost(decided: Decided, names: Sequence[str]) -> float | None:
-    exhaustive_s = sum(decided.exhaustive_s.get(name, 0.0) for name in names)
-    return sum(decided.confirm_s[name] for name in names) / exhaustive_s if exhaustive_s else None
-
-
-def _saved(kept: Numbers, tested: Instances, weights: Numbers) -> float | None:
-    """Return the share of the time saved where the share `kept` of each instance's is left."""
-    return None if tested.weight is None else 1.0 - _mean(kept, weights)
-
-
-def _quantile(values: Numbers, weights: Numbers | None, share: float) -> float:
-    if weights is None:
-        return float(np.quantile(values, share))
-    order = np.argsort(values)
-    below = np.cumsum(weights[order])
-    return float(values[order][np.searchsorted(below, share * below[-1])])
-
-
-def _intervals(sums: bootstrap.Sums, seed: int) -> tuple[Ends, Ends, Ends, Ends]:
-    counts = bootstrap.draws(len(sums.instances), seed)
-    if counts is None:
-        return None, None, None, None
-    drawn = bootstrap.drawn(counts, sums)
-    return (
-        bootstrap.interval(drawn.geometric_mean_speedup),
-        bootstrap.interval(drawn.log_gain_share),
-        bootstrap.interval(drawn.slower_share) if sums.slower.any() else None,
-        bootstrap.interval(drawn.harm_share) if sums.harmed.any() else None,
-    )
+from colltune.errors import DataError
+from colltune.evaluation.scores import (
+    Decided,
+    Difference,
+    Instances,
+    Score,
+    differences,
+    plain,
+    scores,
+)
 
 
 @dataclass(frozen=True)
@@ -347,3 +120,112 @@ class Evaluation:
             },
             "notes": list(self.notes),
         }
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The differences of two selectors of one split, by collective and of all together."""
+
+    split: str
+    first: str
+    second: str
+    differences: tuple[Difference, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        return plain(self) | {"differences": [d.as_dict() for d in self.differences]}
+
+
+def compare(
+    first: Sequence[Evaluation], second: Sequence[Evaluation], names: tuple[str, str]
+) -> list[Comparison]:
+    """Compare the learners of two results, split by split; `names` say which they are in errors.
+
+    A learner is compared with the one of the same name. Those without a namesake are compared in
+    the order in which they were asked for.
+    """
+    common = [(run, other) for run in first if (other := _counterpart(run, second)) is not None]
+    if not common:
+        splits = [_listed(dict.fromkeys(r.setup.split for r in runs)) for runs in (first, second)]
+        raise DataError(
+            f"{names[0]} and {names[1]} have no split in common: the former has {splits[0]}, the"
+            f" latter {splits[1]}; evaluate with the same --split"
+        )
+    found = []
+    for mine, other in common:
+        _refuse_others(mine, other, names)
+        for a, b in _pairs(mine, other, names):
+            found.append(
+                Comparison(
+                    mine.setup.split,
+                    a,
+                    b,
+                    differences(mine.tested, mine.decided[a], other.decided[b], mine.setup.seed),
+                )
+            )
+    return found
+
+
+def _counterpart(run: Evaluation, others: Sequence[Evaluation]) -> Evaluation | None:
+    """Return the run of the same split, of the same data if there is one."""
+    same = [other for other in others if other.setup.split == run.setup.split]
+    exact = [other for other in same if other.setup.digest == run.setup.digest]
+    return next(iter((*exact, *same)), None)
+
+
+def _pairs(mine: Evaluation, other: Evaluation, names: tuple[str, str]) -> list[tuple[str, str]]:
+    same = [(name, name) for name in mine.learners if name in other.learners]
+    alone = [name for name in mine.learners if name not in other.learners]
+    others = [name for name in other.learners if name not in mine.learners]
+    pairs = [*same, *zip(alone, others, strict=False)]
+    if not pairs:
+        raise DataError(
+            f"nothing to compare: {names[0]} has the learners {_listed(mine.learners)},"
+            f" {names[1]} {_listed(other.learners)}; evaluate with --learner"
+        )
+    return pairs
+
+
+def _refuse_others(mine: Evaluation, other: Evaluation, names: tuple[str, str]) -> None:
+    a, b = mine.setup.as_dict(), other.setup.as_dict()
+    for key, what in _MUST_AGREE.items():
+        if a[key] != b[key]:
+            raise DataError(
+                f"{names[0]} and {names[1]} are not comparable: split {mine.setup.split} has"
+                f" {what} {_shown(a[key])} in the former and {_shown(b[key])} in the latter;"
+                " evaluate both in the same way"
+            )
+    mine_tested, other_tested = mine.tested, other.tested
+    if not _same(mine_tested, other_tested):
+        raise DataError(
+            f"{names[0]} and {names[1]} are not comparable: split {mine.setup.split} tested"
+            f" {len(mine_tested)} and {len(other_tested)} instances that are not the same or have"
+            " other times; evaluate both with this colltune"
+        )
+
+
+_MUST_AGREE = {
+    "context": "the context",
+    "dataset_digest": "the data",
+    "split_options": "the options",
+    "noise": "noise",
+    "seed": "seed",
+    "max_nprocs": "--max-nprocs",
+    "judged_by": "--judge",
+    "profile": "--profile",
+    "confirm": "--confirm",
+}
+
+
+def _same(one: Instances, other: Instances) -> bool:
+    return len(one) == len(other) and all(
+        bool(np.array_equal(a, b)) if isinstance(a, np.ndarray) else a == b
+        for a, b in zip(vars(one).values(), vars(other).values(), strict=True)
+    )
+
+
+def _shown(value: object) -> str:
+    return f"{value[:12]}…" if isinstance(value, str) and len(value) == 64 else str(value)
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(names) or "none"

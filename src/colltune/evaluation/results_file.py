@@ -30,7 +30,8 @@ from colltune import __version__
 from colltune.dataset.objective import Objective
 from colltune.domain import Context, parse_collective
 from colltune.errors import DataError
-from colltune.evaluation.evaluation import Decided, Evaluation, Instances, Setup
+from colltune.evaluation.evaluation import Evaluation, Setup
+from colltune.evaluation.scores import Decided, Instances
 from colltune.files import whole
 from colltune.files.reading import json_of, read_bytes
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from joblib import delayed
@@ -16,7 +17,7 @@ from colltune.dataset.profile import Profile
 from colltune.domain import Context
 from colltune.errors import DataError
 from colltune.evaluation.confirmed import Confirmed, halves
-from colltune.evaluation.evaluation import Decided, Evaluation, Instances, Setup
+from colltune.evaluation.evaluation import Evaluation, Setup
 from colltune.evaluation.folds import (
     Fold,
     Source,
@@ -31,11 +32,13 @@ from colltune.evaluation.recipes import (
     Baseline,
     Choice,
     Learned,
+    OfFolds,
     Recipe,
     learned,
     references,
 )
-from colltune.evaluation.splits import LeaveNodesOut, MaskSplit, NodeCounts, Split
+from colltune.evaluation.scores import Decided, Instances, Score, scores
+from colltune.evaluation.splits import MaskSplit, Split
 from colltune.models.cells import CellMatrix
 from colltune.models.fitting import Progress
 from colltune.models.guard import Guard
@@ -178,73 +181,54 @@ def decided(
     return _tested(folds), made, _problems(choices)
 
 
-def evaluate(  # noqa: PLR0913
+class GuardEffect(NamedTuple):
+    """The figures of one learner's decisions with the guard and without it.
+
+    Both are by collective and ``all``, as `Evaluation.scores` has them.
+    """
+
+    learner: str
+    guarded: Mapping[str, Score]
+    unguarded: Mapping[str, Score]
+
+
+def guard_effects(
     dataset: PerformanceDataset,
+    split: Split,
     *,
-    train_nodes: Iterable[int],
-    test_nodes: Iterable[int],
-    learners: Sequence[str] = ("knn", "gam", "xgboost"),
-    guard: bool = True,
+    learners: Sequence[str] = ("auto",),
     noise: float = 0.0,
     seed: int = 0,
-    max_nprocs: int | None = None,
     objective: Objective = DEFAULT_OBJECTIVE,
-    judged_by: Objective | None = None,
     jobs: int | None = None,
-) -> Evaluation:
-    """Train on some node counts and test on others; see `evaluate_split`.
+) -> list[GuardEffect]:
+    """Fit `learners` to each fold of `split` once, and let them decide with and without guard.
 
-    `train_nodes` and `test_nodes` are numbers of nodes; `learners`, `guard`, `noise`, `seed`,
-    `max_nprocs` and `jobs` are as there.
-
-    Raises
-    ------
-    DataError
-        If node counts are not in the data or in both lists, or the split leaves nothing to do.
+    Parameters
+    ----------
+    dataset, split, learners, noise, seed, objective, jobs
+        As for `colltune.evaluation.evaluate_split`.
     """
-    return evaluate_split(
-        dataset,
-        NodeCounts(tuple(sorted(set(train_nodes))), tuple(sorted(set(test_nodes)))),
-        learners=learners,
-        guard=guard,
-        noise=noise,
-        seed=seed,
-        max_nprocs=max_nprocs,
-        objective=objective,
-        judged_by=judged_by,
-        with_references=False,
-        jobs=jobs,
-    )
+    source = Source(dataset, train_noise=noise, seed=seed, objective=objective, judged_by=objective)
+    folds = split.folds(source)
+    recipes: list[Recipe] = []
+    for learner in learners:
+        fitted = OfFolds.fit(learner, dataset.context, folds, learner, jobs=jobs)
+        recipes += [
+            replace(fitted, name=_guarded(learner, guard), guard=guard) for guard in (True, False)
+        ]
+    tested, choices, _ = decided(dataset.context, folds, recipes, jobs=1)
+    return [
+        GuardEffect(
+            learner,
+            *(scores(tested, choices[_guarded(learner, guard)], seed) for guard in (True, False)),
+        )
+        for learner in learners
+    ]
 
 
-def evaluate_leave_one_out(
-    dataset: PerformanceDataset,
-    *,
-    learners: Sequence[str] = ("knn", "gam", "xgboost"),
-    guard: bool = True,
-    objective: Objective = DEFAULT_OBJECTIVE,
-    judged_by: Objective | None = None,
-    jobs: int | None = None,
-) -> Evaluation:
-    """Leave one node count out at a time and pool the decisions on all; see `evaluate_split`.
-
-    `learners`, `guard` and `jobs` are as there.
-
-    Raises
-    ------
-    DataError
-        If no collective was measured on 3 node counts.
-    """
-    return evaluate_split(
-        dataset,
-        LeaveNodesOut(),
-        learners=learners,
-        guard=guard,
-        objective=objective,
-        judged_by=judged_by,
-        with_references=False,
-        jobs=jobs,
-    )
+def _guarded(learner: str, guard: bool) -> str:
+    return f"{learner}, {'guarded' if guard else 'unguarded'}"
 
 
 def _decided(

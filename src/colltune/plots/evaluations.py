@@ -30,9 +30,9 @@ from colltune.dataset import PerformanceDataset
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import DataError
 from colltune.evaluation import Evaluation
-from colltune.evaluation.evaluation import ALL, Score
-from colltune.evaluation.guard_effect import GuardEffect
 from colltune.evaluation.paper import PaperDataset
+from colltune.evaluation.run import GuardEffect
+from colltune.evaluation.scores import ALL, Score
 from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.plot_data.pick import spread
 from colltune.plots import scaffold

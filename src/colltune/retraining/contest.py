@@ -35,11 +35,18 @@ from numpy.typing import NDArray
 
 from colltune.dataset.objective import Objective, parse_objective
 from colltune.domain import Collective, Configuration, Context
-from colltune.evaluation.comparison import Difference, differences
-from colltune.evaluation.evaluation import ALL, Decided, Instances, Score, scores
 from colltune.evaluation.folds import CellNoise, Fold, Source
 from colltune.evaluation.recipes import Choice, Learned, Recipe, decided_by
 from colltune.evaluation.run import decided
+from colltune.evaluation.scores import (
+    ALL,
+    Decided,
+    Difference,
+    Instances,
+    Score,
+    differences,
+    scores,
+)
 from colltune.evaluation.splits import Mask, MaskSplit
 from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix, cell_matrices

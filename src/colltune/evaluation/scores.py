@@ -1,0 +1,370 @@
+"""The figures of decisions on tested instances, alone and compared with those of another selector.
+
+Intervals hold the middle 95 % of bootstrap draws of whole shapes. Instances of one shape (nodes x
+ppn) were measured in the same jobs and are decided alike, so that they are no independent
+witnesses; a shape is drawn with all its collectives and message sizes (Davison and Hinkley,
+*Bootstrap Methods and their Application*, 1997, sec. 3.8). Two selectors are compared on the same
+draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colltune.models.guard import HARM
+
+Numbers = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+Ends = tuple[float, float] | None
+ALL = "all"
+DRAWS = 1000
+INTERVAL = (0.025, 0.975)
+_LEAST_BLOCKS = 3
+_NOISE_SDS = 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class Instances:
+    """N tested instances, in the order of the folds; the same instance may be in several.
+
+    ``collective`` and ``fold`` (n) are names; ``default_s`` and ``best_s`` measured seconds;
+    ``best`` the ids of the configurations measured fastest. ``weight`` (n) is how much each counts,
+    the mean 1; None: all as much.
+    """
+
+    collective: tuple[str, ...]
+    fold: tuple[str, ...]
+    nodes: Integers
+    ppn: Integers
+    msize_bytes: Integers
+    default_s: Numbers
+    best_s: Numbers
+    best: tuple[str, ...]
+    weight: Numbers | None = None
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    @property
+    def collectives(self) -> tuple[str, ...]:
+        return tuple(sorted(set(self.collective)))
+
+    def of(self, collective: str | None) -> Flags:
+        """Tell which instances are of `collective`, all for None."""
+        if collective is None:
+            return np.ones(len(self), np.bool_)
+        return np.array([c == collective for c in self.collective], np.bool_)
+
+    @property
+    def weights(self) -> Numbers:
+        """How much each instance counts, shape (n)."""
+        return np.ones(len(self)) if self.weight is None else self.weight
+
+    def blocks(self) -> Integers:
+        """Return the number of each instance's shape, shape (n): what is resampled together."""
+        pairs = np.column_stack([self.nodes, self.ppn])
+        return np.asarray(np.unique(pairs, axis=0, return_inverse=True)[1], np.int64).reshape(-1)
+
+
+@dataclass(frozen=True, eq=False)
+class Decided:
+    """What one recipe chose for n tested instances.
+
+    ``configuration`` (n) are ids, ``selected_s`` their measured seconds, ``kept`` whether that is
+    the default. ``unmeasured`` (n) tells choices without a time on their instance, which count as
+    the default's time: a library that is asked for what it cannot run decides itself. ``noise`` (n)
+    is the standard deviation of log(selected_s / default_s) that the data let expect from chance,
+    NaN where they do not tell. ``fit_s`` and ``predict_s`` are seconds spent by collective;
+    ``learner`` tells that this is one of those asked for, not a baseline. ``confirm_s`` are the
+    seconds of measuring by which decisions were confirmed, ``exhaustive_s`` those of measuring
+    everything on the instances; both are empty where nothing was confirmed.
+    """
+
+    configuration: tuple[str, ...]
+    selected_s: Numbers
+    kept: Flags
+    unmeasured: Flags
+    noise: Numbers
+    fit_s: Mapping[str, float]
+    predict_s: Mapping[str, float]
+    learner: bool
+    confirm_s: Mapping[str, float] = field(default_factory=dict)
+    exhaustive_s: Mapping[str, float] = field(default_factory=dict)
+
+
+def plain(found: object) -> dict[str, Any]:
+    """Return the fields of a dataclass, tuples as lists."""
+    fields = vars(found).items()
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in fields}
+
+
+class Drawn(NamedTuple):
+    """Figures of every draw, each (draws); the share is NaN where there is nothing to gain."""
+
+    geometric_mean_speedup: Numbers
+    log_gain_share: Numbers
+    slower_share: Numbers
+    harm_share: Numbers
+
+
+class Judged(NamedTuple):
+    """One selector's decisions on n instances: log speed-ups over the default, and harm.
+
+    ``gained`` are those of the selector, ``possible`` of the oracle; ``slower`` are slow-downs,
+    ``harmed`` those that noise does not explain. ``blocks`` (n) are what is resampled together.
+    """
+
+    blocks: Integers
+    gained: Numbers
+    possible: Numbers
+    slower: Flags
+    harmed: Flags
+    weights: Numbers
+
+    @classmethod
+    def of(cls, tested: Instances, decided: Decided, rows: Flags) -> Judged:
+        slower, harmed = slowed(tested, decided)
+        return cls(
+            tested.blocks()[rows],
+            np.log(tested.default_s / decided.selected_s)[rows],
+            np.log(tested.default_s / tested.best_s)[rows],
+            slower[rows],
+            harmed[rows],
+            tested.weights[rows],
+        )
+
+    def drawn(self, seed: int) -> Drawn | None:
+        """Return the figures of draws of blocks, None for fewer than 3 of them."""
+        numbers = np.unique(self.blocks, return_inverse=True)[1].reshape(-1)
+        n_blocks = int(numbers.max()) + 1
+        if n_blocks < _LEAST_BLOCKS:
+            return None
+        rng = np.random.default_rng(seed)
+        counts = rng.multinomial(n_blocks, np.full(n_blocks, 1.0 / n_blocks), size=DRAWS)
+        figures = (1.0, self.gained, self.possible, self.slower, self.harmed)
+        instances, gained, possible, slower, harmed = (
+            counts.astype(np.float64) @ np.bincount(numbers, self.weights * figure)
+            for figure in figures
+        )
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.where(possible > 0, gained / possible, np.nan)
+        return Drawn(np.exp(gained / instances), share, slower / instances, harmed / instances)
+
+
+def interval(values: Numbers) -> Ends:
+    """Return the ends of the interval of drawn `values`, None if there are hardly any."""
+    known = values[np.isfinite(values)]
+    if len(known) < DRAWS // 2:
+        return None
+    low, high = np.quantile(known, INTERVAL)
+    return float(low), float(high)
+
+
+@dataclass(frozen=True)
+class Score:
+    """Figures of one selector on one collective, or on all together.
+
+    Speed-ups are t_default / t_selected, regret is t_selected / t_best; ``log_gain_share`` is the
+    log of the geometric-mean speed-up over that of the oracle, None if there is nothing to gain.
+
+    ``slower_share`` is the share of instances more than 5 % slower than the default;
+    ``mean_slowdown`` and ``worst_slowdown`` are t_selected / t_default among those, None if there
+    are none. ``harm_share`` counts of these only what is slower by more than twice the noise of the
+    two times, too; noise that the data do not tell counts as none. ``default_share`` is that of
+    instances left to the default, ``unmeasured`` the number of choices that were not measured on
+    their instance and count as the default's time.
+
+    ``*_interval`` are the ends of 95 % bootstrap intervals over the ``shapes`` tested, None for
+    fewer than three of them. Those of ``slower_share`` and ``harm_share`` are None
+    where the share is 0, too: what was never seen cannot be drawn, which does not mean that it
+    never happens.
+
+    ``arithmetic_mean_speedup`` and ``geometric_mean_speedup`` are means over the ``instances``, and
+    ``oracle_arithmetic_mean_speedup`` and ``oracle_geometric_mean_speedup`` what the fastest
+    configurations would reach; ``mean_regret`` and ``p95_regret`` (95 % quantile) are of regrets.
+    ``fit_s`` and ``predict_s`` are the seconds that fitting and deciding took.
+
+    Where instances have weights, all means, shares and quantiles are by weight. ``time_saved`` is
+    the share of the application's time on them that the decisions save, None without weights;
+    ``oracle_time_saved`` what the fastest configurations would. ``confirm_cost`` are the seconds of
+    measuring that confirmed the decisions, as a share of those that measure everything (500
+    repetitions or half a second each), None where nothing was confirmed.
+    """
+
+    instances: int
+    shapes: int
+    arithmetic_mean_speedup: float
+    geometric_mean_speedup: float
+    geometric_mean_speedup_interval: Ends
+    oracle_arithmetic_mean_speedup: float
+    oracle_geometric_mean_speedup: float
+    log_gain_share: float | None
+    log_gain_share_interval: Ends
+    mean_regret: float
+    p95_regret: float
+    slower_share: float
+    slower_share_interval: Ends
+    mean_slowdown: float | None
+    worst_slowdown: float | None
+    harm_share: float
+    harm_share_interval: Ends
+    unmeasured: int
+    default_share: float
+    fit_s: float
+    predict_s: float
+    time_saved: float | None = None
+    oracle_time_saved: float | None = None
+    confirm_cost: float | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields, JSON-able."""
+        return plain(self)
+
+
+def scores(tested: Instances, decided: Decided, seed: int) -> dict[str, Score]:
+    """Return the figures of one selector by collective, and of `ALL`; `seed` draws intervals."""
+    found = {c: _score(tested, decided, c, seed) for c in tested.collectives}
+    return found | {ALL: _score(tested, decided, None, seed)}
+
+
+def slowed(tested: Instances, decided: Decided) -> tuple[Flags, Flags]:
+    """Tell which decisions are slower than the default, and which are harm; both (n)."""
+    ratio = decided.selected_s / tested.default_s
+    slower = ratio > HARM
+    return slower, slower & (np.log(ratio) > _NOISE_SDS * np.nan_to_num(decided.noise))
+
+
+def _score(tested: Instances, decided: Decided, collective: str | None, seed: int) -> Score:
+    rows = tested.of(collective)
+    selected, default, best = (
+        times[rows] for times in (decided.selected_s, tested.default_s, tested.best_s)
+    )
+    judged = Judged.of(tested, decided, rows)
+    weights, slower, harmed, drawn = (
+        judged.weights,
+        judged.slower,
+        judged.harmed,
+        judged.drawn(seed),
+    )
+    slowdowns = (selected / default)[slower]
+    possible_sum = float((weights * judged.possible).sum())
+    names = tested.collectives if collective is None else (collective,)
+    exhaustive_s = sum(decided.exhaustive_s.get(name, 0.0) for name in names)
+    saved = {
+        name: None if tested.weight is None else 1.0 - _mean(kept_s / default, weights)
+        for name, kept_s in (("selected", selected), ("best", best))
+    }
+    return Score(
+        instances=len(selected),
+        shapes=len(np.unique(judged.blocks)),
+        arithmetic_mean_speedup=_mean(default / selected, weights),
+        geometric_mean_speedup=float(np.exp(_mean(judged.gained, weights))),
+        geometric_mean_speedup_interval=interval(drawn.geometric_mean_speedup) if drawn else None,
+        oracle_arithmetic_mean_speedup=_mean(default / best, weights),
+        oracle_geometric_mean_speedup=float(np.exp(_mean(judged.possible, weights))),
+        log_gain_share=float((weights * judged.gained).sum()) / possible_sum
+        if possible_sum > 0
+        else None,
+        log_gain_share_interval=interval(drawn.log_gain_share) if drawn else None,
+        mean_regret=_mean(selected / best, weights),
+        p95_regret=_quantile(selected / best, None if tested.weight is None else weights, 0.95),
+        slower_share=_mean(slower, weights),
+        slower_share_interval=interval(drawn.slower_share) if drawn and slower.any() else None,
+        mean_slowdown=_mean(slowdowns, weights[slower]) if len(slowdowns) else None,
+        worst_slowdown=float(slowdowns.max()) if len(slowdowns) else None,
+        harm_share=_mean(harmed, weights),
+        harm_share_interval=interval(drawn.harm_share) if drawn and harmed.any() else None,
+        unmeasured=int(decided.unmeasured[rows].sum()),
+        default_share=_mean(decided.kept[rows], weights),
+        fit_s=sum(decided.fit_s.get(name, 0.0) for name in names),
+        predict_s=sum(decided.predict_s.get(name, 0.0) for name in names),
+        time_saved=saved["selected"],
+        oracle_time_saved=saved["best"],
+        confirm_cost=sum(decided.confirm_s[name] for name in names) / exhaustive_s
+        if exhaustive_s
+        else None,
+    )
+
+
+def _mean(values: Numbers | Flags, weights: Numbers) -> float:
+    return float(np.average(values, weights=weights))
+
+
+def _quantile(values: Numbers, weights: Numbers | None, share: float) -> float:
+    if weights is None:
+        return float(np.quantile(values, share))
+    order = np.argsort(values)
+    below = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(below, share * below[-1])])
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How much better the second of two selectors is on one collective, or on all.
+
+    ``speedup`` is the geometric mean of t_first / t_second, ``share`` and ``harm`` the second's
+    share of log gain, and share of harm, less the first's (share: None if there is nothing to
+    gain). ``better`` and ``worse`` are the shares of instances on which the second is faster, or
+    slower, than the first by more than 5 %. ``*_interval`` are 95 % bootstrap intervals of the
+    paired difference, None for fewer than three shapes, that of harm also without any harm.
+    """
+
+    collective: str
+    instances: int
+    shapes: int
+    speedup: float
+    speedup_interval: Ends
+    share: float | None
+    share_interval: Ends
+    harm: float
+    harm_interval: Ends
+    better: float
+    worse: float
+
+    def as_dict(self) -> dict[str, Any]:
+        return plain(self)
+
+
+def differences(
+    tested: Instances, first: Decided, second: Decided, seed: int = 0
+) -> tuple[Difference, ...]:
+    """Compare two selectors that decided the same instances, on the same bootstrap draws."""
+    names = [*tested.collectives, None]
+    return tuple(_difference(tested, first, second, name, seed) for name in names)
+
+
+def _difference(
+    tested: Instances, first: Decided, second: Decided, collective: str | None, seed: int
+) -> Difference:
+    rows = tested.of(collective)
+    one, other = (Judged.of(tested, decided, rows) for decided in (first, second))
+    weights, drawn = one.weights, (one.drawn(seed), other.drawn(seed))
+    ends: list[Ends] = [None, None, None]
+    if drawn[0] and drawn[1]:
+        speedups = drawn[1].geometric_mean_speedup / drawn[0].geometric_mean_speedup
+        shares = drawn[1].log_gain_share - drawn[0].log_gain_share
+        ends = [interval(speedups), interval(shares), None]
+        if one.harmed.any() or other.harmed.any():
+            ends[2] = interval(drawn[1].harm_share - drawn[0].harm_share)
+    total, mass = float((weights * one.possible).sum()), float(weights.sum())
+    gained = float((weights * (other.gained - one.gained)).sum())
+    ratio = second.selected_s[rows] / first.selected_s[rows]
+    return Difference(
+        collective=ALL if collective is None else collective,
+        instances=len(ratio),
+        shapes=len(np.unique(one.blocks)),
+        speedup=float(np.exp(gained / mass)),
+        speedup_interval=ends[0],
+        share=gained / total if total > 0 else None,
+        share_interval=ends[1],
+        harm=float((weights * (other.harmed.astype(float) - one.harmed)).sum() / mass),
+        harm_interval=ends[2],
+        better=float(weights[ratio * HARM < 1].sum() / mass),
+        worse=float(weights[ratio > HARM].sum() / mass),
+    )
