@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from json import JSONDecodeError, loads
+from typing import NamedTuple
 
 from colltune.errors import ColltuneError
 
@@ -23,7 +24,6 @@ _TOKEN = re.compile(
 )
 _DEEPEST = 100
 _MOST_DIGITS = 300
-_WORDS = {"true": True, "false": False, "null": None}
 Plain = str | int | float | bool | None
 
 
@@ -37,38 +37,17 @@ class JsonSyntaxError(ColltuneError):
 
 @dataclass(frozen=True)
 class Node:
-    """A value: an object's `Member` tuple, an array's `Node` tuple, or a plain value.
+    """A value and the line where it begins: the members of an object, an array's items, or plain.
 
-    ``line`` is where it begins, ``end_line`` where an object or array ends.
+    Members are in the order written.
     """
 
-    value: tuple[Member, ...] | tuple[Node, ...] | Plain
     line: int
-    end_line: int
+    plain: Plain = None
+    members: tuple[Member, ...] = ()
+    items: tuple[Node, ...] = ()
     is_object: bool = False
-
-    @property
-    def is_array(self) -> bool:
-        return isinstance(self.value, tuple) and not self.is_object
-
-    @property
-    def members(self) -> tuple[Member, ...]:
-        """The members of an object, in the order written; nothing for anything else."""
-        if not self.is_object or not isinstance(self.value, tuple):
-            return ()
-        return tuple(m for m in self.value if isinstance(m, Member))
-
-    @property
-    def items(self) -> tuple[Node, ...]:
-        """The elements of an array; nothing for anything else."""
-        if self.is_object or not isinstance(self.value, tuple):
-            return ()
-        return tuple(n for n in self.value if isinstance(n, Node))
-
-    @property
-    def plain(self) -> Plain:
-        """The plain value; None for an object or array."""
-        return None if isinstance(self.value, tuple) else self.value
+    is_array: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,26 +60,22 @@ class Member:
 
 
 def parse(text: str, *, trailing_commas: bool = False) -> Node:
-    """Return the value that `text` holds.
-
-    Parameters
-    ----------
-    text
-        One JSON document.
-    trailing_commas
-        Whether a comma may follow the last member or element.
-    """
+    """Return the value of `text`; with `trailing_commas` one may follow the last item."""
     parser = _Parser(text, trailing_commas)
     node = parser.value(0)
-    parser.finish()
+    if (after := parser.ahead) is not None:
+        what = f"{after.text[:40]!r} follows after the end of the document"
+        raise JsonSyntaxError(after.line, what)
     return node
 
 
-@dataclass(frozen=True)
-class _Token:
+class _Token(NamedTuple):
     kind: str
     text: str
     line: int
+
+    def is_mark(self, mark: str) -> bool:
+        return self.kind == "mark" and self.text == mark
 
 
 class _Parser:
@@ -117,61 +92,43 @@ class _Parser:
         self.ahead = next(self.tokens, None)
         return token
 
-    def expect(self, mark: str) -> _Token:
+    def expect(self, mark: str) -> None:
         token = self.take(repr(mark))
         if token.text != mark:
             raise JsonSyntaxError(token.line, f"{token.text[:40]!r} where {mark!r} should stand")
-        return token
-
-    def is_next(self, mark: str) -> bool:
-        return self.ahead is not None and self.ahead.kind == "mark" and self.ahead.text == mark
-
-    def finish(self) -> None:
-        if self.ahead is not None:
-            raise JsonSyntaxError(
-                self.ahead.line, f"{self.ahead.text[:40]!r} follows after the end of the document"
-            )
 
     def value(self, depth: int) -> Node:
         token = self.take("a value")
         if depth > _DEEPEST:
             raise JsonSyntaxError(token.line, f"nested more than {_DEEPEST} levels deep")
-        if token.text == "{" and token.kind == "mark":
-            return self.object(token.line, depth)
-        if token.text == "[" and token.kind == "mark":
-            return self.array(token.line, depth)
+        if token.is_mark("{"):
+            members = tuple(self.member(depth) for _ in self.until("}"))
+            return Node(token.line, members=members, is_object=True)
+        if token.is_mark("["):
+            items = tuple(self.value(depth + 1) for _ in self.until("]"))
+            return Node(token.line, items=items, is_array=True)
         if token.kind == "mark":
             raise JsonSyntaxError(token.line, f"{token.text!r} where a value should stand")
-        return Node(_plain(token), token.line, token.line)
+        return Node(token.line, _plain(token))
 
-    def object(self, line: int, depth: int) -> Node:
-        members: list[Member] = []
-        while not self.is_next("}"):
-            key = self.take("a key")
-            if key.kind != "string":
-                raise JsonSyntaxError(key.line, f"{key.text[:40]!r} where a key should stand")
-            self.expect(":")
-            members.append(Member(str(_plain(key)), key.line, self.value(depth + 1)))
-            if not self.another("}"):
+    def member(self, depth: int) -> Member:
+        key = self.take("a key")
+        if key.kind != "string":
+            raise JsonSyntaxError(key.line, f"{key.text[:40]!r} where a key should stand")
+        self.expect(":")
+        return Member(str(_plain(key)), key.line, self.value(depth + 1))
+
+    def until(self, end: str) -> Iterator[None]:
+        """Yield before each item of an object or array, and take its end."""
+        while not (self.ahead and self.ahead.is_mark(end)):
+            yield
+            comma = self.ahead
+            if comma is None or not comma.is_mark(","):
                 break
-        return Node(tuple(members), line, self.expect("}").line, is_object=True)
-
-    def array(self, line: int, depth: int) -> Node:
-        items: list[Node] = []
-        while not self.is_next("]"):
-            items.append(self.value(depth + 1))
-            if not self.another("]"):
-                break
-        return Node(tuple(items), line, self.expect("]").line)
-
-    def another(self, end: str) -> bool:
-        """Take a comma, if one follows, and tell so."""
-        if not self.is_next(","):
-            return False
-        comma = self.take("a comma")
-        if self.is_next(end) and not self.trailing_commas:
-            raise JsonSyntaxError(comma.line, f"a comma before {end!r}")
-        return True
+            self.take("a comma")
+            if self.ahead and self.ahead.is_mark(end) and not self.trailing_commas:
+                raise JsonSyntaxError(comma.line, f"a comma before {end!r}")
+        self.expect(end)
 
 
 def _tokens(text: str) -> Iterator[_Token]:
@@ -188,8 +145,6 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 
 def _plain(token: _Token) -> Plain:
-    if token.kind == "word":
-        return _WORDS[token.text]
     if token.kind == "number" and len(token.text) > _MOST_DIGITS:
         raise JsonSyntaxError(token.line, f"a number of {len(token.text)} digits")
     try:

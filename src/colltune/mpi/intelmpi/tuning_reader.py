@@ -112,7 +112,7 @@ def read(text: str) -> Document:
         document.drop(error.line, f"this is no JSON: {error}", "correct the JSON")
         return document
     if not top.is_object:
-        refuse = document.drop if top.value in (None, ()) else document.doom
+        refuse = document.drop if top.plain is None and not top.items else document.doom
         refuse(top.line, "this is no object", _OBJECT)
         return document
     for at, member in enumerate(_members(document, top)):
