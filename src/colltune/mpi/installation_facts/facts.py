@@ -1,17 +1,19 @@
-"""What an installed MPI says of itself."""
+"""What an installed MPI says of itself, and how it is asked."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
+from colltune import process
 from colltune.domain import Collective
+from colltune.mpi.installation import Launcher
 
 DEFAULT = "default"
 """Source of a variable that nobody has set."""
-ENVIRONMENT = "environment"
-"""Source of a variable that the environment sets."""
+_ASK_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -26,27 +28,15 @@ class Variable:
 def set_by_user(variable: Variable, *names: str) -> Variable:
     """Return `variable` with the value that the environment has for one of `names`, if it has."""
     values = [os.environ[name] for name in names if name in os.environ]
-    return replace(variable, value=values[0], source=ENVIRONMENT) if values else variable
+    return replace(variable, value=values[0], source="environment") if values else variable
 
 
 @dataclass(frozen=True)
 class InstallationFacts:
-    """What one installation told.
+    """What one installation told; ``asked`` is the program that told it.
 
-    Parameters
-    ----------
-    library, release
-        Whose it is.
-    asked
-        The program that told it.
-    algorithms
-        Names of the algorithms of each collective by number, without 0, the own decision.
-    han
-        Names of the algorithms of Open MPI's coll/han by number, where it tells them.
-    presets
-        The highest number of each collective, where algorithms have numbers only.
-    variables
-        All variables that were told, by name.
+    ``algorithms`` and ``han`` (those of Open MPI's coll/han) are names by number, without the own
+    decision; ``presets`` the highest number of each collective, where there are only numbers.
     """
 
     library: str
@@ -56,3 +46,9 @@ class InstallationFacts:
     presets: Mapping[Collective, int] = field(default_factory=dict)
     variables: Mapping[str, Variable] = field(default_factory=dict)
     han: Mapping[Collective, Mapping[int, str]] = field(default_factory=dict)
+
+
+def asked(launcher: Launcher, program: Path, *words: str) -> process.Outcome:
+    """Run a program of an installation with the variables that it needs."""
+    environment = dict(os.environ) | launcher.environment()
+    return process.run([program, *words], timeout_s=_ASK_TIMEOUT_S, env=environment)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
-from pathlib import Path
 
 from colltune import process
 from colltune.domain import Collective
 from colltune.errors import ProgramError
 from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.installation import Launcher
-from colltune.mpi.installation_facts.facts import InstallationFacts, Variable, set_by_user
+from colltune.mpi.installation_facts.facts import InstallationFacts, Variable, asked, set_by_user
+from colltune.mpi.intelmpi.library import LIBRARY, variable
 
-_TIMEOUT_S = 60.0
 _MEND = "it comes with Intel MPI; name a complete one with --mpi"
 _RANGE = re.compile(r"\brange:\s*0-(\d{1,6})\b")
 _UNKNOWN = "Didn't find"
@@ -24,30 +22,21 @@ def inspect(launcher: Launcher, _known: Catalogue) -> InstallationFacts:
     program = launcher.program("impi_info", _MEND)
     presets, variables = {}, {}
     for collective in Collective:
-        name = f"I_MPI_ADJUST_{collective.upper()}"
-        highest = highest_preset(_answer(launcher, program, name))
+        name = variable(collective)
+        outcome = asked(launcher, program, "-v", name)
+        if _UNKNOWN in outcome.stdout + outcome.stderr:
+            continue
+        highest = highest_preset(process.check(outcome, f"asking Intel MPI for {name}").stdout)
         if highest is not None:
             presets[collective] = highest
             variables[name] = set_by_user(Variable("", writable=False), name)
     if not presets:
         raise ProgramError(f"{program} -v I_MPI_ADJUST_BCAST tells no range of presets; {_MEND}")
-    return InstallationFacts(
-        "intelmpi", launcher.release, str(program), presets=presets, variables=variables
-    )
+    told = launcher.release, str(program)
+    return InstallationFacts(LIBRARY, *told, presets=presets, variables=variables)
 
 
 def highest_preset(text: str) -> int | None:
     """Return the highest preset in what ``impi_info -v`` printed of a variable; None if none."""
     match = _RANGE.search(text)
     return None if match is None else int(match[1])
-
-
-def _answer(launcher: Launcher, program: Path, variable: str) -> str:
-    outcome = process.run(
-        [program, "-v", variable],
-        timeout_s=_TIMEOUT_S,
-        env=dict(os.environ) | launcher.environment(),
-    )
-    if _UNKNOWN in outcome.stdout + outcome.stderr:
-        return ""
-    return process.check(outcome, f"asking Intel MPI for {variable}").stdout

@@ -1,31 +1,58 @@
-"""What an installed MPICH says of its algorithms, through its control variables.
+"""What an installed MPICH says of its algorithms, through its control variables (MPI_T).
 
 They have no enumerations: the names stand in the variables' descriptions, and the library itself is
-asked for the number of each by setting the name in the environment.
+asked for the number of each by setting the name in the environment. A program compiled for it lists
+them; ``mpivars``, which comes with MPICH, tells the same where there is no compiler.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import zip_longest
+from pathlib import Path
 from typing import NamedTuple
 
+from colltune import process
 from colltune.domain import Collective
 from colltune.errors import ProgramError
-from colltune.mpi.catalogue import Catalogue, CollectiveEntry
-from colltune.mpi.installation import Launcher
-from colltune.mpi.installation_facts import cvars
-from colltune.mpi.installation_facts.cvars import Cvar
+from colltune.files.ownership import danger
+from colltune.mpi import installation
+from colltune.mpi.catalogue import Catalogue
+from colltune.mpi.installation import IncompleteError, Launcher
 from colltune.mpi.installation_facts.facts import InstallationFacts, Variable, set_by_user
+from colltune.mpi.mpich.library import PREFIXES
 
-PREFIX = "MPIR_CVAR_"
-_ALIASES = (PREFIX, "MPIR_PARAM_", "MPICH_")
+_SOURCE = Path(__file__).parent.parent / "native" / "cvars.c"
+_TIMEOUT_S = 120.0
+_FIELDS = 6
+_MPIVARS = re.compile(
+    r"\t(?P<name>\w+)\s*=(?P<value>[^\t\n]*)\tSCOPE_(?P<scope>\w+)\t[^\t\n]*\tMPI_\w+"
+    r"\t[^\t\n]*\t(?P<text>.*?)(?=\n\t|\n\n|\n\d+ MPI|\Z)",
+    re.DOTALL,
+)
+_FIXED_SCOPES = ("CONSTANT", "READONLY")
 _OWN_DECISION = "auto"
 _LISTED = re.compile(r"^(\w+)\s+-", re.MULTILINE)
 _NUMBER = re.compile(r"\d{1,9}")
 # 4.0 and 4.1 print the list without line ends: "... algorithmauto - Internal ...nb - Force ..."
 _JOINED = re.compile(r"(\w+)\s+- ")
+
+
+class Cvar(NamedTuple):
+    """A control variable: value, description, and whether it may change."""
+
+    value: str
+    text: str
+    writable: bool
+
+
+Cvars = Mapping[str, Cvar]
+Lister = Callable[[Mapping[str, str]], Cvars]
+"""Returns all control variables of a program that is started with these variables set."""
 
 
 class Described(NamedTuple):
@@ -40,25 +67,30 @@ def inspect(launcher: Launcher, known: Catalogue) -> InstallationFacts:
 
     `known` helps to tell names apart in descriptions that run together.
     """
-    with cvars.lister(launcher, _ALIASES) as (listed, asked):
+    with _lister(launcher) as (listed, asked):
         variables = listed({})
-        names = {
-            collective: described(cvar.text, _spellings(known.collectives.get(collective)))
-            for collective in Collective
-            if (cvar := variables.get(variable(collective))) is not None
-        }
+        names: dict[Collective, list[Described]] = {}
+        for collective in Collective:
+            if (cvar := variables.get(_chooser(collective))) is not None:
+                entry = known.collectives.get(collective)
+                spellings = [a.value or a.name for a in entry.algorithms] if entry else []
+                names[collective] = described(cvar.text, spellings)
         algorithms = _numbered(names, listed)
-    return InstallationFacts(
-        library=launcher.library,
-        release=launcher.release,
-        asked=asked,
-        algorithms=algorithms,
-        variables=_variables(variables),
-    )
+    found = {}
+    for name, cvar in variables.items():
+        if name.startswith(PREFIXES[0]):
+            spellings = [prefix + name.removeprefix(PREFIXES[0]) for prefix in PREFIXES]
+            found[name] = set_by_user(Variable(cvar.value, writable=cvar.writable), *spellings)
+    told = launcher.library, launcher.release, asked
+    return InstallationFacts(*told, algorithms=algorithms, variables=found)
+
+
+def _chooser(collective: Collective) -> str:
+    return f"{PREFIXES[0]}{collective.upper()}_INTRA_ALGORITHM"
 
 
 def _numbered(
-    names: Mapping[Collective, Sequence[Described]], listed: cvars.Lister
+    names: Mapping[Collective, Sequence[Described]], listed: Lister
 ) -> dict[Collective, dict[int, str]]:
     """Return the names by the numbers that the library has for them.
 
@@ -68,24 +100,19 @@ def _numbered(
     found: dict[Collective, dict[int, str]] = {collective: {} for collective in names}
     for place, row in enumerate(zip_longest(*names.values()), start=1):
         told = {c: each for c, each in zip(names, row, strict=True) if each is not None}
-        asking = {variable(c): each.name for c, each in told.items() if each.certain}
+        asking = {_chooser(c): each.name for c, each in told.items() if each.certain}
         answer = listed(asking) if asking else {}
         for collective, each in told.items():
-            number = _number(answer, variable(collective)) if each.certain else place
+            number = _number(answer, _chooser(collective)) if each.certain else place
             found[collective].setdefault(number, each.name)
     return found
 
 
-def _number(answer: Mapping[str, Cvar], name: str) -> int:
+def _number(answer: Cvars, name: str) -> int:
     value = answer[name].value if name in answer else ""
     if not _NUMBER.fullmatch(value):
         raise ProgramError(f"the control variable {name} has the value {value!r}, not a number")
     return int(value)
-
-
-def variable(collective: Collective, name: str = "INTRA_ALGORITHM") -> str:
-    """Return the name of a control variable of `collective`."""
-    return f"{PREFIX}{collective.upper()}_{name}"
 
 
 def described(text: str, known: Collection[str]) -> list[Described]:
@@ -105,15 +132,62 @@ def _longest_end(word: str, known: Collection[str]) -> Described:
     return Described(max(ends, key=len, default=word), certain=bool(ends))
 
 
-def _spellings(entry: CollectiveEntry | None) -> list[str]:
-    return [] if entry is None else [a.value or a.name for a in entry.algorithms]
+@contextmanager
+def _lister(launcher: Launcher) -> Iterator[tuple[Lister, str]]:
+    """Yield a function that lists the variables, and the name of the program behind it.
+
+    The user's own of these variables are not handed on.
+    """
+    base = {n: v for n, v in os.environ.items() if not n.startswith(PREFIXES)}
+    base |= launcher.environment()
+    with tempfile.TemporaryDirectory(prefix="colltune-") as folder:
+        if why := danger(Path(folder)):
+            raise ProgramError(
+                f"{why}, so that a program compiled there could be somebody else's; set TMPDIR to a"
+                " folder of your own"
+            )
+        program, parse = _program(launcher, Path(folder) / "cvars")
+
+        def listed(variables: Mapping[str, str]) -> Cvars:
+            outcome = process.run([program], timeout_s=_TIMEOUT_S, env=base | dict(variables))
+            found = parse(process.check(outcome, "listing MPI's control variables").stdout)
+            if not found:
+                raise ProgramError(f"{program} lists no control variables of {launcher.mpirun}")
+            return found
+
+        yield listed, "MPI_T" if parse is parse_listing else str(program)
 
 
-def _variables(listed: Mapping[str, Cvar]) -> dict[str, Variable]:
-    """Return the control variables with the values that the user's environment would give them."""
-    found = {}
-    for name, cvar in listed.items():
-        if name.startswith(PREFIX):
-            spellings = [alias + name.removeprefix(PREFIX) for alias in _ALIASES]
-            found[name] = set_by_user(Variable(cvar.value, writable=cvar.writable), *spellings)
+def parse_listing(text: str) -> Cvars:
+    """Return the variables that ``cvars.c`` printed; where one stands twice, the first."""
+    found: dict[str, Cvar] = {}
+    for line in text.splitlines():
+        fields = line.split("\t")
+        if len(fields) == _FIELDS:
+            name, _, scope, value, _, description = fields
+            told = description.replace("\\n", "\n").replace("\\t", "\t")
+            found.setdefault(name, Cvar(value, told, scope != "read-only"))
     return found
+
+
+def parse_mpivars(text: str) -> Cvars:
+    """Return the variables that ``mpivars`` printed."""
+    found: dict[str, Cvar] = {}
+    for match in _MPIVARS.finditer(text):
+        writable = match["scope"] not in _FIXED_SCOPES
+        found.setdefault(match["name"], Cvar(match["value"], match["text"], writable))
+    return found
+
+
+def _program(launcher: Launcher, target: Path) -> tuple[Path, Callable[[str], Cvars]]:
+    try:
+        found = installation.find(str(launcher.mpirun), launcher.library)
+    except IncompleteError as error:
+        return launcher.program("mpivars", str(error)), parse_mpivars
+    outcome = process.run(
+        [found.mpicc, "-O1", "-std=c11", "-o", target, _SOURCE],
+        timeout_s=_TIMEOUT_S,
+        env=dict(os.environ) | found.launch_environment(),
+    )
+    process.check(outcome, "compiling the program that lists control variables")
+    return target, parse_listing

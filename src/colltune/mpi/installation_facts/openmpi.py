@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Mapping
 
@@ -11,9 +10,8 @@ from colltune.domain import Collective
 from colltune.errors import ProgramError
 from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.installation import Launcher
-from colltune.mpi.installation_facts.facts import DEFAULT, InstallationFacts, Variable
+from colltune.mpi.installation_facts.facts import DEFAULT, InstallationFacts, Variable, asked
 
-_TIMEOUT_S = 60.0
 _QUESTION = ("--param", "coll", "all", "--level", "9")
 _MEND = "it comes with Open MPI (Debian: openmpi-bin); name a complete one with --mpi"
 _PARSABLE = re.compile(
@@ -34,9 +32,8 @@ _OWN_DECISION = 0
 def inspect(launcher: Launcher, _known: Catalogue) -> InstallationFacts:
     """Return what ``ompi_info`` beside the launcher tells."""
     program = launcher.program("ompi_info", _MEND)
-    environment = dict(os.environ) | launcher.environment()
-    for words in ([*_QUESTION, "--parsable"], list(_QUESTION)):
-        outcome = process.run([program, *words], timeout_s=_TIMEOUT_S, env=environment)
+    for words in ((*_QUESTION, "--parsable"), _QUESTION):
+        outcome = asked(launcher, program, *words)
         text = process.check(outcome, "asking Open MPI for its collective components").stdout
         told = parse(text, launcher.release, str(program))
         if told.algorithms:
@@ -47,7 +44,7 @@ def inspect(launcher: Launcher, _known: Catalogue) -> InstallationFacts:
     )
 
 
-def parse(text: str, release: str, asked: str) -> InstallationFacts:
+def parse(text: str, release: str, program: str) -> InstallationFacts:
     """Return what ``ompi_info`` printed, with or without ``--parsable``."""
     fields: dict[str, dict[str, str]] = {}
     items: dict[str, dict[int, str]] = {}
@@ -61,7 +58,7 @@ def parse(text: str, release: str, asked: str) -> InstallationFacts:
     return InstallationFacts(
         library="openmpi",
         release=release,
-        asked=asked,
+        asked=program,
         algorithms={
             collective: {n: item for n, item in told.items() if n != _OWN_DECISION}
             for collective, told in _by_collective(items, _ALGORITHM).items()
