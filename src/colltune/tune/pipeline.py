@@ -14,8 +14,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
+
 from colltune import process
 from colltune.bench.backends.native import NativeBackend
+from colltune.bench.campaign import Campaign
 from colltune.bench.progress import CampaignProgress
 from colltune.bench.runner import CampaignReport, run_campaign
 from colltune.dataset import PerformanceDataset, read_parquet
@@ -143,7 +146,9 @@ class _Tuning:
             report=report,
             wall_s=self.settings.spent_s(),
             timed_s=report.timed_s + confirmed.timed_s,
-            phases_s=_durations(self.ends_s),
+            phases_s=dict(
+                zip(self.ends_s, np.diff([0.0, *self.ends_s.values()]).tolist(), strict=True)
+            ),
             notes=(*self.notes, *written.written.notes, *self._user_settings(written)),
         )
 
@@ -166,33 +171,32 @@ class _Tuning:
 
     def _measure(self) -> CampaignReport:
         budget_s = self.settings.measuring_s()
-        with process.ending_by(time.monotonic() + _OVERRUN * budget_s):
+        campaign = self.settings.campaign.changed(total_s=budget_s)
+        return self._campaign(campaign, "measuring", _OVERRUN * budget_s)
+
+    def _campaign(self, campaign: Campaign, stage: str, within_s: float) -> CampaignReport:
+        with process.ending_by(time.monotonic() + within_s):
             return run_campaign(
-                self.settings.campaign.changed(total_s=budget_s),
+                campaign,
                 self.backend,
                 self.folder / "dataset",
                 seed=self.settings.seed,
                 resume=False,
-                progress=lambda standing: self.tell("measuring", standing),
+                progress=lambda progress: self.tell(stage, progress),
             )
 
     def _fitted(self, dataset: PerformanceDataset) -> Bundle:
         """Fit as asked, or in time by the quickest learner, with a note of that."""
-        learner = self.settings.learner
-        quicker = [_QUICK] if learner == AUTO else []
-        notes = filter(None, [self.installation.root_note()])
-        self.notes += notes
-        for one in (learner, *quicker):
-            share = _FIT_SHARE if one == AUTO else 1.0
-            try:
-                bundle = self._fitted_within(dataset, one, share * self.settings.left_s())
-            except _TooLateError:
-                learner = one
-                continue
-            if one != self.settings.learner:
-                self.notes.append(f"fitted by {_QUICK}: there was no time for {PREFERRED}")
-            bundle.save(self.folder / "bundle")
-            return bundle
+        asked = self.settings.learner
+        self.notes += filter(None, [self.installation.root_note()])
+        for learner in (asked, *([_QUICK] if asked == AUTO else [])):
+            share = _FIT_SHARE if learner == AUTO else 1.0
+            with suppress(_TooLateError):
+                bundle = self._fitted_within(dataset, learner, share * self.settings.left_s())
+                if learner != asked:
+                    self.notes.append(f"fitted by {_QUICK}: there was no time for {PREFERRED}")
+                bundle.save(self.folder / "bundle")
+                return bundle
         raise BudgetError(
             f"fitting by {learner} did not end within what was left of the budget of"
             f" {self.settings.campaign.total_s:g} s; what was measured is kept in"
@@ -232,15 +236,7 @@ class _Tuning:
             return CampaignReport()
         plan = confirming(campaign.changed(total_s=budget_s), tuple(found))
         try:
-            with process.ending_by(time.monotonic() + budget_s - process.GRACE_S):
-                return run_campaign(
-                    plan,
-                    self.backend,
-                    self.folder / "dataset",
-                    seed=self.settings.seed,
-                    resume=False,
-                    progress=lambda standing: self.tell("verifying", standing),
-                )
+            return self._campaign(plan, "verifying", budget_s - process.GRACE_S)
         except (BudgetError, ProgramError) as error:
             self.notes.append(f"nothing could be measured again: {error}")
             return CampaignReport()
@@ -334,9 +330,3 @@ class _Tuning:
             figure = tuned(dataset, kept, self.job.shape)
             return saved(figure, self.folder / "runtimes.png")
         return None
-
-
-def _durations(ends_s: Mapping[str, float]) -> dict[str, float]:
-    """Return how long each phase took, from when each ended."""
-    starts = [0.0, *ends_s.values()]
-    return {name: end - start for (name, end), start in zip(ends_s.items(), starts, strict=False)}
