@@ -46,7 +46,6 @@ class Outcome:
 
     @property
     def ok(self) -> bool:
-        """Whether it ended by itself with status 0."""
         return self.returncode == 0
 
     def explain(self) -> str:

@@ -24,8 +24,6 @@ _DURATION = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
 
 @dataclass(frozen=True)
 class Allocation:
-    """What a job was granted."""
-
     job: str
     nodes: int
     tasks_per_node: tuple[int, ...] = ()
@@ -37,7 +35,6 @@ class Allocation:
         return None if self.ends_s is None else max(0.0, self.ends_s - time.monotonic())
 
     def check(self, shapes: Iterable[Shape]) -> None:
-        """Insist that every shape fits into the job."""
         for shape in sorted(shapes, reverse=True):
             if shape.nodes > self.nodes:
                 raise CampaignError(

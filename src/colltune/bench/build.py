@@ -38,7 +38,6 @@ _SIMULATED = _Product(("-O2", *_C11, "-pthread"), ("-Wl,-Bsymbolic", "-lm", "-lr
 
 
 def native_benchmark(mpi: Installation, cache: Path | None = None) -> Path:
-    """Return the compiled benchmark, in the folder `cache` or the user's."""
     texts = _sources("colltune.bench")
     texts |= _sources("colltune.mpi.libcolltune", "cvar.c", "cvar.h", "why.h")
     return _for("collbench", _PROGRAM, texts, mpi, cache)
@@ -51,7 +50,6 @@ def canary(mpi: Installation, cache: Path | None = None) -> Path:
 
 
 def interposed_library(mpi: Installation, cache: Path | None = None) -> Path:
-    """Return the compiled ``libcolltune``, to be preloaded in all processes of a job."""
     return _for("libcolltune", _LIBRARY, _sources("colltune.mpi.libcolltune"), mpi, cache)
 
 
@@ -93,7 +91,6 @@ def library_or_note(library: str, release: str) -> tuple[Path | None, tuple[str,
 def simulated_benchmark(
     smpicc: Path, identity: str, cache: Path | None = None, *, own: bool
 ) -> Path:
-    """Return the compiled benchmark for SimGrid's compiler wrapper `smpicc`."""
     texts = _sources("colltune.bench.simulated") | _sources("colltune.bench", *_COLLECTIVES)
     stand_ins = texts.pop("stand_ins.c")
     if own:

@@ -172,18 +172,15 @@ def laptop() -> Campaign:
 
 
 def load(path: Path) -> Campaign:
-    """Read a campaign file."""
     return parse(text_of(path, CampaignError, "name a campaign file"), str(path))
 
 
 def given_fields(path: Path) -> Set[str]:
-    """Return the fields of `Campaign` that a file sets."""
     text = text_of(path, CampaignError, "name a campaign file")
     return TomlFile(text, str(path), CampaignError).values(KEYS, _NEEDED).keys()
 
 
 def parse(text: str, source: str) -> Campaign:
-    """Return the campaign in TOML `text`; `source` names it in errors."""
     file = TomlFile(text, source, CampaignError)
     values = file.values(KEYS, _NEEDED)
     values["collectives"] = tuple(
@@ -213,7 +210,6 @@ def _taken(values: dict[str, Any], prefix: str) -> dict[str, Any]:
 def _size_weights(
     file: TomlFile, campaign: Campaign, given: Mapping[str, Any]
 ) -> tuple[SizeWeight, ...]:
-    """Return the weights in the table ``[weights]``."""
     found: list[SizeWeight] = []
     for name, value in given.items():
         collective, path = Collective(name), f"{_WEIGHTS}{name}"

@@ -53,7 +53,6 @@ class Journal:
     _last_beat_s: float = 0.0
 
     def begin(self, launch: str, visit: int, what: str, shape: Shape, at_s: float) -> None:
-        """Note that a launch begins, as a part of the visit of that number."""
         self._write(begin=launch, visit=visit, what=what, shape=str(shape), at_s=at_s)
 
     def end(self, launch: str, at_s: float) -> None:
@@ -191,7 +190,6 @@ def new_launch(
 
 
 def mark_done(folder: Path, file: Path | None) -> None:
-    """Note that the launch's measurements are in the dataset, in `file`."""
     (folder / _DONE).write_text(file.name if file else "nothing measured")
 
 

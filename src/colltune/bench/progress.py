@@ -23,7 +23,6 @@ _SPREADS = (RunStatus.CRASH, RunStatus.TIMEOUT)
 
 
 def cells_of(campaign: Campaign, backend: Backend, shape: Shape) -> tuple[Cell, ...]:
-    """Return the feasible cells of the campaign on `shape`."""
     cells: list[Cell] = []
     if campaign.contests:
         contested = (cell for one in campaign.contests if one.shape == shape for cell in one.cells)
@@ -59,8 +58,6 @@ def check_globs(campaign: Campaign, backend: Backend) -> None:
 
 @dataclass(frozen=True)
 class CampaignProgress:
-    """What goes on in a campaign, and how far it is."""
-
     what: str
     shape: Shape
     launch: int
@@ -109,7 +106,6 @@ class MeasuredCells:
         contests: tuple[Contest, ...] = (),
         repeated: tuple[Shape, ...] = (),
     ) -> State:
-        """Return what a strategy may look at."""
         return State(
             cells=self.cells,
             times_s=self.times_s,
@@ -130,7 +126,6 @@ class MeasuredCells:
         )
 
     def learn(self, measurements: Iterable[Measurement]) -> None:
-        """Add what a launch brought."""
         for m in measurements:
             index = self._index.get(Cell(m.configuration, m.instance))
             if index is None or m.status is RunStatus.SKIPPED:
@@ -164,7 +159,6 @@ class MeasuredCells:
         self.learn(m for m in known if m.launch in launches)
 
     def forecast(self) -> Forecast:
-        """Return predictions from the medians of what was measured."""
         return Forecast({self.cells[index]: t for index, t in self.medians_s.items()})
 
     def skip(self, indices: Iterable[int]) -> None:

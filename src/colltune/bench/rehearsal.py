@@ -22,8 +22,6 @@ _MOST_KEPT_TIMES = 20
 
 @dataclass(frozen=True)
 class Cost:
-    """What a number of cells costs, in seconds of wall time."""
-
     cells: int
     expected_s: float
     worst_s: float
@@ -31,8 +29,6 @@ class Cost:
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """What a campaign would do."""
-
     cells: tuple[Cell, ...]
     launches: tuple[Visited, ...]
     left_out: tuple[Cell, ...]
@@ -43,7 +39,6 @@ class Rehearsal:
 
     @property
     def wall_s(self) -> float:
-        """Wall time of the launches."""
         return math.fsum(visited.wall_s for visited in self.launches)
 
     @property
@@ -154,7 +149,6 @@ def _repetitions(step: Step, time_s: float, left_s: float) -> int:
 
 
 def by_shape(cells: tuple[Cell, ...]) -> dict[Shape, int]:
-    """Return how many of `cells` each shape has."""
     counts: dict[Shape, int] = {}
     for cell in cells:
         counts[cell.instance.shape] = counts.get(cell.instance.shape, 0) + 1

@@ -41,7 +41,6 @@ class Cell:
 
 
 def grouped(cells: Iterable[Cell], by: Callable[[Cell], Hashable]) -> tuple[tuple[Cell, ...], ...]:
-    """Return `cells` in groups of those for which `by` says the same."""
     groups: dict[Hashable, list[Cell]] = {}
     for cell in cells:
         groups.setdefault(by(cell), []).append(cell)

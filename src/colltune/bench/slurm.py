@@ -127,7 +127,6 @@ class BatchJob:
         return 2 * max(1, math.ceil(self.task_s / turn_s)) + 1
 
     def script(self) -> str:
-        """Return the batch script, POSIX sh."""
         return "\n".join(
             [
                 "#!/bin/sh",
@@ -190,7 +189,6 @@ def submit(job: BatchJob) -> str:
 
 
 def time_limit_s(task_s: float) -> float:
-    """Return the time limit in seconds for a task that measures for `task_s` seconds."""
     return task_s + _SLACK_S
 
 
@@ -249,7 +247,6 @@ def tasks(dataset: Path) -> tuple[Task, ...]:
 
 
 def _queue(jobs: Iterable[str]) -> dict[str, Task]:
-    """Return the tasks of `jobs` that are in Slurm's queue."""
     numbers = ",".join(sorted(jobs))
     if not numbers:
         return {}

@@ -48,7 +48,6 @@ def opened(path: Path) -> BufferedReader:
 
 
 def read_bytes(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
-    """Return the content of a file."""
     with opened(path) as stream:
         content = stream.read(most_bytes + 1)
     if len(content) > most_bytes:
@@ -57,7 +56,6 @@ def read_bytes(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
 
 
 def content_of(path: Path, failed: type[ColltuneError], mend: str) -> bytes:
-    """Return the content of a file."""
     try:
         return read_bytes(path)
     except OSError as error:
@@ -65,7 +63,6 @@ def content_of(path: Path, failed: type[ColltuneError], mend: str) -> bytes:
 
 
 def text_of(path: Path, failed: type[ColltuneError], mend: str) -> str:
-    """Return the text of a file in UTF-8."""
     content = content_of(path, failed, mend)
     try:
         text = content.decode("utf-8")
@@ -79,12 +76,10 @@ def text_of(path: Path, failed: type[ColltuneError], mend: str) -> str:
 
 
 def json_of(content: str | bytes | bytearray) -> Any:
-    """Return what a text in JSON says."""
     return _checked(json.loads, content)
 
 
 def toml_of(text: str) -> dict[str, Any]:
-    """Return what a text in TOML says."""
     import tomllib  # noqa: PLC0415 (a cold `select` reads none)
 
     found: dict[str, Any] = _checked(tomllib.loads, text)

@@ -49,7 +49,6 @@ class Remote:
     failed: Callable[[str], ColltuneError]
 
     def path(self, key: str) -> str:
-        """Return the store's name for what lies under `key`."""
         return f"{self.root}/{key}" if key else self.root
 
     @contextmanager

@@ -80,12 +80,10 @@ def cpu_name(root: Path = Path("/")) -> str:
 
 
 def usable_cores() -> int:
-    """Return how many logical processors this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 def boot_id(root: Path) -> str:
-    """Return the random name that the kernel gave to this boot."""
     return text(root / "proc/sys/kernel/random/boot_id")
 
 

@@ -22,8 +22,6 @@ Watched = Mapping[Instance, str]
 
 @dataclass(frozen=True)
 class Row:
-    """One message-size range of the result."""
-
     collective: Collective
     interval: Interval
     default_algorithms: tuple[str, ...]
@@ -42,20 +40,16 @@ class Row:
 
 @dataclass(frozen=True)
 class Job:
-    """One shape and its measured sizes, with a release of a library."""
-
     shape: Shape
     msizes_bytes: tuple[int, ...]
     mpi: MpiLibrary
     release: str
 
     def instances(self, collective: Collective, interval: Interval) -> list[Instance]:
-        """Return the measured instances inside an interval, ascending."""
         inside = sorted(m for m in self.msizes_bytes if interval.holds(m))
         return [Instance(collective, self.shape, m) for m in inside]
 
     def intervals(self, table: DecisionTable) -> list[tuple[Collective, Interval]]:
-        """Return the intervals of the whole job's communicator, collective by collective."""
         return [
             (collective, interval)
             for (collective, comm_size), intervals in table.rules.items()
@@ -85,7 +79,6 @@ class Job:
         return replace(table, rules=rules)
 
     def merged(self, table: DecisionTable) -> DecisionTable:
-        """Return the table as it is written: neighbours with the same configuration are one."""
         own = {key: merged(intervals) for key, intervals in self._own(table)}
         return replace(table, rules={**table.rules, **own})
 
@@ -162,7 +155,6 @@ class Job:
     def _record(
         self, bundle: Bundle, collective: Collective, interval: Interval
     ) -> Confirmation | None:
-        """Return what was measured of an interval."""
         if interval.status is Status.PREDICTED:
             return None
         found = (

@@ -79,7 +79,6 @@ class TuneResult:
 def tune(
     settings: Settings, installation: Installation, backend: NativeBackend, tell: Tell
 ) -> TuneResult:
-    """Tune for the campaign's one shape."""
     if len(settings.campaign.shapes) != 1:
         raise CampaignError("tune works on one shape; use measure, fit and select for several")
     library, release = installation.library, installation.release

@@ -77,7 +77,6 @@ class Settings:
 
     @property
     def picture_s(self) -> float:
-        """Seconds that a picture takes."""
         return _PICTURE_S * self.slowdown
 
 

@@ -28,8 +28,6 @@ _CALLS_PER_LAUNCH = 200
 
 
 class Ending(StrEnum):
-    """What became of one call."""
-
     OK = "ok"
     WRONG = "wrong"
     REFUSED = "refused"
@@ -53,7 +51,6 @@ class CanaryCall:
 
     @property
     def word(self) -> str:
-        """The call on the canary's command line."""
         size = 0 if self.is_whole else self.comm_size
         return f"{self.collective}:{self.msize_bytes}:{size}:{self.nodes}"
 
@@ -91,8 +88,6 @@ class CallSeen:
 
 @dataclass(frozen=True)
 class Run:
-    """What a launch with MPI found."""
-
     outcome: process.Outcome
     nprocs: int = 0
     starts: int = 0
@@ -171,7 +166,6 @@ class Canary:
 
 
 def read_look(text: str) -> Look:
-    """Return what a canary told in the mode ``look``."""
     files, settings, sums, nprocs = [], {}, {}, 0
     for kind, words in _told(text):
         if kind in ("file", "unreadable") and len(words) >= 5:
@@ -195,7 +189,6 @@ def _file_seen(kind: str, words: Sequence[str]) -> FileSeen:
 
 
 def read_run(outcome: process.Outcome, calls: Sequence[CanaryCall]) -> Run:
-    """Return what a canary told in the mode ``run``."""
     text = f"{outcome.stderr}\n{outcome.stdout}"
     told = list(_told(text))
     started = [int(words[0]) for kind, words in told if kind == "started" and words]
@@ -280,7 +273,6 @@ def execute(
     wanted: Mapping[str, str],
     tracer: Path | None,
 ) -> Executed:
-    """Return what became of each of `calls`."""
     left = sorted(dict.fromkeys(calls), key=lambda call: (-call.comm_size, -call.nodes, call))
     seen: dict[CanaryCall, CallSeen] = {}
     first: Run | None = None

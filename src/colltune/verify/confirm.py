@@ -100,7 +100,6 @@ def asked_by_jobs(bundle: Bundle, demand: Iterable[Demand]) -> tuple[Asked, ...]
 
 
 def measured_sizes(bundle: Bundle, collective: Collective) -> tuple[int, ...]:
-    """Return the message sizes in bytes that the bundle's models learned from."""
     return tuple(bundle.model(collective).coverage.sizes.tolist())
 
 
@@ -155,7 +154,6 @@ def _selector(bundle: Bundle, backend: Backend) -> ModelSelector:
 
 
 def campaign_for(bundle: Bundle, total_s: float) -> Campaign:
-    """Return a campaign on the shapes and sizes that the bundle was fitted to."""
     context, trained = bundle.context, bundle.training_shapes
     sizes = {c: measured_sizes(bundle, c) for c in bundle.collectives}
     return Campaign(

@@ -126,7 +126,6 @@ class Observer:
 
     @cached_property
     def _names(self) -> dict[str, str]:
-        """Return the algorithm's name for each function."""
         release = LIBRARIES[self.library].at(self.release)
         return {
             symbol: configuration.algorithm

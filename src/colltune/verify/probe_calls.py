@@ -30,7 +30,6 @@ class Communicator:
 
     @property
     def text(self) -> str:
-        """For people: ``4 processes on 2 nodes``."""
         on = "one node" if self.nodes == 1 else f"{self.nodes} nodes"
         return f"{self.size} processes on {on}"
 
@@ -43,7 +42,6 @@ class Layout:
 
     @property
     def nprocs(self) -> int:
-        """All processes of the job."""
         return sum(self.processes)
 
     @property
@@ -53,7 +51,6 @@ class Layout:
 
     @property
     def is_regular(self) -> bool:
-        """Whether every node has as many processes."""
         return len(set(self.processes)) == 1
 
     def holds(self, size: int, nodes: int) -> bool:
@@ -107,7 +104,6 @@ class ProbeCall:
 
     @property
     def canary(self) -> CanaryCall:
-        """The call for the canary."""
         where = self.communicator
         return CanaryCall(
             self.call.collective, self.call.msize_bytes, where.size, where.nodes, where.is_whole
@@ -116,8 +112,6 @@ class ProbeCall:
 
 @dataclass(frozen=True)
 class Search:
-    """What was found: probes by the number of their rule; whether all was looked through."""
-
     probes: Mapping[int, tuple[ProbeCall, ...]]
     complete: bool
 
@@ -183,7 +177,6 @@ def _decided(
 
 
 def call_on(communicator: Communicator, collective: Collective, msize_bytes: int) -> Call:
-    """Return the call as the canary makes it."""
     as_int = collective.reduces and msize_bytes % 4 == 0
     return Call(
         collective,

@@ -42,7 +42,6 @@ Progress = Callable[[str, float], None]
 
 
 def prove(request: Request, progress: Progress = lambda _what, _spent_s: None) -> Proof:
-    """Prove the file in the job."""
     started = time.monotonic()
     progress("compiling the canary", 0.0)
     canary, installation = canary_of(request)

@@ -40,8 +40,6 @@ _NEVER = (
 
 
 class RuleStatus(StrEnum):
-    """What became of a rule in the user's job."""
-
     APPLIED = "applied"
     OVERRIDDEN = "overridden"
     IGNORED = "ignored"
@@ -296,8 +294,6 @@ def _is_certain(gain: Gain) -> bool:
 
 @dataclass(frozen=True)
 class RuleResult:
-    """What became of one rule, and what it brings."""
-
     rule: Rule
     assessment: Assessment
     call: CanaryCall | None = None
@@ -308,8 +304,6 @@ class RuleResult:
 
 @dataclass(frozen=True)
 class Proof:
-    """Everything that was found out about a file in a job."""
-
     readability: Readability
     format: str = ""
     release: str = ""
@@ -327,5 +321,4 @@ class Proof:
         return not (self.readability.problems or self.dropped or failed)
 
     def count(self, status: RuleStatus) -> int:
-        """Return how many rules are of that status."""
         return sum(result.assessment.status is status for result in self.results)

@@ -30,7 +30,6 @@ class JobSettings:
         )
 
     def text(self, name: str) -> str:
-        """Return a variable with its value and origin, for people."""
         return f"{name}={self.user[name]} ({self.origins.get(name, 'of unknown origin')})"
 
 

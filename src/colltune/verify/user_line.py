@@ -45,7 +45,6 @@ class UserLine:
 
     @property
     def text(self) -> str:
-        """The line as one would type it."""
         return shlex.join(self.words)
 
 
@@ -87,7 +86,6 @@ class Preloaded:
 
     @property
     def without(self) -> dict[str, str]:
-        """The variable in a job that has no libcolltune."""
         return {PRELOAD: ":".join(self.users)} if self.users else {}
 
     @property
@@ -116,5 +114,4 @@ def reaches(wanted: str, got: str) -> bool:
 
 
 def words_of(value: str) -> list[str]:
-    """Return the libraries that a value of LD_PRELOAD names."""
     return [word for word in value.replace(" ", ":").split(":") if word]

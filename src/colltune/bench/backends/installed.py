@@ -52,7 +52,6 @@ class InstalledMpi:
         wanted: Mapping[str, str],
         options: Sequence[str] = (),
     ) -> tuple[tuple[str, ...], dict[str, str]]:
-        """Return command line and environment that start `words` on `shape`."""
         shape = started_shape(shape)
         user = os.environ | self.mpi.launch_environment()
         environment = self.launcher.environment(user, wanted, shape)
@@ -63,6 +62,5 @@ class InstalledMpi:
         return self.launcher.command(start), environment
 
     def answers(self, shape: Shape, within_s: float) -> bool:
-        """Start a program that does nothing on all processes of `shape`."""
         command, environment = self.command(shape, ["true"], {})
         return process.run(command, timeout_s=within_s, env=environment).ok

@@ -163,7 +163,6 @@ def _ranks_sharing(instance: Instance) -> int:
 
 
 def job_file(jobs: Iterable[Job]) -> str:
-    """Return the text of the input file that lists `jobs`."""
     return "".join(
         f"{cell.instance.collective.mpi_name} {_asked_bytes(cell.instance)} {nrep}\n"
         for cell, nrep in jobs

@@ -98,11 +98,9 @@ class NativeBackend(InstalledMpi):
         return {"backend": "native", "mpirun": str(self.mpi.mpirun)}
 
     def program(self) -> Path:
-        """Return the compiled benchmark, compiling it if need be."""
         return build.native_benchmark(self.mpi, self._cache)
 
     def interposed(self) -> Path:
-        """Return the compiled libcolltune, compiling it if need be."""
         return build.interposed_library(self.mpi, self._cache)
 
     def run(

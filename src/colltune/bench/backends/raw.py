@@ -90,7 +90,6 @@ def live_of(part: Path) -> Path:
 
 
 def read_raw(path: Path) -> RawOutput:
-    """Read raw output, whole or cut off by a kill."""
     found = RawOutput()
     read = [_Part(file, found) for file in parts(path)]
     found.in_flight = tuple(part.open_step for part in read if part.open_step is not None)
@@ -177,7 +176,6 @@ def save_cells(path: Path, cells: Sequence[Cell], launch: str) -> None:
 
 
 def load_cells(path: Path) -> tuple[tuple[Cell, ...], str]:
-    """Return the cells and the launch name that `save_cells` stored."""
     try:
         stored = json_of(path.read_text())
         if stored["version"] != _SALVAGE_VERSION:
@@ -195,8 +193,6 @@ def _cell(configuration_id: str, nodes: int, ppn: int, msize_bytes: int) -> Cell
 
 
 class Stop(StrEnum):
-    """Why a launch was given up."""
-
     SILENT = "silent"
     OVERDUE = "overdue"
 

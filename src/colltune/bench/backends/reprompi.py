@@ -255,7 +255,6 @@ class _Watch:
         self._size = -1
 
     def __call__(self) -> bool:
-        """Tell whether to wait on."""
         self._progress()
         now = time.monotonic()
         size = self._path.stat().st_size if self._path.exists() else -1

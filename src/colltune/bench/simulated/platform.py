@@ -157,7 +157,6 @@ class Simulation:
         )
 
     def hosts(self, nodes: int) -> tuple[str, ...]:
-        """Return the names of the first `nodes` hosts."""
         names = host_names(self.description_for(nodes), self.platform or "smpi")
         if len(names) < nodes:
             raise CampaignError(
@@ -188,7 +187,6 @@ class Simulation:
 
 
 def host_names(description: str, source: str) -> tuple[str, ...]:
-    """Return the names of the hosts in a platform's XML, in its order."""
     try:
         root = ET.fromstring(description)  # noqa: S314 - the user's own file
         names: list[str] = []
@@ -204,7 +202,6 @@ def host_names(description: str, source: str) -> tuple[str, ...]:
 
 
 def _radical(text: str) -> list[int]:
-    """Return the numbers of ``0-3,7``."""
     numbers: list[int] = []
     for part in text.split(","):
         first, _, last = part.partition("-")

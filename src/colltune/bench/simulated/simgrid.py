@@ -92,15 +92,12 @@ ALGORITHMS: Mapping[Collective, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class SimGrid:
-    """An installation of SimGrid with SMPI."""
-
     smpirun: Path
     smpicc: Path
     release: str
 
     @classmethod
     def find(cls) -> SimGrid:
-        """Return the one on PATH."""
         smpirun, smpicc = process.find("smpirun", _MEND), process.find("smpicc", _MEND)
         told = process.run([smpirun, "-version"], timeout_s=_ASK_S)
         match = _VERSION.search(told.stdout)

@@ -185,7 +185,6 @@ class Candidate(NamedTuple):
 
     @property
     def rate(self) -> float:
-        """Regret saved per second."""
         return self.gain / self.cost_s
 
 

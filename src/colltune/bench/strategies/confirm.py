@@ -78,7 +78,6 @@ def judged(state: State) -> list[Judgement]:
 
 
 def _filled(shape: Shape, open_: Sequence[Judgement], limit_s: float) -> _Launch:
-    """Fill a launch with what is worth most per second; with one judgement at least."""
     return _Launch(shape, worth_measuring(open_, _seconds, limit_s, always_one=True))
 
 

@@ -116,7 +116,6 @@ class Trial:
 
     @cached_property
     def granted(self) -> Shape:
-        """The smallest shape that holds all training shapes."""
         shapes = self.train.shapes()
         return Shape(max(s.nodes for s in shapes), max(s.ppn for s in shapes))
 
@@ -140,7 +139,6 @@ class Trial:
 
     @cached_property
     def instances(self) -> dict[Collective, int]:
-        """Number of test instances."""
         return {collective: len(cells) for collective, cells in self.tested.items()}
 
     def gained(self, measurements: Sequence[Measurement]) -> dict[Collective, float]:
