@@ -11,7 +11,6 @@ from colltune.errors import LibraryError
 from colltune.mpi.file_format import Call, Fault
 from colltune.mpi.openmpi.decide.han_calls import HanLevel
 from colltune.mpi.openmpi.han import HanFile, OpenMpiHan
-from colltune.mpi.openmpi.han.reading import Scanner
 from colltune.mpi.openmpi.han.rules import choices
 from colltune.mpi.openmpi.releases import catalogue_of
 from tests.mpi.linting import lint
@@ -192,17 +191,6 @@ def test_names_of_levels_shift_what_4_1_reads() -> None:
     faults = [fault for _, fault in found(text, "4.1.8")]
     assert Fault.OTHER_RELEASE in faults
     assert chosen(parse(text, "4.1.8"), C.BCAST, 4, 8) != "tuned"
-
-
-def test_numbers_are_read_as_scanf_does() -> None:
-    """A number begins wherever one can; zero in front means octal; comments end with the line."""
-    scanner = Scanner("x7, # 9\n 010 0x1f 08 -3 99999999999999999999\n")
-    assert [scanner.number() for _ in range(7)] == [7, 8, 31, 0, 8, -3, 2**63 - 1]
-    assert scanner.line == 2
-    assert scanner.number() is None
-    scanner = Scanner("#a b\n0x10 " + "w" * 40)
-    assert scanner.size() == 0
-    assert [scanner.word(), scanner.word(), scanner.word()] == ["x10", "w" * 32, "w" * 8]
 
 
 def test_what_is_found(subtests: pytest.Subtests) -> None:

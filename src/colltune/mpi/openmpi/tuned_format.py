@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import copy
+from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from colltune.domain import Collective, Configuration, Shape
+from colltune.errors import LibraryError
 from colltune.mpi.catalogue import SizeUnit
 from colltune.mpi.file_format import Call, Finding, Format, Outcome, ParsedFile, Rule, absolute_path
 from colltune.mpi.openmpi import han_setups, mca
@@ -20,6 +24,9 @@ from colltune.mpi.openmpi.ranges import (
 )
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
 
+if TYPE_CHECKING:
+    from colltune.mpi.openmpi.han import HanFile
+
 DISPATCH = ".dispatch"
 """End of the name of coll/han's file beside the rules for coll/tuned."""
 
@@ -29,7 +36,7 @@ class TunedFile:
 
     ``ranges`` are the rules in effect; of several that take a call the first one counts.
     ``ends_program`` tells why programs die of the file; ``form_findings`` what is wrong with its
-    form.
+    form. ``han`` is a file for coll/han beside it, ``activation`` what puts both into effect.
     """
 
     format: str
@@ -40,6 +47,8 @@ class TunedFile:
     form_findings: tuple[Finding, ...] = ()
     # from which communicator size on decisions are told apart
     least_comm_size = 0
+    han: HanFile | None = None
+    activation: Mapping[str, str] | None = None
 
     def __init__(self, source: str, release: str) -> None:
         self.source, self.release, self.catalogue = source, release, catalogue_of(release)
@@ -47,9 +56,9 @@ class TunedFile:
     def decide(self, call: Call, environment: Mapping[str, str] | None = None) -> Outcome:
         """Return what the release runs for `call`; a rules file that is named is this one."""
         if environment is None:
-            named = self.source or self.format
-            environment = mca.environment({mca.USE_RULES: "1", mca.RULES_FILE: named})
-        return decide(self.release, call, environment, tuned=self)
+            by_default = {mca.USE_RULES: "1", mca.RULES_FILE: self.source or self.format}
+            environment = self.activation or mca.environment(by_default)
+        return decide(self.release, call, environment, self, self.han)
 
     def match(self, call: Call) -> TunedMatch | None:
         """Return the rule for a call: the first of the first entry for its communicator."""
@@ -84,24 +93,20 @@ class TunedFile:
     def switch_points(
         self, collective: Collective, comm_size: int, nodes: int = 1
     ) -> tuple[int, ...]:
+        points = set(self.han.switch_points(collective, comm_size, nodes)) if self.han else {0}
         entry = self.catalogue.collectives.get(collective)
         if entry is None or entry.size is SizeUnit.CONSTANT or comm_size < 1:
-            return (0,)
+            return tuple(sorted(points))
         factor = comm_size if entry.size is SizeUnit.MSIZE_TIMES_NPROCS else 1
-        firsts = {
-            first
-            for rule in self._rules_for(collective, comm_size, nodes)
-            for first in (rule.first, rule.last + 1)
-        }
-        return tuple(
-            sorted({0, *(-(-first // factor) for first in firsts if first <= LARGEST_SIZE)})
-        )
+        rules = list(self._rules_for(collective, comm_size, nodes))
+        firsts = {*(rule.first for rule in rules), *(rule.last + 1 for rule in rules)}
+        points |= {-(-first // factor) for first in firsts if first <= LARGEST_SIZE}
+        return tuple(sorted({0, *points}))
 
     def _rules_for(self, collective: Collective, comm_size: int, nodes: int) -> Iterator[SizeRule]:
         for is_world in (True, False):
-            communicator = self._communicator(
-                Call(collective, comm_size, 0, nodes, is_world=is_world)
-            )
+            call = Call(collective, comm_size, 0, nodes, is_world=is_world)
+            communicator = self._communicator(call)
             if communicator is not None:
                 yield from (rule for rule in communicator.rules if not rule.ignored)
 
@@ -122,10 +127,22 @@ class TunedFormat(Format):
     def with_others(
         self, parsed: ParsedFile, environment: Mapping[str, str], activation: Mapping[str, str]
     ) -> ParsedFile:
-        # it reads files of coll/han, which only few jobs have
-        from colltune.mpi.openmpi.with_han_rules import with_han_rules
+        """Return rules with those for coll/han that are named: these hand on calls over nodes."""
+        from colltune.mpi.formats import read_text
+        from colltune.mpi.openmpi.han import OpenMpiHan
 
-        return with_han_rules(parsed, environment, activation)
+        named = environment.get(f"{mca.PREFIX}{mca.HAN_RULES_FILE}")
+        if named is None or not isinstance(parsed, TunedFile):
+            return parsed
+        try:
+            han = OpenMpiHan().parse(read_text(Path(named)), named, parsed.release)
+        except LibraryError:
+            return parsed
+        if han.dropped:
+            return parsed
+        found = copy(parsed)
+        found.han, found.activation = han, activation
+        return found
 
     def activation(
         self, release: str, paths: Mapping[str, str], job: Shape | None = None

@@ -134,7 +134,7 @@ class OpenMpiHan(Format):
         plain = _COMMENT.sub("", text[:_FIRST_BYTES]).lstrip()
         return plain[:1].isdecimal() and bool(_COMPONENT.search(plain))
 
-    def parse(self, text: str, source: str, release: str) -> ParsedFile:
+    def parse(self, text: str, source: str, release: str) -> HanFile:
         from colltune.mpi.openmpi.han import reading
 
         found = reading.read(text, catalogue_of(release))

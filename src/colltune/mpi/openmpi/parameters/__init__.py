@@ -66,7 +66,7 @@ class ParameterFile(TunedFile):
         )
         self.variables = mca.Variables(self.environment)
         self.forced = {rule.collective: rule for rule in self._forced()}
-        named = [rule for parsed in (self.tuned, self.han) if parsed for rule in parsed.rules]
+        named = [rule for parsed in (self.tuned, self.han_file) if parsed for rule in parsed.rules]
         self.rules = (*self.forced.values(), *named)
 
     @property
@@ -74,7 +74,7 @@ class ParameterFile(TunedFile):
         return self.followed.parsed.get("tuned")
 
     @property
-    def han(self) -> ParsedFile | None:
+    def han_file(self) -> ParsedFile | None:
         return self.followed.parsed.get("han")
 
     @cached_property
@@ -103,7 +103,7 @@ class ParameterFile(TunedFile):
         variables = self.environment | dict(environment or {})
         # a rules file that the environment replaces by another one is not known
         tuned = self.tuned if self._same(mca.RULES_FILE, variables) else None
-        han = self.han if self._same(mca.HAN_RULES_FILE, variables) else None
+        han = self.han_file if self._same(mca.HAN_RULES_FILE, variables) else None
         outcome = decide(
             self.release,
             call,
@@ -125,7 +125,7 @@ class ParameterFile(TunedFile):
         return variables.get(variable) == self.environment.get(variable)
 
     def comm_sizes(self, collective: Collective) -> tuple[int, ...]:
-        named = [parsed for parsed in (self.tuned, self.han) if parsed]
+        named = [parsed for parsed in (self.tuned, self.han_file) if parsed]
         sizes = {size for parsed in named for size in parsed.comm_sizes(collective)}
         return tuple(sorted(sizes | ({2} if collective in self.forced else set())))
 
@@ -133,7 +133,7 @@ class ParameterFile(TunedFile):
         self, collective: Collective, comm_size: int, nodes: int = 1
     ) -> tuple[int, ...]:
         points = {0}
-        for parsed in (self.tuned, self.han):
+        for parsed in (self.tuned, self.han_file):
             if parsed is not None:
                 points.update(parsed.switch_points(collective, comm_size, nodes))
         return tuple(sorted(points))

@@ -247,7 +247,7 @@ def _ignored(
 def _outranked(file: ParameterFile) -> Iterator[Finding]:
     if file.catalogue.han_priority is None:
         return
-    closed = file.variables.text("coll_han_priority") is not None or file.han is not None
+    closed = file.variables.text("coll_han_priority") is not None or file.han_file is not None
     if closed or file.variables.text("coll") is not None:
         return
     for collective, rule in file.forced.items():

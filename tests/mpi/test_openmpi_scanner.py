@@ -1,4 +1,4 @@
-"""Numbers of a classic rules file are found as C's scanf finds them."""
+"""Numbers of rules files are found as C's scanf finds them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colltune.mpi.openmpi.classic.reading import Numbers
+from colltune.mpi.openmpi.scanner import Scanner
 
 if sys.platform != "linux":
     pytest.skip("the library's reader is compared with glibc's", allow_module_level=True)
@@ -50,10 +50,10 @@ class Stream:
 
 def ours(text: str, *, header: bool = False) -> tuple[int, list[int]]:
     """Return version and numbers as colltune reads them."""
-    numbers = Numbers(text)
-    version = numbers.version() if header else 1
+    scanner = Scanner(text)
+    version = scanner.version() if header else 1
     found = []
-    while (number := numbers.next()) is not None:
+    while (number := scanner.number()) is not None:
         found.append(number.value)
     return version, found
 
@@ -99,8 +99,16 @@ def test_the_version_header_is_that_of_scanf(kept: int, version: str, rest: str)
 
 def test_numbers_know_their_lines() -> None:
     """The line of each number, and whether it begins one."""
-    numbers = Numbers("# 1\n\n 5 6, 7\n#\n8 # 9\n")
+    scanner = Scanner("# 1\n\n 5 6, 7\n#\n8 # 9\n")
     found = []
-    while (number := numbers.next()) is not None:
+    while (number := scanner.number()) is not None:
         found.append((number.value, number.line, number.starts_line))
     assert found == [(5, 3, True), (6, 3, False), (7, 3, False), (8, 5, True)]
+
+
+def test_words_and_decimal_numbers_stand_between_blanks_and_comments() -> None:
+    """What coll/han reads beside C's longs: sizes have no base, words have 32 characters."""
+    scanner = Scanner("#a b\nx-3 0x10 " + "w" * 40)
+    assert (scanner.size(), scanner.skipped, scanner.line) == (2**64 - 3, "x", 2)
+    assert scanner.size() == 0
+    assert [scanner.word(), scanner.word(), scanner.word()] == ["x10", "w" * 32, "w" * 8]
