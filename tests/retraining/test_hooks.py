@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import pytest
 
 from colltune.errors import DataError
-from colltune.retraining.hooks import notify
+from colltune.retraining.nightly import notify
 from colltune.retraining.site_file import Hooks, Webhook
 from tests.retraining.site import launch, retrain, site_of
 

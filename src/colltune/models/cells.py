@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -92,6 +92,24 @@ class CellMatrix:
             time_s[:, column], slow[:, column] = self.time_s[:, mine], self.slow[:, mine]
         rows = np.asarray(np.isfinite(time_s).any(axis=1))
         return self._of(rows, configurations, time_s[rows], slow[rows])
+
+
+HELD_OUT: dict[str, Callable[[CellMatrix], Integers]] = {
+    "nodes": lambda cells: cells.nodes,
+    "ppn": lambda cells: cells.ppn,
+    "shapes": lambda cells: cells.nodes * (int(cells.ppn.max()) + 1) + cells.ppn,
+    "msizes": lambda cells: cells.msize_bytes,
+}
+"""What instances (n) may be parted by, so that what is held out differs in it."""
+
+
+def dealt(keys: Integers, most: int) -> Integers:
+    """Return each instance's part, (n): of `most` at most, into which equal keys are dealt.
+
+    Neighbouring keys fall into different parts.
+    """
+    distinct = np.unique(keys)
+    return np.asarray(np.searchsorted(distinct, keys) % min(most, len(distinct)))
 
 
 def stacked(matrices: Sequence[CellMatrix]) -> CellMatrix:

@@ -16,7 +16,7 @@ from colltune.domain import Collective, Context
 from colltune.errors import DataError
 from colltune.features import feature_set as named_feature_set
 from colltune.models.bundle import Bundle
-from colltune.models.cells import CellMatrix, cell_matrices, shapes_measured
+from colltune.models.cells import HELD_OUT, CellMatrix, cell_matrices, dealt, shapes_measured
 from colltune.models.collective_model import CollectiveModel
 from colltune.models.error_model import ErrorModel
 from colltune.models.grown_trees import coverage
@@ -30,7 +30,7 @@ Progress = Callable[[int, int, str], None]
 Numbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 __all__ = ["Progress", "fit", "fit_cells"]
-MAX_FOLDS = 5
+MAX_FOLDS, LEAST_TO_HOLD_OUT = 5, 3
 _WHOLE = -1
 
 
@@ -194,21 +194,11 @@ def folds(cells: CellMatrix) -> NDArray[np.int64]:
     """Return each instance's fold, shape (n).
 
     Whole node counts are held out if there are at least 3, else whole shapes if there are 3, else
-    message sizes; neighbours fall into different folds. A single fold (all 0) means that nothing
-    can be held out.
+    message sizes. A single fold (all 0) means that nothing can be held out.
     """
-    shapes = cells.nodes * (int(cells.ppn.max()) + 1) + cells.ppn
-    for key in (cells.nodes, shapes):
-        distinct = np.unique(key)
-        if len(distinct) >= 3:
-            return _dealt(key)
-    return _dealt(cells.msize_bytes)
-
-
-def _dealt(key: NDArray[np.int64]) -> NDArray[np.int64]:
-    distinct = np.unique(key)
-    dealt: NDArray[np.int64] = np.searchsorted(distinct, key) % min(MAX_FOLDS, len(distinct))
-    return dealt
+    keys = (HELD_OUT[by](cells) for by in ("nodes", "shapes"))
+    enough = (key for key in keys if len(np.unique(key)) >= LEAST_TO_HOLD_OUT)
+    return dealt(next(enough, cells.msize_bytes), MAX_FOLDS)
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ differences themselves count.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -49,8 +49,8 @@ from colltune.evaluation.scores import (
 )
 from colltune.evaluation.splits import Mask, MaskSplit
 from colltune.models.bundle import Bundle
-from colltune.models.cells import CellMatrix, cell_matrices
-from colltune.models.fitting import Progress
+from colltune.models.cells import HELD_OUT, CellMatrix, cell_matrices, dealt
+from colltune.models.fitting import LEAST_TO_HOLD_OUT, Progress
 from colltune.models.guard import Guard
 from colltune.models.learners import LEARNERS
 from colltune.retraining.arrivals import Arrived
@@ -189,20 +189,6 @@ def _left_alone(context: Context, fold: Fold) -> Choice:
     return Choice((default,) * len(fold.testing), 0.0, 0.0)
 
 
-Integers = NDArray[np.int64]
-_LEAST = 3
-
-
-def _shapes(cells: CellMatrix) -> Integers:
-    return cells.nodes * (int(cells.ppn.max()) + 1) + cells.ppn
-
-
-HELD_OUT: dict[str, Callable[[CellMatrix], Integers]] = {
-    "nodes": lambda cells: cells.nodes,
-    "ppn": lambda cells: cells.ppn,
-    "shapes": _shapes,
-    "msizes": lambda cells: cells.msize_bytes,
-}
 _INSTEAD = ("shapes", "msizes")
 
 
@@ -222,11 +208,9 @@ class Parts(MaskSplit):
     def masks(self, cells: CellMatrix) -> list[Mask]:
         """Return a fold per part."""
         for by in (self.by, *_INSTEAD):
-            keys = HELD_OUT[by](cells)
-            distinct = np.unique(keys)
-            if len(distinct) >= _LEAST:
-                n_parts = min(self.parts, len(distinct))
-                part_of = np.searchsorted(distinct, keys) % n_parts
+            part_of = dealt(HELD_OUT[by](cells), self.parts)
+            if len(np.unique(HELD_OUT[by](cells))) >= LEAST_TO_HOLD_OUT:
+                n_parts = int(part_of.max()) + 1
                 return [
                     Mask(f"{by}, part {part + 1} of {n_parts}", part_of != part, part_of == part)
                     for part in range(n_parts)

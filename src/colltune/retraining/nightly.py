@@ -8,26 +8,32 @@ same bundle, since bundles are named by their content.
 
 from __future__ import annotations
 
+import json
 import socket
-from collections.abc import Callable, Iterable
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from http.client import HTTPException
+from pathlib import Path
 from typing import Any
 
-from colltune import errors
-from colltune.errors import ColltuneError
+from colltune import errors, process
+from colltune.errors import ColltuneError, ProgramError, SiteError
 from colltune.models.fitting import Progress
 from colltune.models.workers import at_work
 from colltune.registry import Registry
 from colltune.retraining import lease, record
 from colltune.retraining.arrivals import Arrivals, arrivals
-from colltune.retraining.hooks import notify
 from colltune.retraining.lease import LeaseTakenError
-from colltune.retraining.site_file import Outcome, Site
+from colltune.retraining.site_file import Hooks, Outcome, Site, Webhook
 from colltune.retraining.slot_run import SlotResult, SlotRun
 
 Phase = Callable[[str], AbstractContextManager[Progress]]
 DRIFT = "drift"
+_LONGEST_SECRET = 4096
 
 
 @dataclass(frozen=True)
@@ -99,8 +105,7 @@ def retrain(site: Site, phase: Phase, lines: Callable[[Night], Iterable[str]]) -
     if told.isdisjoint(night.outcomes):
         return night
     text = "\n".join(lines(night))
-    fared = notify(site.hooks, night.as_dict() | {"text": text})
-    return Night(night.site, night.results, night.left_out, night.took_over, fared)
+    return replace(night, hooks=notify(site.hooks, night.as_dict() | {"text": text}))
 
 
 def _tell_failure(site: Site, error: ColltuneError) -> None:
@@ -165,3 +170,71 @@ def _report(
 
 def _slots(known: record.RetrainRecord) -> dict[str, Any]:
     return {name: slot.as_dict() for name, slot in known.slots.items()}
+
+
+def notify(hooks: Hooks, facts: Mapping[str, Any]) -> dict[str, str]:
+    """Tell a program and a POST what happened; return how each fared: ``sent``, or why not.
+
+    Their failure never changes the result.
+    """
+    result = {}
+    command, webhook, timeout_s = hooks.command, hooks.webhook, hooks.timeout_s
+    if command is not None:
+        result["command"] = _tried(lambda: _start(command, facts, timeout_s))
+    if webhook is not None:
+        result["webhook"] = _tried(lambda: _post(webhook, facts, timeout_s))
+    return result
+
+
+def _tried(send: Callable[[], None]) -> str:
+    try:
+        send()
+    except (OSError, HTTPException, ValueError, ColltuneError) as error:
+        return f"failed: {error}"
+    return "sent"
+
+
+def _start(command: tuple[str, ...], facts: Mapping[str, Any], timeout_s: float) -> None:
+    with tempfile.TemporaryFile() as stdin:
+        stdin.write(json.dumps(facts, allow_nan=False).encode())
+        stdin.seek(0)
+        outcome = process.run(command, timeout_s=timeout_s, stdin=stdin)
+    if not outcome.ok:
+        raise ProgramError(" ".join(outcome.explain().split()))
+
+
+def _post(webhook: Webhook, facts: Mapping[str, Any], timeout_s: float) -> None:
+    headers = {"Content-Type": "application/json"}
+    if webhook.secret_file is not None:
+        headers[webhook.header] = _secret(webhook.secret_file)
+    body = json.dumps(facts, allow_nan=False).encode()
+    request = urllib.request.Request(webhook.url, body, headers, method="POST")  # noqa: S310
+    opener = urllib.request.build_opener(_NoRedirect)
+    try:
+        with opener.open(request, timeout=timeout_s) as answer:
+            answer.read(1)
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise OSError(f"{webhook.url} answers {error.code}") from None
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Follows no redirection, which would carry the secret to wherever it points."""
+
+    def redirect_request(self, *_args: Any, **_named: Any) -> None:
+        return None
+
+
+def _secret(file: Path) -> str:
+    try:
+        with file.open("rb") as stream:
+            found = stream.read(_LONGEST_SECRET).partition(b"\n")[0].strip().decode("ascii")
+    except OSError as error:
+        raise SiteError(f"hooks.webhook.secret_file {file}: {error.strerror}") from error
+    except UnicodeDecodeError:
+        found = ""
+    if not found or not found.isprintable():
+        raise SiteError(
+            f"hooks.webhook.secret_file {file}: its first line is no secret of printable ASCII"
+        )
+    return found

@@ -68,9 +68,10 @@ from colltune.files.toml_schema import (
     string,
     strings,
 )
+from colltune.models.cells import HELD_OUT
 from colltune.models.learners import learner_entry
 from colltune.models.workers import BACKENDS, Slurm, Workers
-from colltune.retraining.contest import HELD_OUT, Thresholds
+from colltune.retraining.contest import Thresholds
 
 DEPLOY_FILES: dict[str, str] = {
     "systemd": "colltune-retrain.service",

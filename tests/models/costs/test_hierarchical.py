@@ -70,17 +70,17 @@ def test_one_level_is_the_flat_algorithm() -> None:
             assert broadcast.time_s(1) == broadcast.time_s(p) == broadcast.flat_time_s
 
 
-@pytest.mark.parametrize("algorithm", [Broadcast.FLAT, Broadcast.LINEAR, Broadcast.PIPELINED])
-def test_root_of_p_is_best(algorithm: Broadcast) -> None:
+def test_root_of_p_is_best() -> None:
     """Eq. 2 and 4: the optimum of 64 processes is 8 groups, and it is a minimum."""
-    broadcast = cost(algorithm, 64, segments=4)
-    best = broadcast.optimum()
-    steps = {Broadcast.PIPELINED: 2 * 4 + 2 * 8 - 4}.get(algorithm, 2 * 8 - 2)
-    size = 4096 / 4 if algorithm is Broadcast.PIPELINED else 4096
-    assert (best.groups, best.continuous_groups) == (8, 8.0)
-    assert best.time_s == best.continuous_time_s
-    assert best.time_s == pytest.approx(steps * (ALPHA_S + size * BETA_S), rel=1e-12)
-    assert best.time_s < min(broadcast.time_s(4), broadcast.time_s(16)) < best.flat_time_s
+    for algorithm in (Broadcast.FLAT, Broadcast.LINEAR, Broadcast.PIPELINED):
+        broadcast = cost(algorithm, 64, segments=4)
+        best = broadcast.optimum()
+        steps = {Broadcast.PIPELINED: 2 * 4 + 2 * 8 - 4}.get(algorithm, 2 * 8 - 2)
+        size = 4096 / 4 if algorithm is Broadcast.PIPELINED else 4096
+        assert best.groups == 8, algorithm
+        expected_s = steps * (ALPHA_S + size * BETA_S)
+        assert best.time_s == pytest.approx(expected_s, rel=1e-12), algorithm
+        assert best.time_s < min(broadcast.time_s(4), broadcast.time_s(16)) < best.flat_time_s
 
 
 def test_ring_pays_where_latency_counts() -> None:
@@ -117,24 +117,20 @@ def test_more_processes_make_the_ring_pay() -> None:
     assert costs[6142, 2**19].optimum().gain > costs[2048, 2**19].optimum().gain
 
 
-@pytest.mark.parametrize(
-    "algorithm",
-    [
+def test_groups_never_pay() -> None:
+    """Sec. 3.7: binary, binomial, split-binary and recursive-doubling ones are best as they are."""
+    for algorithm in (
         Broadcast.BINARY,
         Broadcast.BINOMIAL,
         Broadcast.SPLIT_BINARY,
         Broadcast.SCATTER_RECURSIVE_DOUBLING_ALLGATHER,
-    ],
-)
-@pytest.mark.parametrize("m", [1, 2**20])
-def test_groups_never_pay(algorithm: Broadcast, m: int) -> None:
-    """Sec. 3.7: binary, binomial, split-binary and recursive-doubling ones are best as they are."""
-    broadcast = cost(algorithm, 256, m, segments=4)
-    assert broadcast.optimum().groups == 1
-    assert broadcast.optimum().gain == 1.0
-    flat_s = broadcast.flat_time_s
-    assert all(broadcast.time_s(g) >= flat_s * (1 - 1e-12) for g in (2, 16, 128))
-    assert "never pay" in broadcast.condition
+    ):
+        for m in (1, 2**20):
+            broadcast = cost(algorithm, 256, m, segments=4)
+            best, flat_s = broadcast.optimum(), broadcast.flat_time_s
+            assert (best.groups, best.gain) == (1, 1.0), (algorithm, m)
+            assert all(broadcast.time_s(g) >= flat_s * (1 - 1e-12) for g in (2, 16, 128))
+            assert "never pay" in broadcast.condition, algorithm
 
 
 def test_a_long_pipeline_gains_nothing() -> None:
@@ -146,9 +142,7 @@ def test_a_long_pipeline_gains_nothing() -> None:
 def test_optimum_among_divisors() -> None:
     """Only divisors can be used: 12 processes have their best at 3, a prime number at 1."""
     assert cost(Broadcast.FLAT, 12).possible_groups() == [1, 2, 3, 4, 6, 12]
-    best = cost(Broadcast.FLAT, 12).optimum()
-    assert (best.groups, best.continuous_groups) == (3, math.sqrt(12))
-    assert best.continuous_time_s < best.time_s
+    assert cost(Broadcast.FLAT, 12).optimum().groups == 3
     assert cost(Broadcast.FLAT, 13).optimum().groups == 1
 
 

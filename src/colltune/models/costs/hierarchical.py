@@ -47,15 +47,12 @@ class Broadcast(StrEnum):
 class Optimum:
     """The best number of groups.
 
-    ``groups`` is the best divisor of the number of processes, 1 where groups do not pay;
-    ``continuous_groups`` the paper's optimum, sqrt(p), which need not divide p or even be whole.
-    Times are seconds.
+    ``groups`` is the best divisor of the number of processes, 1 where groups do not pay; the
+    paper's optimum, sqrt(p), need not divide p or even be whole.
     """
 
     groups: int
     time_s: float
-    continuous_groups: float
-    continuous_time_s: float
     flat_time_s: float
 
     @property
@@ -111,12 +108,11 @@ class BroadcastCost:
 
     def optimum(self) -> Optimum:
         """Return the best number of groups; of equal ones the smallest, so 1 means: leave it."""
-        flat_s, root = self.flat_time_s, math.sqrt(self.nprocs)
-        continuous_s = self._grouped_s(root)
-        if self.nprocs == 1 or not self.minimum_inside or continuous_s >= flat_s:
-            return Optimum(1, flat_s, 1.0, flat_s, flat_s)
-        best = min(self.possible_groups(), key=lambda groups: (self.time_s(groups), groups))
-        return Optimum(best, self.time_s(best), root, continuous_s, flat_s)
+        flat_s, least_s = self.flat_time_s, self._grouped_s(math.sqrt(self.nprocs))
+        if self.nprocs == 1 or not self.minimum_inside or least_s >= flat_s:
+            return Optimum(1, flat_s, flat_s)
+        time_s, groups = min((self.time_s(groups), groups) for groups in self.possible_groups())
+        return Optimum(groups, time_s, flat_s)
 
     @property
     def minimum_inside(self) -> bool:

@@ -115,33 +115,19 @@ def _at_work(
     return first, tuple(v + s * beyond for v, s in zip(values, slopes, strict=True))
 
 
-@dataclass(frozen=True, eq=False)
-class Curve:
-    """One natural cubic spline: ascending ``knots``, ``values`` and second derivatives there."""
-
-    knots: Numbers
-    values: Numbers
-    bends: Numbers
-
-    def at(self, x: Numbers) -> Numbers:
-        """Return the spline at points (n)."""
-        knots, values, bends = self.knots, self.values, self.bends
-        inside = np.clip(x, knots[0], knots[-1])
-        low = np.clip(np.searchsorted(knots, inside, side="right") - 1, 0, len(knots) - 2)
-        gap = knots[low + 1] - knots[low]
-        right = (inside - knots[low]) / gap
-        left = 1.0 - right
-        bent = (left**3 - left) * bends[low] + (right**3 - right) * bends[low + 1]
-        result = left * values[low] + right * values[low + 1] + gap**2 / 6.0 * bent
-        return np.asarray(result + self._slope(x < knots[0]) * (x - inside))
-
-    def _slope(self, is_below: NDArray[np.bool_]) -> Numbers:
-        """Return the slope at the first knot where `is_below`, elsewhere that at the last."""
-        gaps = np.diff(self.knots)
-        rises = np.diff(self.values)
-        first = rises[0] / gaps[0] - gaps[0] * self.bends[1] / 6.0
-        last = rises[-1] / gaps[-1] + gaps[-1] * self.bends[-2] / 6.0
-        return np.asarray(np.where(is_below, first, last))
+def natural_spline(x: Numbers, knots: Numbers, values: Numbers, bends: Numbers) -> Numbers:
+    """Return at points (n) a spline of ascending knots, values and second derivatives there."""
+    inside = np.clip(x, knots[0], knots[-1])
+    low = np.clip(np.searchsorted(knots, inside, side="right") - 1, 0, len(knots) - 2)
+    gap = knots[low + 1] - knots[low]
+    right = (inside - knots[low]) / gap
+    left = 1.0 - right
+    bent = (left**3 - left) * bends[low] + (right**3 - right) * bends[low + 1]
+    result = left * values[low] + right * values[low + 1] + gap**2 / 6.0 * bent
+    gaps, rises = np.diff(knots), np.diff(values)
+    first = rises[0] / gaps[0] - gaps[0] * bends[1] / 6.0
+    last = rises[-1] / gaps[-1] + gaps[-1] * bends[-2] / 6.0
+    return np.asarray(result + np.where(x < knots[0], first, last) * (x - inside))
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,8 +155,8 @@ class NaturalSplines(ArrayFields):
         for output, feature in np.argwhere(self.counts).tolist():
             end = int(ends[output, feature])
             part = slice(end - int(self.counts[output, feature]), end)
-            curve = Curve(self.knots[part], self.values[part], self.bends[part])
-            exponents[:, output] += curve.at(X[:, feature])
+            curve = self.knots[part], self.values[part], self.bends[part]
+            exponents[:, output] += natural_spline(X[:, feature], *curve)
         return _exp(exponents)
 
     @classmethod
