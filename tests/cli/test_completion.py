@@ -9,7 +9,6 @@ import re
 import shutil
 import sys
 from collections.abc import Callable
-from enum import StrEnum
 from pathlib import Path
 
 import pytest
@@ -203,20 +202,14 @@ def test_what_is_read_is_what_is_registered() -> None:
         imported = importlib.import_module(f"colltune.{module}")
         is_package = hasattr(imported, "__path__")
         file = module.replace(".", "/") + ("/__init__.py" if is_package else ".py")
-        registry = getattr(imported, name)
-        if isinstance(registry, type) and issubclass(registry, StrEnum):
-            assert completion.members(file, name) == [one.value for one in registry], file
-        else:
-            assert completion.keys(file, name) == list(registry), file
+        assert completion.registered(file, name) == list(map(str, getattr(imported, name))), file
 
 
 def test_a_registry_that_is_no_literal_is_noticed() -> None:
     """There is no silent empty list for a name that is gone, or that is computed."""
-    for file, name in (("domain.py", "Nothing"), ("errors.py", "EXIT_STATUSES")):
+    for file, name in (("domain.py", "Nothing"), ("domain.py", "LARGEST_NUMBER")):
         with pytest.raises(KeyError):
-            completion.keys(file, name)
-    with pytest.raises(KeyError):
-        completion.members("domain.py", "Nothing")
+            completion.registered(file, name)
 
 
 def test_splits_have_the_names_that_they_are_asked_for_by() -> None:

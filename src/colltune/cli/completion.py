@@ -13,10 +13,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import typer
 from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from colltune.mpi import MpiLibrary
 
 _PACKAGE = Path(__file__).parents[1]
 VARIABLE = "_COLLTUNE_COMPLETE"
@@ -26,71 +30,49 @@ _LEAST_OF_AN_ID = 12
 _BREAK = "@"
 
 
-def collectives(_context: click.Context, _begun: str) -> list[str]:
-    """Return all collectives."""
-    return members("domain.py", "Collective")
+def _registered(file: str, name: str) -> Values:
+    return lambda _context, _begun: registered(file, name)
 
 
-def learners(_context: click.Context, _begun: str) -> list[str]:
-    """Return all learners, and the choice among them."""
-    return [*keys("models/learners.py", "LEARNERS"), "auto"]
-
-
-def objectives(_context: click.Context, _begun: str) -> list[str]:
-    """Return the statistics of a runtime."""
-    return members("dataset/objective.py", "Objective")
-
-
-def formats(_context: click.Context, _begun: str) -> list[str]:
-    """Return the formats of configuration files."""
+def _libraries() -> Mapping[str, MpiLibrary]:
     from colltune.mpi import LIBRARIES
 
-    return [name for mpi in LIBRARIES.values() for name in mpi.formats]
+    return LIBRARIES
 
 
-def libraries(_context: click.Context, _begun: str) -> list[str]:
-    """Return the MPI libraries for which files are written."""
-    from colltune.mpi import LIBRARIES
-
-    return list(LIBRARIES)
+def _formats(_context: click.Context, _begun: str) -> list[str]:
+    return [name for mpi in _libraries().values() for name in mpi.formats]
 
 
-def libraries_and_formats(context: click.Context, begun: str) -> list[str]:
-    """Return what `select` writes for or in."""
-    return [*libraries(context, begun), *formats(context, begun)]
-
-
-def releases(_context: click.Context, begun: str) -> list[str]:
+def _releases(_context: click.Context, begun: str) -> list[str]:
     """Return releases between which the meaning of a file changes, 5.0.11; or openmpi@5.0.11."""
-    from colltune.mpi import LIBRARIES
+    named = begun[:1].isalpha()
+    return [
+        f"{name}@{one}" if named else one
+        for name, mpi in _libraries().items()
+        for one in mpi.releases
+    ]
 
-    if begun[:1].isalpha():
-        return [f"{name}@{one}" for name, mpi in LIBRARIES.items() for one in mpi.releases]
-    return [one for mpi in LIBRARIES.values() for one in mpi.releases]
 
-
-def described(context: click.Context, begun: str) -> list[str]:
+def _described(context: click.Context, begun: str) -> list[str]:
     """Return what `catalog` describes: libraries, with @ also their releases."""
-    if "@" in begun:
-        return releases(context, begun)
-    return libraries(context, begun)
+    return _releases(context, begun) if "@" in begun else list(_libraries())
 
 
-def installed(_context: click.Context, _begun: str) -> list[str]:
+def _installed(_context: click.Context, _begun: str) -> list[str]:
     """Return libraries with releases, as Slurm's hooks take them: openmpi/4.1.4."""
-    from colltune.mpi import LIBRARIES
-
-    return [f"{name}/{one}" for name, mpi in LIBRARIES.items() for one in mpi.releases]
+    return [f"{name}/{one}" for name, mpi in _libraries().items() for one in mpi.releases]
 
 
-def bundles(context: click.Context, begun: str) -> list[str]:
+def _bundles(context: click.Context, begun: str) -> list[str]:
     """Return the slots of the registry that was named, and beginnings of its bundles' ids."""
-    root = Path(context.params.get("registry") or "")
-    if root == Path():
+    root = context.params.get("registry")
+    if not root:
         return []
     length = max(_LEAST_OF_AN_ID, len(begun))
-    ids = [name[:length] for name in _names(root / "bundles") if re.fullmatch("[0-9a-f]{64}", name)]
-    return sorted({*ids, *_names(root / "current")})
+    found = _names(Path(root, "bundles"))
+    ids = [name[:length] for name in found if re.fullmatch("[0-9a-f]{64}", name)]
+    return sorted({*ids, *_names(Path(root, "current"))})
 
 
 def _names(folder: Path) -> list[str]:
@@ -99,43 +81,38 @@ def _names(folder: Path) -> list[str]:
     return []
 
 
-def _of(file: str, registry: str) -> Values:
-    return lambda _context, _begun: keys(file, registry)
-
-
-def _these(*values: str) -> Values:
-    return lambda _context, _begun: values
-
-
+_COLLECTIVES = _registered("domain.py", "Collective")
+_OBJECTIVES = _registered("dataset/objective.py", "Objective")
+_BACKENDS = _registered("models/workers.py", "BACKENDS")
 VALUES: Mapping[str, Values] = {
-    "--collective": collectives,
-    "--learner": learners,
-    "--objective": objectives,
-    "--judge": objectives,
-    "--format": formats,
-    "--library": libraries,
-    "--release": releases,
-    "--strategy": _of("bench/strategies/__init__.py", "STRATEGIES"),
-    "--backend": _of("bench/backends/__init__.py", "BACKENDS"),
-    "bundles BUNDLE": bundles,
-    "bundles NEW": bundles,
-    "bundles OLD": bundles,
-    "catalog COLLECTIVE": collectives,
-    "catalog LIBRARY[@RELEASE]": described,
-    "convert --from-release": releases,
-    "convert --to": formats,
-    "evaluate --split": _of("evaluation/request.py", "SPLITS"),
-    "evaluate --suite": _of("evaluation/request.py", "SUITES"),
-    "fit --backend": _of("models/workers.py", "BACKENDS"),
-    "import --format": _of("dataset/importers/__init__.py", "IMPORTERS"),
-    "import --time-unit": _of("dataset/tidy_csv.py", "_TIME_UNITS"),
-    "retrain --backend": _of("models/workers.py", "BACKENDS"),
-    "retrain --print-unit": _of("retraining/site_file.py", "DEPLOY_FILES"),
-    "select --format": libraries_and_formats,
-    "serve --log-level": _these("DEBUG", "INFO", "WARNING", "ERROR"),
-    "serve --print-unit": _of("server/deployment.py", "EXAMPLES"),
-    "slurm --library": installed,
-    "token --scope": lambda _context, _begun: members("server/auth/token_file.py", "Scope"),
+    "--collective": _COLLECTIVES,
+    "--learner": lambda *_: [*registered("models/learners.py", "LEARNERS"), "auto"],
+    "--objective": _OBJECTIVES,
+    "--judge": _OBJECTIVES,
+    "--format": _formats,
+    "--library": lambda *_: _libraries(),
+    "--release": _releases,
+    "--strategy": _registered("bench/strategies/__init__.py", "STRATEGIES"),
+    "--backend": _registered("bench/backends/__init__.py", "BACKENDS"),
+    "bundles BUNDLE": _bundles,
+    "bundles NEW": _bundles,
+    "bundles OLD": _bundles,
+    "catalog COLLECTIVE": _COLLECTIVES,
+    "catalog LIBRARY[@RELEASE]": _described,
+    "convert --from-release": _releases,
+    "convert --to": _formats,
+    "evaluate --split": _registered("evaluation/request.py", "SPLITS"),
+    "evaluate --suite": _registered("evaluation/request.py", "SUITES"),
+    "fit --backend": _BACKENDS,
+    "import --format": _registered("dataset/importers/__init__.py", "IMPORTERS"),
+    "import --time-unit": _registered("dataset/tidy_csv.py", "_TIME_UNITS"),
+    "retrain --backend": _BACKENDS,
+    "retrain --print-unit": _registered("retraining/site_file.py", "DEPLOY_FILES"),
+    "select --format": lambda *asked: [*_libraries(), *_formats(*asked)],
+    "serve --log-level": lambda *_: ("DEBUG", "INFO", "WARNING", "ERROR"),
+    "serve --print-unit": _registered("server/deployment.py", "EXAMPLES"),
+    "slurm --library": _installed,
+    "token --scope": _registered("server/auth/token_file.py", "Scope"),
 }
 """By option or argument, of one verb or of all, what it can be."""
 
@@ -205,50 +182,29 @@ def answer() -> None:
     command_line.main([], "colltune", VARIABLE)
 
 
-def keys(file: str, name: str) -> list[str]:
-    """Return the keys of the dict, or the entries of the tuple, called `name`.
+def registered(file: str, name: str) -> list[str]:
+    """Return a dict's keys, a tuple's entries or an enumeration's values, of a literal in a module.
 
-    Parameters
-    ----------
-    file
-        The module's file, relative to the package.
+    The module, whose `file` is relative to the package, is not imported: many take too long.
     """
-    assigned = dict(_assigned(_tree(file).body))
-    literal = assigned[name]
-    if isinstance(literal, ast.Call):  # one whose entries are imported on demand
+    known = dict(_assigned(ast.parse((_PACKAGE / file).read_text(encoding="utf-8")).body))
+    literal = known[name]
+    if isinstance(literal, ast.Call):
         literal = literal.args[0]
-    if isinstance(literal, ast.Dict):
-        return [_text(key, assigned) for key in literal.keys]
-    if isinstance(literal, ast.Tuple):
-        return [_text(entry, assigned) for entry in literal.elts]
+    match literal:
+        case ast.Dict(keys=entries) | ast.Tuple(elts=entries) | ast.List(elts=entries):
+            literals = (known[e.id] if isinstance(e, ast.Name) else e for e in entries)
+            return [ast.literal_eval(one) for one in literals if one is not None]
     raise KeyError(name)
-
-
-def members(file: str, name: str) -> list[str]:
-    """Return the values of the enumeration called `name`."""
-    for node in _tree(file).body:
-        if isinstance(node, ast.ClassDef) and node.name == name:
-            return [_text(value, {}) for _, value in _assigned(node.body)]
-    raise KeyError(name)
-
-
-def _tree(file: str) -> ast.Module:
-    return ast.parse((_PACKAGE / file).read_text(encoding="utf-8"))
 
 
 def _assigned(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
+    """Yield what names are given; a class is taken for the list of what its own names are."""
     for node in body:
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            if node.value is not None:
-                yield node.target.id, node.value
-        elif isinstance(node, ast.Assign):
-            named = (target.id for target in node.targets if isinstance(target, ast.Name))
-            yield from ((name, node.value) for name in named)
-
-
-def _text(node: ast.expr | None, constants: dict[str, ast.expr]) -> str:
-    if isinstance(node, ast.Name):
-        return _text(constants[node.id], {})
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return node.value
-    raise KeyError(ast.dump(node) if node is not None else "**")
+        match node:
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                yield name, value
+            case ast.Assign(targets=targets, value=value):
+                yield from ((one.id, value) for one in targets if isinstance(one, ast.Name))
+            case ast.ClassDef(name=name, body=inner):
+                yield name, ast.List([value for _, value in _assigned(inner)])

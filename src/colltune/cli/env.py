@@ -104,16 +104,12 @@ def env(
     )
     try:
         variables, note = decide(request, os.environ, _libcolltune)
-    except ColltuneError as error:
-        if strict:
-            raise
-        _complain(str(error))
-        return
     except Exception as error:
         # in a job, an error of ours must not be one of the job's
         if strict:
             raise
-        _complain(f"{type(error).__name__}: {error}")
+        kind = "" if isinstance(error, ColltuneError) else f"{type(error).__name__}: "
+        _complain(f"{kind}{error}")
         return
     if note:
         _complain(note)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.console import show, show_json, warn
+from colltune.cli.console import output, warn
 from colltune.cli.options import Json, Quiet, Where, parse_pairs, writable_folder
 from colltune.cli.progress import progress
 from colltune.domain import Collective, Configuration, Instance
@@ -95,34 +95,30 @@ def import_(
 
 
 def _show(imported: ImportedFiles, file: Path, *, json: bool) -> None:
-
     dataset = imported.dataset
     counts = dataset.frame["status"].value_counts().to_dict()
-    algorithms = [c.id for name in dataset.collectives for c in dataset.configurations(name)]
-    if json:
-        show_json(
-            {
-                "rows": len(dataset),
-                "context": vars(dataset.context),
-                "file": str(file),
-                "format": imported.format,
-                "time": imported.facts["imported_time"],
-                "configurations": algorithms,
-                "statuses": counts,
-                "remarks": list(imported.remarks),
-            }
-        )
-        return
-    show(f"{len(dataset)} rows of {dataset.context} -> {file}")
-    if imported.format == "csv":
-        return
-    show(f"time: {imported.facts['imported_time']}")
-    if all(c.endswith(".default") for c in algorithms):
-        show("algorithm: the library's own decision (--set configuration=ID says otherwise)")
-    else:
-        show(f"algorithm: {', '.join(algorithms)}")
-    if set(counts) != {"ok"}:
-        show(f"status: {', '.join(f'{n} {status}' for status, n in counts.items())}")
+    configurations = [c for name in dataset.collectives for c in dataset.configurations(name)]
+    facts = {
+        "rows": len(dataset),
+        "context": dataset.context,
+        "file": file,
+        "format": imported.format,
+        "time": imported.facts["imported_time"],
+        "configurations": configurations,
+        "statuses": counts,
+        "remarks": imported.remarks,
+    }
+    lines = [f"{len(dataset)} rows of {dataset.context} -> {file}"]
+    if imported.format != "csv":
+        lines.append(f"time: {facts['time']}")
+        if all(c.is_default for c in configurations):
+            own = "the library's own decision (--set configuration=ID says otherwise)"
+            lines.append(f"algorithm: {own}")
+        else:
+            lines.append(f"algorithm: {', '.join(c.id for c in configurations)}")
+        if set(counts) != {"ok"}:
+            lines.append(f"status: {', '.join(f'{n} {status}' for status, n in counts.items())}")
+    output(facts, lines, json=json)
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from colltune.cli.options import Jobs, Json, Quiet, Where, writable_file
-
-if TYPE_CHECKING:
-    from colltune.report.figures import Figures
+from colltune.cli.console import output
+from colltune.cli.options import Jobs, Json, Quiet, Where, parse_pairs, writable_file
+from colltune.cli.progress import progress
+from colltune.errors import DataError
 
 
 def report(
@@ -48,39 +48,22 @@ def report(
 
     colltune report bundle --data measurements.csv.gz --held-out
     """
-    from colltune.cli.console import show, show_json
-    from colltune.cli.options import parse_pairs
-    from colltune.cli.progress import progress
-    from colltune.errors import DataError
-    from colltune.models.bundle import load
-
-    pairs = parse_pairs(where or [], "--where")
+    pairs = parse_pairs(where, "--where")
     if held_out and not data:
         raise DataError("--held-out needs measurements to leave out: give --data")
-    from colltune.report.figures import figures
+    from colltune.dataset import read
+    from colltune.files import whole
+    from colltune.models.bundle import load
+    from colltune.report.figures import as_json, figures
+    from colltune.report.page import page
 
     with progress("reading", quiet=quiet or json) as shown:
         loaded = load(bundle)
-        measured = None
-        if data:
-            from colltune.dataset import read
-
-            measured = read(data, pairs)
+        measured = read(data, pairs) if data else None
         shown.phase("fitting and deciding" if held_out else "deciding")
         found = figures(loaded, measured, held_out=held_out, jobs=jobs, progress=shown.count)
         shown.phase("writing")
-        _write(out, found)
-    if json:
-        from colltune.report.figures import as_json
-
-        show_json({**as_json(found), "out": str(out)})
-    else:
-        show(f"report on {len(found.collectives)} collectives of {loaded.context} -> {out}")
-
-
-def _write(path: Path, found: Figures) -> None:
-    from colltune.files import whole
-    from colltune.report.page import page
-
-    with whole(path) as temporary:
-        temporary.write_text(page(found), encoding="utf-8")
+        with whole(out) as temporary:
+            temporary.write_text(page(found), encoding="utf-8")
+    line = f"report on {len(found.collectives)} collectives of {loaded.context} -> {out}"
+    output({**as_json(found), "out": out}, [line], json=json)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import show, show_json, warn
-from colltune.cli.options import Backend, Jobs, Json, Quiet, Scheduler
+from colltune.cli.console import output, warn
+from colltune.cli.options import Backend, Jobs, Json, Quiet, Scheduler, workers_of
 from colltune.cli.progress import progress
 from colltune.errors import SiteError
 from colltune.text import printable
@@ -54,13 +54,11 @@ def retrain(
     Example: colltune site retrain --print-unit systemd >
     /etc/systemd/system/colltune-retrain.service
     """
-    from colltune.cli.options import workers_of
-
     if print_unit is not None:
         from colltune.retraining.site_file import deploy_file
 
         text = deploy_file(print_unit).rstrip("\n")
-        show_json({"unit": print_unit, "text": text}) if json else show(text)
+        output({"unit": print_unit, "text": text}, [text], json=json)
         return 0
     if config is None:
         raise SiteError("name the site file with --config; --print-unit site prints an example")
@@ -86,11 +84,7 @@ def retrain(
     for hook, fared in night.hooks.items():
         if fared != "sent":
             warn(f"hook {hook} {fared}")
-    if json:
-        show_json(night.as_dict())
-    else:
-        for line in lines(night):
-            show(line)
+    output(night.as_dict(), lines(night), json=json)
     return night.exit_status
 
 
@@ -101,13 +95,6 @@ def _phase(shown: Progress, what: str) -> Iterator[Callable[[int, int, str], Non
 
 
 _SHOWN_CHANGES = 5
-_WORDS = {
-    "promoted": "promoted",
-    "shadow": "shadow",
-    "nothing_new": "nothing new",
-    "kept": "kept",
-    "failed": "failed",
-}
 
 
 def lines(night: Night) -> Iterator[str]:
@@ -123,7 +110,7 @@ def lines(night: Night) -> Iterator[str]:
 
 def _of_slot(result: SlotResult) -> Iterator[str]:
     yield (
-        f"{result.slot}: {_WORDS[result.outcome]}: {result.reason}"
+        f"{result.slot}: {result.outcome.replace('_', ' ')}: {result.reason}"
         f" ({len(result.arrived.dataset)} measurements, {result.new} new)"
     )
     before, after = (_short(i) for i in (result.judged_bundle, result.in_force))

@@ -103,49 +103,47 @@ def serve(
 
         typer.echo(example(print_unit), nl=False)
         return
-    given: dict[str, Any] = {
-        "registry": registry,
-        "bundle": bundle,
-        "allowed_hosts": allowed_hosts,
-        "data": data,
-        "demand": demand,
-        "tokens": tokens,
-        "munge": munge or None,
-        "munge_users": munge_users,
-        "caution": caution if caution != 1.0 else None,
-        "access_log": access_log or None,
-        "log_level": log_level if log_level != "INFO" else None,
-    }
-    _check_installed()
-    from colltune.server.supervisor import settle_in
-
-    settle_in()
-    settings = _settings({name: value for name, value in given.items() if value is not None})
-    tls = {
-        "ssl_certfile": ssl_certfile,
-        "ssl_keyfile": ssl_keyfile,
-        "ssl_ca_certs": ssl_ca_certs,
-    }
-    _check_tls(tls)
-    with _listening(host, port, uds, uds_mode) as listening, _counting(workers):
-        _check_there(settings)
-        os.environ.update(settings.environment())
-        _run(listening, workers, settings, {n: str(p) for n, p in tls.items() if p is not None})
-
-
-def _check_installed() -> None:
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         raise ProgramError(
             f"the service needs {', '.join(missing)}; pip install 'colltune[server]'"
         )
+    from colltune.server.supervisor import settle_in
+
+    settle_in()
+    settings = _settings(
+        registry=registry,
+        bundle=bundle,
+        allowed_hosts=allowed_hosts,
+        data=data,
+        demand=demand,
+        tokens=tokens,
+        munge=munge or None,
+        munge_users=munge_users,
+        caution=caution if caution != 1.0 else None,
+        access_log=access_log or None,
+        log_level=log_level if log_level != "INFO" else None,
+    )
+    files = {
+        "ssl_certfile": ssl_certfile,
+        "ssl_keyfile": ssl_keyfile,
+        "ssl_ca_certs": ssl_ca_certs,
+    }
+    tls = {name: str(path) for name, path in files.items() if path is not None}
+    _check_tls(tls)
+    with _listening(host, port, uds, uds_mode) as listening, _counting(workers):
+        _check_there(settings)
+        os.environ.update(settings.environment())
+        _run(listening, workers, settings, tls)
 
 
-def _settings(given: dict[str, Any]) -> Settings:
+def _settings(**options: Any) -> Settings:
+    """Return the service's settings; what is None was not given."""
     from pydantic import ValidationError
 
     from colltune.server.settings import PREFIX, Settings
 
+    given = {name: value for name, value in options.items() if value is not None}
     try:
         return Settings(**given)
     except ValidationError as error:
@@ -163,29 +161,26 @@ def _check_there(settings: Settings) -> None:
     url = url_of(settings.registry) if settings.registry else None
     path = local_path(url) if url else Path(settings.registry or settings.bundle or "")
     if path is not None and not path.is_dir():
-        what, made = (
-            ("registry", "site bundles add BUNDLE --registry"),
-            ("bundle", "fit DATA --out"),
-        )
-        kind, verb = what if settings.registry else made
+        kind, verb = "bundle", "fit DATA --out"
+        if settings.registry:
+            kind, verb = "registry", "site bundles add BUNDLE --registry"
         raise BundleError(f"{path}: no such {kind}; make one with `colltune {verb} {path}`")
 
 
-def _check_tls(files: dict[str, Path | None]) -> None:
-    if files["ssl_keyfile"] and not files["ssl_certfile"]:
-        raise typer.BadParameter("--ssl-keyfile needs --ssl-certfile")
-    if files["ssl_ca_certs"] and not files["ssl_certfile"]:
-        raise typer.BadParameter("--ssl-ca-certs needs --ssl-certfile")
-    if not files["ssl_certfile"]:
+def _check_tls(files: dict[str, str]) -> None:
+    certificate, authorities = files.get("ssl_certfile"), files.get("ssl_ca_certs")
+    if certificate is None:
+        for name in files:
+            raise typer.BadParameter(f"--{name.replace('_', '-')} needs --ssl-certfile")
         return
     import ssl
 
     try:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         # without a password here, a key that needs one would be asked for on the terminal
-        context.load_cert_chain(files["ssl_certfile"], files["ssl_keyfile"], lambda: b"")
-        if files["ssl_ca_certs"]:
-            context.load_verify_locations(files["ssl_ca_certs"])
+        context.load_cert_chain(certificate, files.get("ssl_keyfile"), lambda: b"")
+        if authorities:
+            context.load_verify_locations(authorities)
     except (OSError, ValueError) as error:
         raise typer.BadParameter(f"TLS: {error}; give certificate and key as PEM files") from error
 

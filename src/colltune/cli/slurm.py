@@ -5,15 +5,12 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from colltune.cli.console import show, show_json
+from colltune.cli.console import output
 from colltune.cli.options import Json
-
-if TYPE_CHECKING:
-    from colltune.server.slurm.hooks import Installed
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+-]+")
 _PAIR = re.compile(r"[a-z]+/[0-9][A-Za-z0-9.]*")
@@ -60,34 +57,24 @@ def write_hooks(
     from colltune.server.slurm import hooks
 
     settings = _settings(url, socket, folder, library or [])
-    if out is None:
-        shown = hooks.Installed(Path("/etc/slurm/colltune"), (), ())
-        if json:
-            show_json(_facts(shown))
-            return
-        show(shown.slurm_conf().rstrip())
-        show("# the hooks are written with --out /etc/slurm/colltune")
-        return
-    installed = hooks.install(out, Path(sys.executable).parent, settings)
-    if json:
-        show_json(_facts(installed))
-        return
-    for name in installed.written:
-        show(f"{installed.folder / name}")
-    for name in installed.kept:
-        show(f"{installed.folder / name} (kept as it was)")
-    show("look into site.sh, then add to slurm.conf:")
-    show(installed.slurm_conf().rstrip())
-    show("users without these: srun --task-prolog=" + str(installed.folder / "task_prolog.sh"))
-
-
-def _facts(installed: Installed) -> dict[str, object]:
-    return {
-        "folder": str(installed.folder),
-        "written": list(installed.written),
-        "kept": list(installed.kept),
-        "slurm_conf": installed.slurm_conf(),
+    shown = hooks.Installed(Path("/etc/slurm/colltune"), (), ())
+    lines = [shown.slurm_conf().rstrip(), f"# the hooks are written with --out {shown.folder}"]
+    if out is not None:
+        shown = hooks.install(out, Path(sys.executable).parent, settings)
+        lines = [
+            *(f"{shown.folder / name}" for name in shown.written),
+            *(f"{shown.folder / name} (kept as it was)" for name in shown.kept),
+            "look into site.sh, then add to slurm.conf:",
+            shown.slurm_conf().rstrip(),
+            f"users without these: srun --task-prolog={shown.folder / 'task_prolog.sh'}",
+        ]
+    facts = {
+        "folder": shown.folder,
+        "written": shown.written,
+        "kept": shown.kept,
+        "slurm_conf": shown.slurm_conf(),
     }
+    output(facts, lines, json=json)
 
 
 def _settings(url: str, socket: Path | None, folder: Path, pairs: list[str]) -> dict[str, str]:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.console import columns, show, show_json
+from colltune.cli.console import columns, output
 from colltune.cli.options import Interposed, Json, Mpi, Only, Skip
 from colltune.domain import Shape
 from colltune.errors import CampaignError
+from colltune.text import counted
 
 if TYPE_CHECKING:
     from colltune.bench.campaign import Campaign
@@ -81,28 +82,28 @@ def submit(
     plan = campaign_of(campaign, budget, backend, strategy, only, skip, interposed=interposed)
     plan = plan.changed(part=Part(1, tasks))
     _check_everywhere_the_same(campaign)
-    words = [str(campaign.absolute()), "--out", str(out.absolute())]
     same = {"--budget": budget, "--backend": backend, "--strategy": strategy, "--mpi": mpi}
+    words = [str(campaign.absolute()), "--out", str(out.absolute())]
     words += [word for name, value in same.items() if value for word in (name, value)]
     words += ["--interposed"] * interposed
     for name, globs in (("--only", only), ("--skip", skip)):
         words += [word for glob in globs or () for word in (name, glob)]
     named = {"partition": partition, "account": account}
     options = [f"--{name}={value}" for name, value in named.items() if value is not None]
-    task_s = plan.budget_s
     job = slurm.BatchJob(
         name=f"colltune-{campaign.stem}",
         tasks=tasks,
         shape=_granted(plan, nodes),
-        task_s=task_s,
-        time_s=slurm.time_limit_s(task_s) if time is None else _time_s(time),
+        task_s=plan.budget_s,
+        time_s=slurm.time_limit_s(plan.budget_s) if time is None else _time_s(time),
         # -P: modules lying in the working folder are not for us
         measure=(sys.executable, "-P", "-m", "colltune.cli", "measure", *words),
         dataset=out.absolute(),
         options=(*options, *(sbatch_options or ())),
     )
     if print_:
-        _show_script(job.script(), as_json=json)
+        script = job.script()
+        output({"script": script}, [script.removesuffix("\n")], json=json)
         return
     _report(job, slurm.submit(job), as_json=json)
 
@@ -141,44 +142,39 @@ def _time_s(text: str) -> float:
         ) from None
 
 
-def _show_script(script: str, *, as_json: bool) -> None:
-
-    if as_json:
-        show_json({"script": script})
-    else:
-        show(script.removesuffix("\n"))
-
-
 def _report(job: BatchJob, number: str, *, as_json: bool) -> None:
     from colltune.bench.durations import text
 
     log = job.folder / f"{number}_TASK.log"
     watch = f"squeue --array --jobs={number}"
-    if as_json:
-        facts = {"job": number, "tasks": job.tasks, "nodes": job.shape.nodes, "ppn": job.shape.ppn}
-        times = {"task_s": job.task_s, "time_limit_s": job.time_s}
-        where = {"dataset": str(job.dataset), "log": str(log), "watch": watch}
-        show_json({**facts, **times, **where})
-        return
-    tasks = "1 task" if job.tasks == 1 else f"{job.tasks} tasks"
-    show(
-        f"job {number}: {tasks} on {job.shape.nodes} nodes x {job.shape.ppn} processes, measuring"
-        f" {text(job.task_s)} each within a time limit of {text(job.time_s)} -> {job.dataset}"
-    )
-    show(f"watch: {watch}")
-    show(f"output: {log}")
-    show(f"status: colltune submit --status --out {shlex.quote(str(job.dataset))}")
-    show(f"stop: scancel {number} (what was measured is kept; submit again to go on)")
+    facts = {
+        "job": number,
+        "tasks": job.tasks,
+        "nodes": job.shape.nodes,
+        "ppn": job.shape.ppn,
+        "task_s": job.task_s,
+        "time_limit_s": job.time_s,
+        "dataset": job.dataset,
+        "log": log,
+        "watch": watch,
+    }
+    lines = [
+        f"job {number}: {counted(job.tasks, 'task')} on {job.shape.nodes} nodes x {job.shape.ppn}"
+        f" processes, measuring {text(job.task_s)} each within a time limit of {text(job.time_s)}"
+        f" -> {job.dataset}",
+        f"watch: {watch}",
+        f"output: {log}",
+        f"status: colltune submit --status --out {shlex.quote(str(job.dataset))}",
+        f"stop: scancel {number} (what was measured is kept; submit again to go on)",
+    ]
+    output(facts, lines, json=as_json)
 
 
 def _show_status(dataset: Path, *, as_json: bool) -> None:
     from colltune.bench.slurm import tasks
 
     found = tasks(dataset)
-    if as_json:
-        show_json([vars(task) for task in found])
-    elif found:
-        rows = [[task.name, task.state, task.left, task.said] for task in found]
-        show(columns(["task", "state", "time left", "said"], rows))
-    else:
-        show(f"no task has measured into {dataset}")
+    rows = [[task.name, task.state, task.left, task.said] for task in found]
+    table = columns(["task", "state", "time left", "said"], rows)
+    nothing = f"no task has measured into {dataset}"
+    output(found, [table if found else nothing], json=as_json)

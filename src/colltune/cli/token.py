@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import Mark, columns, marked, show, show_json, warn
+from colltune.cli.console import Mark, columns, marked, output, warn
 from colltune.cli.options import Json
 from colltune.errors import TokenFileError
 
@@ -74,11 +74,9 @@ def add(
                 f" `colltune site token revoke {name}`"
             )
         entries.append(token_file.Token(name, scopes, token_file.digest(secret), until))
-    if json:
-        show_json({**_facts(entries[-1]), "token": secret})
-        return
-    warn(f"this token of {name} is shown only now; keep it where only its user can read it")
-    show(secret)
+    if not json:
+        warn(f"this token of {name} is shown only now; keep it where only its user can read it")
+    output({**_facts(entries[-1]), "token": secret}, [secret], json=json)
 
 
 @token.command("list")
@@ -92,12 +90,10 @@ def list_(tokens: Tokens, json: Json = False) -> None:
     from colltune.server.auth import token_file
 
     entries = token_file.read(tokens)
-    if json:
-        show_json([_facts(entry) for entry in entries])
-        return
     now = datetime.now(UTC)
     rows = [[e.name, ", ".join(sorted(e.scopes)), _validity(e, now)] for e in entries]
-    show(columns(["name", "scopes", "valid"], rows))
+    table = columns(["name", "scopes", "valid"], rows)
+    output([_facts(entry) for entry in entries], [table], json=json)
 
 
 @token.command("revoke")
@@ -112,10 +108,7 @@ def revoke(name: Name, tokens: Tokens, json: Json = False) -> None:
             known = ", ".join(entry.name for entry in entries) or "none"
             raise TokenFileError(f"{tokens}: has no token {name}; there are: {known}")
         entries[:] = left
-    if json:
-        show_json({"revoked": name, "left": len(left)})
-    else:
-        show(f"{name} is revoked")
+    output({"revoked": name, "left": len(left)}, [f"{name} is revoked"], json=json)
 
 
 @contextmanager
