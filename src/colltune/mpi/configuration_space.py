@@ -14,6 +14,14 @@ from colltune.errors import LibraryError
 from colltune.mpi.catalogue import NO_ID, Algorithm, Catalogue, CollectiveEntry, Limit, SizeUnit
 
 
+@dataclass(frozen=True)
+class RunningRange:
+    """Where a configuration runs as itself: from ``first_bytes`` on, or never (None)."""
+
+    first_bytes: int | None
+    reason: str = ""
+
+
 class ConfigurationSpace(ABC):
     """All configurations of one kind: a catalogue's algorithms, coll/han's setups, libcolltune's.
 
@@ -22,16 +30,13 @@ class ConfigurationSpace(ABC):
     """
 
     @abstractmethod
-    def owns(self, configuration: Configuration) -> bool:
-        """Tell whether a configuration is of this kind."""
+    def owns(self, configuration: Configuration) -> bool: ...
 
     @abstractmethod
-    def canonical(self, configuration: Configuration) -> Configuration:
-        """Return the one spelling, with every honoured parameter written out."""
+    def canonical(self, configuration: Configuration) -> Configuration: ...
 
     @abstractmethod
-    def forced_environment(self, configuration: Configuration) -> dict[str, str]:
-        """Return the environment of a launch in which it runs wherever it can."""
+    def forced_environment(self, configuration: Configuration) -> dict[str, str]: ...
 
     def offered(
         self, collective: Collective, segsizes_bytes: Sequence[int], fanouts: Sequence[int]
@@ -42,32 +47,32 @@ class ConfigurationSpace(ABC):
     def job_wide(
         self, collective: Collective, segsizes_bytes: Sequence[int]
     ) -> tuple[Configuration, ...]:
-        """Return what can be chosen for a job as a whole alone."""
         return ()
 
     def effective(
         self, configuration: Configuration, nprocs: int, msize_bytes: int
     ) -> Configuration:
-        """Return the canonical configuration: which ones run in the same way is not known."""
         return self.canonical(configuration)
+
+    def running_range(
+        self, configuration: Configuration, nprocs: int, element_bytes: int
+    ) -> RunningRange:
+        """Return from which message size on it runs as itself on `nprocs` processes.
+
+        `element_bytes` is the size of the datatype of the calls: some algorithms need an element
+        per process.
+        """
+        self.canonical(configuration)
+        return RunningRange(0)
 
     def why_not(
         self, configuration: Configuration, nprocs: int, msize_bytes: int, *, element_bytes: int = 1
     ) -> str:
-        """Return why it would not run as itself there; empty if it would."""
-        self.canonical(configuration)
-        return ""
+        runs = self.running_range(configuration, nprocs, element_bytes)
+        return runs.reason if runs.first_bytes is None or msize_bytes < runs.first_bytes else ""
 
     def why_not_on(self, configuration: Configuration, shape: Shape) -> str:
-        """Return why it would not run as itself on `shape`; empty if nothing speaks against it."""
         return ""
-
-    def running_from(
-        self, configuration: Configuration, nprocs: int, element_bytes: int = 1
-    ) -> int | None:
-        """Return the smallest message in bytes with which it runs as itself; None if with none."""
-        self.canonical(configuration)
-        return 0
 
     def why_unsafe(
         self,
@@ -81,31 +86,19 @@ class ConfigurationSpace(ABC):
         return ""
 
     def force(self, configuration: Configuration) -> dict[str, int | str]:
-        """Return the control variables by which a running program uses it."""
         self.canonical(configuration)
         return {}
 
     def settable_at_runtime(self, configuration: Configuration) -> bool:
-        """Tell whether `force` works."""
         self.canonical(configuration)
         return False
 
     def launch_environment(self, configuration: Configuration) -> dict[str, str] | None:
-        """Return what a launch needs for `force` to work inside it; None if it never does."""
         return {} if self.settable_at_runtime(configuration) else None
 
     def expected_symbols(self, configuration: Configuration) -> frozenset[str]:
-        """Return the functions that can run it; empty where that cannot be seen."""
         self.canonical(configuration)
         return frozenset()
-
-
-@dataclass(frozen=True)
-class RunningRange:
-    """Where a configuration runs as itself: from ``first_bytes`` on, or never (None)."""
-
-    first_bytes: int | None
-    reason: str = ""
 
 
 class CatalogueSpace(ConfigurationSpace):
@@ -114,9 +107,8 @@ class CatalogueSpace(ConfigurationSpace):
     ``ranges`` are the lowest and highest value of each parameter; an algorithm's own entry may ask
     for more. ``defaults`` are the values of parameters that are not given, where the algorithm's
     own entry does not tell. A parameter without one is left out where it is not given, or is 0, and
-    is never offered.
-
-    ``otherwise`` tells what happens outside of a limit, where it is not the algorithm's fallback.
+    is never offered. ``otherwise`` tells what happens outside of a limit, where it is not the
+    algorithm's fallback.
 
     A library has to say `chosen_by` and `forced_environment`; whatever it can do beyond that, it
     overrides.
@@ -150,11 +142,9 @@ class CatalogueSpace(ConfigurationSpace):
         return whole, whole
 
     def base_environment(self) -> dict[str, str]:
-        """Return the environment of a launch in which `force` works."""
         return {}
 
     def entry_of(self, collective: Collective) -> CollectiveEntry:
-        """Return the algorithms of a collective."""
         return self.catalogue.collectives.get(collective) or CollectiveEntry(
             collective, NO_ID, SizeUnit.MSIZE, (), runtime=False
         )
@@ -162,7 +152,6 @@ class CatalogueSpace(ConfigurationSpace):
     def offered(
         self, collective: Collective, segsizes_bytes: Sequence[int], fanouts: Sequence[int]
     ) -> tuple[Configuration, ...]:
-        """Return the default and every algorithm with every combination of its parameters."""
         grids = {"fanout": fanouts, "segsize": segsizes_bytes}
         found = [Configuration.default(self.library, collective)]
         for algorithm in self.entry_of(collective).algorithms:
@@ -181,7 +170,6 @@ class CatalogueSpace(ConfigurationSpace):
     def configuration(
         self, collective: Collective, algorithm: Algorithm, parameters: Mapping[str, int]
     ) -> Configuration:
-        """Return the configuration of an algorithm of the catalogue."""
         return Configuration(self.library, collective, algorithm.name, tuple(parameters.items()))
 
     def numbered(self, collective: Collective, number: int) -> Configuration:
@@ -246,11 +234,6 @@ class CatalogueSpace(ConfigurationSpace):
     def running_range(
         self, configuration: Configuration, nprocs: int, element_bytes: int
     ) -> RunningRange:
-        """Return from which message size on `configuration` runs as itself on `nprocs` processes.
-
-        `element_bytes` is the size of the datatype of the calls: some algorithms need an element
-        per process.
-        """
         if configuration.is_default:
             self._check_library(configuration)
             return RunningRange(0)
@@ -277,18 +260,6 @@ class CatalogueSpace(ConfigurationSpace):
                     )
         return RunningRange(first, reason)
 
-    def why_not(
-        self, configuration: Configuration, nprocs: int, msize_bytes: int, *, element_bytes: int = 1
-    ) -> str:
-        """Return why it would not run as itself there; empty if it would."""
-        runs = self.running_range(configuration, nprocs, element_bytes)
-        return runs.reason if runs.first_bytes is None or msize_bytes < runs.first_bytes else ""
-
-    def running_from(
-        self, configuration: Configuration, nprocs: int, element_bytes: int = 1
-    ) -> int | None:
-        return self.running_range(configuration, nprocs, element_bytes).first_bytes
-
     def why_unsafe(
         self,
         configuration: Configuration,
@@ -296,7 +267,6 @@ class CatalogueSpace(ConfigurationSpace):
         builtin_operations_only: bool,
         nprocs: int | None = None,
     ) -> str:
-        """Return why the catalogue calls the algorithm wrong; empty if it does not."""
         if configuration.is_default:
             return ""
         algorithm = self.algorithm_of(configuration)

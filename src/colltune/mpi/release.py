@@ -123,7 +123,8 @@ class Release:
         self, configuration: Configuration, nprocs: int, element_bytes: int = 1
     ) -> int | None:
         """Return the smallest message in bytes with which it runs as itself; None if with none."""
-        return self.space_of(configuration).running_from(configuration, nprocs, element_bytes)
+        space = self.space_of(configuration)
+        return space.running_range(configuration, nprocs, element_bytes).first_bytes
 
     def safe(
         self,

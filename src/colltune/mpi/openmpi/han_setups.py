@@ -19,7 +19,7 @@ from itertools import product
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.catalogue import Catalogue
-from colltune.mpi.configuration_space import CatalogueSpace, ConfigurationSpace
+from colltune.mpi.configuration_space import CatalogueSpace, ConfigurationSpace, RunningRange
 from colltune.mpi.openmpi.mca import environment
 from colltune.mpi.openmpi.releases import LIBRARY
 
@@ -131,24 +131,18 @@ class HanSetups(ConfigurationSpace):
                 values[name] = 0
         return setup(spelled.collective, values)
 
-    def why_not(
-        self, configuration: Configuration, nprocs: int, msize_bytes: int, *, element_bytes: int = 1
-    ) -> str:
-        """Return why coll/han would not run a setup on so many processes; empty if it may."""
+    def running_range(
+        self, configuration: Configuration, nprocs: int, element_bytes: int
+    ) -> RunningRange:
         self.canonical(configuration)
         least = _LEAST_NODES * _LEAST_PPN
-        if nprocs < least:
-            return f"{ALGORITHM} needs {least} processes or more: several on each of several nodes"
-        return ""
+        if nprocs >= least:
+            return RunningRange(0)
+        why = f"{ALGORITHM} needs {least} processes or more: several on each of several nodes"
+        return RunningRange(None, why)
 
     def why_not_on(self, configuration: Configuration, shape: Shape) -> str:
         return why_not_on(shape)
-
-    def running_from(
-        self, configuration: Configuration, nprocs: int, element_bytes: int = 1
-    ) -> int | None:
-        """Return 0, as setups run with all sizes; None where they do not run."""
-        return None if self.why_not(configuration, nprocs, 0) else 0
 
     def variables(self, configuration: Configuration) -> dict[str, int | str]:
         """Return the control variables that a running program may write, beside the modules'.
