@@ -6,18 +6,16 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from colltune.decisions import DecisionTable, Interval
-from colltune.domain import Collective, Configuration, Shape
+from colltune.decisions import DecisionTable
+from colltune.domain import Collective, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.file_format import Call, Fault, Severity
 from colltune.mpi.openmpi.classic import OpenMpiClassic
 from colltune.mpi.openmpi.han import OpenMpiHan
 from colltune.mpi.openmpi.json_rules import JsonFile, OpenMpiJson
 from tests.mpi.linting import lint
-from tests.mpi.tables import HYDRA, intervals, normal, table, table_of
+from tests.mpi.tables import HYDRA, intervals, table
 
 FORMAT = OpenMpiJson()
 GOLDEN = Path(__file__).parents[1] / "golden" / "openmpi"
@@ -64,59 +62,6 @@ def test_a_table_is_written_as_the_golden_files_say(subtests: pytest.Subtests) -
             assert written.texts[".dispatch"] == (GOLDEN / f"{name}.dispatch").read_text(
                 encoding="utf-8"
             )
-
-
-_CHOICES = st.sampled_from(
-    ["bcast.default", "bcast.binomial:segsize=0", "bcast.pipeline:segsize=1024", "bcast.knomial"]
-)
-
-
-@st.composite
-def _tables(draw: st.DrawFn) -> DecisionTable:
-    """Tables that say something else for one process per node and for a single node."""
-    job = Shape(draw(st.integers(1, 4)), draw(st.integers(1, 4)))
-
-    def steps() -> tuple[Interval, ...]:
-        firsts = [0, *draw(st.lists(st.integers(1, 9000), max_size=3, unique=True))]
-        return intervals(*((first, draw(_CHOICES)) for first in sorted(firsts)))
-
-    sizes = draw(st.sets(st.integers(2, max(2, job.nprocs)), max_size=3))
-    by_size = {(C.BCAST, size): steps() for size in sizes if size <= job.nprocs}
-    by_layout = {}
-    for size in sizes:
-        for shape in (Shape(size, 1), Shape(1, size)):
-            fits = shape.nodes <= job.nodes and shape.ppn <= job.ppn and size < job.nprocs
-            if fits and draw(st.booleans()):
-                by_layout[C.BCAST, shape] = steps()
-    return DecisionTable("openmpi", job, by_size, by_layout)
-
-
-@settings(max_examples=60, deadline=None)
-@given(_tables())
-def test_layouts_come_back(given_table: DecisionTable) -> None:
-    """What holds for one process per node, or for a single node, is written and read as such."""
-    written = FORMAT.write(given_table, "6.0.0")
-    # configurations are written out
-    spelled = {
-        key: tuple(
-            Interval(i.first_bytes, i.last_bytes, _canonical(i.configuration)) for i in value
-        )
-        for key, value in given_table.rules.items()
-    }
-    by_layout = {
-        key: tuple(
-            Interval(i.first_bytes, i.last_bytes, _canonical(i.configuration)) for i in value
-        )
-        for key, value in given_table.by_layout.items()
-    }
-    wanted = normal(DecisionTable("openmpi", given_table.shape, spelled, by_layout))
-    assert table_of(parse(written.text), "openmpi", given_table.shape) == wanted
-
-
-def _canonical(configuration: Configuration) -> Configuration:
-    if configuration.algorithm == "knomial":
-        return Configuration.parse("openmpi.bcast.knomial:segsize=0")
-    return configuration
 
 
 def test_what_cannot_be_told_apart_is_noted() -> None:
@@ -413,17 +358,6 @@ def test_a_single_node_needs_no_file_for_han() -> None:
     assert list(FORMAT.write(one, "6.0.0").texts) == [""]
     # coll/han of 6 serves alltoallv
     assert list(FORMAT.write(two, "6.0.0").texts) == ["", ".dispatch"]
-
-
-def test_activation() -> None:
-    """Both files are named by absolute paths; one node needs none for coll/han."""
-    paths = {"": "/a/rules.json", ".dispatch": "/a/rules.json.dispatch"}
-    many = FORMAT.activation("6.0.0", paths, Shape(2, 4))
-    assert many["OMPI_MCA_coll_tuned_use_dynamic_rules"] == "1"
-    assert many["OMPI_MCA_coll_tuned_dynamic_rules_filename"] == "/a/rules.json"
-    assert many["OMPI_MCA_coll_han_dynamic_rules_filename"] == "/a/rules.json.dispatch"
-    one = FORMAT.activation("6.0.0", paths, Shape(1, 4))
-    assert "OMPI_MCA_coll_han_dynamic_rules_filename" not in one
 
 
 def test_a_call_without_data_returns_at_once_whatever_the_file() -> None:
