@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
+from colltune.mpi.choosing import even_layouts
 from colltune.mpi.file_format import Call, ParsedFile
-from colltune.mpi.layouts import even_layouts
 
 
 def intervals(*steps: tuple[int, str]) -> tuple[Interval, ...]:

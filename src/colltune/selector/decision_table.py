@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from colltune.decisions import DecisionTable, Interval, Selection, Status
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.models.confirmations import Confirmation
-from colltune.mpi.layouts import even_layouts
+from colltune.mpi.choosing import even_layouts
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.switch_points import grid, switch_points
 

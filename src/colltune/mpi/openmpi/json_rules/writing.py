@@ -13,9 +13,8 @@ from dataclasses import replace
 from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi.catalogue import CollectiveEntry, SizeUnit
-from colltune.mpi.choosing import ByLayout, BySize, Chosen, Steps, chooses
+from colltune.mpi.choosing import ByLayout, BySize, Chosen, Steps, chooses, even_layouts
 from colltune.mpi.file_format import Rule, Written
-from colltune.mpi.layouts import even_layouts
 from colltune.mpi.openmpi.decide.tuned import Numbers, library_name
 from colltune.mpi.openmpi.json_rules import NAME
 from colltune.mpi.openmpi.json_rules.lint import SENDER_DECIDES, is_reached, is_rule_reached

@@ -1,9 +1,9 @@
-"""Layouts of communicators."""
+"""How the processes of a communicator can lie on nodes."""
 
 from __future__ import annotations
 
 from colltune.domain import Shape
-from colltune.mpi.layouts import even_layouts
+from colltune.mpi.choosing import even_layouts
 
 
 def test_layouts_are_all_even_divisions() -> None:
