@@ -17,7 +17,7 @@ from benchmarks.figure import Figure
 from colltune.bench.backends import LaunchPlan
 from colltune.bench.backends.smpi import SmpiBackend
 from colltune.bench.schedule import Cell, Step
-from colltune.bench.simulated.platform import Simulation
+from colltune.bench.simulated import Simulation
 from colltune.bench.simulated.simgrid import SimGrid
 from colltune.domain import Collective, Configuration, Instance, Shape
 

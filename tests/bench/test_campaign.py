@@ -11,7 +11,7 @@ import pytest
 from colltune.bench import campaign_file
 from colltune.bench.campaign import Campaign, Part, SizeWeight
 from colltune.bench.campaign_file import KEYS
-from colltune.bench.simulated.platform import Simulation
+from colltune.bench.simulated import Simulation
 from colltune.domain import Collective, Synchronisation
 from colltune.errors import CampaignError
 

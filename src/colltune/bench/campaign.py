@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from colltune.bench.simulated.platform import Simulation
+from colltune.bench.simulated import Simulation
 from colltune.domain import Collective, Instance, Portfolio, Shape, Synchronisation
 from colltune.errors import CampaignError
 from colltune.mpi import DEFAULT_LIBRARY, MpiLibrary

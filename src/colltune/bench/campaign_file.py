@@ -38,7 +38,7 @@ Keys
     ``cell_s``: limits per cell and visit.
 ``[smpi]``
     The simulated cluster of the backend ``smpi``; keys, units and defaults are the attributes of
-    ``colltune.bench.simulated.platform.Simulation``.
+    ``colltune.bench.simulated.Simulation``.
 ``[budget] max_buffer_bytes``
     Cells whose buffers would be larger on any rank are left out.
 """
@@ -55,7 +55,7 @@ from colltune.bench import durations
 from colltune.bench.backends import BACKENDS
 from colltune.bench.campaign import LEAST, MOST, Campaign, SizeWeight
 from colltune.bench.launchers import LAUNCHERS
-from colltune.bench.simulated.platform import TOPOLOGIES, Simulation
+from colltune.bench.simulated import TOPOLOGIES, Simulation
 from colltune.bench.strategies import STRATEGIES
 from colltune.domain import Collective, Synchronisation, parse_collective
 from colltune.errors import CampaignError

@@ -14,7 +14,7 @@ from colltune.bench.backends.smpi import SmpiBackend
 from colltune.bench.campaign import Campaign
 from colltune.bench.launchers import Mpirun
 from colltune.bench.schedule import Cell, Step
-from colltune.bench.simulated.platform import Simulation
+from colltune.bench.simulated import Simulation
 from colltune.bench.simulated.simgrid import SimGrid
 from colltune.domain import Collective, Configuration, Instance, RunStatus, Shape
 from colltune.errors import CampaignError, ProgramError

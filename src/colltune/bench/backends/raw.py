@@ -49,6 +49,11 @@ class RawOutput:
     wall_s: float = math.nan
     facts: dict[str, str] = field(default_factory=dict)
 
+    def add(self, other: RawOutput) -> None:
+        """Add times and problems of other cells."""
+        self.times_s |= other.times_s
+        self.problems |= other.problems
+
 
 def plan_text(
     plan: LaunchPlan, settings: Sequence[Mapping[str, int | str]], owner: str = ""

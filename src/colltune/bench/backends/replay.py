@@ -94,7 +94,7 @@ class ReplayBackend:
     def run(
         self, plan: LaunchPlan, launch: str, folder: Path, progress: Callable[[float], None]
     ) -> LaunchResult:
-        again = _Again(self._noise, launch)
+        again = self._repeated(launch)
         times: dict[int, list[float]] = {}
         timed_s, ending = 0.0, Ending.PLAN
         for step in plan.steps:
@@ -108,13 +108,29 @@ class ReplayBackend:
                 continue
             fitting = int(min(step.max_seconds, left_s) / recorded.summary.time_s)
             count = min(step.max_reps, max(1, fitting))
-            known += again.times_s(step.cell, recorded, len(known), count)
+            known += again(step.cell, recorded, len(known), count)
             timed_s += sum(known[-count:])
         progress(self.launch_s + timed_s)
         measured = tuple(
             self._measurement(plan.cells[index], launch, times[index]) for index in sorted(times)
         )
         return LaunchResult(measured, ending, timed_s, self.launch_s + timed_s)
+
+    def _repeated(self, launch: str) -> Callable[[int, Measurement, int, int], list[float]]:
+        """Return what gives repetitions of a cell, by index, from which one on and how many."""
+        noise, shifts = self._noise, dict[int, float]()
+        rng = np.random.default_rng([noise.seed if noise else 0, *launch.encode()])
+
+        def times_s(cell: int, recorded: Measurement, start: int, count: int) -> list[float]:
+            assert recorded.summary is not None
+            if noise is None:
+                source = recorded.times_s or (recorded.summary.time_s,)
+                return [source[(start + i) % len(source)] for i in range(count)]
+            if cell not in shifts:
+                shifts[cell] = float(rng.normal(0.0, noise.launch))
+            return noise.times_s(recorded.summary, shifts[cell], count, rng)
+
+        return times_s
 
     def answers(self, shape: Shape, within_s: float) -> bool:
         return True
@@ -125,23 +141,3 @@ class ReplayBackend:
     def _measurement(self, cell: Cell, launch: str, times_s: list[float]) -> Measurement:
         status = RunStatus.OK if times_s else self._recorded[cell].status
         return Measurement(cell.instance, cell.configuration, launch, status, tuple(times_s))
-
-
-class _Again:
-    """Draws the repetitions of one launch."""
-
-    def __init__(self, noise: Noise | None, launch: str) -> None:
-        self._noise = noise
-        seed = 0 if noise is None else noise.seed
-        self._rng = np.random.default_rng([seed, *launch.encode()])
-        self._shifts: dict[int, float] = {}
-
-    def times_s(self, cell: int, recorded: Measurement, start: int, count: int) -> list[float]:
-        """Return the repetitions `start` to ``start + count`` of a cell, by index, in seconds."""
-        assert recorded.summary is not None
-        if self._noise is None:
-            source = recorded.times_s or (recorded.summary.time_s,)
-            return [source[(start + i) % len(source)] for i in range(count)]
-        if cell not in self._shifts:
-            self._shifts[cell] = float(self._rng.normal(0.0, self._noise.launch))
-        return self._noise.times_s(recorded.summary, self._shifts[cell], count, self._rng)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Self
 
 from colltune import process
@@ -15,8 +14,7 @@ from colltune.bench.backends import raw
 from colltune.bench.backends.protocol import Ending, LaunchPlan, LaunchResult, Means
 from colltune.bench.campaign import Campaign
 from colltune.bench.schedule import Cell, grouped
-from colltune.bench.simulated import simgrid
-from colltune.bench.simulated.platform import Simulation
+from colltune.bench.simulated import Simulation, simgrid
 from colltune.bench.simulated.simgrid import LIBRARY, SimGrid
 from colltune.domain import (
     Collective,
@@ -51,7 +49,7 @@ class SmpiBackend:
         self._simulation = simulation
         self._installed = installed
         self._algorithms: dict[Collective, tuple[str, ...]] = {}
-        self._known: dict[Cell, float] = {}
+        self._known: dict[Cell, tuple[float, ...]] = {}
 
     @classmethod
     def made_for(cls, campaign: Campaign, means: Means) -> Self:
@@ -117,13 +115,18 @@ class SmpiBackend:
             series.simulate(number, indices)
         else:
             ending = Ending.BUDGET if series.cut_short else Ending.PLAN
-        again = {i for i in {step.cell for step in plan.steps} if plan.cells[i] in self._known}
-        for index, time_s in series.times_s.items():
-            self._known[plan.cells[index]] = time_s
-        times = series.times_s | {i: self._known[plan.cells[i]] for i in again}
-        measured = tuple(_measurements(plan.cells, launch, times, series.problems))
+        found = series.found
+        simulated = {plan.cells[index]: times_s for index, times_s in found.times_s.items()}
+        for index in {step.cell for step in plan.steps}:
+            if plan.cells[index] in self._known:
+                found.times_s[index] = self._known[plan.cells[index]]
+        self._known |= simulated
         return LaunchResult(
-            measured, ending, series.simulating_s, series.spent_s(), message=series.message
+            raw.measurements(found, plan.cells, launch),
+            ending,
+            series.simulating_s,
+            series.spent_s(),
+            message=series.message,
         )
 
     def _unknown(self, plan: LaunchPlan) -> list[list[int]]:
@@ -141,10 +144,10 @@ class SmpiBackend:
 
     def salvage(self, folder: Path) -> tuple[Measurement, ...]:
         cells, launch = raw.load_cells(folder / "cells.json")
-        outputs = [raw.read_raw(file) for file in sorted(folder.glob("raw-*.txt"))]
-        times = {i: t[0] for output in outputs for i, t in output.times_s.items()}
-        problems = {i: why[0] for output in outputs for i, why in output.problems.items()}
-        return tuple(_measurements(cells, launch, times, problems))
+        found = raw.RawOutput()
+        for file in sorted(folder.glob("raw-*.txt")):
+            found.add(raw.read_raw(file))
+        return raw.measurements(found, cells, launch)
 
 
 @dataclass
@@ -157,8 +160,7 @@ class _Launch:
     folder: Path
     progress: Callable[[float], None]
     started: float = field(default_factory=time.monotonic)
-    times_s: dict[int, float] = field(default_factory=dict)
-    problems: dict[int, RunStatus] = field(default_factory=dict)
+    found: raw.RawOutput = field(default_factory=raw.RawOutput)
     simulating_s: float = 0.0
     message: str = ""
     cut_short: bool = False
@@ -176,8 +178,7 @@ class _Launch:
         outcome = self._start(file, indices, limit_s)
         self.simulating_s += outcome.seconds
         output = raw.read_raw(file)
-        self.times_s |= {index: times[0] for index, times in output.times_s.items()}
-        self.problems |= {index: status for index, (status, _) in output.problems.items()}
+        self.found.add(output)
         if outcome.ok and output.ended:
             return
         if outcome.timed_out and limit_s < self.simulation.limit_s:
@@ -192,13 +193,13 @@ class _Launch:
         configuration = self.plan.cells[indices[0]].configuration
         if not output.began and configuration.is_default:
             raise ProgramError(f"the simulation did not start\n{outcome.explain()}")
-        done = self.times_s.keys() | self.problems.keys()
+        done = self.found.times_s.keys() | self.found.problems.keys()
         left = [index for index in indices if index not in done]
         self.message = outcome.explain()
-        for index in left[:1]:
-            self.problems[index] = RunStatus.TIMEOUT if outcome.timed_out else RunStatus.CRASH
+        status = RunStatus.TIMEOUT if outcome.timed_out else RunStatus.CRASH
+        self.found.problems |= dict.fromkeys(left[:1], (status, ""))
         if outcome.timed_out:
-            self.problems |= dict.fromkeys(left[1:], RunStatus.SKIPPED)
+            self.found.problems |= dict.fromkeys(left[1:], (RunStatus.SKIPPED, ""))
 
     def _start(self, file: Path, indices: Sequence[int], within_s: float) -> process.Outcome:
         first = self.plan.cells[indices[0]]
@@ -206,22 +207,15 @@ class _Launch:
         cells = [f"{index}:{self.plan.cells[index].instance.msize_bytes}" for index in indices]
         checked = str(self.simulation.checked_bytes)
         program = self.installed.program(own=is_libcolltune(configuration))
-        words = [program, file.absolute(), configuration.collective.value, checked, *cells]
-        with TemporaryDirectory(prefix="colltune-smpi-") as temporary:
-            work = Path(temporary)
-            platform, hostfile = work / "platform.xml", work / "hosts"
-            shape = first.instance.shape
-            platform.write_text(self.simulation.description_for(shape.nodes))
-            hostfile.write_text(self.simulation.hostfile(shape))
-            return process.run(
-                self.installed.command(
-                    self.simulation, configuration, (platform, hostfile), work, words
-                ),
-                timeout_s=within_s,
-                env=_environment(configuration),
-                cwd=work,
-                watch=self._watch,
-            )
+        options = simgrid.options(self.simulation, configuration)
+        return self.installed.run(
+            self.simulation,
+            first.instance.shape,
+            [*options, program, file.absolute(), configuration.collective.value, checked, *cells],
+            timeout_s=within_s,
+            env=_environment(configuration),
+            watch=self._watch,
+        )
 
     def _watch(self) -> bool:
         self.progress(self.spent_s())
@@ -245,17 +239,3 @@ def _environment(configuration: Configuration) -> dict[str, str]:
     """Return the user's environment, without what would make libcolltune run something else."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("COLLTUNE_")}
     return kept | ({_FORCE: configuration.id} if is_libcolltune(configuration) else {})
-
-
-def _measurements(
-    cells: Sequence[Cell],
-    launch: str,
-    times_s: Mapping[int, float],
-    problems: Mapping[int, RunStatus],
-) -> Iterator[Measurement]:
-    for index in sorted(times_s.keys() | problems.keys()):
-        instance, configuration = cells[index].instance, cells[index].configuration
-        if index in times_s:
-            yield Measurement(instance, configuration, launch, RunStatus.OK, (times_s[index],))
-        else:
-            yield Measurement(instance, configuration, launch, problems[index])

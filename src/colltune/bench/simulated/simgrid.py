@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from colltune import process
 from colltune.bench import build
-from colltune.bench.simulated.platform import Simulation
+from colltune.bench.simulated import Simulation
 from colltune.domain import INTERPOSED, Collective, Configuration, Shape
 from colltune.errors import ProgramError
 
@@ -109,15 +109,10 @@ class SimGrid:
 
     def algorithms(self, collective: Collective) -> tuple[str, ...]:
         """Return the names of the algorithms of a collective, selectors left out."""
-        with TemporaryDirectory() as temporary:
-            folder = Path(temporary)
-            small = Simulation()
-            platform, hostfile = folder / "platform.xml", folder / "hosts"
-            platform.write_text(small.description_for(1))
-            hostfile.write_text(small.hostfile(Shape(1, 1)))
-            wrong = f"--cfg=smpi/{collective}:none-of-them"
-            command = [*self._start(platform, hostfile), wrong, self.program(own=False)]
-            outcome = process.run(command, timeout_s=_ASK_S, cwd=folder)
+        # a wrong name makes smpirun tell the right ones
+        wrong = f"--cfg=smpi/{collective}:none-of-them"
+        words: list[str | Path] = [wrong, self.program(own=False)]
+        outcome = self.run(Simulation(), Shape(1, 1), words, timeout_s=_ASK_S)
         match = _VALID.search(f"{outcome.stdout}\n{outcome.stderr}\n")
         if match is None:
             raise ProgramError(
@@ -126,33 +121,41 @@ class SimGrid:
             )
         return tuple(name for name in match[1].split(", ") if name not in _SELECTORS)
 
-    def _start(self, platform: Path, hostfile: Path) -> list[str | Path]:
-        return [self.smpirun, "-platform", platform, "-hostfile", hostfile]
-
     def program(self, *, own: bool, cache: Path | None = None) -> Path:
         """Return the compiled benchmark; `own`: with libcolltune's algorithms in it."""
         return build.simulated_benchmark(self.smpicc, self.release, cache, own=own)
 
-    def command(
+    def run(
         self,
         simulation: Simulation,
-        configuration: Configuration,
-        files: tuple[Path, Path],
-        folder: Path,
+        shape: Shape,
         words: Sequence[str | Path],
-    ) -> list[str | Path]:
-        own = configuration.library == INTERPOSED
-        # libcolltune has variables that each process must have for itself
-        private = () if own else ("-no-privatize",)
-        chosen = DEFAULT if own or configuration.is_default else configuration.algorithm
-        return [
-            *self._start(*files),
-            *private,
+        *,
+        timeout_s: float,
+        env: Mapping[str, str] | None = None,
+        watch: Callable[[], bool] | None = None,
+    ) -> process.Outcome:
+        """Give `words`, options and a program, to a smpirun of the simulated cluster."""
+        with TemporaryDirectory(prefix="colltune-smpi-") as temporary:
+            work = Path(temporary)
+            platform, hostfile = work / "platform.xml", work / "hosts"
+            platform.write_text(simulation.description_for(shape.nodes))
+            hostfile.write_text(simulation.hostfile(shape))
+            files = ("-platform", platform, "-hostfile", hostfile)
             # its own option for this takes the next word for the program
-            f"--cfg=smpi/tmpdir:{folder}",
-            *_SETTINGS,
-            *simulation.options(),
-            f"--cfg=smpi/coll-selector:{DEFAULT}",
-            f"--cfg=smpi/{configuration.collective}:{chosen}",
-            *words,
-        ]
+            command = [self.smpirun, *files, f"--cfg=smpi/tmpdir:{work}", *words]
+            return process.run(command, timeout_s=timeout_s, env=env, cwd=work, watch=watch)
+
+
+def options(simulation: Simulation, configuration: Configuration) -> tuple[str, ...]:
+    """Return smpirun's options for a run of `configuration`."""
+    own = configuration.library == INTERPOSED
+    chosen = DEFAULT if own or configuration.is_default else configuration.algorithm
+    return (
+        # libcolltune has variables that each process must have for itself
+        *(() if own else ("-no-privatize",)),
+        *_SETTINGS,
+        *simulation.options(),
+        f"--cfg=smpi/coll-selector:{DEFAULT}",
+        f"--cfg=smpi/{configuration.collective}:{chosen}",
+    )

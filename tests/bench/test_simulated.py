@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from colltune.bench import campaign_file
-from colltune.bench.simulated.platform import Simulation, host_names
+from colltune.bench.simulated import Simulation, host_names
 from colltune.domain import Shape
 from colltune.errors import CampaignError
 
