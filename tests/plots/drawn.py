@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from matplotlib.legend import Legend as FigureLegend
 from numpy.typing import NDArray
 
 Numbers = NDArray[np.float64]
@@ -59,6 +60,8 @@ def areas(axes: Axes) -> dict[str, Area]:
     """Return polygons, bands and bundles of lines by label."""
     found = {}
     for one in axes.collections:
+        if str(one.get_label()).startswith("_"):
+            continue
         corners = [np.asarray(path.vertices, np.float64) for path in one.get_paths()]
         fills = np.atleast_2d(np.asarray(one.get_facecolor(), np.float64))
         colour = to_hex(fills[0].tolist()) if fills.size else ""
@@ -68,8 +71,9 @@ def areas(axes: Axes) -> dict[str, Area]:
 
 def legends(figure: Figure) -> list[list[str]]:
     """Return the texts of the legends beside the panels, then those of the whole figure's."""
-    beside = [axes.get_legend() for axes in figure.axes if not axes.axison]
-    return [[t.get_text() for t in one.get_texts()] for one in (*beside, *figure.legends) if one]
+    below = FigureLegend.codes["lower center"]
+    ordered = sorted(figure.legends, key=lambda one: one._loc == below)  # type: ignore[attr-defined]
+    return [[text.get_text() for text in one.get_texts()] for one in ordered]
 
 
 def labels(axes: Axes, name: str) -> list[str]:

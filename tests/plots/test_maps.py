@@ -39,18 +39,20 @@ def _decided(
 def test_what_was_measured_fastest(dataset: PerformanceDataset) -> None:
     """A dataset's map has a row per node count and boxes of winners that meet between sizes."""
     figure = _measured(dataset, pick=BCAST)
-    shown = panels(figure)
-    assert [p.get_title() for p in shown] == ["MPI_Bcast, 1 per node", "MPI_Bcast, 4 per node"]
-    boxes = areas(shown[0])
+    (shown,) = panels(figure)
+    assert shown.get_title() == "MPI_Bcast"
+    boxes = areas(shown)
     assert set(boxes) == {"binomial", "chain"}
     middle = np.sqrt(LARGE * 4096)
-    assert len(boxes["binomial"].corners) == len(boxes["chain"].corners) == len(NODES)
+    assert len(boxes["binomial"].corners) == len(boxes["chain"].corners) == 2 * len(NODES)
     assert boxes["binomial"].every[:, 0].max() == pytest.approx(middle)
     assert boxes["chain"].every[:, 0].min() == pytest.approx(middle)
-    assert shown[0].get_xscale() == "log"
-    assert [t.get_text() for t in shown[0].get_yticklabels()] == list(map(str, NODES))
-    assert shown[0].get_ylabel() == "nodes"
-    assert labels(shown[0], "x") == ["32 B", "1 KiB", "32 KiB"]
+    assert shown.get_xscale() == "log"
+    assert [t.get_text() for t in shown.get_yticklabels()] == [
+        f"{n} x {p}" for p in (1, 4) for n in NODES
+    ]
+    assert shown.get_ylabel() == "nodes x ppn"
+    assert labels(shown, "x") == ["32 B", "1 KiB", "32 KiB"]
 
 
 def test_the_most_chosen_is_first_and_each_has_its_colour(dataset: PerformanceDataset) -> None:
@@ -86,7 +88,7 @@ def test_decisions_of_a_bundle(bundle: Bundle) -> None:
     line = boxes["measured"].every
     assert line[:, 0].min() <= SIZES[0] <= 2 * line[:, 0].min()
     colours = {t.get_text(): t.get_color() for t in panels(figure)[0].get_yticklabels()}
-    assert (colours["16"], colours["32"]) == ("black", "0.55")
+    assert (colours["16 x 1"], colours["32 x 1"]) == ("black", "0.55")
 
 
 def test_shapes_that_were_not_measured(bundle: Bundle) -> None:
@@ -102,7 +104,7 @@ def test_measurements_on_top(bundle: Bundle, dataset: PerformanceDataset) -> Non
     figure = _decided(bundle, pick=BCAST, dataset=dataset)
     panel = panels(figure)[0]
     points = [point for _, point in every_line(panel)]
-    assert len(points) == len(NODES) * len(SIZES)
+    assert len(points) == 2 * len(NODES) * len(SIZES)
     boxes = areas(panel)
     assert {p.colour for p in points if p.x[0] <= LARGE} == {boxes["binomial"].colour}
     assert {p.colour for p in points if p.x[0] > LARGE} == {boxes["chain"].colour}

@@ -110,7 +110,7 @@ def map_(
     over: Annotated[
         Upwards | None,
         typer.Option(
-            help="What is upwards: nodes, one panel per ppn, or processes, all shapes in one;"
+            help="What is upwards: nodes, for one ppn after the other, or processes;"
             " default: nodes unless there are more ppn than node counts."
         ),
     ] = None,

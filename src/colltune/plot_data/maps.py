@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colltune.dataset import PerformanceDataset
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
 from colltune.domain import Collective, Configuration, Shape
 from colltune.models.cells import CellMatrix
@@ -31,6 +30,7 @@ from colltune.selector.all_or_nothing import NOT_SLOWER
 from colltune.selector.argmin import ModelSelector
 
 if TYPE_CHECKING:
+    from colltune.dataset import PerformanceDataset
     from colltune.evaluation.folds import Source
 
 Numbers = NDArray[np.float64]

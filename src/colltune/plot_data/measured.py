@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colltune.dataset import PerformanceDataset
 from colltune.dataset.objective import parse_objective
 from colltune.domain import Collective, Configuration
 from colltune.errors import DataError
@@ -19,6 +18,9 @@ from colltune.models.collective_model import CollectiveModel
 from colltune.models.guard import HARM
 from colltune.plot_data.decisions import REASONS, bounds, reasons
 from colltune.selector.argmin import Decisions, ModelSelector
+
+if TYPE_CHECKING:
+    from colltune.dataset import PerformanceDataset
 
 Numbers = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colltune.dataset import PerformanceDataset
-from colltune.dataset.frame import CELL_COLUMNS
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective, launch_times
 from colltune.domain import Collective, Configuration, Shape
 from colltune.models.cells import CellMatrix, cell_matrices
@@ -18,6 +16,9 @@ from colltune.plot_data.decisions import DecisionMap, Grid
 from colltune.plot_data.measured import Comparison, comparable_cells, compare
 from colltune.plot_data.pick import ALL, Pick, beside, notes_on, panels_each, picked, spread_shapes
 from colltune.selector.argmin import ModelSelector
+
+if TYPE_CHECKING:
+    from colltune.dataset import PerformanceDataset
 
 Numbers = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -271,6 +272,8 @@ def _launch_ends(
     dataset: PerformanceDataset, objective: Objective
 ) -> dict[_Key, tuple[float, float]]:
     """Return the times of the fastest and of the slowest launch of each cell, in seconds."""
+    from colltune.dataset.frame import CELL_COLUMNS  # noqa: PLC0415
+
     timed = dataset.timed()
     times = timed.assign(time_s=launch_times(timed, objective)).groupby(CELL_COLUMNS)["time_s"]
     ends = times.agg(["min", "max"])

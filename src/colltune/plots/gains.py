@@ -69,20 +69,24 @@ def _shade_kept(panel: Axes, sizes: np.ndarray, guarded: Sequence[Selection]) ->
 def of_shapes(rows: Sequence[ShapeGain]) -> Figure:
     """Draw each shape's mean predicted gain, a bar down to its bound, and the measured gain."""
     figure, panel = _rows([str(row.shape) for row in rows])
-    values = [1.0]
-    for at, row in enumerate(rows):
-        gain, bound, measured = row.gain, row.bound, None
-        if row.outcome is not None and row.outcome.predicted is not None:
-            gain, bound = row.outcome.predicted, row.outcome.predicted_bound
-            measured = row.outcome.speedup
-        if bound is not None:
-            panel.plot([bound, gain], [at, at], color=_SELECTED, linewidth=2.5, alpha=0.6)
-        panel.plot([gain], [at], "o", color=_SELECTED, markersize=4.5)
-        if measured is not None:
-            panel.plot([measured], [at], "x", color=_DEFAULT, markersize=6, markeredgewidth=1.6)
-        values += [value for value in (gain, bound, measured) if value is not None]
+    found = []
+    for row in rows:
+        told = row.outcome
+        judged = told is not None and told.predicted is not None
+        found.append(
+            (told.predicted, told.predicted_bound, told.speedup)
+            if told is not None and judged
+            else (row.gain, row.bound, None)
+        )
+    gain, bound, measured = np.array(found, np.float64).reshape(-1, 3).T
+    at = np.arange(len(rows))
+    panel.hlines(at, bound, gain, color=_SELECTED, linewidth=2.5, alpha=0.6)
+    panel.plot(gain, at, "o", color=_SELECTED, markersize=4.5)
+    panel.plot(measured, at, "x", color=_DEFAULT, markersize=6, markeredgewidth=1.6)
+    values = [1.0, *gain, *bound, *measured]
     panel.set_xlabel("gain over the default, geometric mean over the measured sizes")
-    scaffold.ratio_axis(panel, "x", min(0.95, *values), max(1.25, *values))
+    low, high = float(np.nanmin([0.95, *values])), float(np.nanmax([1.25, *values]))
+    scaffold.ratio_axis(panel, "x", low, high)
     panel.axvline(1, color="0.3", linewidth=0.8)
     return figure
 
@@ -90,10 +94,11 @@ def of_shapes(rows: Sequence[ShapeGain]) -> Figure:
 def calibration(rows: Sequence[Calibration]) -> Figure:
     """Draw for each node count the share of measured times inside the predicted 90 % interval."""
     figure, panel = _rows(["all" if row.nodes is None else str(row.nodes) for row in rows])
+    inside = np.array([row.inside for row in rows], np.float64)
+    panel.hlines(np.arange(len(rows)), 0, inside, color=_SELECTED, linewidth=2.5, alpha=0.6)
+    panel.plot(inside, np.arange(len(rows)), "o", color=_SELECTED, markersize=4.5)
     for at, row in enumerate(rows):
         if row.inside is not None:
-            panel.plot([0, row.inside], [at, at], color=_SELECTED, linewidth=2.5, alpha=0.6)
-            panel.plot([row.inside], [at], "o", color=_SELECTED, markersize=4.5)
             panel.text(1.03, at, f"{row.inside:.0%} of {row.times}", va="center", fontsize="small")
     panel.axvline(PROMISED, color=_BAD, linestyle="--", linewidth=1)
     panel.set_xlim(0, 1)

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from colltune.domain import Collective, Shape
+from colltune.domain import Collective
 from colltune.plot_data.decisions import Why
 from colltune.plot_data.maps import ChoiceMap, Field, Maps, Over, Row, runs
 from colltune.plot_data.pick import spread
@@ -32,6 +32,7 @@ from colltune.plots.styles import (
 )
 
 _MOST_ROW_LABELS = 16
+_WIDTH_IN = 5.2
 _PALER = 0.62
 _HEIGHT, _NARROW = 0.46, 0.14
 _NEAR = "default as fast, within noise or 2 %"
@@ -66,11 +67,6 @@ class _Line(NamedTuple):
     points: tuple[Field, ...]
 
 
-class _Panel(NamedTuple):
-    title: str
-    lines: list[_Line]
-
-
 def draw(found: Maps, by: By = By.ALGORITHM) -> Figure:
     """Draw maps of `colltune.plot_data.maps`, coloured `by` algorithm, reason or predicted gain.
 
@@ -81,19 +77,16 @@ def draw(found: Maps, by: By = By.ALGORITHM) -> Figure:
     >>> draw(decided(ModelSelector(bundle), Pick((Collective.BCAST,))))  # doctest: +SKIP
     """
     points = {one.collective: one for one in found.points}
-    groups = [_panels(one, points.get(one.collective), found.over) for one in found.maps]
+    groups = [_lines(one, points.get(one.collective), found.over) for one in found.maps]
     looks = _all_looks(found, by)
-    heights = [max(_height_in(len(panel.lines)) for panel in group) for group in groups]
-    labels_in = 0.72 if found.over is Over.NODES else 1.25
+    heights = [_height_in(len(lines)) for lines in groups]
+    labels_in = 0.9 if found.over is Over.NODES else 1.25
     figure, blocks = scaffold.blocks(
-        [len(group) for group in groups], 2.5, heights, _frame(found), labels_in
+        [1] * len(groups), _WIDTH_IN, heights, _frame(found), labels_in
     )
-    for block, one, group in zip(blocks, found.maps, groups, strict=True):
-        for axes, panel in zip(block.panels, group, strict=True):
-            _draw_panel(axes, panel, looks[one.collective])
-        words = "nodes" if found.over is Over.NODES else "processes"
-        block.panels[0].set_ylabel(words, fontsize="small")
-        legend(block.legend, looks[one.collective].entries)
+    for block, one, lines in zip(blocks, found.maps, groups, strict=True):
+        _draw_panel(block.panels[0], one, lines, looks[one.collective], found.over)
+        legend(block, looks[one.collective].entries)
     return figure
 
 
@@ -149,34 +142,24 @@ _BY_GAIN = _Looks(
 )
 
 
-def _panels(found: ChoiceMap, points: ChoiceMap | None, over: Over) -> list[_Panel]:
+def _lines(found: ChoiceMap, points: ChoiceMap | None, over: Over) -> list[_Line]:
+    """Return the rows of a map: by processes, or by ppn and nodes."""
     on_top = {row.shape: row.fields for row in points.rows} if points else {}
-    name = found.collective.mpi_name
     if over is Over.PROCESSES:
         rows = sorted(found.rows, key=lambda row: (row.shape.nprocs, row.shape.nodes))
-        lines = [_Line(f"{r.shape.nprocs} = {r.shape}", r, on_top.get(r.shape, ())) for r in rows]
-        return [_Panel(name, lines)]
-    nodes = sorted({row.shape.nodes for row in found.rows})
-    rows_of = {row.shape: row for row in found.rows}
-    return [
-        _Panel(
-            f"{name}, {ppn} per node",
-            [
-                _Line(str(n), rows_of.get(s, Row(s, False, ())), on_top.get(s, ()))
-                for n in nodes
-                for s in (Shape(n, ppn),)
-            ],
-        )
-        for ppn in sorted({row.shape.ppn for row in found.rows})
-    ]
+        return [_Line(f"{r.shape.nprocs} = {r.shape}", r, on_top.get(r.shape, ())) for r in rows]
+    rows = sorted(found.rows, key=lambda row: (row.shape.ppn, row.shape.nodes))
+    name = "{0.nodes}" if len({row.shape.ppn for row in rows}) == 1 else "{0.nodes} x {0.ppn}"
+    return [_Line(name.format(r.shape), r, on_top.get(r.shape, ())) for r in rows]
 
 
 def _height_in(rows: int) -> float:
-    return max(0.7, min(3.6, 0.24 * rows if rows < 10 else 1.0 + 0.14 * rows))
+    return max(0.7, min(12.0, 0.24 * rows if rows < 10 else 1.0 + 0.14 * rows))
 
 
-def _draw_panel(axes: Axes, panel: _Panel, looks: _Looks) -> None:
-    lines = panel.lines
+def _draw_panel(
+    axes: Axes, found: ChoiceMap, lines: Sequence[_Line], looks: _Looks, over: Over
+) -> None:
     sizes = {f.msize_bytes for line in lines for f in (*line.row.fields, *line.points)}
     x = scaffold.place_of(sizes)
     for look, boxes in _boxes(lines, x, looks).items():
@@ -190,9 +173,18 @@ def _draw_panel(axes: Axes, panel: _Panel, looks: _Looks) -> None:
     axes.set_ylim(-0.5, len(lines) - 0.5)
     labelled = spread(len(lines), _MOST_ROW_LABELS)
     axes.set_yticks(labelled, [lines[k].label for k in labelled])
-    for tick, at in zip(axes.get_yticklabels(), labelled, strict=True):
-        tick.set_color("black" if lines[at].row.measured else "0.55")
-    axes.set_title(panel.title, fontsize="medium")
+    for tick, at in zip(axes.yaxis.majorTicks, labelled, strict=False):
+        tick.label1.set_color("black" if lines[at].row.measured else "0.55")
+    ppn = [line.row.shape.ppn for line in lines]
+    title, upwards = found.collective.mpi_name, "processes"
+    if over is Over.NODES:
+        upwards = "nodes x ppn"
+        if len(set(ppn)) == 1:
+            title, upwards = f"{title}, {ppn[0]} per node", "nodes"
+        between = [at - 0.5 for at in range(1, len(ppn)) if ppn[at] != ppn[at - 1]]
+        axes.hlines(between, 0, 1, transform=axes.get_yaxis_transform(), colors="0.3", linewidths=2)
+    axes.set_title(title, fontsize="medium", y=1.0)
+    axes.set_ylabel(upwards, fontsize="small")
     axes.set_xlabel("message size", fontsize="small")
     axes.tick_params(length=2)
 

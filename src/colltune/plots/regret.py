@@ -33,11 +33,12 @@ def draw(found: Regrets) -> Figure:
         _over_instances(block.panels[0], group, looks)
         _over_sizes(block.panels[1], group, looks)
         handles, _ = block.panels[0].get_legend_handles_labels()
-        block.legend.legend(
+        figure.legend(
             handles,
             [_label(name, group) for name in group.ratios],
             title="geometric mean; 95 % below",
             loc="center left",
+            bbox_to_anchor=block.legend_at,
             frameon=False,
             fontsize="small",
             title_fontsize="small",

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _DEFAULT, _CHOSEN, _THIN, _OUTSIDE = "#d55e00", "black", "0.72", "0.93"
 _MANY_SIZES = 20
-_SELECTED, _ACROSS = "#0072b2", 3
+_SELECTED, _MOST_LABELS = "#0072b2", 3
 
 
 def draw(found: Runtimes) -> Figure:
@@ -50,7 +50,7 @@ def draw(found: Runtimes) -> Figure:
         for axes, panel in zip(block.panels, group, strict=True):
             _draw_panel(axes, panel, styles)
         scaffold.label_rows(block, "runtime")
-        legend(block.legend, styles.entries(group[0].collective), markers=True)
+        legend(block, styles.entries(group[0].collective), markers=True)
     return figure
 
 
@@ -80,7 +80,7 @@ def _draw_panel(axes: Axes, panel: ShapeRuntimes, styles: AlgorithmStyles) -> No
     scaffold.runtime_axis(axes)
     axes.grid(color="0.9", linewidth=0.6)
     axes.set_axisbelow(True)
-    axes.set_title(f"{panel.collective.mpi_name}, {panel.shape}", fontsize="medium")
+    axes.set_title(f"{panel.collective.mpi_name}, {panel.shape}", fontsize="medium", y=1.0)
     axes.set_xlabel("message size", fontsize="small")
 
 
@@ -139,16 +139,41 @@ def _handles(found: Runtimes) -> list[Any]:
 
 
 def normalised(curves: Sequence[Curve]) -> Figure:
-    """Draw the times of the default and of what is selected over the best, a panel per shape."""
-    across = min(_ACROSS, len(curves))
-    down = -(-len(curves) // across)
-    wide, high = 0.3 + 3.1 * across, 0.45 + 2.3 * down
-    figure = Figure(figsize=(wide, high))
+    """Draw the times of the default and of what is selected over the best, by shape and size.
+
+    The shapes stand side by side in one panel: axes are what takes matplotlib long.
+    """
+    wide = 0.85 + 2.0 * len(curves)
+    figure = Figure(figsize=(wide, 2.7))
+    panel = figure.add_axes((0.65 / wide, 0.18, 1 - 0.75 / wide, 0.6))
+    highest = max(
+        float(np.nanmax([*curve.default_ratio, *curve.selected_ratio, 1.25])) for curve in curves
+    )
+    ticks: dict[float, str] = {}
     for at, curve in enumerate(curves):
-        row, column = divmod(at, across)
-        x, y = 0.55 + 3.1 * column, high - 0.45 - 2.3 * (row + 1) + 0.55
-        panel = figure.add_axes((x / wide, y / high, 2.45 / wide, 1.45 / high))
-        _normalised_panel(panel, curve)
+        sizes = curve.msize_bytes.tolist()
+        places = np.log2(scaffold.size_places(sizes))
+        low, span = places.min() - 1, np.ptp(places) + 2
+        x = at + (places - low) / span
+        look: Any = {"color": _DEFAULT, "linewidth": 2, "marker": "s", "markersize": 3.5}
+        panel.plot(x, curve.default_ratio, **look)
+        look = {"color": _SELECTED, "linestyle": "--", "marker": "o", "markersize": 3.5}
+        panel.plot(x, curve.selected_ratio, linewidth=1.8, **look)
+        labels = scaffold.size_labels(sizes, _MOST_LABELS).items()
+        ticks |= {at + (np.log2(place) - low) / span: text for place, text in labels}
+        state = "" if curve.trained else ", not trained on"
+        panel.text(
+            at + 0.5, 1.02, f"{curve.shape}{state}", ha="center", fontsize="small",
+            transform=panel.get_xaxis_transform(),
+        )  # fmt: skip
+    panel.axhline(1, color="0.4", linewidth=1.2)
+    panel.vlines(range(1, len(curves)), 0, 1, transform=panel.get_xaxis_transform(), colors="0.3")
+    panel.set_xlim(0, len(curves))
+    panel.set_xticks(list(ticks), list(ticks.values()))
+    scaffold.ratio_axis(panel, "y", 1.0, highest)
+    panel.set_xlabel("message size", fontsize="small")
+    panel.tick_params(labelsize="small", length=2)
+    panel.grid(color="0.9", linewidth=0.6)
     handles = [
         Line2D([], [], color=_DEFAULT, linewidth=2, marker="s", markersize=4, label="default"),
         Line2D([], [], color=_SELECTED, linestyle="--", marker="o", markersize=4, label="selected"),
@@ -156,24 +181,6 @@ def normalised(curves: Sequence[Curve]) -> Figure:
     ]
     figure.legend(handles=handles, loc="upper left", ncols=3, frameon=False, fontsize="small")
     return figure
-
-
-def _normalised_panel(panel: Axes, curve: Curve) -> None:
-    sizes = curve.msize_bytes.tolist()
-    x = scaffold.size_places(sizes)
-    panel.plot(x, curve.default_ratio, color=_DEFAULT, linewidth=2, marker="s", markersize=3.5)
-    look: Any = {"color": _SELECTED, "linestyle": "--", "marker": "o", "markersize": 3.5}
-    panel.plot(x, curve.selected_ratio, linewidth=1.8, **look)
-    panel.axhline(1, color="0.4", linewidth=1.2)
-    ratios = np.concatenate([curve.default_ratio, curve.selected_ratio, [1.25]])
-    scaffold.size_axis(panel, sizes)
-    panel.set_xlim(min(x) / 1.3, max(x) * 1.3)
-    scaffold.ratio_axis(panel, "y", 1.0, float(np.nanmax(ratios)))
-    state = "" if curve.trained else ", not trained on"
-    panel.set_title(f"{curve.shape}{state}", fontsize="small")
-    panel.set_xlabel("message size", fontsize="small")
-    panel.tick_params(labelsize="small", length=2)
-    panel.grid(color="0.9", linewidth=0.6)
 
 
 def prepare() -> None:

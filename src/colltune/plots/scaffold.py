@@ -72,10 +72,10 @@ def _has_glyph(character: str) -> bool:
 
 
 class Block(NamedTuple):
-    """The panels of one collective and the place of their legend."""
+    """The panels of one collective, and where in the figure their legend stands."""
 
     panels: list[Axes]
-    legend: Axes
+    legend_at: tuple[float, float]
 
 
 class Frame(NamedTuple):
@@ -151,11 +151,10 @@ def _block(
         x = left + at % _MOST_ACROSS * cell.width + cell.labels
         y = top - (at // _MOST_ACROSS + 1) * cell.height + _BELOW_IN
         panels.append(_axes(figure, x, y, width, height))
+    across, up = figure.get_size_inches().tolist()
     beside = left + min(count, _MOST_ACROSS) * cell.width
-    whole = down * cell.height
-    legend = _axes(figure, beside, top - whole + _BELOW_IN, _LEGEND_IN, whole - _AROUND_IN)
-    legend.set_axis_off()
-    return Block(panels, legend)
+    middle = top - down * cell.height / 2 + _BELOW_IN - _AROUND_IN / 2
+    return Block(panels, (beside / across, middle / up))
 
 
 def _axes(figure: Figure, x: float, y: float, width: float, height: float) -> Axes:
@@ -217,13 +216,13 @@ def size_places(msize_bytes: Iterable[int]) -> list[float]:
     return [place[size] for size in sizes]
 
 
-def size_axis(panel: Axes, msize_bytes: Iterable[int]) -> None:
-    """Make x a logarithmic axis of message sizes, labelled in B, KiB, MiB and GiB."""
+def size_labels(msize_bytes: Iterable[int], most: int = _MOST_SIZE_LABELS) -> dict[float, str]:
+    """Return labels of message sizes, in B, KiB, MiB and GiB, by their places on the axis."""
     sizes = sorted(set(msize_bytes))
     positive = [size for size in sizes if size] or [1]
     first, last = math.ceil(math.log2(positive[0])), math.floor(math.log2(positive[-1]))
     # with these steps, 1 KiB and 1 MiB are labelled where they are on the axis
-    step = next((k for k in (1, 2, 5, 10) if (last - first) // k < _MOST_SIZE_LABELS), 20)
+    step = next((k for k in (1, 2, 5, 10) if (last - first) // k < most), 20)
     start = first + (-first) % step if last - first >= step else first
     labels = {float(1 << k): size_text(1 << k) for k in range(start, last + 1, step)}
     if not labels:
@@ -232,6 +231,12 @@ def size_axis(panel: Axes, msize_bytes: Iterable[int]) -> None:
         zero = size_places(sizes)[0]
         far = zero * 2 ** (0.7 * step)
         labels = {zero: "0"} | {place: text for place, text in labels.items() if place >= far}
+    return labels
+
+
+def size_axis(panel: Axes, msize_bytes: Iterable[int]) -> None:
+    """Make x a logarithmic axis of message sizes."""
+    labels = size_labels(msize_bytes)
     panel.set_xscale("log", base=2)
     panel.xaxis.set_major_locator(FixedLocator(list(labels)))
     panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: labels.get(float(value), "")))

@@ -12,13 +12,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from colltune.domain import DEFAULT_ALGORITHM, Collective, Configuration
 from colltune.plot_data.decisions import LETTERS, Why
-from colltune.plots.scaffold import shortened
+from colltune.plots.scaffold import Block, shortened
 
 _COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#f0e442")
 _HATCHES = ("", "////", "....", "xxxx")
@@ -123,11 +122,14 @@ def _assigned(
     return {name: _STYLES[at] for name, at in given.items()}
 
 
-def legend(place: Axes, named: Iterable[tuple[str, Style]], *, markers: bool = False) -> None:
-    """Draw a legend of names and their looks into `place`."""
-    place.legend(
+def legend(block: Block, named: Iterable[tuple[str, Style]], *, markers: bool = False) -> None:
+    """Draw a legend of names and their looks beside a block's panels."""
+    figure = block.panels[0].get_figure(root=True)
+    assert figure is not None
+    figure.legend(
         handles=[_marker(*one) if markers else _patch(*one) for one in named],
         loc="center left",
+        bbox_to_anchor=block.legend_at,
         frameon=False,
         fontsize="small",
         borderaxespad=0.0,

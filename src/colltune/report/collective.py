@@ -34,7 +34,7 @@ from colltune.report.markup import (
 from colltune.text import bytes_text, time_text
 
 UNKNOWN = "–"
-_MOST_PANELS = 9
+_MOST_PANELS = 6
 _OPEN_UP_TO = 16
 
 
@@ -99,9 +99,9 @@ def _introduction(bundle: Bundle, found: CollectiveFigures) -> Iterator[Markup]:
 def _decisions(decisions: DecisionMap, picture: Markup, notes: str) -> Iterator[Markup]:
     yield element("h3", "What is used where")
     yield figure(
-        "A row for each node count, a panel for each number of processes per node. Node counts in"
-        " grey were not measured; the frame goes around what was, and outside the colours are"
-        f" paler.{notes}",
+        "A row for each shape (nodes x ppn), those of one number of processes per node together."
+        " Shapes in grey were not measured; the frame goes around what was, and outside the colours"
+        f" are paler.{notes}",
         picture,
     )
     yield table(

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colltune.dataset import PerformanceDataset
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import DataError
 from colltune.models.bundle import Bundle
@@ -30,6 +29,8 @@ from colltune.plot_data.summaries import (
 from colltune.selector.argmin import ModelSelector
 
 if TYPE_CHECKING:
+    from colltune.dataset import PerformanceDataset
+
     # the service has nothing that fits
     from colltune.models.fitting import Progress
 
