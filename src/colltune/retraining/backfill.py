@@ -13,9 +13,10 @@ the budget. Times are the bundle's own predictions.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -105,15 +106,14 @@ def wanted(
     bundle: Bundle, demand: Iterable[Demand], guard: Guard, measured: Collection[Shape] = ()
 ) -> tuple[Wanted, ...]:
     """Return the cells that jobs asked for and that want measuring; not those `measured` since."""
-    known = {*measured, *bundle.training_shapes}
+    known = {Shape(1, 1), *measured, *bundle.training_shapes}
     context, selector = bundle.context, ModelSelector(bundle, guard=guard)
     asked = [
-        (Shape(d.nodes, d.ppn), d.count)
+        (shape, d.count)
         for d in demand
         if (d.library, d.release) == (context.library, context.library_version)
-        and (d.nodes, d.ppn) != (1, 1)
+        and (shape := Shape(d.nodes, d.ppn)) not in known
     ]
-    asked = [(shape, count) for shape, count in asked if shape not in known]
     found = []
     for shape, count in sorted(asked, key=lambda pair: (-pair[1], pair[0]))[:_MOST_SHAPES]:
         for collective in bundle.collectives:
@@ -156,26 +156,37 @@ def plan(
     """
     if not cells:
         return None
-    costs = _Costs(bundle, cells, launch_s)
+    weights: dict[Shape, float] = {}
+    for cell in cells:
+        weights[cell.shape] = weights.get(cell.shape, 0.0) + cell.weight
+    sizes = _sizes(cells)
+
+    @cache
+    def shape_s(shape: Shape) -> float:
+        return launch_s + sum(_cells_s(bundle, shape, sizes))
+
+    def cost_s(shapes: Iterable[Shape]) -> float:
+        return sum(map(shape_s, shapes))
+
+    def worth(shapes: Iterable[Shape]) -> float:
+        return sum(weights.get(shape, 0.0) for shape in shapes)
+
     chosen: frozenset[Shape] = frozenset()
     while True:
-        options = [
-            (gain / costs.of(grid), shape, grid)
-            for shape in costs.weights
-            if shape not in chosen
-            for grid in [_grid({*chosen, shape})]
-            if costs.of(grid) <= budget_s
-            for gain in [costs.worth(grid)]
+        grids = [(shape, _grid({*chosen, shape})) for shape in weights if shape not in chosen]
+        better = [
+            (worth(grid) / cost_s(grid), shape, grid)
+            for shape, grid in grids
+            if cost_s(grid) <= budget_s and worth(grid) > worth(chosen)
         ]
-        better = [o for o in options if costs.worth(o[2]) > costs.worth(chosen)]
         if not better:
             break
-        chosen = max(better, key=lambda o: (o[0], o[1]))[2]
+        chosen = max(better, key=lambda option: option[:2])[2]
     if not chosen:
-        chosen = frozenset([max(costs.weights, key=lambda s: (costs.weights[s], s))])
-    covered = costs.worth(chosen) / sum(costs.weights.values())
+        chosen = frozenset([max(weights, key=lambda shape: (weights[shape], shape))])
+    covered = worth(chosen) / sum(weights.values())
     campaign = _campaign(bundle, cells, chosen, budget_s)
-    return NextCampaign(campaign, tuple(cells), covered, costs.of(chosen))
+    return NextCampaign(campaign, tuple(cells), covered, cost_s(chosen))
 
 
 def _grid(shapes: Iterable[Shape]) -> frozenset[Shape]:
@@ -184,37 +195,17 @@ def _grid(shapes: Iterable[Shape]) -> frozenset[Shape]:
     return frozenset(Shape(n, p) for n in {s.nodes for s in named} for p in {s.ppn for s in named})
 
 
-class _Costs:
-    """What shapes cost in seconds, and what they are worth."""
-
-    def __init__(self, bundle: Bundle, cells: Sequence[Wanted], launch_s: float) -> None:
-        self._bundle, self._launch_s = bundle, launch_s
-        self._sizes = _sizes(cells)
-        self._known: dict[Shape, float] = {}
-        self.weights: dict[Shape, float] = {}
-        for cell in cells:
-            self.weights[cell.shape] = self.weights.get(cell.shape, 0.0) + cell.weight
-
-    def worth(self, shapes: Iterable[Shape]) -> float:
-        return sum(self.weights.get(shape, 0.0) for shape in shapes)
-
-    def of(self, shapes: Iterable[Shape]) -> float:
-        return sum(self._of_shape(shape) for shape in shapes)
-
-    def _of_shape(self, shape: Shape) -> float:
-        if shape not in self._known:
-            self._known[shape] = self._launch_s + sum(self._cells_s(shape))
-        return self._known[shape]
-
-    def _cells_s(self, shape: Shape) -> Iterator[float]:
-        reps, most_s = Campaign.max_reps, Campaign.cell_s
-        for collective, sizes in self._sizes.items():
-            asked = np.array(sizes, np.int64)
-            asked = asked[_fits(collective, shape, asked)]
-            if len(asked):
-                model = self._bundle.model(collective)
-                time_s = model.forecast(shape.nodes, shape.ppn, asked).time_s
-                yield float(np.maximum(time_s, np.minimum(reps * time_s, most_s)).sum())
+def _cells_s(
+    bundle: Bundle, shape: Shape, sizes: Mapping[Collective, tuple[int, ...]]
+) -> Iterator[float]:
+    """Yield how long each collective's cells on `shape` take."""
+    reps, most_s = Campaign.max_reps, Campaign.cell_s
+    for collective, of_one in sizes.items():
+        asked = np.array(of_one, np.int64)
+        asked = asked[_fits(collective, shape, asked)]
+        if len(asked):
+            time_s = bundle.model(collective).forecast(shape.nodes, shape.ppn, asked).time_s
+            yield float(np.maximum(time_s, np.minimum(reps * time_s, most_s)).sum())
 
 
 def _sizes(cells: Iterable[Wanted]) -> dict[Collective, tuple[int, ...]]:

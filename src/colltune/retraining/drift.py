@@ -133,9 +133,13 @@ def drift(
         if new.any() and (since == "fit" or not (new.all() or (new == unfitted).all()))
         for check in _checks(since, _referenced(table.assign(old=~new)))
     ]
-    errors = {model.collective.value: _model_error(model) for model in bundle.models}
+    # the standard deviation of what predictions are off by
+    errors = {
+        m.collective.value: float(np.median(m.error.upper - m.error.lower)) / (2.0 * _TAIL)
+        for m in bundle.models
+    }
     errors[_ALL] = max(errors.values(), default=0.0)
-    found = tuple(_judged(check, limits, errors, _share(check, checks)) for check in checks)
+    found = tuple(_judged(check, limits, errors, checks) for check in checks)
     not_judged = int((~unjudged.isin(list(known))).sum())
     return Drift(found, int(unfitted.sum()), not_judged)
 
@@ -208,7 +212,7 @@ class _Check:
     @property
     def kind(self) -> int:
         """Whether it is of everything (0), of a collective (1) or of a configuration (2)."""
-        return 0 if self.name == _ALL else 1 if self.name == self.collective else 2
+        return (self.name != _ALL) + (self.name != self.collective)
 
 
 def _checks(since: str, table: pd.DataFrame) -> list[_Check]:
@@ -238,32 +242,24 @@ def _check(name: str, collective: str, since: str, rows: pd.DataFrame) -> _Check
     return _Check(name, collective, since, medians(old, "scatter"), witnesses, new)
 
 
-def _judged(check: _Check, limits: DriftLimits, errors: Mapping[str, float], share: float) -> Shift:
+def _judged(
+    check: _Check, limits: DriftLimits, errors: Mapping[str, float], checks: Sequence[_Check]
+) -> Shift:
     shift = _location(check.new)
-    spread, freedom = _spread(check.scatter, limits.launch_noise)
-    variance = spread**2 * _EFFICIENCY_LOSS / len(check.new)
-    if check.witnesses:
-        variance += spread**2 * _EFFICIENCY_LOSS / check.witnesses
-    else:
-        variance += errors[check.collective] ** 2
+    # standard deviation of allocations' medians, and its degrees of freedom
+    own = max(len(check.scatter) - 1, 0)
+    robust = _NORMAL * float(np.median(np.abs(check.scatter))) if own else 0.0
+    freedom = _PRIOR_WEIGHT + own
+    spread = np.sqrt((_PRIOR_WEIGHT * limits.launch_noise**2 + own * robust**2) / freedom)
+    of_one = float(spread) ** 2 * _EFFICIENCY_LOSS
+    old = of_one / check.witnesses if check.witnesses else errors[check.collective] ** 2
+    variance = of_one / len(check.new) + old
     chance = float(2.0 * stdtr(freedom, -abs(shift) / np.sqrt(variance)))
-    large = abs(shift) > np.log(limits.ratio)
-    alarm = bool(large and chance < limits.false_alarms * share)
+    alike = sum(other.kind == check.kind for other in checks)
+    share = 1.0 / (3.0 * alike)
+    alarm = abs(shift) > np.log(limits.ratio) and chance < limits.false_alarms * share
     ratio = float(np.exp(shift))
-    return Shift(check.name, check.since, ratio, len(check.new), chance, alarm)
-
-
-def _model_error(model: CollectiveModel) -> float:
-    """Return the standard deviation of what a prediction is off by."""
-    return float(np.median(model.error.upper - model.error.lower)) / (2.0 * _TAIL)
-
-
-def _spread(old: Numbers, prior: float) -> tuple[float, float]:
-    """Return the standard deviation of allocations' medians, and its degrees of freedom."""
-    own = max(len(old) - 1, 0)
-    robust = _NORMAL * float(np.median(np.abs(old))) if own else 0.0
-    variance = (_PRIOR_WEIGHT * prior**2 + own * robust**2) / (_PRIOR_WEIGHT + own)
-    return float(np.sqrt(variance)), _PRIOR_WEIGHT + own
+    return Shift(check.name, check.since, ratio, len(check.new), chance, bool(alarm))
 
 
 def _location(values: Numbers) -> float:
@@ -272,9 +268,3 @@ def _location(values: Numbers) -> float:
         return float(np.median(values))
     first, second = np.triu_indices(len(values))
     return float(np.median((values[first] + values[second]) / 2.0))
-
-
-def _share(check: _Check, checks: Sequence[_Check]) -> float:
-    """Return which share of the false alarms a check may cause."""
-    alike = sum(other.kind == check.kind for other in checks)
-    return 1.0 / (3.0 * alike)

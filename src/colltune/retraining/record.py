@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from colltune.models.bundle import Bundle
 from colltune.registry import Registry
@@ -36,27 +36,25 @@ class SlotRecord:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it JSON-able."""
-        return {
-            "data": self.data,
-            "settings": dict(self.settings),
-            "in_force": self.in_force,
-            **self.facts,
-            "launches": list(self.tokens),
-        }
+        known = {"data": self.data, "settings": dict(self.settings), "in_force": self.in_force}
+        return {**known, **self.facts, "launches": list(self.tokens)}
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> SlotRecord:
+        facts = dict(found)
+        data, settings, in_force, tokens = (
+            facts.pop(name) for name in ("data", "settings", "in_force", "launches")
+        )
+        in_force = None if in_force is None else str(in_force)
+        return cls(str(data), dict(settings), in_force, tuple(map(str, tokens)), facts)
 
 
 @dataclass(frozen=True)
 class RetrainRecord:
-    """What is known from earlier runs."""
+    """What is known from earlier runs: ``bundles`` by id, the tokens they were fitted to."""
 
     slots: Mapping[str, SlotRecord] = field(default_factory=dict)
     bundles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-    def trained_on(self, bundle_id: str) -> frozenset[str] | None:
-        """Return the tokens of the launches that a bundle was fitted to, None if unknown."""
-        tokens = self.bundles.get(bundle_id)
-        return None if tokens is None else frozenset(tokens)
 
 
 def latest(registry: Registry) -> RetrainRecord:
@@ -66,10 +64,10 @@ def latest(registry: Registry) -> RetrainRecord:
         return RetrainRecord()
     try:
         return RetrainRecord(
-            {str(name): _slot(found) for name, found in content["slots"].items()},
-            {str(name): _words(tokens) for name, tokens in content["bundles"].items()},
+            {str(name): SlotRecord.from_dict(found) for name, found in content["slots"].items()},
+            {str(name): tuple(map(str, tokens)) for name, tokens in content["bundles"].items()},
         )
-    except (KeyError, TypeError, AttributeError):
+    except (KeyError, TypeError, AttributeError, ValueError):
         return RetrainRecord()
 
 
@@ -92,23 +90,7 @@ def content(
     }
 
 
-def _slot(found: Mapping[str, Any]) -> SlotRecord:
-    known = ("data", "settings", "in_force", "launches")
-    return SlotRecord(
-        str(found["data"]),
-        dict(found["settings"]),
-        None if found["in_force"] is None else str(found["in_force"]),
-        _words(found["launches"]),
-        {name: value for name, value in found.items() if name not in known},
-    )
-
-
-def _words(values: Iterable[Any]) -> tuple[str, ...]:
-    return tuple(str(value) for value in values)
-
-
-@dataclass(frozen=True)
-class TrainingLaunches:
+class TrainingLaunches(NamedTuple):
     """The launches, as far as they are still among the measurements, and how that is known."""
 
     launches: frozenset[str]
@@ -121,13 +103,11 @@ def training_launches(bundle: Bundle, arrived: Arrived, record: RetrainRecord) -
     A run remembers it of the bundles that it made. Of others it is taken to be what was measured
     before they were made, if all launches tell when; else what lies on their shapes alone.
     """
-    tokens = record.trained_on(bundle.id)
-    if tokens is not None:
-        launches = frozenset(arrived.tokens) - arrived.without(tokens)
+    known = frozenset(arrived.tokens)
+    if bundle.id in record.bundles:
+        launches = known - arrived.without(frozenset(record.bundles[bundle.id]))
         return TrainingLaunches(launches, "the measurements that it was made of")
-    times = {
-        launch: arrived.provenance.get(launch, {}).get("time_utc") for launch in arrived.tokens
-    }
+    times = {launch: arrived.provenance.get(launch, {}).get("time_utc") for launch in known}
     if all(times.values()):
         before = {launch for launch, at in times.items() if at and at <= bundle.created_utc}
         return TrainingLaunches(frozenset(before), "what was measured before it was made")
@@ -135,5 +115,5 @@ def training_launches(bundle: Bundle, arrived: Arrived, record: RetrainRecord) -
     frame = arrived.dataset.frame
     pairs = zip(frame["nodes"].tolist(), frame["ppn"].tolist(), strict=True)
     elsewhere = frame["launch"].astype(str)[[pair not in shapes for pair in pairs]]
-    launches = frozenset(arrived.tokens) - set(elsewhere.unique())
+    launches = known - set(elsewhere.unique())
     return TrainingLaunches(launches, "the measurements on its own shapes")
