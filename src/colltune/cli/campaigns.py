@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,13 +9,10 @@ from colltune.errors import CampaignError, ProgramError
 from colltune.text import bytes_text
 
 if TYPE_CHECKING:
-    from colltune.bench.allocation import Allocation
     from colltune.bench.backends import Backend
     from colltune.bench.campaign import Campaign
-    from colltune.bench.launchers import Launcher
     from colltune.bench.progress import CampaignProgress
     from colltune.bench.runner import CampaignReport
-    from colltune.bench.schedule import Cell
     from colltune.cli.progress import Progress
     from colltune.mpi.installation import Installation
 
@@ -78,25 +74,19 @@ def installation_of(campaign: Campaign, mpi: str | None) -> Installation:
     return found
 
 
-def launcher_for(campaign: Campaign, found: Installation) -> Launcher:
-    """Return the launcher that the campaign names, with its nodes and options."""
-    from colltune.bench.launchers import Placed, launcher_of
-
-    return Placed(
-        launcher_of(found, campaign.launcher),
-        cores=campaign.cores_per_node,
-        hostfile=Path(campaign.hostfile) if campaign.hostfile else None,
-        options=campaign.launcher_options,
-    )
-
-
 def backend_of(campaign: Campaign, replay: Path | None, mpi: str | None) -> Backend:
     """Return the campaign's backend, ready to measure; `replay` names a dataset to replay."""
     from colltune.bench.backends import BACKENDS, Means
+    from colltune.bench.launchers import Placed, launcher_of
 
     means = Means(
         installation=lambda: installation_of(campaign, mpi),
-        launcher=lambda found: launcher_for(campaign, found),
+        launcher=lambda found: Placed(
+            launcher_of(found, campaign.launcher),
+            cores=campaign.cores_per_node,
+            hostfile=Path(campaign.hostfile) if campaign.hostfile else None,
+            options=campaign.launcher_options,
+        ),
         recorded=replay,
     )
     return BACKENDS["replay" if replay else campaign.backend].made_for(campaign, means)
@@ -140,35 +130,21 @@ def run_here(
     from colltune.bench.runner import run_campaign
 
     granted = None if replayed else allocation()
+    within_s = None
     if granted is not None:
         granted.check(plan.shapes)
-    within_s = _left_s(granted)
-    return run_campaign(
-        plan, backend, out, seed=seed, resume=resume, within_s=within_s, progress=_teller(shown)
-    )
-
-
-def _left_s(granted: Allocation | None) -> float | None:
-    if granted is None or granted.left_s is None:
-        return None
-    return max(0.0, granted.left_s - _JOB_END_S)
-
-
-def _teller(shown: Progress) -> Callable[[CampaignProgress], None]:
-    """Return what tells `shown` how far a campaign is."""
+        within_s = None if granted.left_s is None else max(0.0, granted.left_s - _JOB_END_S)
 
     def tell(progress: CampaignProgress) -> None:
         if shown.view.title != "measuring":
             shown.phase("measuring")
-        shown.spend(
-            progress.spent_s,
-            progress.budget_s,
-            ends_s=progress.ends_s,
-            facts=cells_done(progress),
-            now=under_way(progress),
-        )
+        facts, now = cells_done(progress), under_way(progress)
+        spent_s, budget_s, ends_s = progress.spent_s, progress.budget_s, progress.ends_s
+        shown.spend(spent_s, budget_s, ends_s=ends_s, facts=facts, now=now)
 
-    return tell
+    return run_campaign(
+        plan, backend, out, seed=seed, resume=resume, within_s=within_s, progress=tell
+    )
 
 
 def cells_done(progress: CampaignProgress) -> tuple[str, ...]:
@@ -182,12 +158,8 @@ def under_way(progress: CampaignProgress) -> str:
     where = f"launch {progress.launch}, {progress.what}"
     if progress.now is None:
         return f"on {progress.shape} ({where})"
-    return f"{_cell_text(progress.now)} ({where})"
-
-
-def _cell_text(cell: Cell) -> str:
-    configuration, instance = cell.configuration, cell.instance
+    configuration, instance = progress.now.configuration, progress.now.instance
     words = filter(None, (configuration.stored_algorithm, configuration.parameter_text))
     size = bytes_text(instance.msize_bytes)
     unit = "" if size.endswith("B") else " B"
-    return f"{instance.collective} {':'.join(words)}, {size}{unit} on {instance.shape}"
+    return f"{instance.collective} {':'.join(words)}, {size}{unit} on {instance.shape} ({where})"
