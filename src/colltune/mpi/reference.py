@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from colltune.domain import Collective, Configuration, parse_collective
+from colltune.domain import Collective, parse_collective
 from colltune.errors import DataError, LibraryError
 from colltune.mpi import catalogue
 from colltune.mpi.catalogue import Algorithm, Catalogue, CollectiveEntry, Limit
@@ -74,24 +74,10 @@ class AlgorithmFacts:
 class CollectiveFacts:
     """A collective in a release.
 
-    Parameters
-    ----------
-    id
-        Its number in the library's rules file; None where there are no numbers.
-    sizes
-        What each format of files compares with its message sizes.
-    variable
-        By which variable of the library its algorithm is chosen.
-    one_rule
-        Only one rule for all message sizes is safe.
-    runtime
-        A running program can be told to use another algorithm (MPI_T).
-    one_node, across_nodes
-        Who decides by default on communicators within a node, and on those that span nodes.
-    han
-        Algorithms of Open MPI's coll/han, counted from 0; empty where it has none of its own.
-    example, forced
-        One of its algorithms, and the environment of a launch in which all calls use it.
+    ``id`` is its number in the library's rules file, ``sizes`` what each format compares with its
+    message sizes, ``variable`` by which its algorithm is chosen, ``one_node`` and ``across_nodes``
+    who decides by default, ``han`` the algorithms of coll/han, counted from 0; ``forced`` is the
+    environment of a launch in which all calls use ``example``, one of its algorithms.
     """
 
     collective: Collective
@@ -143,7 +129,10 @@ def facts(release: Release, collective: Collective) -> CollectiveFacts:
         )
     entry = found.collectives[collective]
     one_node, across_nodes = release.space.deciding(collective)
-    example = _example(release, entry)
+    # one that runs wherever it is called, if there is any
+    offered = release.portfolio(collective).configurations
+    limited = {algorithm.name for algorithm in entry.algorithms if algorithm.limits}
+    example = next((c for c in reversed(offered) if c.algorithm not in limited), offered[-1])
     return CollectiveFacts(
         collective=collective,
         id=None if entry.id == catalogue.NO_ID else entry.id,
@@ -161,49 +150,33 @@ def facts(release: Release, collective: Collective) -> CollectiveFacts:
     )
 
 
-def _example(release: Release, entry: CollectiveEntry) -> Configuration:
-    """Return one of the configurations that run wherever they are called, if there is any."""
-    offered = release.portfolio(entry.collective).configurations
-    limited = {algorithm.name for algorithm in entry.algorithms if algorithm.limits}
-    return next((c for c in reversed(offered) if c.algorithm not in limited), offered[-1])
-
-
 def _algorithm(
     space: CatalogueSpace, entry: CollectiveEntry, algorithm: Algorithm
 ) -> AlgorithmFacts:
     unsaid = dict(space.defaults) | dict(algorithm.defaults)
     variables = space.parameter_variables(entry.collective, algorithm)
-    least = dict(algorithm.minimums)
+    parameters = []
+    for name in algorithm.parameters:
+        low, high = space.ranges[name]
+        low = dict(algorithm.minimums).get(name, low)
+        default, variable = unsaid.get(name, 0), variables.get(name, "")
+        parameters.append(Parameter(name, default, low, high, variable))
+    settings = {space.variable(entry.collective, name): value for name, value in algorithm.settings}
+    conditions = (
+        Condition(limit, _NEEDS[limit], _otherwise(space, algorithm, limit))
+        for limit in sorted(algorithm.limits)
+    )
     return AlgorithmFacts(
         number=algorithm.number,
         name=algorithm.name,
         value=algorithm.value,
         aliases=algorithm.aliases,
-        parameters=tuple(
-            Parameter(
-                name,
-                default=unsaid.get(name, 0),
-                low=least.get(name, space.ranges[name][0]),
-                high=space.ranges[name][1],
-                variable=variables.get(name, ""),
-            )
-            for name in algorithm.parameters
-        ),
-        settings={
-            space.variable(entry.collective, name): value for name, value in algorithm.settings
-        },
-        conditions=tuple(
-            Condition(limit, needs(limit), _otherwise(space, algorithm, limit))
-            for limit in sorted(algorithm.limits)
-        ),
+        parameters=tuple(parameters),
+        settings=settings,
+        conditions=tuple(conditions),
         wrong=algorithm.wrong,
         symbol=algorithm.symbol,
     )
-
-
-def needs(limit: Limit) -> str:
-    """Return the condition in plain words."""
-    return _NEEDS.get(limit, limit.replace("_", " "))
 
 
 def collective_named(name: str) -> Collective:

@@ -151,12 +151,8 @@ def observed(trace_text: str) -> list[Observation]:
     The first function traced since the last call of that collective is the one that was selected,
     further ones are its parts or fallbacks; see `marked`.
     """
-    return [
-        Observation(call.collective, call.comm_size, call.msize_bytes, call.functions[0].symbol)
-        if call.functions
-        else Observation(call.collective, call.comm_size, call.msize_bytes, "")
-        for call in marked(trace_text)
-    ]
+    found = ((call, [each.symbol for each in call.functions]) for call in marked(trace_text))
+    return [Observation(*call[:3], symbols[0] if symbols else "") for call, symbols in found]
 
 
 def marked(trace_text: str) -> list[MarkedCall]:

@@ -11,7 +11,7 @@ import pytest
 
 from colltune.domain import Shape
 from colltune.mpi import LIBRARIES, library
-from colltune.mpi.environment_modules import UNKNOWN, loaded
+from colltune.mpi.installation import UNKNOWN, loaded
 from colltune.server.slurm.job_file import JobDecisions, Section, write
 from tests.server.slurm.site import Site
 

@@ -50,5 +50,5 @@ class InstallationFacts:
 
 def asked(launcher: Launcher, program: Path, *words: str) -> process.Outcome:
     """Run a program of an installation with the variables that it needs."""
-    environment = dict(os.environ) | launcher.environment()
+    environment = dict(os.environ) | launcher.launch_environment()
     return process.run([program, *words], timeout_s=_ASK_TIMEOUT_S, env=environment)

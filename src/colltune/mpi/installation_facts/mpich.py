@@ -139,7 +139,7 @@ def _lister(launcher: Launcher) -> Iterator[tuple[Lister, str]]:
     The user's own of these variables are not handed on.
     """
     base = {n: v for n, v in os.environ.items() if not n.startswith(PREFIXES)}
-    base |= launcher.environment()
+    base |= launcher.launch_environment()
     with tempfile.TemporaryDirectory(prefix="colltune-") as folder:
         if why := danger(Path(folder)):
             raise ProgramError(

@@ -242,7 +242,7 @@ def _uniform(text: str, nodes: int) -> int:
 
 
 def release_of(request: JobRequest, environment: Mapping[str, str]) -> tuple[str, str]:
-    from colltune.mpi.environment_modules import UNKNOWN, loaded
+    from colltune.mpi.installation import UNKNOWN, loaded
 
     if request.library and request.release:
         return request.library, request.release
