@@ -78,33 +78,25 @@ def test_the_environment_tells_all() -> None:
     assert 90_000 < granted.left_s <= 100_000
 
 
-@pytest.mark.parametrize(
-    ("answer", "wanted_s"), [("1-00:00:00", 86400.0), ("UNLIMITED", math.inf), ("INVALID", None)]
+ANSWERS: tuple[tuple[dict[str, str], str, str, float | None], ...] = (
+    # a task whose number is that of the array is asked for by its place in the array
+    ({"SLURM_ARRAY_JOB_ID": "17", "SLURM_ARRAY_TASK_ID": "3"}, "17_3", "1:00:00", 3600.0),
+    ({}, "17", "1-00:00:00", 86400.0),
+    ({}, "17", "UNLIMITED", math.inf),
+    ({}, "17", "INVALID", None),
 )
-def test_squeue_is_asked_for_the_end(
-    answer: str, wanted_s: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+
+
+def test_squeue_is_asked_for_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the environment does not tell when the job ends, squeue does, or nobody."""
-    (tmp_path / "squeue").write_text(f'#!/bin/sh\n[ "$2" = --jobs=17 ] && echo {answer}\n')
-    (tmp_path / "squeue").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    granted = allocation({"SLURM_JOB_ID": "17"})
-    assert granted is not None
-    left_s = granted.left_s
-    assert left_s == wanted_s or (left_s and wanted_s and wanted_s / 2 < left_s <= wanted_s)
-
-
-def test_squeue_is_asked_for_one_task_of_an_array(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A task whose number is that of the array is asked for by its place in the array."""
-    (tmp_path / "squeue").write_text('#!/bin/sh\n[ "$2" = --jobs=17_3 ] && echo 1:00:00\n')
-    (tmp_path / "squeue").chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    array = {"SLURM_ARRAY_JOB_ID": "17", "SLURM_ARRAY_TASK_ID": "3"}
-    granted = allocation({"SLURM_JOB_ID": "17", **array})
-    assert granted is not None
-    assert granted.left_s is not None
+    for array, asked, answer, wanted_s in ANSWERS:
+        (tmp_path / "squeue").write_text(f'#!/bin/sh\n[ "$2" = --jobs={asked} ] && echo {answer}\n')
+        (tmp_path / "squeue").chmod(0o755)
+        granted = allocation({"SLURM_JOB_ID": "17", **array})
+        assert granted is not None
+        left_s = granted.left_s
+        assert left_s == wanted_s or (left_s and wanted_s and wanted_s / 2 < left_s <= wanted_s)
 
 
 def test_without_squeue_the_end_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,15 +127,12 @@ def test_shapes_that_fit_pass() -> None:
     Allocation("17", 3).check([Shape(3, 64)])
 
 
-@pytest.mark.parametrize(
-    ("shape", "message"),
-    [
-        (Shape(4, 1), r"4x1, but job 17 was granted 3 nodes; submit it with --nodes=4"),
-        (Shape(3, 8), r"3x8, but job 17 may start 8 processes on 2 .*--ntasks-per-node=8"),
-    ],
-)
-def test_a_shape_that_does_not_fit_is_refused(shape: Shape, message: str) -> None:
+def test_a_shape_that_does_not_fit_is_refused() -> None:
     """The message has the shape, what was granted and what to ask for."""
     granted = Allocation("17", 3, tasks_per_node=(8, 8, 1))
-    with pytest.raises(CampaignError, match=message):
-        granted.check([Shape(1, 1), shape])
+    for shape, message in (
+        (Shape(4, 1), r"4x1, but job 17 was granted 3 nodes; submit it with --nodes=4"),
+        (Shape(3, 8), r"3x8, but job 17 may start 8 processes on 2 .*--ntasks-per-node=8"),
+    ):
+        with pytest.raises(CampaignError, match=message):
+            granted.check([Shape(1, 1), shape])

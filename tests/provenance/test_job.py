@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from colltune.provenance import job
 
 _NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -18,45 +16,29 @@ def _allocation(
     return job.allocation(environment, host, boot, now)
 
 
-@pytest.mark.parametrize(
-    ("environment", "facts"),
-    [
-        (
-            _SLURM | {"SLURM_ARRAY_JOB_ID": "70", "SLURM_ARRAY_TASK_ID": "0"},
-            {
-                "job_system": "slurm",
-                "job_id": "77",
-                "job_array": "70",
-                "job_array_task": "0",
-                "allocation": "slurm/hydra/77/restart0",
-            },
-        ),
-        (
-            {"PBS_JOBID": "9.head", "PBS_ARRAY_INDEX": "3"},
-            {
-                "job_system": "pbs",
-                "job_id": "9.head",
-                "job_array_task": "3",
-                "allocation": "pbs/9.head/task3/restart0",
-            },
-        ),
-        (
-            {"LSB_JOBID": "5", "LSB_JOBINDEX": "0"},
-            {"job_system": "lsf", "job_id": "5", "allocation": "lsf/5/restart0"},
-        ),
-        (
-            {"FLUX_JOB_ID": "ƒ2x"},
-            {"job_system": "flux", "job_id": "ƒ2x", "allocation": "flux/ƒ2x/restart0"},
-        ),
-        (
-            {"JOB_ID": "3", "SGE_ROOT": "/sge", "SGE_TASK_ID": "undefined"},
-            {"job_system": "sge", "job_id": "3", "allocation": "sge/3/restart0"},
-        ),
-    ],
+_ARRAY = {"SLURM_ARRAY_JOB_ID": "70", "SLURM_ARRAY_TASK_ID": "0"}
+_JOBS = (
+    # variables; system, id, array, task, allocation
+    (_SLURM | _ARRAY, ("slurm", "77", "70", "0", "slurm/hydra/77/restart0")),
+    (
+        {"PBS_JOBID": "9.head", "PBS_ARRAY_INDEX": "3"},
+        ("pbs", "9.head", None, "3", "pbs/9.head/task3/restart0"),
+    ),
+    ({"LSB_JOBID": "5", "LSB_JOBINDEX": "0"}, ("lsf", "5", None, None, "lsf/5/restart0")),
+    ({"FLUX_JOB_ID": "ƒ2x"}, ("flux", "ƒ2x", None, None, "flux/ƒ2x/restart0")),
+    (
+        {"JOB_ID": "3", "SGE_ROOT": "/sge", "SGE_TASK_ID": "undefined"},
+        ("sge", "3", None, None, "sge/3/restart0"),
+    ),
 )
-def test_job_is_told(environment: dict[str, str], facts: dict[str, str]) -> None:
+_NAMES = ("job_system", "job_id", "job_array", "job_array_task", "allocation")
+
+
+def test_job_is_told() -> None:
     """Each batch system's job, array task and allocation are told from its variables."""
-    assert job.job_facts(environment, "n1", "b0", _NOW) == facts
+    for environment, told in _JOBS:
+        facts = {name: text for name, text in zip(_NAMES, told, strict=True) if text}
+        assert job.job_facts(environment, "n1", "b0", _NOW) == facts
 
 
 def test_a_job_is_one_allocation_on_all_its_hosts_and_days() -> None:
@@ -71,18 +53,16 @@ def test_a_requeued_job_is_another_allocation() -> None:
     assert _allocation(_SLURM | {"SLURM_JOB_ID": "78"}) != _allocation(_SLURM)
 
 
-@pytest.mark.parametrize(
-    ("change", "is_same"),
-    [
-        ({"now": _NOW + timedelta(hours=3)}, True),
-        ({"now": _NOW + timedelta(days=1)}, False),
-        ({"boot": "b1"}, False),
-        ({"host": "n2"}, False),
-    ],
-)
-def test_interactive_runs_share_a_day_of_a_boot(change: dict[str, str], is_same: bool) -> None:
+def test_interactive_runs_share_a_day_of_a_boot() -> None:
     """Without a batch system an allocation is one day of one boot of one host."""
-    assert (_allocation({}, **change) == _allocation({})) is is_same  # type: ignore[arg-type]
+    here = _allocation({})
+    assert _allocation({}, now=_NOW + timedelta(hours=3)) == here
+    others = (
+        _allocation({}, now=_NOW + timedelta(days=1)),
+        _allocation({}, boot="b1"),
+        _allocation({}, host="n2"),
+    )
+    assert here not in others
 
 
 def test_a_stray_job_id_is_no_batch_system() -> None:
