@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
+# numbers in the file
 COLLECTIVES = {
     "allgather": 0,
     "allgatherv": 1,
@@ -26,22 +27,8 @@ COLLECTIVES = {
     "scatter": 15,
 }
 # number in the file -> highest algorithm number of Open MPI 4.1
-ALGORITHMS = {
-    0: 6,
-    1: 5,
-    2: 6,
-    3: 5,
-    4: 2,
-    6: 6,
-    7: 9,
-    8: 2,
-    9: 3,
-    11: 7,
-    12: 4,
-    13: 4,
-    14: 2,
-    15: 3,
-}
+_HIGHEST = (6, 5, 6, 5, 2, 6, 9, 2, 3, 7, 4, 4, 2, 3)
+ALGORITHMS = dict(zip(COLLECTIVES.values(), _HIGHEST, strict=True))
 NOT_SELECTABLE = (5, 10, 16, 17, 21)
 COMM_SIZES = (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 16, 17, 40)
 THRESHOLDS = (1, 7, 33, 64, 99, 255, 256, 1000, 1023, 1024, 3333, 4096, 8191, 20001, 65536, 1 << 40)
@@ -98,13 +85,10 @@ def _some(rng: Random, values: Sequence[int], most: int, unsorted: float) -> lis
 def _rules(rng: Random, style: Style, number: int, *, only_two: bool) -> list[RuleNumbers]:
     others = [] if number in style.one_rule else _some(rng, THRESHOLDS, 4, style.unsorted)
     return [
-        (first, _algorithm(rng, style, number, only_two=only_two), *_parameters(rng))
+        (first, chosen, rng.choice(FANOUTS), rng.choice(SEGSIZES))
         for first in (0, *others)
+        for chosen in [_algorithm(rng, style, number, only_two=only_two)]
     ]
-
-
-def _parameters(rng: Random) -> tuple[int, int]:
-    return rng.choice(FANOUTS), rng.choice(SEGSIZES)
 
 
 def _algorithm(rng: Random, style: Style, number: int, *, only_two: bool) -> int:

@@ -92,28 +92,6 @@ def test_exactly_the_written_algorithms_run(
     assert seen != without
 
 
-@pytest.mark.parametrize(("nprocs", "ranks"), [(4, 3), (5, 5)])
-def test_communicators_of_other_sizes_are_left_to_the_library(
-    mpi: RealMpi, tmp_path: Path, nprocs: int, ranks: int
-) -> None:
-    """Between, below and above the listed sizes nothing changes."""
-    steps = [f"{c}:{size}:plain:{ranks}" for c, n in FOUR if n == 4 for size in (16, 5000, 40000)]
-    written = CLASSIC.write(TABLE, mpi.release, builtin_operations_only=True)
-    without = mpi.observe(nprocs, steps, {})
-    assert mpi.observe(nprocs, steps, activate(mpi, written.text, tmp_path)) == without
-
-
-def test_a_broken_file_is_ignored_without_a_word(mpi: RealMpi, tmp_path: Path) -> None:
-    """The tracer sees that a file whose first size is not 0 has no effect at all."""
-    written = CLASSIC.write(TABLE, mpi.release, builtin_operations_only=True)
-    broken = written.text.replace("\n0 6 0 0", "\n8 6 0 0")
-    assert broken != written.text
-    steps = thresholds(4)
-    without = mpi.observe(4, steps, {})
-    assert mpi.observe(4, steps, activate(mpi, broken, tmp_path)) == without
-    assert expected(mpi, written, without) != without
-
-
 def test_the_parameter_file_is_a_channel_too(mpi: RealMpi, tmp_path: Path) -> None:
     """`mpirun --tune` with our parameter file puts the same rules into effect."""
     written = CLASSIC.write(TABLE, mpi.release)
