@@ -22,6 +22,17 @@ def missing() -> str:
     return f"no {' and no '.join(absent)} here" if absent else ""
 
 
+def daemon(folder: Path, *options: str) -> list[str]:
+    """Return the command that starts a munged with a new key, all in `folder`."""
+    (folder / "key").write_bytes(os.urandom(1024))
+    (folder / "key").chmod(0o400)
+    program = shutil.which("munged", path=_PATHS)
+    assert program is not None
+    files = {"key-file": "key", "pid-file": "pid", "seed-file": "seed", "log-file": "log"}
+    places = [f"--{option}={folder / file}" for option, file in files.items()]
+    return [program, *options, f"--socket={folder / 'socket'}", *places]
+
+
 @contextmanager
 def munged() -> Iterator[Path]:
     """Yield the socket of a running munged, which ends afterwards."""
@@ -29,19 +40,9 @@ def munged() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="munged-") as name:
         folder = Path(name)
         folder.chmod(0o711)
-        (folder / "key").write_bytes(os.urandom(128))
-        (folder / "key").chmod(0o600)
-        files = {"key-file": "key", "pid-file": "pid", "seed-file": "seed", "log-file": "log"}
-        options = [f"--{option}={folder / file}" for option, file in files.items()]
-        program = shutil.which("munged", path=_PATHS)
-        assert program is not None
-        socket = folder / "socket"
-        process = subprocess.Popen(
-            [program, "--foreground", "--num-threads=2", f"--socket={socket}", *options],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        socket, null = folder / "socket", subprocess.DEVNULL
+        command = daemon(folder, "--foreground", "--num-threads=2")
+        process = subprocess.Popen(command, stdin=null, stdout=null, stderr=null)
         try:
             deadline = time.monotonic() + _PATIENCE_S
             while not socket.exists():

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from colltune import process
+from tests.integration.real_munge import daemon
 from tests.integration.virtual_nodes import Namespaces, skip_without
 
 PROGRAMS = ("slurmctld", "slurmd", "srun", "sbatch", "squeue", "scontrol", "sinfo", "scancel")
@@ -150,7 +151,8 @@ def slurmbed(
         (folder / "hosts").write_text("127.0.0.1 localhost\n" + "".join(hosts))
         bed.ask("mount", "--bind", folder / "hosts", "/etc/hosts")
         if munge:
-            bed.ask(*_munged(folder / "munge"))
+            (folder / "munge").mkdir()
+            bed.ask(*daemon(folder / "munge", "--force"))
         bed.ask("slurmctld", "-f", folder / "slurm.conf", "-c")
         for name in names:
             script = SLURMD.format(name=name, folder=folder)
@@ -158,14 +160,3 @@ def slurmbed(
         idle = ("sinfo", "--noheader", "--states=idle", "--format=%D")
         bed.wait_until(lambda: bed.run(*idle).stdout.strip() == str(nodes), "idle nodes")
         yield bed
-
-
-def _munged(folder: Path) -> list[str]:
-    """Return the command that starts a munged with a new key, all in `folder`."""
-    folder.mkdir()
-    key = folder / "key"
-    key.write_bytes(os.urandom(1024))
-    key.chmod(0o400)
-    files = {"key-file": "key", "pid-file": "pid", "log-file": "log", "seed-file": "seed"}
-    options = [f"--{option}={folder}/{name}" for option, name in files.items()]
-    return ["munged", "--force", f"--socket={folder}/socket", *options]

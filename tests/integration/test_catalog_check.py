@@ -1,8 +1,4 @@
-"""The catalogues agree with the MPI libraries that are installed here.
-
-COLLTUNE_TEST_MPI, COLLTUNE_TEST_MPICH and COLLTUNE_TEST_INTELMPI name an mpirun, or the folder of
-an installation.
-"""
+"""The catalogues agree with the MPI libraries that are installed here."""
 
 from __future__ import annotations
 
@@ -15,13 +11,9 @@ from colltune.mpi import LIBRARIES, installation_facts
 from colltune.mpi.installation import find_launcher
 from colltune.mpi.installation_facts import Kind
 from tests.cli.conftest import Verb, colltune  # noqa: F401 (a fixture)
+from tests.integration.install import VARIABLES
 
 pytestmark = pytest.mark.mpi
-VARIABLES = {
-    "openmpi": "COLLTUNE_TEST_MPI",
-    "mpich": "COLLTUNE_TEST_MPICH",
-    "intelmpi": "COLLTUNE_TEST_INTELMPI",
-}
 
 
 def named(library: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from colltune.bench.backends import Ending, LaunchPlan
+from colltune.bench.backends import LaunchPlan
 from colltune.bench.backends.native import NativeBackend
 from colltune.bench.schedule import Cell, Step
 from colltune.domain import Collective, Configuration, Instance, RunStatus, Shape
@@ -68,28 +68,6 @@ def test_items_are_known_by_name_and_number(backend: NativeBackend, tmp_path: Pa
         RunStatus.NOT_APPLICABLE,
         RunStatus.NOT_APPLICABLE,
     ]
-
-
-def test_every_collective_and_algorithm_delivers_right_data(
-    backend: NativeBackend, tmp_path: Path
-) -> None:
-    """Every configuration that one launch can switch to passes the check of its result."""
-    release = backend.context("m").library_version
-    shape = Shape(1, 2)
-    cells = tuple(
-        cell
-        for collective in Collective
-        for configuration in LIBRARIES["mpich"].at(release).portfolio(collective).configurations
-        for msize in ((0,) if collective is Collective.BARRIER else (8, 4000))
-        for cell in [Cell(configuration, Instance(collective, shape, msize))]
-        if backend.feasible(cell)
-    )
-    inside = max(backend.together(cells), key=len)
-    assert len({cell.instance.collective for cell in inside}) == len(Collective)
-    steps = tuple(Step(i, 0, 600.0) for i in range(len(inside)))
-    result = backend.run(LaunchPlan(shape, inside, steps, 600.0), "l", tmp_path, lambda _: None)
-    assert result.ending is Ending.PLAN, result.message
-    assert [(m.configuration.id, m.status) for m in result.measurements] == []
 
 
 def test_a_configuration_of_its_own_launch_is_measured(

@@ -51,30 +51,24 @@ def _run(
     return backend.run(plan, "l", folder, progress)
 
 
-def test_smaller_shapes_are_measured_inside_a_launch(
-    backend: NativeBackend, tmp_path: Path
+@pytest.mark.parametrize("sync", Synchronisation)
+def test_a_launch_measures_what_its_steps_say(
+    backend: NativeBackend, tmp_path: Path, sync: Synchronisation
 ) -> None:
-    """One launch gives every shape that fits into it, each result checked on its processes."""
+    """Every shape that fits into it, as often as asked for; cells without a step need not fit."""
     collectives = (Collective.BCAST, Collective.ALLGATHER, Collective.BARRIER)
     cells = tuple(
         _cell(shape, 0 if c is Collective.BARRIER else 64, Configuration.default("openmpi", c))
-        for shape in SHAPES
+        for shape in (*SHAPES, Shape(64, 64))
         for c in collectives
     )
-    order = [*range(len(cells)), *range(0, len(cells), 2)]
-    steps = tuple(Step(i, 7, 600.0) for i in order)
-    result = _run(backend, LaunchPlan(LAUNCHED, cells, steps, 600.0), tmp_path)
+    order = [*range(12), *range(0, 12, 2)]
+    steps = tuple(Step(i, 7 + i, 600.0) for i in order)
+    result = _run(backend, LaunchPlan(LAUNCHED, cells, steps, 600.0, sync), tmp_path)
     assert result.ending is Ending.PLAN
     found = {Cell(m.configuration, m.instance): len(m.times_s) for m in result.measurements}
-    assert found == {cell: 7 * order.count(i) for i, cell in enumerate(cells)}
-
-
-def test_cells_without_a_step_need_not_fit(backend: NativeBackend, tmp_path: Path) -> None:
-    """A plan may know cells of other shapes; only those with a step take part."""
-    cells = (_cell(Shape(64, 64)), _cell(Shape(1, 2)))
-    result = _run(backend, LaunchPlan(LAUNCHED, cells, (Step(1, 3, 600.0),), 600.0), tmp_path)
-    (measured,) = result.measurements
-    assert (measured.instance.shape, len(measured.times_s)) == (Shape(1, 2), 3)
+    assert found == {cell: (7 + i) * order.count(i) for i, cell in enumerate(cells[:12])}
+    assert result.facts["sync"].startswith(sync.value)
 
 
 def test_a_launch_without_steps_ends_at_once(backend: NativeBackend, tmp_path: Path) -> None:
@@ -95,19 +89,6 @@ def test_a_wrong_layout_is_refused(
     backend.launch(plan, [{}], "l", tmp_path, {}, options=options)
     with pytest.raises(ProgramError, match="needs 2 nodes with 2 processes each, but the launcher"):
         _run(backend, plan, tmp_path)
-
-
-@pytest.mark.parametrize("sync", Synchronisation)
-def test_every_step_gets_its_repetitions(
-    backend: NativeBackend, tmp_path: Path, sync: Synchronisation
-) -> None:
-    """Under both synchronisations a visit makes exactly the repetitions it is asked for."""
-    cells = (_cell(LAUNCHED), _cell(Shape(2, 1)))
-    steps = (Step(0, 12, 600.0), Step(1, 9, 600.0), Step(0, 1, 600.0))
-    plan = LaunchPlan(LAUNCHED, cells, steps, 600.0, sync)
-    result = _run(backend, plan, tmp_path)
-    assert [len(m.times_s) for m in result.measurements] == [13, 9]
-    assert result.facts["sync"].startswith(sync.value)
 
 
 def test_window_synchronisation_removes_offset_and_drift(

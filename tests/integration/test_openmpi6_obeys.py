@@ -18,8 +18,8 @@ import pytest
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import ProgramError
-from colltune.mpi import library, trace
-from colltune.mpi.file_format import Call, Format, ParsedFile
+from colltune.mpi import trace
+from colltune.mpi.file_format import Call, ParsedFile
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.installation import Installation
 from colltune.mpi.openmpi.library import OPENMPI
@@ -31,6 +31,7 @@ from tests.integration.virtual_nodes import Namespaces, openmpi_hosts
 pytestmark = pytest.mark.mpi
 VARIABLE = "COLLTUNE_TEST_OPENMPI6"
 RELEASE = "6.1.0"
+HERE = OPENMPI.at(RELEASE)
 NPROCS = 5
 _MSIZES = (1, 8, 60, 120, 1000, 4080, 9000)
 
@@ -73,11 +74,14 @@ def _steps(calls: list[Call]) -> list[str]:
     return [f"{c.collective}:{c.msize_bytes}:plain:{c.comm_size}" for c in calls]
 
 
-def _disagreements(
-    mpi: RealMpi, known: Format, parsed: ParsedFile, path: Path, calls: list[Call]
-) -> tuple[list[str], int]:
-    """Return of which calls another function ran than is said, and how many a rule decided."""
-    environment = known.activation(RELEASE, {"": str(path)}, Shape(1, NPROCS))
+def _compared(
+    mpi: RealMpi, folder: Path, name: str, text: str, calls: list[Call]
+) -> tuple[ParsedFile, list[str], int]:
+    """Return what a file in effect says, the calls that ran otherwise, how many a rule decided."""
+    path = folder / "rules"
+    path.write_text(text, encoding="utf-8")
+    parsed = FORMATS[name].parse(text, str(path), RELEASE)
+    environment = FORMATS[name].activation(RELEASE, {"": str(path)}, Shape(1, NPROCS))
     seen, plain = (_functions(mpi, calls, used) for used in (environment, {}))
     wrong, decided = [], 0
     for call, with_file, without in zip(calls, seen, plain, strict=True):
@@ -85,12 +89,12 @@ def _disagreements(
         expected = without[:1]
         if not outcome.chosen.is_default:
             decided += 1
-            expected = [OPENMPI.at(RELEASE).space.algorithm_of(outcome.chosen).symbol]
             # what it falls back to comes later
-            expected += [OPENMPI.at(RELEASE).space.algorithm_of(outcome.configuration).symbol]
+            both = (outcome.chosen, outcome.configuration)
+            expected = [HERE.space.algorithm_of(one).symbol for one in both]
         if with_file[:1] != expected[:1] or not set(expected) <= set(with_file):
             wrong.append(f"{call}: {with_file}, not {expected}")
-    return wrong, decided
+    return parsed, wrong, decided
 
 
 def _functions(mpi: RealMpi, calls: list[Call], environment: Mapping[str, str]) -> list[list[str]]:
@@ -140,9 +144,8 @@ def _random_json(rng: Random, collectives: list[Collective]) -> str:
                     _random_rule(rng, collective, first, NPROCS) for _ in range(count)
                 ]
             if rng.random() < 0.4:
-                communicator["comm_rank_distribution"] = rng.choice(
-                    ["any", "one-per-node", "single-node"]
-                )
+                layout = rng.choice(["any", "one-per-node", "single-node"])
+                communicator["comm_rank_distribution"] = layout
             entries.append(communicator)
         content[str(collective)] = entries
     return json.dumps({"rule_file_version": 3, "collectives": content}, indent=1)
@@ -153,31 +156,25 @@ def test_random_json_rules_are_obeyed(mpi: RealMpi, tmp_path: Path, seed: int) -
     """Overlapping ranges, layouts, unknown algorithms: what runs is what is said."""
     rng = Random(seed)
     collectives = rng.sample(list(Collective), 6)
-    path = tmp_path / "rules.json"
-    path.write_text(_random_json(rng, collectives), encoding="utf-8")
-    known = FORMATS["openmpi-json"]
-    parsed = known.parse(path.read_text(encoding="utf-8"), str(path), RELEASE)
+    text, calls = _random_json(rng, collectives), _calls(rng, collectives, 80)
+    parsed, wrong, decided = _compared(mpi, tmp_path, "openmpi-json", text, calls)
     assert not parsed.dropped
-    wrong, decided = _disagreements(mpi, known, parsed, path, _calls(rng, collectives, 80))
     assert wrong == []
     assert decided >= 5
 
 
 def test_classic_files_are_read_shifted(mpi: RealMpi, tmp_path: Path) -> None:
     """Entries for 3, 4 and 5 processes hold for 0 to 2, 3, and 4 and more."""
-    path = tmp_path / "rules"
     entries = "\n".join(
         f"{size} 1\n0 {algorithm} 0 0" for size, algorithm in ((3, 1), (4, 3), (5, 6))
     )
-    path.write_text(f"2\n7\n3\n{entries}\n2\n3\n{entries}\n", encoding="utf-8")
-    known = FORMATS["openmpi-classic"]
-    parsed = known.parse(path.read_text(encoding="utf-8"), str(path), RELEASE)
+    text = f"2\n7\n3\n{entries}\n2\n3\n{entries}\n"
     calls = [
         Call(collective, ranks, 4000, is_world=False)
         for collective in (Collective.BCAST, Collective.ALLREDUCE)
         for ranks in range(2, NPROCS + 1)
     ]
-    wrong, decided = _disagreements(mpi, known, parsed, path, calls)
+    parsed, wrong, decided = _compared(mpi, tmp_path, "openmpi-classic", text, calls)
     assert (wrong, decided) == ([], len(calls))
     third = Configuration.parse("openmpi.bcast.binomial:segsize=0")
     assert parsed.decide(calls[2]).chosen == third
@@ -186,26 +183,21 @@ def test_classic_files_are_read_shifted(mpi: RealMpi, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["openmpi-json", "openmpi-classic"])
 def test_what_is_written_is_obeyed(mpi: RealMpi, tmp_path: Path, name: str) -> None:
     """A table of all safe configurations, radixes included, runs as it says."""
-    known = FORMATS[name]
     rng = Random(7)
     rules: dict[tuple[Collective, int], tuple[Interval, ...]] = {}
     for collective in Collective:
         for size in range(2, NPROCS + 1):
+            offered = HERE.portfolio(collective, (0, 1024), (2, 3)).configurations
             configurations = [
                 c
-                for c in OPENMPI.at(RELEASE).portfolio(collective, (0, 1024), (2, 3)).configurations
-                if not OPENMPI.at(RELEASE).space.why_unsafe(
-                    c, builtin_operations_only=True, nprocs=size
-                )
+                for c in offered
+                if not HERE.space.why_unsafe(c, builtin_operations_only=True, nprocs=size)
             ]
             rules[collective, size] = (Interval(0, None, rng.choice(configurations)),)
     table = DecisionTable("openmpi", Shape(1, NPROCS), rules)
-    written = known.write(table, RELEASE, builtin_operations_only=True)
-    path = tmp_path / "rules.json"
-    path.write_text(written.text, encoding="utf-8")
-    parsed = known.parse(written.text, str(path), RELEASE)
+    written = FORMATS[name].write(table, RELEASE, builtin_operations_only=True)
     calls = _calls(rng, list(Collective), 60)
-    wrong, decided = _disagreements(mpi, known, parsed, path, calls)
+    _, wrong, decided = _compared(mpi, tmp_path, name, written.text, calls)
     assert wrong == []
     assert decided >= 20
 
@@ -229,12 +221,8 @@ def test_what_is_written_is_obeyed(mpi: RealMpi, tmp_path: Path, name: str) -> N
 )
 def test_odd_files_do_what_is_said(mpi: RealMpi, tmp_path: Path, text: str) -> None:
     """What is dropped is dropped, what is read over is read over."""
-    path = tmp_path / "rules.json"
-    path.write_text(text, encoding="utf-8")
-    known = FORMATS["openmpi-json"]
-    parsed = known.parse(text, str(path), RELEASE)
     calls = [Call(Collective.BCAST, ranks, 4000, is_world=False) for ranks in (3, 4)]
-    assert _disagreements(mpi, known, parsed, path, calls)[0] == []
+    assert _compared(mpi, tmp_path, "openmpi-json", text, calls)[1] == []
 
 
 @pytest.mark.parametrize(
@@ -261,20 +249,16 @@ def test_programs_die_of_what_is_said(mpi: RealMpi, tmp_path: Path, text: str) -
 
 def test_every_configuration_can_be_forced_in_one_launch(mpi: RealMpi) -> None:
     """Control variables switch between all algorithms, radixes included, and results are right."""
-    openmpi = library("openmpi")
     steps, wanted = [], []
     for collective in Collective:
-        offered = openmpi.at(RELEASE).portfolio(collective, (1024,), (2, 3)).configurations
-        for choice in offered:
-            safe = openmpi.at(RELEASE).safe(choice, builtin_operations_only=True, nprocs=4)
-            if choice.is_default or not safe or not openmpi.at(RELEASE).settable_at_runtime(choice):
+        for choice in HERE.portfolio(collective, (1024,), (2, 3)).configurations:
+            safe = HERE.safe(choice, builtin_operations_only=True, nprocs=4)
+            if choice.is_default or not safe or not HERE.settable_at_runtime(choice):
                 continue
-            steps += [
-                f"set:{name}={value}" for name, value in openmpi.at(RELEASE).force(choice).items()
-            ]
+            steps += [f"set:{name}={value}" for name, value in HERE.force(choice).items()]
             steps.append(f"{collective}:{0 if collective is Collective.BARRIER else 9600}")
-            wanted.append(openmpi.at(RELEASE).expected_symbols(choice))
-    seen = mpi.observe(4, steps, openmpi.at(RELEASE).base_environment())
+            wanted.append(HERE.expected_symbols(choice))
+    seen = mpi.observe(4, steps, HERE.base_environment())
     assert len(seen) >= 60
     assert [o for o, symbols in zip(seen, wanted, strict=True) if o.symbol not in symbols] == []
 
@@ -325,4 +309,4 @@ def test_layouts_are_told_apart_across_nodes(
         for call, observation in zip(calls, seen, strict=True):
             chosen = parsed.decide(call, environment).configuration
             assert chosen != default
-            assert observation.symbol == OPENMPI.at(RELEASE).space.algorithm_of(chosen).symbol, call
+            assert observation.symbol == HERE.space.algorithm_of(chosen).symbol, call

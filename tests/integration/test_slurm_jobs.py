@@ -46,7 +46,7 @@ def in_a_job(slurm: Slurmbed, folder: Path, *options: str, script: str) -> str:
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize("shape", [Shape(1, 2), Shape(2, 2), Shape(3, 1), Shape(3, 2)], ids=str)
+@pytest.mark.parametrize("shape", [Shape(2, 2), Shape(3, 1)], ids=str)
 @pytest.mark.parametrize(
     ("name", "library"),
     [("mpirun", "openmpi"), ("srun", "openmpi"), ("mpiexec", "mpich"), ("srun", "mpich")],
@@ -85,8 +85,7 @@ import pathlib, signal, sys, time
 out, mode, task = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[4].replace("/", " of ")
 (out / (task + " is complete")).exists() and sys.exit(0)
 print("measuring", task, flush=True)
-if mode != "useless":
-    (out / f"{time.time_ns()}.parquet").touch()
+(out / f"{time.time_ns()}.parquet").touch()
 
 def stop(*_):
     print("stopping", task, flush=True)
@@ -95,9 +94,8 @@ def stop(*_):
     sys.exit(130)
 
 signal.signal(signal.SIGTERM, stop)
-while mode != "failing":
+while True:
     time.sleep(0.1)
-sys.exit(5)
 """
 
 
@@ -164,23 +162,6 @@ def test_a_task_that_never_gets_done_is_not_started_for_ever(
         array.wait_for("stopping", turn)
     array.wait_for("started again 3 times and still not done; submit it again to go on")
     assert array.state("COMPLETED", "FAILED") == {"FAILED"}
-
-
-def test_a_task_that_measures_nothing_is_not_started_again(slurm: Slurmbed, tmp_path: Path) -> None:
-    """Its time is too short to get anywhere; another turn would be the same."""
-    array = Array(slurm, tmp_path, "useless")
-    array.wait_for("measuring ")
-    array.tell_to_stop()
-    array.wait_for("not started again; give more --time")
-    assert array.state("COMPLETED", "FAILED") == {"FAILED"}
-
-
-def test_a_task_that_fails_is_not_started_again(slurm: Slurmbed, tmp_path: Path) -> None:
-    """An error would be the same the next time; its status is the job's."""
-    array = Array(slurm, tmp_path, "failing")
-    array.wait_for("failed with status 5")
-    assert array.state("COMPLETED", "FAILED") == {"FAILED"}
-    assert {slurm.job(task)["ExitCode"] for task in array.tasks} == {"5:0"}
 
 
 def test_a_cancelled_array_stays_cancelled(slurm: Slurmbed, tmp_path: Path) -> None:

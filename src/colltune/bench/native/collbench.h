@@ -103,7 +103,7 @@ void give_up_communicator(int config, const group_t *group);
 /* At the end of a block: give back communicators where the library may run out of them. */
 void trim_communicators(group_t *group);
 
-/* ---- sync.c ---- */
+/* ---- barriers (world.c) ---- */
 
 /* Elementwise maximum over the group, known to all; nobody leaves before all have entered. */
 void exchange(const group_t *group, double *values, int n);

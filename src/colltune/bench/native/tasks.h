@@ -27,7 +27,7 @@ void parse_series(const char *line);
 /* Time all series of the plan; 1 if the budget is over. */
 int measure_tasks(void);
 
-/* ---- task_levels.c ---- */
+/* ---- task_pipeline.c ---- */
 
 /* A node's communicator, and one of the leaders of all nodes; up: MPI_COMM_NULL on others. */
 typedef struct { MPI_Comm up, low; } levels_t;
@@ -35,8 +35,6 @@ typedef struct { MPI_Comm up, low; } levels_t;
 /* Communicators whose collectives the named components serve; 0: `culprit` tells why there are
  * none. Collective over the group. */
 int levels_of(const series_t *wanted, group_t *group, levels_t *found, const char **culprit);
-
-/* ---- task_pipeline.c ---- */
 
 typedef struct {
     levels_t levels;

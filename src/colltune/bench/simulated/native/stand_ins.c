@@ -1,5 +1,5 @@
 /* Stand for libcolltune's steer.c, since SimGrid's MPI has no control variables (MPI_T), and for
- * launcher.c and roll.c, since the library is part of the program. */
+ * launcher.c, since the library is part of the program. */
 #include "core.h"
 
 void ct_announce(void) {}

@@ -7,9 +7,8 @@
 void ct_begin(void); /* after MPI_Init; nothing at a second call */
 void ct_end(void);   /* before MPI_Finalize */
 
-void ct_announce(void);        /* before MPI_Init: tell that this process has the library (launcher.c) */
-int ct_announced(int rank);    /* after it: whether that one of MPI_COMM_WORLD did */
-int ct_all_present(void);      /* whether all did; the same on all that did (roll.c) */
+void ct_announce(void);   /* before MPI_Init: tell that this process has the library (launcher.c) */
+int ct_all_present(void); /* after it: whether all did; the same on all that did */
 /* Whether the program runs with an MPI library whose handles are not those of our header, which is
  * told in one line. No handle may be used before. (library.c) */
 int ct_is_foreign(void);

@@ -61,7 +61,7 @@ int ct_led_from(int ppn, int leaders, int k);
 int ct_leader(const ct_hierarchy_t *h, int leaders);
 int ct_rank_of_leader(const ct_hierarchy_t *h, int node, int k, int leaders);
 
-/* ---- memory of a node, and waiting (segment.c) ---- */
+/* ---- memory of a node (segment.c) ---- */
 
 /* What a call of several rounds, or one that needs more memory, sends first: whether all processes'
  * blocks or vectors are as large. Seldom the size of a call; such a call does so as well. */
@@ -78,6 +78,9 @@ int ct_segment_has(ct_hierarchy_t *h, size_t bytes);
 int ct_segment_grow(ct_hierarchy_t *h, size_t bytes);
 size_t ct_segment_most(void); /* bytes of a half worth asking for */
 void ct_segment_release(ct_hierarchy_t *h);
+
+/* ---- rounds in it, and waiting (rounds.c) ---- */
+
 /* Begin a round: wait until its half is free; `half` becomes its address. */
 int ct_round_begin(ct_hierarchy_t *h, char **half);
 void ct_round_end(ct_hierarchy_t *h);

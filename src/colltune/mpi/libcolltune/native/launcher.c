@@ -1,4 +1,11 @@
-/* Keys that processes leave with the launcher while MPI is initialised.
+/* Whether all processes of MPI_COMM_WORLD have this library, by keys that they leave with the launcher
+ * while MPI is initialised.
+ *
+ * Some launchers hand LD_PRELOAD on to other hosts only when they are told to. The collective calls
+ * with which settings are shared would then meet the program's own in processes that lack the
+ * library. So each process leaves a key with the launcher, and looks for those of its neighbours in
+ * a tree. Messages are sent between neighbours that both have one, and so are both still in
+ * MPI_Init: a program cannot receive them.
  *
  * MPI libraries leave their addresses there, each process all of its keys at once: where one of them
  * is found, and ours is not, ours never comes.
@@ -139,7 +146,7 @@ static int has_pmi(int rank) {
     return !ask(command, answer) && strstr(answer, "rc=0") != NULL;
 }
 
-/* ---- both ---- */
+/* ---- whether all have it ---- */
 
 void ct_announce(void) {
     int begun = 0;
@@ -149,10 +156,61 @@ void ct_announce(void) {
     put_pmi();
 }
 
-int ct_announced(int rank) {
+/* Whether that process did. */
+static int announced(int rank) {
     initialising = 0;
     if (store == NO_STORE || rank == ct_world_rank) return store != NO_STORE;
     return store == PMI ? has_pmi(rank) : has_pmix(rank);
+}
+
+enum { TAG = 32741, CHILDREN = 2 };
+static const char without[] = "the MPI library runs all calls";
+
+static void pass_on(int all, int rank) {
+    PMPI_Send(&all, 1, MPI_INT, rank, TAG, MPI_COMM_WORLD);
+}
+
+static int answer_of(int rank) {
+    int all = 0, error = PMPI_Recv(&all, 1, MPI_INT, rank, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    return error == MPI_SUCCESS && all;
+}
+
+/* Parts of the tree that are cut off from each other all know of it at the cut. */
+static int agree(void) {
+    int all = 1, parent = (ct_world_rank - 1) / CHILDREN, first = CHILDREN * ct_world_rank + 1;
+    int has_parent = ct_world_rank && announced(parent), has[CHILDREN];
+    for (int i = 0; i < CHILDREN; i++) {
+        has[i] = first + i < ct_world_size && announced(first + i);
+        if (first + i < ct_world_size && !(has[i] && answer_of(first + i))) all = 0;
+    }
+    if (has_parent) {
+        pass_on(all, parent);
+        all = answer_of(parent);
+    } else if (ct_world_rank) all = 0;
+    for (int i = 0; i < CHILDREN; i++)
+        if (has[i]) pass_on(all, first + i);
+    return all;
+}
+
+/* One process tells, the first that has the library. */
+static void tell(void) {
+    int n = 1;
+    for (int rank = ct_world_rank; rank--;)
+        if (announced(rank)) return;
+    for (int rank = ct_world_rank + 1; rank < ct_world_size; rank++) n += announced(rank);
+    fprintf(stderr, "colltune: only %d of %d processes have libcolltune (mpirun: -x LD_PRELOAD): %s\n",
+            n, ct_world_size, without);
+}
+
+int ct_all_present(void) {
+    if (ct_world_size == 1) return 1;
+    if (!announced(ct_world_rank)) {
+        ct_log(0, "this launcher does not tell whether all processes have libcolltune: %s", without);
+        return 0;
+    }
+    int all = agree();
+    if (!all) tell();
+    return all;
 }
 
 #if MPI_VERSION >= 4

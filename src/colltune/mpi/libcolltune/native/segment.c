@@ -1,4 +1,4 @@
-/* Memory that the processes of one node share, and its counters.
+/* Memory that the processes of one node share.
  *
  * POSIX shared memory rather than an MPI window: it is released without any communication, and so
  * communicators may be freed in any order. Its name is gone as soon as all have mapped it.
@@ -10,61 +10,22 @@
  * for a while, and with the last communicator. */
 #define _DEFAULT_SOURCE /* madvise */
 #include "core.h"
-#include "hierarchy.h"
+#include "segment.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { LINE = 64, PAGE = 4096, NAME_LENGTH = 64, ATTEMPTS = 100, FEW_TURNS = 64, PROBE_EVERY = 16 };
-enum { NO_TAG = 0 };     /* of no message: who looks for it lets MPI progress */
+enum { PAGE = 4096, ATTEMPTS = 100 };
 enum { REVIEWED = 256 }; /* calls on a communicator from one look at what it needs to the next */
 enum { USUAL_MIB = 256, MOST_MIB = 1 << 30 };
 static const size_t SMALLEST_HALF = (size_t)1 << 16, LARGEST_HALF = (size_t)1 << 26;
-#define PATIENCE_SECONDS 1e-3 /* a wait that is longer does not feel NAP_NANOSECONDS more */
-#define NAP_NANOSECONDS 50000
-#define CHUNKS_BITS 24 /* of `arrived`, below the number of the round */
-
-static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "counters are shared between processes");
-
-/* What one process tells; each on lines of its own, since others poll them. What belongs to a round is
- * kept by the half that it uses. */
-typedef struct {
-    _Alignas(LINE) atomic_ullong marks[2]; /* the last round in which it set them */
-    atomic_ullong bytes[2];                /* of its call */
-    atomic_int codes[2][2];                /* its error when it set a mark */
-    _Alignas(LINE) atomic_ullong done;     /* the last round that it left */
-    _Alignas(LINE) atomic_ullong arrived;  /* of a leader: round << CHUNKS_BITS | chunks */
-    atomic_int lost[2];                    /* its error by then */
-} process_line_t;
-
-typedef struct {
-    _Alignas(LINE) atomic_ullong backed; /* bytes of each half that there is memory for */
-    process_line_t processes[];
-} shared_t;
-
-struct ct_segment {
-    ct_segment_t *next;
-    ct_hierarchy_t *users;
-    int ppn, *world; /* the processes, in their order */
-    char name[NAME_LENGTH];
-    int file;        /* of the first process; -1 of others */
-    shared_t *shared;
-    char *halves;
-    size_t half, mapped; /* bytes */
-    unsigned long long round;
-    int trim;            /* its users may need less than before */
-};
 
 static ct_segment_t *all;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of this list */
@@ -72,7 +33,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of this list */
 static size_t rounded(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
 static size_t head_of(int ppn) {
-    return rounded(sizeof(shared_t) + (size_t)ppn * sizeof(process_line_t), PAGE);
+    return rounded(sizeof(ct_shared_t) + (size_t)ppn * sizeof(ct_line_t), PAGE);
 }
 
 /* ---- how much there may be ---- */
@@ -106,7 +67,7 @@ static double room(const ct_segment_t *spared) {
 
 /* ---- making it ---- */
 
-static shared_t *map(int file, size_t bytes) {
+static ct_shared_t *map(int file, size_t bytes) {
     void *address = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     return address == MAP_FAILED ? NULL : address;
 }
@@ -116,9 +77,9 @@ typedef enum { NOTHING, CAPPED, KEPT, MADE } fate_t;
 typedef struct {
     fate_t fate;
     int file;
-    char name[NAME_LENGTH];
+    char name[CT_SEGMENT_NAME];
     unsigned long long half;
-    shared_t *shared; /* MADE: as this process has mapped it */
+    ct_shared_t *shared; /* MADE: as this process has mapped it */
 } plan_t;
 
 static size_t mapped_bytes(const plan_t *plan, int ppn) { return head_of(ppn) + 2 * plan->half; }
@@ -130,7 +91,7 @@ static void create(plan_t *plan, int ppn) {
     for (int i = 0; i < ATTEMPTS && plan->file < 0; i++) {
         unsigned number = atomic_fetch_add(&made, 1);
         long long moment = (long long)(ct_now() * 1e9);
-        snprintf(plan->name, NAME_LENGTH, "/colltune-%ld-%u-%llx", (long)getpid(), number, moment);
+        snprintf(plan->name, CT_SEGMENT_NAME, "/colltune-%ld-%u-%llx", (long)getpid(), number, moment);
         plan->file = shm_open(plan->name, O_CREAT | O_EXCL | O_RDWR, S_IRUSR | S_IWUSR);
         if (plan->file < 0 && errno != EEXIST) return;
     }
@@ -162,7 +123,7 @@ static int back(ct_segment_t *segment, size_t half) {
 
 /* What each process of a node tells its first one. */
 typedef struct {
-    char name[NAME_LENGTH]; /* of the segment that it has; empty: none */
+    char name[CT_SEGMENT_NAME]; /* of the segment that it has; empty: none */
     unsigned long long half;
     double room;
 } offer_t;
@@ -170,7 +131,7 @@ typedef struct {
 static offer_t offer_of(const ct_segment_t *segment) {
     offer_t offer = {.room = room(segment)};
     if (!segment) return offer;
-    memcpy(offer.name, segment->name, NAME_LENGTH);
+    memcpy(offer.name, segment->name, CT_SEGMENT_NAME);
     offer.half = segment->half;
     return offer;
 }
@@ -267,7 +228,7 @@ static void take(ct_segment_t *s, const plan_t *plan) {
     s->mapped = mapped_bytes(plan, s->ppn);
     s->file = plan->file;
     s->round = 0;
-    memcpy(s->name, plan->name, NAME_LENGTH);
+    memcpy(s->name, plan->name, CT_SEGMENT_NAME);
     if (!is_new) return;
     pthread_mutex_lock(&lock);
     s->next = all;
@@ -335,7 +296,7 @@ static int obtain(ct_hierarchy_t *h, size_t half, fate_t *fate) {
 
 /* Enough for every comparison of sizes. */
 static size_t smallest(const ct_hierarchy_t *h) {
-    size_t bytes = rounded(CT_COMPARED_BYTES, LINE) * ((size_t)h->size + 1);
+    size_t bytes = rounded(CT_COMPARED_BYTES, CT_LINE) * ((size_t)h->size + 1);
     return rounded(bytes < SMALLEST_HALF ? SMALLEST_HALF : bytes, PAGE);
 }
 
@@ -391,8 +352,7 @@ int ct_segment_has(ct_hierarchy_t *h, size_t bytes) {
 
 size_t ct_segment_most(void) { return LARGEST_HALF; }
 
-/* The system gets back what no communicator will write to. */
-static void trim(ct_segment_t *s) {
+void ct_segment_trim(ct_segment_t *s) {
     size_t used = 0, backed = atomic_load(&s->shared->backed);
     s->trim = 0;
     for (const ct_hierarchy_t *h = s->users; h; h = h->next)
@@ -401,118 +361,4 @@ static void trim(ct_segment_t *s) {
     for (size_t i = 0; i < 2; i++)
         if (madvise(s->halves + i * s->half + used, backed - used, MADV_REMOVE)) return;
     atomic_store(&s->shared->backed, used);
-}
-
-/* ---- waiting ---- */
-
-int ct_wait_turn(const ct_hierarchy_t *h, ct_wait_t *wait) {
-    if (++wait->turns < FEW_TURNS) return MPI_SUCCESS;
-    if (wait->turns % PROBE_EVERY == 0 || wait->is_long) {
-        int found;
-        int code = PMPI_Iprobe(MPI_ANY_SOURCE, NO_TAG, h->work, &found, MPI_STATUS_IGNORE);
-        if (code != MPI_SUCCESS) return code;
-        double now = ct_now();
-        if (!wait->since) wait->since = now;
-        wait->is_long = now - wait->since > PATIENCE_SECONDS;
-    }
-    struct timespec time = {0, NAP_NANOSECONDS};
-    if (wait->is_long) nanosleep(&time, NULL);
-    else sched_yield();
-    return MPI_SUCCESS;
-}
-
-static int await(const ct_hierarchy_t *h, const atomic_ullong *counter, unsigned long long value) {
-    ct_wait_t wait = {0};
-    while (atomic_load_explicit(counter, memory_order_acquire) < value) {
-        int code = ct_wait_turn(h, &wait);
-        if (code != MPI_SUCCESS) return code;
-    }
-    return MPI_SUCCESS;
-}
-
-/* ---- rounds ---- */
-
-int ct_round_begin(ct_hierarchy_t *h, char **half) {
-    ct_segment_t *s = h->segment;
-    int code = MPI_SUCCESS, trims = s->trim && !h->local;
-    unsigned long long round = ++s->round, lag = trims ? 1 : 2, over = round > lag ? round - lag : 0;
-    *half = s->halves + (round % 2) * s->half;
-    for (int i = 0; i < h->ppn && code == MPI_SUCCESS; i++)
-        code = await(h, &s->shared->processes[i].done, over);
-    if (trims && code == MPI_SUCCESS) trim(s);
-    return code;
-}
-
-void ct_round_end(ct_hierarchy_t *h) {
-    process_line_t *mine = &h->segment->shared->processes[h->local];
-    atomic_store_explicit(&mine->done, h->segment->round, memory_order_release);
-}
-
-static process_line_t *line_of(const ct_hierarchy_t *h, int local) {
-    return &h->segment->shared->processes[local];
-}
-
-/* Codes of errors mean something in their own process only, classes everywhere. */
-static int class_of(int code) {
-    int class = MPI_ERR_OTHER;
-    if (code == MPI_SUCCESS || PMPI_Error_class(code, &class) != MPI_SUCCESS) return code;
-    return class;
-}
-
-void ct_mark(ct_hierarchy_t *h, ct_mark_t mark, int code) {
-    unsigned long long round = h->segment->round;
-    process_line_t *mine = line_of(h, h->local);
-    atomic_store_explicit(&mine->codes[mark][round % 2], class_of(code), memory_order_relaxed);
-    atomic_store_explicit(&mine->marks[mark], round, memory_order_release);
-}
-
-void ct_written(ct_hierarchy_t *h, size_t bytes, int code) {
-    atomic_ullong *place = &line_of(h, h->local)->bytes[h->segment->round % 2];
-    atomic_store_explicit(place, bytes, memory_order_relaxed); /* the mark releases it */
-    ct_mark(h, CT_WRITTEN, code);
-}
-
-int ct_await(ct_hierarchy_t *h, ct_mark_t mark, int first, int end) {
-    unsigned long long round = h->segment->round;
-    int code = MPI_SUCCESS;
-    for (int i = first; i < end; i++) {
-        process_line_t *other = line_of(h, i);
-        code = ct_first(code, await(h, &other->marks[mark], round));
-        atomic_int *theirs = &other->codes[mark][round % 2];
-        code = ct_first(code, atomic_load_explicit(theirs, memory_order_relaxed));
-    }
-    return code;
-}
-
-int ct_same_size(ct_hierarchy_t *h, int local) {
-    int half = h->segment->round % 2;
-    atomic_ullong *theirs = &line_of(h, local)->bytes[half], *mine = &line_of(h, h->local)->bytes[half];
-    return atomic_load_explicit(theirs, memory_order_relaxed) ==
-                   atomic_load_explicit(mine, memory_order_relaxed)
-               ? MPI_SUCCESS
-               : MPI_ERR_TRUNCATE;
-}
-
-int ct_await_written(ct_hierarchy_t *h, int first, int end) {
-    int code = ct_await(h, CT_WRITTEN, first, end);
-    for (int i = first; i < end; i++) code = ct_first(code, ct_same_size(h, i));
-    return code;
-}
-
-/* Leader k's counter is on the k-th line, whichever process it is. */
-void ct_arrive(ct_hierarchy_t *h, int k, int chunks, int code) {
-    unsigned long long round = h->segment->round, value = round << CHUNKS_BITS | (unsigned)chunks;
-    process_line_t *line = line_of(h, k);
-    atomic_store_explicit(&line->lost[round % 2], class_of(code), memory_order_relaxed);
-    atomic_store_explicit(&line->arrived, value, memory_order_release);
-}
-
-int ct_arrived(ct_hierarchy_t *h, int k, int *code) {
-    process_line_t *line = line_of(h, k);
-    unsigned long long value = atomic_load_explicit(&line->arrived, memory_order_acquire);
-    unsigned long long round = value >> CHUNKS_BITS, most = (1ull << CHUNKS_BITS) - 1;
-    *code = atomic_load_explicit(&line->lost[h->segment->round % 2], memory_order_relaxed);
-    if (round < h->segment->round) return 0;
-    /* a leader that is a round ahead had all chunks of this one */
-    return (int)(round > h->segment->round ? most : value & most);
 }
