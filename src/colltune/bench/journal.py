@@ -20,7 +20,7 @@ import json
 import os
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,7 +31,8 @@ from colltune.bench.campaign import Campaign
 from colltune.bench.strategies.protocol import Visited
 from colltune.dataset import append
 from colltune.domain import Context, Shape
-from colltune.errors import DataError, OutputError
+from colltune.errors import DataError
+from colltune.files import writing
 from colltune.files.reading import json_of
 
 _VERSION = 1
@@ -94,14 +95,8 @@ def opened(dataset: Path, campaign: Campaign, *, resume: bool = True) -> Iterato
             journal._file.close()
 
 
-@contextmanager
-def _writing(dataset: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise OutputError(
-            f"cannot write the dataset {dataset}: {error.strerror or error}; name a writable folder"
-        ) from error
+def _writing(dataset: Path) -> AbstractContextManager[None]:
+    return writing(f"the dataset {dataset}", "name a writable folder")
 
 
 def _new_name() -> str:

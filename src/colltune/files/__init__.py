@@ -14,17 +14,26 @@ from colltune.errors import OutputError
 
 
 @contextmanager
+def writing(what: Path | str, mend: str = "name a writable place") -> Iterator[None]:
+    """Make one error of what the system says where something cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(f"cannot write {what}: {error.strerror or error}; {mend}") from error
+
+
+@contextmanager
 def whole(path: Path) -> Iterator[Path]:
     """Yield a temporary name beside `path`; what was written there becomes `path` at the end."""
+    # forced to disk before it is renamed: nobody reads a part, two writers leave one whole file
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        yield temporary
-        with temporary.open("rb") as stream:
-            os.fsync(stream.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        raise OutputError(_cannot_write(path, error.strerror or str(error))) from error
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            yield temporary
+            with temporary.open("rb") as stream:
+                os.fsync(stream.fileno())
+            temporary.replace(path)
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
@@ -37,30 +46,26 @@ def write_text(path: Path, text: str) -> None:
 
 
 def insist_writable(path: Path, *, folder: bool | None = None) -> None:
-    """Insist that `path` can be written, before long work is done for it."""
-    try:
+    """Insist that `path` can be written, before long work is done for it.
+
+    `folder` tells whether it is to be a folder or a file, None that it can be either.
+    """
+    with writing(path):
         is_folder = path.is_dir()
         if folder is not None and path.exists() and is_folder != folder:
-            raise OutputError(_cannot_write(path, f"it is a {'folder' if is_folder else 'file'}"))
+            raise OSError(f"it is a {'folder' if is_folder else 'file'}")
         around = (place for place in path.absolute().parents if place.exists())
         with tempfile.TemporaryFile(dir=path if is_folder else next(around)):
             pass
-    except OSError as error:
-        raise OutputError(_cannot_write(path, error.strerror or str(error))) from error
-
-
-def _cannot_write(path: Path, why: str) -> str:
-    return f"cannot write {path}: {why}; name a writable place"
 
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold the lock that the file `path` stands for; whoever else wants it waits."""
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         stream = path.open("a")
-    except OSError as error:
-        raise OutputError(_cannot_write(path, error.strerror or str(error))) from error
+    # the system releases it when the process ends in whatever way
     with stream:
         with suppress(OSError):
             fcntl.flock(stream, fcntl.LOCK_EX)

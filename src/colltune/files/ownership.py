@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from colltune.errors import OutputError
+from colltune.files import writing
 
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _ENTERED_BY_OTHERS = stat.S_IXGRP | stat.S_IXOTH
 _MOST_STEPS = 1000
 _MEND = "or name a folder of your own by COLLTUNE_CACHE"
+_WRITABLE = f"make it writable, {_MEND}"
 
 
 def danger(path: Path, trusted: int = 0) -> str:
@@ -66,7 +67,7 @@ def make_folder(path: Path) -> None:
 
 def own_folder(path: Path) -> Path:
     """Return the folder `path`, made if need be, for what will be run or loaded."""
-    with _writing(path):
+    with writing(path, _WRITABLE):
         make_folder(path)
     if why := danger(path):
         raise OutputError(
@@ -83,18 +84,8 @@ def made_once(folder: Path, name: str, make: Callable[[Path], Path]) -> Path:
         return target
     # the folder that is made for this is of mode 0700
     private = partial(tempfile.TemporaryDirectory, prefix=f".{name}-", ignore_cleanup_errors=True)
-    with _writing(folder), private(dir=folder) as work:
+    with writing(folder, _WRITABLE), private(dir=folder) as work:
         made = make(Path(work))
         made.chmod(0o755)
         made.replace(target)
     return target
-
-
-@contextmanager
-def _writing(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise OutputError(
-            f"cannot write {folder}: {error.strerror or error}; make it writable, {_MEND}"
-        ) from error

@@ -27,6 +27,7 @@ from colltune.bench.schedule import Cell, grouped
 from colltune.dataset.importers.reprompi import ReproMpiOutput
 from colltune.domain import Collective, Measurement, Portfolio, RunStatus, Shape, Synchronisation
 from colltune.errors import CampaignError, OutputError, ProgramError
+from colltune.files import writing
 from colltune.mpi import library
 from colltune.mpi.installation import Installation
 
@@ -239,10 +240,8 @@ def _file(folder: Path, what: str, mode: Mode) -> Path:
 
 
 def _keep(path: Path, text: str) -> None:
-    try:
+    with writing(path, "is the disk full?"):
         path.write_text(text)
-    except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror}; is the disk full?") from error
 
 
 class _Watch:
