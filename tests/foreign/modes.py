@@ -10,7 +10,7 @@ from colltune.decisions import DecisionTable, Interval
 from colltune.domain import INTERPOSED, Collective, Configuration, Shape
 from colltune.mpi.installation import Installation
 from colltune.mpi.libcolltune import PRELOAD
-from colltune.mpi.libcolltune.algorithms import ALGORITHMS
+from colltune.mpi.libcolltune.space import ALGORITHMS
 from colltune.selector.configuration import Target, rendered
 from tests.foreign.recording import PRELOADED
 

@@ -18,7 +18,7 @@ from colltune.domain import Collective, Configuration, Instance, RunStatus, Shap
 from colltune.errors import CampaignError
 from colltune.files import cache_folder
 from colltune.mpi import installation, trace
-from colltune.mpi.libcolltune.algorithms import ALGORITHMS
+from colltune.mpi.libcolltune.space import ALGORITHMS
 from colltune.selector.configuration import Target, rendered
 from colltune.verify import observing as verify
 

@@ -8,8 +8,7 @@ from colltune.domain import Collective, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.file_format import Call, Fault
 from colltune.mpi.openmpi.decide.han_calls import HanLevel
-from colltune.mpi.openmpi.han import HanFile, OpenMpiHan
-from colltune.mpi.openmpi.han.rules import choices
+from colltune.mpi.openmpi.han import HanFile, OpenMpiHan, choices
 from colltune.mpi.openmpi.releases import catalogue_of
 from tests.mpi.linting import lint
 from tests.mpi.tables import HYDRA, intervals, normal, table, table_of

@@ -8,9 +8,8 @@ from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import LIBRARIES
 from colltune.mpi.libcolltune import assignment
-from colltune.mpi.libcolltune.algorithms import ALGORITHMS
 from colltune.mpi.libcolltune.library import with_libcolltune
-from colltune.mpi.libcolltune.space import LIBCOLLTUNE
+from colltune.mpi.libcolltune.space import ALGORITHMS, LIBCOLLTUNE
 
 OPENMPI = with_libcolltune(LIBRARIES["openmpi"])
 RELEASE = "5.0.11"

@@ -1,15 +1,196 @@
-"""Configurations of libcolltune's own algorithms; they are the same with every MPI library."""
+"""The algorithms that libcolltune brings along, alike with every MPI library.
+
+The structs ``ct_algorithm_t`` of ``native/*.c`` say the same; a test compares them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 
-from colltune.domain import Collective, Configuration, Shape
+from colltune.domain import INTERPOSED, Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.configuration_space import ConfigurationSpace
 from colltune.mpi.libcolltune import is_libcolltune
-from colltune.mpi.libcolltune.algorithms import ALGORITHMS, OwnAlgorithm, algorithm_of
+
+Values = Mapping[str, int | str]
+_LONG_MAX = 2**63 - 1
+_INT_MAX = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of an algorithm: a number from ``low`` to ``high``, or one of ``words``.
+
+    ``usual`` is what it is where a configuration does not tell, ``offered`` the values that are
+    worth measuring.
+    """
+
+    name: str
+    usual: int | str
+    offered: tuple[int | str, ...]
+    low: int = 0
+    high: int = 0
+    words: tuple[str, ...] = ()
+
+    def why_not(self, value: int | str) -> str:
+        """Return what is wrong with a value; empty if nothing is."""
+        if self.words:
+            known = ", ".join(self.words)
+            return "" if value in self.words else f"{self.name} must be one of {known}"
+        fits = isinstance(value, int) and self.low <= value <= self.high
+        return "" if fits else f"{self.name} must be from {self.low} to {self.high}"
+
+
+def _as_they_are(values: Values, _nprocs: int) -> Values:
+    return values
+
+
+def _anywhere(_values: Values, _shape: Shape) -> str:
+    return ""
+
+
+def _all(_values: Values) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class OwnAlgorithm:
+    """One algorithm of libcolltune, with its ``parameters`` in the order of the C side.
+
+    ``reduced`` maps parameter values and processes to the plainest values that run in the same way,
+    ``limit_on`` values and a shape to why they make no difference there; ``offers`` tells whether a
+    combination of offered values is worth measuring at all.
+    """
+
+    collective: Collective
+    name: str
+    parameters: tuple[Parameter, ...]
+    reduced: Callable[[Values, int], Values] = _as_they_are
+    limit_on: Callable[[Values, Shape], str] = _anywhere
+    offers: Callable[[Values], bool] = _all
+
+    def configuration(self, values: Values) -> Configuration:
+        """Return the configuration with these parameter values."""
+        return Configuration(INTERPOSED, self.collective, self.name, tuple(values.items()))
+
+    def offered(self) -> tuple[Configuration, ...]:
+        """Return the configurations that are worth measuring, on some number of processes."""
+        names = [parameter.name for parameter in self.parameters]
+        combinations = product(*(parameter.offered for parameter in self.parameters))
+        found = (dict(zip(names, values, strict=True)) for values in combinations)
+        return tuple(self.configuration(values) for values in found if self.offers(values))
+
+
+# ---- bcast: Hasanov et al. 2015, algorithm 1 ----
+
+USUAL_SEGMENT_BYTES = 32768
+_BROADCASTS = (
+    *("library", "flat", "chain", "pipeline"),
+    *("binary", "binomial", "scatter_ring_allgather"),
+)
+_ROOT = 0
+"""So many groups as the square root of the processes, where eq. 2, 4 and 7 are least."""
+
+
+def _plainest_broadcast(values: Values, nprocs: int) -> Values:
+    """Return the values with which a broadcast in groups runs in the same way.
+
+    A level of one process sends nothing, so that groups of 1 or of all are a flat broadcast; the
+    square root of the processes is told by 0; only pipelines have segments.
+    """
+    groups, root = int(values["groups"]), square_root(nprocs)
+    groups = min(groups or root, nprocs)
+    inner, outer = values["inner"], values["outer"]
+    if groups == nprocs and nprocs > 1:
+        inner, outer, groups = (inner if outer == "same" else outer), "same", 1
+    elif groups == 1 or outer == inner:
+        outer = "same"
+    if groups == root and groups > 1:
+        groups = _ROOT
+    cuts = "pipeline" in (inner, outer)
+    segsize = values["segsize"] if cuts else USUAL_SEGMENT_BYTES
+    return {"groups": groups, "inner": inner, "outer": outer, "segsize": segsize}
+
+
+def square_root(nprocs: int) -> int:
+    """Return the number of groups for 0: the nearest whole number to the square root."""
+    return math.floor(math.sqrt(nprocs) + 0.5)
+
+
+def _worth_broadcasting(values: Values) -> bool:
+    if values["groups"] == 1 and values["inner"] == "library":
+        return False  # that is the library's own decision
+    return values["inner"] == "pipeline" or values["segsize"] == USUAL_SEGMENT_BYTES
+
+
+# ---- allgather and allreduce: Tran et al. 2023, sec. 3 ----
+
+
+def _on_nodes(values: Values, shape: Shape) -> str:
+    """Return why leaders or their exchange make no difference there."""
+    if shape.nodes == 1 and (values["exchange"], values["leaders"]) != ("ring", 1):
+        return "within a node no leaders exchange anything"
+    if int(values["leaders"]) > shape.ppn:
+        return f"{values['leaders']} leaders of a node of {shape.ppn} processes are {shape.ppn}"
+    return ""
+
+
+_EXCHANGES = ("ring", "recursive_doubling")
+_BY_LEADERS = (
+    Parameter("exchange", "ring", _EXCHANGES, words=_EXCHANGES),
+    Parameter("leaders", 1, (1, 2, 4), 1, 64),
+    Parameter("chunk", 0, (0,), 0, _INT_MAX),
+    Parameter("overlap", "yes", ("yes",), words=("no", "yes")),
+)
+
+ALGORITHMS: tuple[OwnAlgorithm, ...] = (
+    # a portfolio does not know the processes: powers of two around their square root
+    OwnAlgorithm(
+        Collective.BCAST,
+        "hierarchical",
+        (
+            Parameter("groups", _ROOT, (_ROOT, 1, 2, 4, 8, 16, 32, 64), 0, 1 << 24),
+            Parameter(
+                "inner",
+                "binomial",
+                ("library", "pipeline", "binomial", "scatter_ring_allgather"),
+                words=_BROADCASTS,
+            ),
+            Parameter("outer", "same", ("same",), words=("same", *_BROADCASTS)),
+            Parameter("segsize", USUAL_SEGMENT_BYTES, (8192, USUAL_SEGMENT_BYTES), 1, 1 << 30),
+        ),
+        reduced=_plainest_broadcast,
+        offers=_worth_broadcasting,
+    ),
+    OwnAlgorithm(Collective.ALLGATHER, "hierarchical", _BY_LEADERS, limit_on=_on_nodes),
+    OwnAlgorithm(Collective.ALLREDUCE, "ring", _BY_LEADERS, limit_on=_on_nodes),
+    # Fagg et al. 2006, sec. 6.2
+    OwnAlgorithm(
+        Collective.ALLTOALLV,
+        "eager_pairwise",
+        (Parameter("threshold", 32768, (0, 1024, 8192, 32768, 131072), 0, _LONG_MAX),),
+    ),
+    OwnAlgorithm(
+        Collective.ALLTOALLV,
+        "adaptive",
+        (
+            Parameter("every", 5, (5,), 2, 1000000),
+            Parameter("start", 32768, (32768,), 0, _LONG_MAX),
+            Parameter("tests", 3, (3,), 1, 5),
+        ),
+    ),
+)
+
+
+def algorithm_of(collective: Collective, name: str) -> OwnAlgorithm | None:
+    """Return the algorithm of that name, or None."""
+    found = (a for a in ALGORITHMS if (a.collective, a.name) == (collective, name))
+    return next(found, None)
+
 
 TITLE = "libcolltune"
 FORCE = "COLLTUNE_FORCE"

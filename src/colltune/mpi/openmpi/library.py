@@ -19,6 +19,7 @@ from colltune.mpi.openmpi.mca import (
     PREFIX,
     USE_RULES,
     environment,
+    forcing_name,
     parameter_file,
 )
 from colltune.mpi.openmpi.releases import LIBRARY, TITLE, catalogue_of
@@ -61,7 +62,7 @@ class TunedSpace(CatalogueSpace):
     }
 
     def chosen_by(self, collective: Collective) -> str:
-        return f"coll_tuned_{collective}_algorithm"
+        return forcing_name(collective)
 
     def parameter_variables(self, collective: Collective, algorithm: Algorithm) -> dict[str, str]:
         """Return coll/tuned's variables."""

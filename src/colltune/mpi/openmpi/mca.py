@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from colltune.domain import Collective
 from colltune.errors import LibraryError
 
 PREFIX = "OMPI_MCA_"
@@ -24,6 +25,11 @@ _INTEGER = re.compile(r"[ \t\n\v\f\r]*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-
 _DECIMAL = re.compile(r"[ \t\n\v\f\r]*([+-]?[0-9]+)")
 _LONG_ENOUGH, _LARGEST = 30, 2**64 - 1
 _FACTORS = {"g": 1 << 30, "m": 1 << 20, "k": 1 << 10}
+
+
+def forcing_name(collective: Collective) -> str:
+    """Return the name of the parameter that forces an algorithm of coll/tuned."""
+    return f"coll_tuned_{collective}_algorithm"
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,6 @@ from colltune.mpi.openmpi.decide.tuned import (
     Numbers,
     configuration_of,
     forced_numbers,
-    forcing_name,
     returns_at_once,
     running,
 )
@@ -35,6 +34,7 @@ from colltune.mpi.openmpi.mca import (
     USE_HAN_RULES,
     USE_RULES,
     Variables,
+    forcing_name,
 )
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
 

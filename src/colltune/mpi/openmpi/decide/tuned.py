@@ -13,7 +13,7 @@ from colltune.domain import Collective, Configuration
 from colltune.mpi.catalogue import Algorithm, CollectiveEntry, Limit, SizeUnit
 from colltune.mpi.file_format import Call
 from colltune.mpi.openmpi.library import MAX_FANOUT
-from colltune.mpi.openmpi.mca import Variables, as_int, whole_number
+from colltune.mpi.openmpi.mca import Variables, as_int, forcing_name, whole_number
 from colltune.mpi.openmpi.releases import LIBRARY
 
 C = Collective
@@ -91,11 +91,6 @@ def counted_bytes(entry: CollectiveEntry, call: Call) -> int:
 
 
 # ---- the variables that force one algorithm for all calls ----
-
-
-def forcing_name(collective: Collective) -> str:
-    """Return the name of the variable that forces an algorithm, without prefix."""
-    return f"coll_tuned_{collective}_algorithm"
 
 
 def fanout_name(collective: Collective) -> str:

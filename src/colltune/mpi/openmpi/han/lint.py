@@ -10,7 +10,7 @@ from colltune.mpi.file_format import Fault, Finding
 from colltune.mpi.openmpi.decide.components import HAN, TUNED, han_serves, serves
 from colltune.mpi.openmpi.decide.han_calls import HanLevel
 from colltune.mpi.openmpi.decide.tuned import NO_SIZE
-from colltune.mpi.openmpi.han.rules import (
+from colltune.mpi.openmpi.han import (
     RAISED_PRIORITY,
     CommunicatorRules,
     LevelRules,

@@ -13,7 +13,7 @@ from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.file_format import Fault, Finding, Rule
 from colltune.mpi.openmpi.decide.components import HAN, han_serves
 from colltune.mpi.openmpi.decide.han_calls import HanLevel
-from colltune.mpi.openmpi.han.rules import (
+from colltune.mpi.openmpi.han import (
     DEFAULT,
     CommunicatorRules,
     LevelRules,

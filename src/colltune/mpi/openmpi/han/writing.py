@@ -16,9 +16,7 @@ from colltune.mpi.openmpi import han_setups
 from colltune.mpi.openmpi.decide.components import HAN, han_serves
 from colltune.mpi.openmpi.decide.han_calls import HanLevel
 from colltune.mpi.openmpi.decide.tuned import NO_SIZE
-from colltune.mpi.openmpi.han import parameters
-from colltune.mpi.openmpi.han.lint import hiding, why_unreached
-from colltune.mpi.openmpi.han.rules import (
+from colltune.mpi.openmpi.han import (
     LevelRules,
     SizeRule,
     algorithms,
@@ -27,8 +25,10 @@ from colltune.mpi.openmpi.han.rules import (
     default_component,
     known_components,
     names_algorithms,
+    parameters,
     rules_of,
 )
+from colltune.mpi.openmpi.han.lint import hiding, why_unreached
 from colltune.mpi.openmpi.library import OPENMPI
 from colltune.mpi.openmpi.mca import parameter_file
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of

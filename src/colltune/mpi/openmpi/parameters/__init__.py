@@ -28,7 +28,7 @@ from colltune.mpi.file_format import (
 )
 from colltune.mpi.openmpi import mca
 from colltune.mpi.openmpi.decide import decide
-from colltune.mpi.openmpi.decide.tuned import configuration_of, forced_numbers, forcing_name
+from colltune.mpi.openmpi.decide.tuned import configuration_of, forced_numbers
 from colltune.mpi.openmpi.parameters import reading
 from colltune.mpi.openmpi.parameters.reading import Setting
 from colltune.mpi.openmpi.ranges import (
@@ -114,7 +114,7 @@ class ParameterFile(TunedFile):
         rule = self.forced.get(call.collective)
         if rule is None or rule.configuration is None or call.comm_size < 2:
             return outcome
-        told = self._same(forcing_name(call.collective), variables)
+        told = self._same(mca.forcing_name(call.collective), variables)
         in_effect = told and mca.Variables(variables).flag(mca.USE_RULES, False)
         if not in_effect or not (self.forced_first or outcome.chosen.is_default):
             return outcome
@@ -144,7 +144,7 @@ class ParameterFile(TunedFile):
     def _forced(self) -> list[Rule]:
         found = []
         for entry in self.catalogue.collectives.values():
-            name = forcing_name(entry.collective)
+            name = mca.forcing_name(entry.collective)
             numbers = forced_numbers(entry, self.variables)
             if numbers.algorithm:
                 setting = self.setting(name)

@@ -20,7 +20,6 @@ from colltune.mpi.openmpi.decide.components import (
 from colltune.mpi.openmpi.decide.tuned import (
     fanout_name,
     forced_numbers,
-    forcing_name,
     number_of,
     parameter_names,
 )
@@ -30,6 +29,7 @@ from colltune.mpi.openmpi.mca import (
     USE_HAN_RULES,
     USE_RULES,
     flag_of,
+    forcing_name,
 )
 from colltune.mpi.openmpi.parameters import ParameterFile, reading
 from colltune.mpi.openmpi.parameters.reading import Kind, Setting

@@ -12,8 +12,9 @@ from colltune.mpi.file_format import Fault, ParsedFile, Severity, Written
 from colltune.mpi.openmpi import han_setups, mca
 from colltune.mpi.openmpi.decide.components import TUNED, han_serves
 from colltune.mpi.openmpi.decide.han_calls import COMPONENTS
-from colltune.mpi.openmpi.decide.tuned import fanout_name, forcing_name, number_of
+from colltune.mpi.openmpi.decide.tuned import number_of
 from colltune.mpi.openmpi.library import OPENMPI
+from colltune.mpi.openmpi.mca import forcing_name
 from colltune.mpi.openmpi.parameters import NAME, ParameterFile
 from colltune.mpi.openmpi.parameters.lint import lint
 from colltune.mpi.openmpi.parameters.reading import Setting
@@ -26,8 +27,6 @@ from colltune.mpi.openmpi.ranges import (
 from colltune.mpi.openmpi.releases import catalogue_of
 from colltune.mpi.openmpi.tuned_format import TunedFile
 from colltune.mpi.openmpi.writing import Converter, TunedChooser
-
-_ENDS = {"segsize": "segmentsize", "requests": "max_requests"}
 
 
 def write(table: DecisionTable, release: str, *, builtin_operations_only: bool = False) -> Written:
@@ -102,7 +101,11 @@ def _lines(
     for collective, choice in sorted(choices.items()):
         if collective in setups:
             continue
-        yield from forcing(catalogue.collectives[collective], choice)
+        space = OPENMPI.at(release).space
+        algorithm = space.algorithm_of(choice)
+        names = space.parameter_variables(collective, algorithm)
+        yield f"{forcing_name(collective)} {algorithm.number}"
+        yield from (f"{names[name]} {value}" for name, value in choice.parameters)
         outranked = catalogue.han_priority is not None and han_serves(catalogue, collective)
         if spans_nodes and outranked:
             # coll/han hands on these calls only; without it others would change, too
@@ -127,17 +130,6 @@ def _drop_contradictions(
             del choices[collective]
         else:
             told |= wanted
-
-
-def forcing(entry: CollectiveEntry, choice: Configuration) -> Iterator[str]:
-    """Yield ``name value`` of the parameters that force a canonical configuration."""
-    algorithm = entry.named(choice.algorithm)
-    assert algorithm is not None  # canonical configurations are in the catalogue
-    stem = forcing_name(entry.collective)
-    yield f"{stem} {algorithm.number}"
-    ends = _ENDS | {"fanout": fanout_name(entry.collective)}
-    for name, value in choice.parameters:
-        yield f"{stem}_{ends[name]} {value}"
 
 
 def _everywhere(
