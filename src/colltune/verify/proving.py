@@ -13,6 +13,7 @@ from colltune.mpi import LIBRARIES, formats, trace
 from colltune.mpi.file_format import Finding, Format, ParsedFile
 from colltune.mpi.installation import Installation
 from colltune.mpi.libcolltune import PRELOAD
+from colltune.mpi.toolchain import release_in
 from colltune.verify import probe_calls
 from colltune.verify.canary import CallSeen, Canary, Ending, Executed, Run, execute
 from colltune.verify.gains import Forced, Gains, Measuring
@@ -60,7 +61,7 @@ def prove(request: Request, progress: Progress = lambda _what, _spent_s: None) -
 def identified(text: str) -> tuple[str, str]:
     """Return library and release of what MPI_Get_library_version says."""
     for mpi in reversed(tuple(LIBRARIES.values())):
-        if release := mpi.toolchain.program_release(text):
+        if release := release_in(text, mpi.toolchain.program_says):
             return mpi.name, release
     first = text.strip().partition("\n")[0]
     raise LibraryError(f"the job runs an MPI that colltune does not know: {first!r}")

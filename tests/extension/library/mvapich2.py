@@ -62,6 +62,9 @@ _LARGEST_INT = 2**31 - 1
 class _Programs(Toolchain):
     """Its mpiexec is Hydra, and says no more; ``mpiname`` tells the release."""
 
+    launcher_says = r"\A\s*MVAPICH2 (\d+\.\d+\S*)"
+    compiler_says = r"\Ampi\w+ for MVAPICH2 version (\d+\.\d+\S*)"
+    program_says = r"\AMVAPICH2 Version\s*:\s*(\d+\.\d+\S*)"
     suffix = ".mvapich2"
     compiler_variable = "MPICH_CC"
     root_variable = "EBROOTMVAPICH2"
@@ -70,23 +73,6 @@ class _Programs(Toolchain):
     version_program = ("mpiname", "-a")
     modules = re.compile(r"(?:.*/)?(?i:mvapich2)/")
     easybuild = "EBVERSIONMVAPICH2"
-
-    def launcher_release(self, answer: str) -> str | None:
-        """Return what stands behind its name at the start."""
-        return _release(r"MVAPICH2 (\d+\.\d+\S*)", answer.lstrip())
-
-    def compiler_release(self, answer: str) -> str | None:
-        """Return what mpicc says in its first line."""
-        return _release(r"mpi\w+ for MVAPICH2 version (\d+\.\d+\S*)", answer)
-
-    def program_release(self, answer: str) -> str | None:
-        """Return what a program is told."""
-        return _release(r"MVAPICH2 Version\s*:\s*(\d+\.\d+\S*)", answer)
-
-
-def _release(pattern: str, answer: str) -> str | None:
-    match = re.match(pattern, answer)
-    return match and match[1]
 
 
 class _Algorithms(CatalogueSpace):

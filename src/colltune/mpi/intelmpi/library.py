@@ -11,7 +11,6 @@ the one that a program without any file gets.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -31,10 +30,8 @@ _TOO_HIGH = 1
 """What runs in place of a number that the release does not have."""
 
 
+# "2019 Update 9" is 2019.9
 _NUMBERS = r"(\d+(?:\.\d+)*)(?: Update (\d+))?"
-_LAUNCHER = re.compile(rf"Intel\(R\) MPI Library for Linux\* OS, Version {_NUMBERS}")
-_COMPILER = re.compile(rf"Intel\(R\) MPI Library {_NUMBERS} for Linux")
-_PROGRAM = re.compile(rf"Intel\(R\) MPI Library {_NUMBERS}")
 
 
 def variable(collective: Collective) -> str:
@@ -98,8 +95,9 @@ class PresetSpace(CatalogueSpace):
 
 
 class IntelMpiToolchain(Toolchain):
-    """Intel MPI, whose programs need their own environment."""
-
+    launcher_says = rf"Intel\(R\) MPI Library for Linux\* OS, Version {_NUMBERS}"
+    compiler_says = rf"Intel\(R\) MPI Library {_NUMBERS} for Linux"
+    program_says = rf"Intel\(R\) MPI Library {_NUMBERS}"
     suffix = ".intelmpi"
     compiler_variable = "I_MPI_CC"
     root_variable = "I_MPI_ROOT"
@@ -107,15 +105,6 @@ class IntelMpiToolchain(Toolchain):
     mend = "load its environment (setvars.sh or module load), or install it (PyPI: impi-devel)"
     modules = module_named(r"(?:^|/)(?:impi|intel-mpi|intelmpi|intel-oneapi-mpi)/|^mpi/20(?:19|21)")
     easybuild = "EBVERSIONIMPI"
-
-    def launcher_release(self, answer: str) -> str | None:
-        return _intel_release(_LAUNCHER.search(answer))
-
-    def compiler_release(self, answer: str) -> str | None:
-        return _intel_release(_COMPILER.search(answer))
-
-    def program_release(self, answer: str) -> str | None:
-        return _intel_release(_PROGRAM.search(answer))
 
     def variables(self, mpirun: Path, user: Mapping[str, str]) -> dict[str, str]:
         """Return nothing where the user has loaded it, else what its setvars.sh would set."""
@@ -137,13 +126,6 @@ class IntelMpiToolchain(Toolchain):
             if (folder / "prov").is_dir():
                 found["FI_PROVIDER_PATH"] = str(folder / "prov")
         return found
-
-
-def _intel_release(match: re.Match[str] | None) -> str | None:
-    """Return ``2021.6``, and ``2019.9`` for "2019 Update 9"."""
-    if match is None:
-        return None
-    return f"{match[1]}.{match[2]}" if match[2] else match[1]
 
 
 class IntelMpi(MpiLibrary):

@@ -27,9 +27,6 @@ _CHECKED = "MPICH decides (what a JSON file chooses is not checked)"
 _PREFIX = re.compile(r"(?:MPIR_CVAR|MPIR_PARAM|MPICH)_")
 # a variable can be set by three names; the first that is set holds
 PREFIXES = ("MPIR_CVAR_", "MPIR_PARAM_", "MPICH_")
-_LAUNCHER = re.compile(r"HYDRA build details:\s*Version:\s*(\d+\.\d+\S*)")
-_COMPILER = re.compile(r"^mpi\w+ for MPICH version (\d+\.\d+\S*)")
-_PROGRAM = re.compile(r"MPICH Version:\s*(\d+\.\d+[a-z0-9.]*)")
 _OF_ONE_COLLECTIVE = (
     "?*_ALGORITHM",
     "COMPOSITION",
@@ -61,7 +58,6 @@ class MpichSpace(CatalogueSpace):
         return self.variable(collective, "INTRA_ALGORITHM")
 
     def variable(self, collective: Collective, name: str) -> str:
-        """Return a control variable of a collective."""
         return f"MPIR_CVAR_{collective.upper()}_{name}"
 
     def deciding(self, collective: Collective) -> tuple[str, str]:
@@ -77,18 +73,16 @@ class MpichSpace(CatalogueSpace):
     def offered(
         self, collective: Collective, segsizes_bytes: Sequence[int], fanouts: Sequence[int]
     ) -> tuple[Configuration, ...]:
-        """Return the default and every algorithm with every combination of its parameters."""
         radixes = [fanout for fanout in fanouts if fanout >= _LEAST_RADIX]
         return super().offered(collective, segsizes_bytes, radixes)
 
     def effective(
         self, configuration: Configuration, nprocs: int, msize_bytes: int
     ) -> Configuration:
-        """Return the configuration with the smallest parameters that runs in the same way.
+        """Return the configuration with the smallest parameters, unless it runs as another one.
 
         A radix is at most the number of processes (``recexchalgo.c``), in a k-ary tree one less; a
-        message that fits one chunk is not cut (``algo_common.h``). One that would not run as itself
-        is returned as it is.
+        message that fits one chunk is not cut (``algo_common.h``).
         """
         spelled = self.canonical(configuration)
         if spelled.is_default or self.why_not(spelled, nprocs, msize_bytes):
@@ -110,10 +104,7 @@ class MpichSpace(CatalogueSpace):
         builtin_operations_only: bool = False,
         nprocs: int | None = None,
     ) -> str:
-        """Return which legal program `configuration` would break; empty if none.
-
-        MPICH checks most limits itself at every call, and decides on its own outside of them.
-        """
+        # MPICH checks most limits itself at every call, and decides on its own outside of them
         if configuration.is_default:
             return ""
         algorithm = self.algorithm_of(configuration)
@@ -124,11 +115,7 @@ class MpichSpace(CatalogueSpace):
         return ""
 
     def force(self, configuration: Configuration) -> dict[str, int | str]:
-        """Return the control variables (MPI_T) under which calls use `configuration`, or fail.
-
-        The device's own collectives are switched off for this one collective: they would come
-        first, and use the algorithm within their parts only.
-        """
+        # the device's own collectives would come first, and use the algorithm within their parts
         spelled = self.canonical(configuration)
         if spelled.is_default:
             return self._choice(spelled.collective, _AUTO, device=1) | {_FALLBACK: _SILENT}
@@ -137,11 +124,8 @@ class MpichSpace(CatalogueSpace):
         return found | self._values(spelled)
 
     def forced_environment(self, configuration: Configuration) -> dict[str, str]:
-        """Return the environment of a launch in which `configuration` runs wherever it can.
-
-        Where it cannot, MPICH decides: to let it fail instead would end the launch in MPI_Init,
-        whose own calls are smaller or on other communicators.
-        """
+        # where it cannot run, MPICH decides: to let it fail instead would end the launch in
+        # MPI_Init, whose own calls are smaller or on other communicators
         spelled = self.canonical(configuration)
         if spelled.is_default:
             return {}
@@ -151,10 +135,7 @@ class MpichSpace(CatalogueSpace):
         return {name: str(value) for name, value in variables.items()}
 
     def settable_at_runtime(self, configuration: Configuration) -> bool:
-        """Tell whether all of its variables are looked at when a collective is called.
-
-        Texts, such as the type of a tree, are read once at the start.
-        """
+        # texts, such as the type of a tree, are read once at the start, numbers at every call
         spelled = self.canonical(configuration)
         if spelled.is_default:
             return True
@@ -169,7 +150,6 @@ class MpichSpace(CatalogueSpace):
         }
 
     def _values(self, spelled: Configuration) -> dict[str, int | str]:
-        """Return the variables of its parameters, and those that make its variant."""
         algorithm, collective = self.algorithm_of(spelled), spelled.collective
         variables = self.parameter_variables(collective, algorithm)
         found: dict[str, int | str] = {variables[n]: value for n, value in spelled.parameters}
@@ -178,8 +158,11 @@ class MpichSpace(CatalogueSpace):
 
 
 class MpichToolchain(Toolchain):
-    """MPICH, with Hydra as its launcher."""
-
+    # Hydra has MPICH's releases
+    launcher_says = r"HYDRA build details:\s*Version:\s*(\d+\.\d+\S*)"
+    # its derivatives' mpiexec says the same as MPICH's, their mpicc does not
+    compiler_says = r"\Ampi\w+ for MPICH version (\d+\.\d+\S*)"
+    program_says = r"MPICH Version:\s*(\d+\.\d+[a-z0-9.]*)"
     suffix = ".mpich"
     compiler_variable = "MPICH_CC"
     root_variable = "MPICH_DIR"
@@ -187,20 +170,6 @@ class MpichToolchain(Toolchain):
     mend = "install it (Debian: mpich and libmpich-dev; PyPI: mpich)"
     modules = module_named(r"(?i:mpich)")
     easybuild = "EBVERSIONMPICH"
-
-    def launcher_release(self, answer: str) -> str | None:
-        """Return Hydra's version, which is MPICH's."""
-        match = _LAUNCHER.search(answer)
-        return match and match[1]
-
-    def compiler_release(self, answer: str) -> str | None:
-        """Return None for its derivatives, whose mpiexec says the same as MPICH's."""
-        match = _COMPILER.match(answer)
-        return match and match[1]
-
-    def program_release(self, answer: str) -> str | None:
-        match = _PROGRAM.search(answer)
-        return match and match[1]
 
 
 class Mpich(MpiLibrary):
@@ -230,7 +199,6 @@ class Mpich(MpiLibrary):
     def user_overrides(
         self, environment: Mapping[str, str], os_environ: Mapping[str, str]
     ) -> UserOverrides:
-        """Return what may be set; each variable can be set by three names."""
         decides = self.user_patterns.decides
         return user_overrides(environment, os_environ, decides, same_variable=_one_name)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from collections.abc import Mapping
 from functools import lru_cache
@@ -39,11 +38,6 @@ PARAMETER_NAMES = {
 # these components decide who runs a collective; verbosity and the like do not
 _COMPONENTS = ("tuned", "han", "hcoll", "ucc", "adapt", "sm")
 _TRUE, _FALSE = frozenset({"1", "true", "yes", "enabled"}), frozenset({"0", "false", "no"})
-
-
-# called orterun or mpirun.openmpi, mpirun names its runtime, which has Open MPI's releases
-_LAUNCHER = re.compile(r"(?:Open MPI|OpenRTE)\)? v?(\d+\.\d+\.\d+\S*)")
-_PROGRAM = re.compile(r"Open MPI v(\d+\.\d+\.\d+[a-z0-9]*)")
 
 
 class TunedSpace(CatalogueSpace):
@@ -159,8 +153,9 @@ class TunedSpace(CatalogueSpace):
 
 
 class OpenMpiToolchain(Toolchain):
-    """Open MPI; its launcher is a program of its own."""
-
+    # called orterun or mpirun.openmpi, mpirun names its runtime, which has Open MPI's releases
+    launcher_says = compiler_says = r"(?:Open MPI|OpenRTE)\)? v?(\d+\.\d+\.\d+\S*)"
+    program_says = r"Open MPI v(\d+\.\d+\.\d+[a-z0-9]*)"
     suffix = ".openmpi"
     compiler_version = "--showme:version"
     compiler_line = "--showme"
@@ -173,17 +168,6 @@ class OpenMpiToolchain(Toolchain):
     slurm_mpi_type = "pmix"
     modules = module_named(r"(?i:openmpi|open-mpi)")
     easybuild = "EBVERSIONOPENMPI"
-
-    def launcher_release(self, answer: str) -> str | None:
-        match = _LAUNCHER.search(answer)
-        return match and match[1]
-
-    def compiler_release(self, answer: str) -> str | None:
-        return self.launcher_release(answer)
-
-    def program_release(self, answer: str) -> str | None:
-        match = _PROGRAM.search(answer)
-        return match and match[1]
 
     def variables(self, mpirun: Path, user: Mapping[str, str]) -> dict[str, str]:
         """Return what its launcher wants to see before it serves root."""
