@@ -34,7 +34,6 @@ WHOLE = CanaryCall(Collective.ALLREDUCE, 64, 5, 2, is_whole=True)
 LATER = CanaryCall(Collective.SCAN, 8, 2, 1)
 RUN = """CANARY started 5
 CANARY library Open%20MPI%20v5.0.11,%20package
-CANARY libmpi /opt/lib/libmpi.so.40
 CANARY set OMPI_MCA_coll_han_priority=3
 [na:77] coll_tuned_bcast_algorithm=pipeline (file (/home/me/.openmpi/mca-params.conf))
 [na:77] coll_tuned_priority=30 (default)
@@ -67,7 +66,6 @@ def test_every_process_is_heard_in_whatever_order() -> None:
         FileSeen(2, "nc", 0, why="No such file or directory"),
     )
     assert look.nprocs == 3
-    assert look.settings == {"OMPI_MCA_coll_tuned_dynamic_rules_filename": "/a b/100%"}
     assert look.differing_ranks == (2,)
 
 
@@ -76,12 +74,10 @@ def test_a_job_is_described() -> None:
     run = read_run(_outcome(RUN), [BCAST, WHOLE])
     assert (run.nprocs, run.starts) == (5, 1)
     assert run.library == "Open MPI v5.0.11, package"
-    assert run.libmpi == "/opt/lib/libmpi.so.40"
     assert run.nodes == (("na", 3), ("nb", 2))
     assert run.settings == {"OMPI_MCA_coll_han_priority": "3"}
     source = "file (/home/me/.openmpi/mca-params.conf)"
     assert run.shown == {"coll_tuned_bcast_algorithm": ("pipeline", source)}
-    assert not run.finished
 
 
 def test_calls_have_their_functions_and_errors() -> None:
@@ -109,7 +105,7 @@ def test_the_call_under_way_is_to_blame() -> None:
 def test_several_jobs_of_one_process_are_seen() -> None:
     """A launcher of another MPI starts as many jobs as processes."""
     run = read_run(_outcome("CANARY started 1\nCANARY end\n" * 3), [])
-    assert (run.nprocs, run.starts, run.finished) == (1, 3, True)
+    assert (run.nprocs, run.starts) == (1, 3)
 
 
 CALLS = [CanaryCall(Collective.BCAST, size, 4, 1) for size in (1, 2, 3, 4)]

@@ -9,7 +9,7 @@ import pytest
 
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.mpi.installation import Installation
-from colltune.verify.gains import Forced, Gain, Measuring, Rounds, Timed, affordable_rounds
+from colltune.verify.gains import Forced, Gain, Measuring, Timed, affordable_rounds, gains_of
 from colltune.verify.probe_calls import Layout
 from colltune.verify.rule_status import RuleStatus, by_timing
 from colltune.verify.user_line import UserLine
@@ -32,7 +32,7 @@ def test_too_little_time_measures_nothing_and_says_so() -> None:
     """What is left of the budget is told; nothing is started."""
     measuring = Measuring(MPI, UserLine(("mpirun",), {}, {}), Layout((4,)), NOWHERE, 1.0)
     found = measuring.measure([BCAST], {}, Forced(), 3.0, lambda _: None)
-    assert (found.gains, found.launches) == ({}, 0)
+    assert found.gains == {}
     assert found.notes == ("nothing was measured: of the budget 3 s were left",)
 
 
@@ -40,7 +40,7 @@ SHAPE = Shape(1, 4)
 
 
 def _gain(ratio: float, spread: float = 1.05) -> Gain:
-    return Gain(ratio, ratio / spread, ratio * spread, 7, 7 if ratio > 1 else 0)
+    return Gain(ratio, ratio / spread, ratio * spread, 7)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def _gain(ratio: float, spread: float = 1.05) -> Gain:
         (_gain(1.35), _gain(1.9), RuleStatus.UNOBSERVED),
         (_gain(1.1), _gain(1.1), RuleStatus.UNOBSERVED),
         (_gain(1.9), _gain(1.9, spread=2.5), RuleStatus.UNOBSERVED),
-        (_gain(1.9), Gain(1.9, math.nan, math.nan, 4, 4), RuleStatus.UNOBSERVED),
+        (_gain(1.9), Gain(1.9, math.nan, math.nan, 4), RuleStatus.UNOBSERVED),
     ],
 )
 def test_only_clear_differences_prove_something(
@@ -111,8 +111,8 @@ def test_few_pairs_have_no_interval() -> None:
 def test_gains_are_of_what_was_measured_under_both_sides() -> None:
     """Each round gives a pair for an instance that both of its launches measured."""
     other = Instance(Collective.BCAST, Shape(1, 4), 1)
-    rounds = Rounds((({BCAST: 4.0, other: 1.0}, {BCAST: 2.0}), ({BCAST: 2.0}, {})), 4)
-    gains = rounds.gains([BCAST, other], 1)
+    rounds = [[{BCAST: 4.0, other: 1.0}, {BCAST: 2.0}], [{BCAST: 2.0}, {}]]
+    gains = gains_of(rounds, [BCAST, other], 1)
     assert {instance: (gain.ratio, gain.pairs) for instance, gain in gains.items()} == {
         BCAST: (2.0, 1)
     }
@@ -120,6 +120,6 @@ def test_gains_are_of_what_was_measured_under_both_sides() -> None:
 
 def test_a_certain_loss_lies_below_one_as_a_whole() -> None:
     """An interval that reaches beyond 1, or no interval at all, is not certain."""
-    assert Gain(0.8, 0.7, 0.9, 7, 0).is_slower
-    assert not Gain(0.8, 0.7, 1.01, 7, 1).is_slower
-    assert not Gain(0.5, math.nan, math.nan, 5, 0).is_slower
+    assert Gain(0.8, 0.7, 0.9, 7).is_slower
+    assert not Gain(0.8, 0.7, 1.01, 7).is_slower
+    assert not Gain(0.5, math.nan, math.nan, 5).is_slower

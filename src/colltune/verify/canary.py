@@ -69,11 +69,10 @@ class FileSeen:
 
 @dataclass(frozen=True)
 class Look:
-    """What a launch without MPI found: each process's view of the files, and of the settings."""
+    """What a launch without MPI found: each process's view of the files and of the settings."""
 
     files: tuple[FileSeen, ...]
     nprocs: int
-    settings: Mapping[str, str]
     differing_ranks: tuple[int, ...]
 
 
@@ -92,12 +91,10 @@ class Run:
     nprocs: int = 0
     starts: int = 0
     library: str = ""
-    libmpi: str = ""
     nodes: tuple[tuple[str, int], ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
     shown: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     calls: Mapping[CanaryCall, CallSeen] = field(default_factory=dict)
-    finished: bool = False
 
 
 @dataclass(frozen=True)
@@ -166,19 +163,16 @@ class Canary:
 
 
 def read_look(text: str) -> Look:
-    files, settings, sums, nprocs = [], {}, {}, 0
+    files, sums, nprocs = [], {}, 0
     for kind, words in _told(text):
         if kind in ("file", "unreadable") and len(words) >= 5:
             nprocs = max(nprocs, int(words[1]))
             files.append(_file_seen(kind, words))
-        elif kind == "set" and words:
-            name, _, value = words[0].partition("=")
-            settings[name] = value
         elif kind == "settings" and len(words) == 2:
             sums[int(words[0])] = words[1]
     differing = tuple(sorted(rank for rank, crc in sums.items() if crc != sums.get(0, crc)))
     unique = tuple(sorted(set(files), key=lambda seen: (seen.rank, seen.index)))
-    return Look(unique, nprocs, settings, differing)
+    return Look(unique, nprocs, differing)
 
 
 def _file_seen(kind: str, words: Sequence[str]) -> FileSeen:
@@ -200,12 +194,10 @@ def read_run(outcome: process.Outcome, calls: Sequence[CanaryCall]) -> Run:
         nprocs=started[0] if started else 0,
         starts=len(started),
         library=first.get("library", ""),
-        libmpi=first.get("libmpi", ""),
         nodes=tuple(nodes[index] for index in sorted(nodes)),
         settings={name: value for name, _, value in pairs},
         shown=_shown(text),
         calls=_calls(outcome, calls),
-        finished=any(kind == "end" for kind, _ in told),
     )
 
 

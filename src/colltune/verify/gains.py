@@ -55,14 +55,13 @@ class Gain:
 
     ``lower`` and ``upper`` are order statistics that hold the true median with at least 95 %
     confidence by the sign test, NaN where there are too few pairs (less than 6). Launches have
-    outliers too large for a mean. The selected was the faster one in ``wins`` of the ``pairs``.
+    outliers too large for a mean.
     """
 
     ratio: float
     lower: float
     upper: float
     pairs: int
-    wins: int
 
     @classmethod
     def of(cls, log_ratios: Sequence[float]) -> Gain:
@@ -73,7 +72,7 @@ class Gain:
         dropped = sum(p <= 1 - _CONFIDENCE for p in outside) - 1
         ends = (ordered[dropped], ordered[n - 1 - dropped]) if dropped >= 0 else (math.nan,) * 2
         ratio, lower, upper = map(math.exp, (float(np.median(ordered)), *ends))
-        return cls(ratio, lower, upper, n, sum(log > 0 for log in ordered))
+        return cls(ratio, lower, upper, n)
 
     @property
     def is_slower(self) -> bool:
@@ -81,25 +80,27 @@ class Gain:
         return self.upper < 1
 
 
-@dataclass(frozen=True)
-class Rounds:
-    """Medians of launches that took turns: ``medians_s[round][side]`` by instance, in seconds."""
+Medians = Mapping[Instance, float]
+"""Of a launch, in seconds."""
 
-    medians_s: tuple[tuple[Mapping[Instance, float], ...], ...]
-    launches: int
 
-    def gains(self, instances: Sequence[Instance], side: int) -> dict[Instance, Gain]:
-        """Return the first side's runtime by that of `side` for what was measured under both."""
-        found = {}
-        for instance in instances:
-            logs = [
-                math.log(sides[0][instance] / sides[side][instance])
-                for sides in self.medians_s
-                if instance in sides[0] and instance in sides[side]
-            ]
-            if logs:
-                found[instance] = Gain.of(logs)
-        return found
+def gains_of(
+    rounds: Sequence[Sequence[Medians]], instances: Sequence[Instance], side: int
+) -> dict[Instance, Gain]:
+    """Return the first side's runtime by that of `side` for what was measured under both.
+
+    Each of `rounds` has a launch for each side.
+    """
+    found = {}
+    for instance in instances:
+        logs = [
+            math.log(sides[0][instance] / sides[side][instance])
+            for sides in rounds
+            if instance in sides[0] and instance in sides[side]
+        ]
+        if logs:
+            found[instance] = Gain.of(logs)
+    return found
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,6 @@ class Gains:
     gains: Mapping[Instance, Gain] = field(default_factory=dict)
     regressions: frozenset[Instance] = frozenset()
     timed: Mapping[Instance, Timed] = field(default_factory=dict)
-    launches: int = 0
     notes: tuple[str, ...] = ()
 
 
@@ -190,17 +190,17 @@ class Measuring:
         notes = (f"{left_out} further cells were not measured",) if left_out else ()
         sides = ({}, activation, *forced.environments)
         rounds = self._rounds(cells, sides, _FIRST_SHARE * budget_s, progress)
-        first = rounds.gains(cells, 1)
+        first = gains_of(rounds, cells, 1)
         timed = _timed(rounds, cells, forced)
         slower = [cell for cell, gain in first.items() if gain.is_slower]
         left_s = ends - time.monotonic()
         if not slower or left_s < _LEAST_S / 2:
-            return Gains(first, frozenset(slower), timed, rounds.launches, notes)
+            return Gains(first, frozenset(slower), timed, notes)
         more = self._rounds(slower, sides[:2], left_s, progress)
-        again = more.gains(slower, 1)
+        again = gains_of(more, slower, 1)
         certain = frozenset(cell for cell in slower if _is_slower_again(again.get(cell)))
         sure = {cell: gain for cell, gain in again.items() if not math.isnan(gain.lower)}
-        return Gains(first | sure, certain, timed, rounds.launches + more.launches, notes)
+        return Gains(first | sure, certain, timed, notes)
 
     def _rounds(
         self,
@@ -208,7 +208,7 @@ class Measuring:
         sides: Sequence[Mapping[str, str]],
         budget_s: float,
         progress: Callable[[float], None],
-    ) -> Rounds:
+    ) -> list[list[Medians]]:
         """Measure in rounds of one launch under each environment of `sides`, which take turns."""
         backend = NativeBackend(self.installation, cache=self.work, launcher=self.line)
         # what is slow to start, once in a while, is not to be given up
@@ -218,13 +218,13 @@ class Measuring:
         n_rounds = affordable_rounds(2 * budget_s / len(sides), self.launch_s, least_s)
         ends = time.monotonic() + budget_s
         around_s = _OUTSIDE_S
-        found: list[tuple[Mapping[Instance, float], ...]] = []
+        rounds: list[list[Medians]] = []
         for turn in range(n_rounds):
             left_s = ends - time.monotonic()
             if left_s < _LEAST_ROUND_S:
                 break
             share_s = left_s / (len(sides) * (n_rounds - turn))
-            medians: dict[int, Mapping[Instance, float]] = {}
+            medians: dict[int, Medians] = {}
             for at in range(len(sides)):
                 side = (at + turn) % len(sides)
                 within_s = max(least_s, share_s - around_s)
@@ -234,8 +234,8 @@ class Measuring:
                 if not medians[side]:
                     least_s = _MORE * within_s  # not even MPI_Init was through
                 progress(budget_s - (ends - time.monotonic()))
-            found.append(tuple(medians[side] for side in range(len(sides))))
-        return Rounds(tuple(found), len(found) * len(sides))
+            rounds.append([medians[side] for side in range(len(sides))])
+        return rounds
 
     def _one_side(
         self,
@@ -249,8 +249,8 @@ class Measuring:
         library = self.installation.library
         cells = tuple(Cell(Configuration.default(library, i.collective), i) for i in instances)
         visit = (_MAX_REPS, within_s / (_VISITS * len(instances)))
-        rounds = range(_VISITS + _SPARE_VISITS)
-        steps = tuple(Step(i, *visit) for _ in rounds for i in range(len(cells)))
+        visits = range(_VISITS + _SPARE_VISITS)
+        steps = tuple(Step(i, *visit) for _ in visits for i in range(len(cells)))
         plan = LaunchPlan(self.layout.regular, cells, steps, within_s)
         # the launch's first process must see the folder
         with tempfile.TemporaryDirectory(prefix="colltune-", dir=self.work) as folder:
@@ -264,11 +264,13 @@ class Measuring:
         return medians, outcome.seconds - output.wall_s
 
 
-def _timed(rounds: Rounds, cells: Sequence[Instance], forced: Forced) -> dict[Instance, Timed]:
-    file = rounds.gains(cells, 1)
+def _timed(
+    rounds: Sequence[Sequence[Medians]], cells: Sequence[Instance], forced: Forced
+) -> dict[Instance, Timed]:
+    file = gains_of(rounds, cells, 1)
     found = {}
     for number in range(len(forced.environments)):
-        by_force = rounds.gains(cells, 2 + number)
+        by_force = gains_of(rounds, cells, 2 + number)
         for cell in cells:
             if forced.side_of.get(cell) == number and cell in file and cell in by_force:
                 found[cell] = Timed(file[cell], by_force[cell])

@@ -13,7 +13,7 @@
  *   CANARY set NAME=VALUE                          of rank 0: what is set for an MPI library
  *   CANARY settings RANK CRC                       of every rank, over all that is set there
  *   CANARY started SIZE                            of every process that is rank 0 in MPI
- *   CANARY library TEXT / libmpi PATH / node INDEX PROCESSES HOST
+ *   CANARY library TEXT / node INDEX PROCESSES HOST
  *   CANARY begin CALL, then MARK COLLECTIVE PROCESSES BYTES after the call, then
  *   CANARY done CALL ok|wrong|refused [WHY]; CANARY end after all
  * TEXT, WHY, HOST, PATH and VALUE have %XX for whatever is no plain character.
@@ -23,7 +23,6 @@
 #define _GNU_SOURCE
 #include "collectives.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -227,13 +226,8 @@ static void find_nodes(void) {
 static void tell_library(void) {
     char text[MPI_MAX_LIBRARY_VERSION_STRING];
     int length;
-    Dl_info info;
-    int (*init)(int *, char ***) = MPI_Init;
-    void *address;
     MPI_Get_library_version(text, &length);
     tell("library %s", plain(text));
-    memcpy(&address, &init, sizeof address);
-    if (dladdr(address, &info) && info.dli_fname) tell("libmpi %s", plain(info.dli_fname));
 }
 
 static int belongs(int r, int processes, int nodes) {
