@@ -135,7 +135,7 @@ def test_a_hopeless_configuration_is_abandoned(backend: NativeBackend, tmp_path:
 def test_idle_processes_leave_the_cores_alone(backend: NativeBackend, tmp_path: Path) -> None:
     """While a smaller shape is measured, the processes that are not in it use next to no time."""
     cells = (_cell(Shape(1, 1), 1 << 20, Configuration.default("openmpi", Collective.ALLREDUCE)),)
-    plan = LaunchPlan(LAUNCHED, cells, (Step(0, 10**7, 4.0),), 60.0)
+    plan = LaunchPlan(LAUNCHED, cells, (Step(0, 10**7, 2.0),), 60.0)
     path = tmp_path / "raw.txt"
     samples: list[dict[int, float]] = []
 
@@ -210,7 +210,7 @@ def test_one_slow_repetition_past_the_budget_is_the_last(
     backend: NativeBackend, tmp_path: Path
 ) -> None:
     """The launch ends with the repetition under way at its budget, in the middle of a step."""
-    budget_s = 10.0
+    budget_s = 4.0
     cells = (_cell(Shape(1, 2), 1 << 22),)
     plan = LaunchPlan(LAUNCHED, cells, (Step(0, 10**6, 1000.0),), budget_s)
     backend.launch(plan, [{}], "l", tmp_path, {})

@@ -95,16 +95,6 @@ def test_chosen_sizes_run_flat_and_the_rest_stays_with_han(nodes: Nodes, tmp_pat
     assert len(han) >= 9
 
 
-def test_the_rules_alone_never_reach_a_communicator_across_nodes(
-    nodes: Nodes, tmp_path: Path
-) -> None:
-    """Without the dispatch file coll/han keeps every collective that it serves."""
-    steps = ["bcast:1024", "allreduce:2047", "barrier:0"]
-    both = activate(nodes, tmp_path)
-    alone = {name: value for name, value in both.items() if "coll_han" not in name}
-    assert nodes.observe(steps, alone) == nodes.observe(steps, {})
-
-
 def test_forcing_takes_han_away_and_the_default_gives_it_back(nodes: Nodes) -> None:
     """Within one launch: default, forced, default again."""
     release = nodes.mpi.release

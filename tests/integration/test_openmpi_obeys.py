@@ -8,7 +8,6 @@ import pytest
 
 from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi import library, trace
-from colltune.mpi.catalogue import SizeUnit
 from colltune.mpi.file_format import Call, Written
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.openmpi.releases import catalogue_of
@@ -208,17 +207,3 @@ def test_the_traps_are_real(mpi: RealMpi, tmp_path: Path) -> None:
     assert not crashed.ok
     ring = activate(mpi, "1 2 1 0 1 0 4 0 0\n", tmp_path)
     assert "WRONG" in mpi.call(4, ["allreduce:4096:noncommutative"], ring).stderr
-
-
-def test_sizes_are_compared_in_the_unit_of_the_catalogue(mpi: RealMpi, tmp_path: Path) -> None:
-    """A hand-written threshold switches at the size that the catalogue's unit tells."""
-    catalogue = catalogue_of(mpi.release)
-    for name, first, second in (("bcast", 1, 6), ("allgather", 1, 4), ("alltoall", 1, 2)):
-        entry = catalogue.collectives[Collective(name)]
-        factor = 4 if entry.size is SizeUnit.MSIZE_TIMES_NPROCS else 1
-        text = f"1 {entry.id} 1 0 2 0 {first} 0 0 4096 {second} 0 0\n"
-        edge = 4096 // factor
-        steps = [f"{name}:{edge - 1}", f"{name}:{edge}"]
-        seen = mpi.observe(4, steps, activate(mpi, text, tmp_path))
-        wanted = [entry.numbered(first), entry.numbered(second)]
-        assert [o.symbol for o in seen] == [a.symbol for a in wanted if a]

@@ -66,79 +66,55 @@ static int wrong_block(const call_t *c, int block, int source, size_t offset) {
     return difference != 0;
 }
 
-static int wrong_bcast(const call_t *c) { return wrong_block(c, 0, ROOT, 0); }
-static int wrong_nothing(const call_t *c) { (void)c; return 0; }
-static int wrong_allgather(const call_t *c) {
+/* Is a block of any source wrong, of what they send from `offset` on? */
+static int wrong_blocks(const call_t *c, size_t offset) {
     for (int b = 0; b < c->size; b++)
-        if (wrong_block(c, b, b, 0)) return 1;
+        if (wrong_block(c, b, b, offset)) return 1;
     return 0;
-}
-static int wrong_gather(const call_t *c) { return c->rank == ROOT && wrong_allgather(c); }
-static int wrong_scatter(const call_t *c) {
-    return wrong_block(c, 0, ROOT, (size_t)c->rank * c->msize);
-}
-static int wrong_alltoall(const call_t *c) {
-    for (int b = 0; b < c->size; b++)
-        if (wrong_block(c, b, b, (size_t)c->rank * c->msize)) return 1;
-    return 0;
-}
-static int wrong_allreduce(const call_t *c) {
-    return wrong_reduction(c, 0, c->size, 0, (size_t)c->count);
-}
-static int wrong_reduce(const call_t *c) { return c->rank == ROOT && wrong_allreduce(c); }
-static int wrong_reduce_scatter(const call_t *c) {
-    return wrong_reduction(c, 0, c->size, (size_t)c->displs[c->rank], (size_t)c->counts[c->rank]);
-}
-static int wrong_reduce_scatter_block(const call_t *c) {
-    return wrong_reduction(c, 0, c->size, (size_t)c->rank * (size_t)c->count, (size_t)c->count);
-}
-static int wrong_scan(const call_t *c) {
-    return wrong_reduction(c, 0, c->rank + 1, 0, (size_t)c->count);
-}
-static int wrong_exscan(const call_t *c) {
-    return c->rank > 0 && wrong_reduction(c, 0, c->rank, 0, (size_t)c->count);
 }
 
-static int run_barrier(call_t *c) { return MPI_Barrier(c->comm); }
-static int run_bcast(call_t *c) { return MPI_Bcast(c->recv, c->count, c->type, ROOT, c->comm); }
-static int run_reduce(call_t *c) {
-    return MPI_Reduce(c->send, c->recv, c->count, c->type, c->op, ROOT, c->comm);
+static int wrong_sums(const call_t *c, int low, int high) {
+    return wrong_reduction(c, low, high, 0, (size_t)c->count);
 }
-static int run_allreduce(call_t *c) {
-    return MPI_Allreduce(c->send, c->recv, c->count, c->type, c->op, c->comm);
-}
-static int run_scan(call_t *c) {
-    return MPI_Scan(c->send, c->recv, c->count, c->type, c->op, c->comm);
-}
-static int run_exscan(call_t *c) {
-    return MPI_Exscan(c->send, c->recv, c->count, c->type, c->op, c->comm);
-}
-static int run_reduce_scatter(call_t *c) {
-    return MPI_Reduce_scatter(c->send, c->recv, c->counts, c->type, c->op, c->comm);
-}
-static int run_reduce_scatter_block(call_t *c) {
-    return MPI_Reduce_scatter_block(c->send, c->recv, c->count, c->type, c->op, c->comm);
-}
-static int run_allgather(call_t *c) {
-    return MPI_Allgather(c->send, c->count, c->type, c->recv, c->count, c->type, c->comm);
-}
-static int run_allgatherv(call_t *c) {
-    return MPI_Allgatherv(c->send, c->count, c->type, c->recv, c->counts, c->displs, c->type,
-                          c->comm);
-}
-static int run_alltoall(call_t *c) {
-    return MPI_Alltoall(c->send, c->count, c->type, c->recv, c->count, c->type, c->comm);
-}
-static int run_alltoallv(call_t *c) {
-    return MPI_Alltoallv(c->send, c->counts, c->displs, c->type, c->recv, c->counts, c->displs,
-                         c->type, c->comm);
-}
-static int run_gather(call_t *c) {
-    return MPI_Gather(c->send, c->count, c->type, c->recv, c->count, c->type, ROOT, c->comm);
-}
-static int run_scatter(call_t *c) {
-    return MPI_Scatter(c->send, c->count, c->type, c->recv, c->count, c->type, ROOT, c->comm);
-}
+
+/* What each collective leaves on this rank that is not right. */
+#define WRONG(name, condition) \
+    static int wrong_##name(const call_t *c) { return (void)c, (condition); }
+WRONG(nothing, 0)
+WRONG(bcast, wrong_block(c, 0, ROOT, 0))
+WRONG(allgather, wrong_blocks(c, 0))
+WRONG(gather, c->rank == ROOT && wrong_blocks(c, 0))
+WRONG(scatter, wrong_block(c, 0, ROOT, (size_t)c->rank * c->msize))
+WRONG(alltoall, wrong_blocks(c, (size_t)c->rank * c->msize))
+WRONG(allreduce, wrong_sums(c, 0, c->size))
+WRONG(reduce, c->rank == ROOT && wrong_sums(c, 0, c->size))
+WRONG(scan, wrong_sums(c, 0, c->rank + 1))
+WRONG(exscan, c->rank > 0 && wrong_sums(c, 0, c->rank))
+WRONG(reduce_scatter, wrong_reduction(c, 0, c->size, (size_t)c->displs[c->rank],
+                                      (size_t)c->counts[c->rank]))
+WRONG(reduce_scatter_block, wrong_reduction(c, 0, c->size, (size_t)c->rank * (size_t)c->count,
+                                            (size_t)c->count))
+
+#define SENT c->send, c->count, c->type
+#define RECEIVED c->recv, c->count, c->type
+#define REDUCED c->send, c->recv, c->count, c->type, c->op
+#define RUN(name, call) \
+    static int run_##name(call_t *c) { return call; }
+RUN(barrier, MPI_Barrier(c->comm))
+RUN(bcast, MPI_Bcast(RECEIVED, ROOT, c->comm))
+RUN(reduce, MPI_Reduce(REDUCED, ROOT, c->comm))
+RUN(allreduce, MPI_Allreduce(REDUCED, c->comm))
+RUN(scan, MPI_Scan(REDUCED, c->comm))
+RUN(exscan, MPI_Exscan(REDUCED, c->comm))
+RUN(reduce_scatter, MPI_Reduce_scatter(c->send, c->recv, c->counts, c->type, c->op, c->comm))
+RUN(reduce_scatter_block, MPI_Reduce_scatter_block(REDUCED, c->comm))
+RUN(allgather, MPI_Allgather(SENT, RECEIVED, c->comm))
+RUN(allgatherv, MPI_Allgatherv(SENT, c->recv, c->counts, c->displs, c->type, c->comm))
+RUN(alltoall, MPI_Alltoall(SENT, RECEIVED, c->comm))
+RUN(alltoallv, MPI_Alltoallv(c->send, c->counts, c->displs, c->type, c->recv, c->counts, c->displs,
+                             c->type, c->comm))
+RUN(gather, MPI_Gather(SENT, RECEIVED, ROOT, c->comm))
+RUN(scatter, MPI_Scatter(SENT, RECEIVED, ROOT, c->comm))
 
 static const collective_t COLLECTIVES[] = {
     {"allgather", run_allgather, fill_one, wrong_allgather, 1, -1},
