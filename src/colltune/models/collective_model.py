@@ -12,11 +12,12 @@ from colltune.domain import Collective, Configuration
 from colltune.features import feature_set
 from colltune.models.coverage import Coverage
 from colltune.models.error_model import UNKNOWN_SHORTFALL, ErrorModel
-from colltune.models.guard import noise_of
-from colltune.models.predictors import CautiousPredictor, Predictor
+from colltune.models.predictors import Predictor
+from colltune.models.predictors.forest import Forest
 
 Numbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+_CELLS = 10
 
 
 class Forecast(NamedTuple):
@@ -62,11 +63,15 @@ class CollectiveModel:
         instances = np.broadcast_arrays(*vectors)
         features = feature_set(self.feature_set).matrix(*instances)
         extrapolated = self.coverage.extrapolated(*instances)
-        doubt = np.tile(self._doubt_inside, (len(features), 1))
+        # inside the range there is none for forests, which tell it by instance
+        inside = 0.0 if isinstance(self.predictor, Forest) else 1.0
+        doubt = np.tile(inside * self.error.shortfall, (len(features), 1))
         if extrapolated.any():
             # before the times, which a forest then has at hand
             doubt = np.where(extrapolated[:, None], self._doubt_outside(features), doubt)
         time_s = _rounded(self.predictor.predict(features))
+        # what is not of a measured shape is an average over about ten cells
+        cells = np.where(self.coverage.has_shape(*instances[:2]), 1, _CELLS)
         return Forecast(
             time_s,
             time_s * np.exp(self.error.lower),
@@ -75,7 +80,7 @@ class CollectiveModel:
             extrapolated,
             self.coverage.is_far(*instances),
             doubt,
-            noise_of(self.error.detectable, self.coverage.has_shape(*instances[:2])),
+            self.error.detectable / np.sqrt(cells),
         )
 
     def doubt(self, nodes: ArrayLike, ppn: ArrayLike, msize_bytes: ArrayLike) -> Numbers:
@@ -83,15 +88,9 @@ class CollectiveModel:
         return self._doubt_outside(feature_set(self.feature_set).matrix(nodes, ppn, msize_bytes))
 
     def _doubt_outside(self, features: Numbers) -> Numbers:
-        if self.default_column is None or not isinstance(self.predictor, CautiousPredictor):
+        if self.default_column is None or not isinstance(self.predictor, Forest):
             return np.maximum(self.error.shortfall, UNKNOWN_SHORTFALL)[None, :]
         return self.predictor.shortfall(features, self.default_column)
-
-    @property
-    def _doubt_inside(self) -> Numbers:
-        """What `doubt` is inside the range, (C): none for learners that tell it by instance."""
-        is_told = isinstance(self.predictor, CautiousPredictor)
-        return np.zeros_like(self.error.shortfall) if is_told else self.error.shortfall
 
 
 def _rounded(time_s: Numbers) -> Numbers:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,41 +21,33 @@ _APPLICABILITY_TREES = 50
 _APPLICABILITY_MAX_FEATURES = 0.6
 
 
-class Tree(Protocol):
-    """A grown tree of scikit-learn: its nodes as arrays, and the leaf of each instance."""
-
-    children_left: Integers
-    children_right: Integers
-    feature: Integers
-    threshold: Numbers
-    value: Numbers
-
-    def apply(self, X: NDArray[np.float32]) -> Integers:
-        """Return the numbers of the leaves (n) that features (n, k) end in."""
-        ...
+Tree = Any
+"""A grown tree of scikit-learn, ``sklearn.tree._tree.Tree``."""
+Rounded = Callable[[Integers, Numbers], NDArray[np.float32]]
 
 
-class Rounding:
-    """Rounds thresholds along message size, so that shapes have hundreds of steps, not thousands.
+def rounding(X32: NDArray[np.float32], along: Sequence[int]) -> Rounded:
+    """Return what rounds thresholds of features along message size, all of them to float32.
 
-    To odd sixteenths of an octave, or to the middle between the instances that a threshold lies
-    between if there is none: each of the instances grown on stays in its leaf.
+    Shapes then have hundreds of steps, not thousands: to odd sixteenths of an octave, or to the
+    middle between the instances that a threshold lies between if there is none. Each of the
+    instances `X32` stays in its leaf.
     """
+    known = {f: np.unique(X32[:, f].astype(np.float64)) for f in along}
 
-    def __init__(self, X32: NDArray[np.float32], along: Sequence[int]) -> None:
-        self._values = {f: np.unique(X32[:, f].astype(np.float64)) for f in along}
-
-    def __call__(self, features: Integers, thresholds: Numbers) -> NDArray[np.float32]:
-        """Return the thresholds (n) of `features` (n) as float32."""
+    def rounded(features: Integers, thresholds: Numbers) -> NDArray[np.float32]:
         result = thresholds.copy()
-        for feature, values in self._values.items():
+        for feature, values in known.items():
             at = np.flatnonzero(features == feature)
             above = np.searchsorted(values, thresholds[at], side="right")
             low, high = values[above - 1], values[above]
-            rounded = (np.floor(thresholds[at] * 8) + 0.5) / 8
-            fits = (low <= rounded) & (rounded < high)
-            result[at] = np.where(fits, rounded, (low + high) / 2)
-        return _rounded_down(result)
+            odd = (np.floor(thresholds[at] * 8) + 0.5) / 8
+            result[at] = np.where((low <= odd) & (odd < high), odd, (low + high) / 2)
+        # the largest float32 up to each threshold: a float32 exceeds both or none
+        nearest = result.astype(np.float32)
+        return np.where(nearest > result, np.nextafter(nearest, np.float32(-np.inf)), nearest)
+
+    return rounded
 
 
 def leaves(leaf_of: Integers, regret: Numbers) -> tuple[Integers, NDArray[np.int32]]:
@@ -92,7 +84,7 @@ def nodes(
     trees: Sequence[Tree],
     leaf_of: Sequence[Integers],
     row_of: Sequence[Integers],
-    rounded: Rounding,
+    rounded: Rounded,
 ) -> Nodes:
     """Return the inner nodes of all trees in turn.
 
@@ -115,12 +107,6 @@ def nodes(
         parts["right"].append(target[tree.children_right[inner]].astype(np.int32))
     joined = {name: np.concatenate(arrays) for name, arrays in parts.items()}
     return Nodes(**joined, roots=np.array(roots, np.int32))
-
-
-def _rounded_down(thresholds: Numbers) -> NDArray[np.float32]:
-    """Return the largest float32 up to each threshold: a float32 exceeds both or none."""
-    nearest = thresholds.astype(np.float32)
-    return np.where(nearest > thresholds, np.nextafter(nearest, np.float32(-np.inf)), nearest)
 
 
 def coverage(cells: CellMatrix) -> Coverage:
@@ -149,4 +135,4 @@ def _applicability(cells: CellMatrix) -> Applicability:
         np.rint(255 * np.concatenate(shares)).astype(np.uint8), axis=0, return_inverse=True
     )
     row_of = np.split(rows.ravel(), np.cumsum([len(at) for at in leaf_of])[:-1])
-    return Applicability(nodes(trees, leaf_of, row_of, Rounding(X32, [])), table, columns)
+    return Applicability(nodes(trees, leaf_of, row_of, rounding(X32, [])), table, columns)

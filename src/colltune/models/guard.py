@@ -24,10 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Numbers = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 HARM = 1.05
 """A decision is harm if it is slower than the default by more than this ratio and beyond noise."""
-_CELLS = 10
 _LEAST_INSTANCES, _ENOUGH_SHARE = 20, 0.5
 
 
@@ -74,11 +72,3 @@ class Guard(NamedTuple):
         if harm is None or held_out.get("instances", 0) < _LEAST_INSTANCES:
             return False
         return bool(harm > self.most_harm and (share is None or share < _ENOUGH_SHARE))
-
-
-def noise_of(detectable: float, at_measured_shape: Flags) -> Numbers:
-    """Return what noise can make of a predicted log gain, shape (n).
-
-    `detectable` is the least log gain that the measurements of one cell can tell from none.
-    """
-    return np.where(at_measured_shape, detectable, detectable / np.sqrt(_CELLS))

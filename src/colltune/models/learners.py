@@ -38,15 +38,12 @@ class Learner(Protocol):
 
     def fit(self, X: Numbers, y: Numbers) -> Self:
         """Fit to features (n, k) and seconds (n)."""
-        ...
 
     def predict(self, X: Numbers) -> Numbers:
         """Return seconds (n)."""
-        ...
 
     def export(self) -> Predictor:
         """Return what was learned as a predictor with one output that needs numpy alone."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from sklearn import config_context
 from sklearn.tree import ExtraTreeRegressor
 
 from colltune.features import feature_set
-from colltune.models.grown_trees import Rounding, Tree, leaves, nodes
+from colltune.models.grown_trees import Tree, leaves, nodes, rounding
 from colltune.models.predictors.forest import STEP, Forest
 from colltune.models.predictors.level import Level, distinct, known_alike, looked_up, product
 from colltune.models.regressor import JointRegressor
@@ -121,7 +121,7 @@ class RegretTrees(JointRegressor):
         leaf_of = np.stack([tree.apply(X32) for tree in trees])
         row_of, table = leaves(leaf_of, np.concatenate([clipped, regret - clipped], axis=1))
         return Forest(
-            **nodes(trees, list(leaf_of), list(row_of), Rounding(X32, along))._asdict(),
+            **nodes(trees, list(leaf_of), list(row_of), rounding(X32, along))._asdict(),
             along=np.array(along, np.int64),
             regrets=table[:, : regret.shape[1]],
             excess=table[:, regret.shape[1] :],

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,37 +26,20 @@ class Predictor(Protocol):
     @property
     def n_outputs(self) -> int:
         """Number of configurations, C."""
-        ...
 
     def predict(self, X: Numbers) -> Numbers:
         """Return seconds, shape (n, C), for features of shape (n, k)."""
-        ...
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return everything that `from_arrays` needs, none of dtype object."""
-        ...
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Self:
         """Rebuild a predictor; KeyError or ValueError if the arrays do not fit together."""
-        ...
 
     @classmethod
     def stacked(cls, predictors: Sequence[Self]) -> Self:
         """Return one predictor with the outputs of `predictors` side by side."""
-        ...
-
-
-@runtime_checkable
-class CautiousPredictor(Protocol):
-    """A predictor that knows for each instance how badly a choice may turn out."""
-
-    def shortfall(self, X: Numbers, default_column: int) -> Numbers:
-        """Return how far behind the default each configuration may fall, shape (n, C).
-
-        Natural logarithms of ratios, 0 or more; a semi-deviation, not a bound.
-        """
-        ...
 
 
 PREDICTORS: dict[str, str] = {
