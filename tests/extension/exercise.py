@@ -20,7 +20,7 @@ from colltune import process
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parents[1]
 _TIMEOUT_S = 900.0
-_ENVIRONMENT = dict(os.environ) | {"COLUMNS": "200"}
+_WIDE = {"COLUMNS": "200"}
 _SUMMARY = re.compile(r"(\d+) (passed|failed|error|skipped|xfailed)")
 _VERBS = """
 import contextlib, importlib, io, json, sys
@@ -67,7 +67,7 @@ def contract(plugin: str, named: str, *registries: str) -> Counter[str]:
         [*command, "--tb=line", "-k", named, *files],
         timeout_s=_TIMEOUT_S,
         cwd=ROOT,
-        env=_ENVIRONMENT,
+        env=dict(os.environ) | _WIDE,
     )
     assert outcome.returncode in (0, 1), outcome.explain()
     last = outcome.stdout.strip().rpartition("\n")[2]
@@ -81,6 +81,6 @@ def verbs(plugins: Sequence[str], *lines: Sequence[object]) -> list[Answer]:
     """
     words = json.dumps([list(map(str, line)) for line in lines])
     command = [sys.executable, "-c", _VERBS, json.dumps(list(plugins)), words]
-    outcome = process.run(command, timeout_s=_TIMEOUT_S, cwd=ROOT, env=_ENVIRONMENT)
+    outcome = process.run(command, timeout_s=_TIMEOUT_S, cwd=ROOT, env=dict(os.environ) | _WIDE)
     process.check(outcome, "running verbs")
     return [Answer(*answer) for answer in json.loads(outcome.stdout)]
