@@ -85,26 +85,10 @@ def test_measuring_needs_an_mpi(
     assert "/no/such/mpirun" in named.err
 
 
-def test_replaying_a_record(colltune: Verb, measurements_csv: Path, tmp_path: Path) -> None:
-    """A recorded dataset is measured again through the replay backend."""
+def test_a_misspelt_key_is_named_with_its_line(colltune: Verb, tmp_path: Path) -> None:
+    """The campaign's line, the key, and the one that was meant."""
     campaign = tmp_path / "c.toml"
-    campaign.write_text(
-        '[space]\ncollectives = ["bcast"]\nnodes = [2, 4]\nppn = [2]\nmsizes_bytes = [8, 64]\n'
-        "[budget]\ntotal_s = 100\n"
-    )
-    words = ("measure", campaign, "--out", tmp_path / "d", "--replay", measurements_csv, "--json")
-    answer = colltune(*words, "--seed", 1)
-    assert answer.status == 0
-    assert answer.json["launches"] == 3
-    assert answer.json["unmeasured_cells"] == 0
-    campaign.write_text(campaign.read_text().replace("ppn", "pnp"))
-    wrong = colltune(*words)
+    campaign.write_text('[space]\ncollectives = ["bcast"]\nnodes = [2, 4]\npnp = [2]\n')
+    wrong = colltune("measure", campaign, "--out", tmp_path / "d")
     assert wrong.status == 4
     assert "line 4, key space.pnp: unknown key (did you mean ppn?)" in wrong.err
-
-
-def test_unknown_backend_is_a_campaign_error(colltune: Verb, tmp_path: Path) -> None:
-    """A backend that does not exist is named with those that do."""
-    answer = colltune("measure", "--out", tmp_path, "--backend", "imb")
-    assert answer.status == 4
-    assert "native, replay" in answer.err

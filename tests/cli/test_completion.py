@@ -17,14 +17,9 @@ from colltune import process
 from colltune.cli import completion
 from colltune.cli.app import VERBS
 from colltune.domain import Collective
-from colltune.evaluation import LeaveAllocationOut, NodeCounts, Transfer
-from colltune.evaluation.paper import PaperSplit
-from colltune.evaluation.request import SPLITS
-from colltune.evaluation.splits import MaskSplit
 from colltune.models.learners import LEARNERS
 from colltune.mpi import LIBRARIES
 from colltune.mpi.formats import FORMATS
-from colltune.retraining.contest import Parts
 from tests.cli.verb_examples import commands
 
 # what `import colltune.cli` may not be slowed down by
@@ -94,6 +89,10 @@ OFFERED: tuple[tuple[str, list[str]], ...] = (
     ("colltune site ", ["retrain", "slurm", "bundles", "token"]),
     ("colltune site bundles pro", ["promote"]),
     ("colltune rules explain --communicator l", ["leaders"]),
+    (
+        "colltune site slurm hooks --library ",
+        [f"{name}/{one}" for name, mpi in LIBRARIES.items() for one in mpi.releases],
+    ),
     # a file is what the shell itself completes
     ("colltune rules lint ru", []),
 )
@@ -210,20 +209,6 @@ def test_a_registry_that_is_no_literal_is_noticed() -> None:
     for file, name in (("domain.py", "Nothing"), ("domain.py", "LARGEST_NUMBER")):
         with pytest.raises(KeyError):
             completion.registered(file, name)
-
-
-def test_splits_have_the_names_that_they_are_asked_for_by() -> None:
-    """A name in the registry of splits is the one that results state."""
-    others = (NodeCounts, PaperSplit, Parts)
-    masks = [one for one in MaskSplit.__subclasses__() if one not in others]
-    known = {LeaveAllocationOut.name, Transfer.name, *(one.name for one in masks)}
-    assert known == set(SPLITS)
-
-
-def test_releases_are_those_of_the_formats(complete: Complete) -> None:
-    """Libraries with releases are offered for Slurm's hooks."""
-    offered = complete("colltune site slurm hooks --library ")
-    assert offered == [f"{name}/{one}" for name, mpi in LIBRARIES.items() for one in mpi.releases]
 
 
 def test_bundles_of_a_registry_are_offered(complete: Complete, tmp_path: Path) -> None:

@@ -25,15 +25,6 @@ def test_import_and_export_round_trip(
     pd.testing.assert_frame_equal(again.frame, first.frame)
 
 
-def test_importing_twice_is_refused(colltune: Verb, measurements_csv: Path, tmp_path: Path) -> None:
-    """The same cells of the same launch are not taken twice; the dataset stays as it was."""
-    assert colltune("data", "import", measurements_csv, "--out", tmp_path / "d").status == 0
-    twice = colltune("data", "import", measurements_csv, "--out", tmp_path / "d")
-    assert twice.status == 3
-    assert "duplicate cells" in twice.err
-    assert len(read([tmp_path / "d"])) == 240
-
-
 def test_bad_csv_is_a_data_error(colltune: Verb, measurements_csv: Path, tmp_path: Path) -> None:
     """Whatever is wrong with a CSV ends with status 3 and says where."""
     for change, message in (
@@ -48,27 +39,6 @@ def test_bad_csv_is_a_data_error(colltune: Verb, measurements_csv: Path, tmp_pat
             assert answer.status == 3, change
             assert message in answer.err, change
             assert "bad.csv" in answer.err, change
-
-
-def test_fit_tells_what_it_made(colltune: Verb, measurements_csv: Path, tmp_path: Path) -> None:
-    """Fit writes a bundle and says which learner serves which collective."""
-    answer = colltune(
-        "fit", measurements_csv, "--out", tmp_path / "b", "--learner", "gam", "--json"
-    )
-    assert answer.status == 0
-    assert answer.json["learners"] == {"bcast": "gam"}
-    assert answer.json["configurations"] == 4
-    assert (tmp_path / "b" / "manifest.json").exists()
-
-
-def test_fit_refuses_an_unknown_learner(
-    colltune: Verb, measurements_csv: Path, tmp_path: Path
-) -> None:
-    """An unknown learner is named together with the known ones."""
-    answer = colltune("fit", measurements_csv, "--out", tmp_path / "b", "--learner", "oracle")
-    assert answer.status == 3
-    assert "oracle" in answer.err
-    assert "xgboost" in answer.err
 
 
 def test_evaluate_compares_with_the_baselines(colltune: Verb, measurements_csv: Path) -> None:
@@ -87,18 +57,6 @@ def test_evaluate_compares_with_the_baselines(colltune: Verb, measurements_csv: 
     assert selectors["default"]["all"]["arithmetic_mean_speedup"] == 1.0
     table = colltune("evaluate", measurements_csv, *split, "--learner", "knn")
     assert "virtual_best" in table.out
-
-
-def test_evaluate_refuses_a_split_that_is_not_in_the_data(
-    colltune: Verb, measurements_csv: Path
-) -> None:
-    """Node counts that were not measured, or are no numbers, are named."""
-    missing = colltune("evaluate", measurements_csv, "--train-nodes", "2", "--test-nodes", "99")
-    assert missing.status == 3
-    assert "99" in missing.err
-    words = colltune("evaluate", measurements_csv, "--train-nodes", "two", "--test-nodes", "8")
-    assert words.status == 3
-    assert "--train-nodes" in words.err
 
 
 def test_fit_for_a_machine_that_was_never_measured(

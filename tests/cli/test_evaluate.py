@@ -150,6 +150,8 @@ def test_bad_requests_name_the_option_and_the_mend(colltune: Verb, measurements_
         (("--suite", "papers"), "unknown --suite 'papers'; known: paper, all"),
         (("--train-nodes", "2"), "--train-nodes and --test-nodes belong together"),
         (("--train-nodes", "2", "--test-nodes", "0"), "--test-nodes '0' is not a list of counts"),
+        (("--train-nodes", "two", "--test-nodes", "8"), "--train-nodes 'two' is not a list"),
+        (("--train-nodes", "2", "--test-nodes", "99"), "99"),
         ((*LEAVE, "--train-nodes", "2", "--test-nodes", "4"), "exclude each other"),
         ((*LEAVE, "--suite", "all"), "exclude each other"),
         ((*LEAVE, "--largest", "2"), "--largest belongs to --split extrapolation"),

@@ -27,16 +27,32 @@ def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_a_rule_that_applies(colltune: Verb, rules: Path) -> None:
-    """The paragraph names call, algorithm, line, rule, reasons and what it takes for granted."""
-    answer = colltune("rules", "explain", rules, *JOB, "--collective", "bcast", "--msize", 4096)
-    assert answer.status == 0
-    assert answer.out == (
-        f"With Open MPI 5.0.11 and {rules}, MPI_Bcast of 4 KiB on MPI_COMM_WORLD (8 processes on 2"
-        " nodes) runs chain with fanout 4, segsize 8192 by component tuned. The file's rule for it"
-        " is on line 3: `bcast 4 1024 chain:fanout=4,segsize=8192`. A rule fits. This holds for a"
-        " job that sets exactly what puts the file into effect.\n"
-    )
+def test_what_runs_is_told_in_a_paragraph(colltune: Verb, rules: Path) -> None:
+    """It names call, algorithm, line, rule and reasons, what ends programs, and what is assumed."""
+    for collective, msize, told in (
+        (
+            "bcast",
+            4096,
+            f"With Open MPI 5.0.11 and {rules}, MPI_Bcast of 4 KiB on MPI_COMM_WORLD (8 processes"
+            " on 2 nodes) runs chain with fanout 4, segsize 8192 by component tuned. The file's"
+            " rule for it is on line 3: `bcast 4 1024 chain:fanout=4,segsize=8192`. A rule fits."
+            " This holds for a job that sets exactly what puts the file into effect.\n",
+        ),
+        ("scan", 7, "MPI_Scan of 7 bytes"),
+        ("scan", 7, "runs what the library itself decides"),
+        ("scan", 7, "No rule of the file applies. Nothing is said."),
+        (
+            "barrier",
+            0,
+            "MPI_Barrier on MPI_COMM_WORLD (8 processes on 2 nodes) fails: it has no such",
+        ),
+    ):
+        words = (*JOB, "--collective", collective, "--msize", msize)
+        answer = colltune("rules", "explain", rules, *words)
+        assert (answer.status, told in answer.out) == (0, True), answer.out
+    rules.write_text(RULES + "drop\n")
+    out = colltune("rules", "explain", rules, *JOB, "--collective", "bcast", "--msize", 0).out
+    assert "The file is ignored as a whole: it says drop." in out
 
 
 def test_a_job_whose_variables_are_known(colltune: Verb, rules: Path) -> None:
@@ -49,20 +65,6 @@ def test_a_job_whose_variables_are_known(colltune: Verb, rules: Path) -> None:
     )
     assert "han is above tuned. The file chose binomial, which is not what runs." in out
     assert "exactly what puts" not in out
-
-
-def test_nothing_is_said(colltune: Verb, rules: Path) -> None:
-    """Where no rule applies, the library decides."""
-    out = colltune("rules", "explain", rules, *JOB, "--collective", "scan", "--msize", 7).out
-    assert "MPI_Scan of 7 bytes" in out
-    assert "runs what the library itself decides" in out
-    assert "No rule of the file applies. Nothing is said." in out
-
-
-def test_what_ends_the_program(colltune: Verb, rules: Path) -> None:
-    """A call that would end the program is told first."""
-    out = colltune("rules", "explain", rules, *JOB, "--collective", "barrier", "--msize", 0).out
-    assert "MPI_Barrier on MPI_COMM_WORLD (8 processes on 2 nodes) fails: it has no such" in out
 
 
 @pytest.fixture
@@ -96,13 +98,6 @@ def test_the_send_arguments_of_in_place_calls_are_asked_for(colltune: Verb, clas
     refused = colltune("rules", "explain", classic, *words, "--ignored-send-bytes", 1000)
     assert refused.status == 2
     assert "needs --in-place" in refused.err
-
-
-def test_a_file_that_is_dropped(colltune: Verb, rules: Path) -> None:
-    """A file that the release ignores is said to be ignored."""
-    rules.write_text(RULES + "drop\n")
-    out = colltune("rules", "explain", rules, *JOB, "--collective", "bcast", "--msize", 0).out
-    assert "The file is ignored as a whole: it says drop." in out
 
 
 def test_json(colltune: Verb, rules: Path) -> None:

@@ -42,14 +42,19 @@ def test_bundles_of_different_objectives_differ(
     assert ids[0] != ids[1]
 
 
-def test_an_unknown_objective_is_explained(
+def test_unknown_words_are_explained(
     colltune: Verb, measurements_csv: Path, tmp_path: Path
 ) -> None:
-    """A statistic that does not exist is named with those that do, and nothing is written."""
-    answer = colltune("fit", measurements_csv, "--out", tmp_path / "b", "--objective", "best")
-    assert answer.status != 0
-    assert "unknown objective 'best'; known: trimmed-mean, mean, median, p75" in answer.err
-    assert not (tmp_path / "b").exists()
+    """A statistic or learner that does not exist is named with those that do."""
+    for option, told in (
+        ("--objective", "unknown objective 'best'; known: trimmed-mean, mean, median, p75"),
+        ("--learner", "xgboost"),
+    ):
+        answer = colltune("fit", measurements_csv, "--out", tmp_path / "b", option, "best")
+        assert answer.status == 3, option
+        assert "'best'" in answer.err, option
+        assert told in answer.err, option
+        assert not (tmp_path / "b").exists(), option
 
 
 def test_a_statistic_that_the_data_lack_is_explained(

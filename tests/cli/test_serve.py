@@ -18,13 +18,6 @@ def _same_environment(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
 
 
-def test_help_has_an_example(colltune: Verb) -> None:
-    """The help shows how a bundle and a registry are served."""
-    text = colltune("serve", "--help").out
-    assert "colltune serve --bundle bundle" in text
-    assert "colltune serve --registry" in text
-
-
 def test_what_makes_no_sense_is_refused(colltune: Verb) -> None:
     """Wrong options end with status 2 before anything listens, and are named."""
     for words, told in (

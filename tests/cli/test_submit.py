@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -62,29 +63,11 @@ def test_print_shows_the_script_and_submits_nothing(
 
 
 def test_measures_options_are_handed_on(colltune: Verb, campaign: Path) -> None:
-    """What changes the campaign changes that of the tasks; a budget is given in seconds."""
-    words = (
-        "--budget",
-        "4h",
-        "--strategy",
-        "full_grid",
-        "--mpi",
-        "/opt/mpi",
-        "--only",
-        "*.chain:*",
-        "--only",
-        "*.ring",
-    )
-    script = colltune("submit", campaign, *words, "--print").out
-    wanted = (
-        "--budget 4h --strategy full_grid --mpi /opt/mpi --only '*.chain:*' --only '*.ring' --task"
-    )
-    assert wanted in script
+    """What changes the campaign changes that of the tasks, whose time and nodes may be given."""
+    wanted = "--budget 4h --strategy full_grid --mpi /opt/mpi --only '*.chain:*' --only '*.ring'"
+    script = colltune("submit", campaign, *shlex.split(wanted), "--print").out
+    assert f"{wanted} --task" in script
     assert "--time=245" in directives(script)
-
-
-def test_a_task_may_have_less_time_than_its_budget(colltune: Verb, campaign: Path) -> None:
-    """It is started again then; more nodes than needed may be asked for."""
     script = colltune("submit", campaign, "--time", "0:30:00", "--nodes", 9, "--print").out
     assert {"--time=30", "--nodes=9"} <= set(directives(script))
 
@@ -139,6 +122,9 @@ def test_what_makes_no_sense_is_refused(
         answer = colltune("submit", campaign, *words)
         assert (answer.status, answer.out) == (status, ""), words
         assert message in answer.err, words
+    nothing = colltune("submit")
+    assert nothing.status == 2
+    assert "name a campaign file, or ask for --status" in nothing.err
 
 
 def test_what_differs_between_nodes_must_be_given(colltune: Verb, campaign: Path) -> None:
@@ -208,10 +194,3 @@ def test_a_dataset_without_jobs_has_no_status(colltune: Verb, tmp_path: Path) ->
     """Neither an error nor an empty table; no Slurm is needed."""
     answer = colltune("submit", "--status", "--out", tmp_path)
     assert (answer.status, answer.out) == (0, f"no task has measured into {tmp_path}\n")
-
-
-def test_without_a_campaign_there_is_nothing_to_submit(colltune: Verb) -> None:
-    """Wrong usage has its own status, and the message says what is missing."""
-    answer = colltune("submit")
-    assert answer.status == 2
-    assert "name a campaign file, or ask for --status" in answer.err
