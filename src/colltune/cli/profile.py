@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from colltune.cli.console import columns, output, range_text
-from colltune.cli.options import Caution, Json, Quiet, picture_file
+from colltune.cli.options import Caution, Json, Programs, Quiet, picture_file
 from colltune.cli.progress import progress
 from colltune.text import bytes_text, counted, printable, time_text
 
@@ -29,10 +29,7 @@ def profile(
         Path | None,
         typer.Option(help="Bundle folder: tell what it would change for the application."),
     ] = None,
-    program: Annotated[
-        list[str] | None,
-        typer.Option(help="Only runs of this program; repeatable; default: all.", metavar="NAME"),
-    ] = None,
+    program: Programs = None,
     top: Annotated[int, typer.Option(help="Lines to show, 0 for all.", min=0)] = 20,
     plot: Annotated[
         Path | None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,17 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from colltune.cli.console import columns, output, range_text, warn
-from colltune.cli.options import BuiltinOperationsOnly, Caution, Json, Quiet, writable_file
+from colltune.cli.options import BuiltinOperationsOnly, Caution, Guarded, Json, Quiet, writable_file
 from colltune.domain import Instance, Shape, parse_collective
 from colltune.errors import DataError
 from colltune.text import time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from colltune.cli.progress import Progress
     from colltune.decisions import Selection
-    from colltune.domain import Collective
     from colltune.models.bundle import Bundle
     from colltune.models.guard import Guard
     from colltune.selector.configuration import Target, WrittenConfiguration
@@ -53,9 +50,7 @@ def select(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="File to write.", callback=writable_file)] = None,
     builtin_operations_only: BuiltinOperationsOnly = False,
-    guard: Annotated[
-        bool, typer.Option(help="Keep the default unless the gain is beyond doubt and noise.")
-    ] = True,
+    guard: Guarded = True,
     caution: Caution = 1.0,
     quiet: Quiet = False,
     json: Json = False,
@@ -77,11 +72,8 @@ def select(
 
     limits = Guard(caution=caution) if guard else False
     if instances is not None:
-        from colltune.cli.progress import progress
-
-        with progress("reading", quiet=quiet or json) as shown:
-            selections, modelled = _many(bundle, instances, _needed(out, "--out"), limits, shown)
-        _show_many(selections, modelled, out, json)
+        path = _needed(out, "--out")
+        _select_many(bundle, instances, path, limits, quiet=quiet, json=json)
         return
     shape = Shape(_needed(nodes, "--nodes"), _needed(ppn, "--ppn"))
     wanted = (parse_collective(collective),) if collective else None
@@ -194,37 +186,25 @@ def _table(
     output(tables_json(bundle, shape, found), lines, json=as_json)
 
 
-def _many(
-    path: Path, source: Path, out: Path, guard: bool | Guard, shown: Progress
-) -> tuple[Sequence[Selection], Collection[Collective]]:
-    """Return what was selected and written, and of which collectives there are models."""
+def _select_many(
+    path: Path, source: Path, out: Path, guard: bool | Guard, *, quiet: bool, json: bool
+) -> None:
+    from colltune.cli.progress import progress
     from colltune.models.bundle import load
-    from colltune.selector.argmin import ModelSelector
+    from colltune.selector.argmin import ModelSelector, no_models
     from colltune.selector.selection_json import COLUMNS, selection_row
 
-    instances = read_instances(source)
-    bundle = load(path, tuple({instance.collective for instance in instances}), partly=True)
-    shown.phase("selecting")
-    selections = ModelSelector(bundle, guard=guard).select_many(instances)
-    shown.phase("writing")
-    write_rows(out, COLUMNS, [selection_row(selection) for selection in selections])
-    return selections, bundle.collectives
-
-
-def _show_many(
-    selections: Sequence[Selection],
-    modelled: Collection[Collective],
-    out: Path | None,
-    as_json: bool,
-) -> None:
-    from collections import Counter
-
-    from colltune.selector.argmin import no_models
-
-    asked = Counter(selection.instance.collective for selection in selections)
-    lacking = {c: number for c, number in asked.items() if c not in modelled}
+    with progress("reading", quiet=quiet or json) as shown:
+        instances = read_instances(source)
+        asked = Counter(instance.collective for instance in instances)
+        bundle = load(path, tuple(asked), partly=True)
+        shown.phase("selecting")
+        selections = ModelSelector(bundle, guard=guard).select_many(instances)
+        shown.phase("writing")
+        write_rows(out, COLUMNS, [selection_row(selection) for selection in selections])
+    lacking = {c: number for c, number in asked.items() if c not in bundle.collectives}
     changed = sum(not s.configuration.is_default for s in selections)
-    for collective, number in () if as_json else lacking.items():
+    for collective, number in () if json else lacking.items():
         warn(f"{number} instances of {collective}: {no_models(collective)}")
     facts = {
         "instances": len(selections),
@@ -233,7 +213,7 @@ def _show_many(
         "out": out,
     }
     line = f"{len(selections)} instances, {changed} not left to the default -> {out}"
-    output(facts, [line], json=as_json)
+    output(facts, [line], json=json)
 
 
 _COLUMNS = ("collective", "nodes", "ppn", "msize_bytes")

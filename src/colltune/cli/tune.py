@@ -17,6 +17,7 @@ from colltune.cli.options import (
     Mpi,
     Only,
     Quiet,
+    Seed,
     Skip,
     writable_folder,
 )
@@ -50,7 +51,7 @@ def tune(
     skip: Skip = None,
     interposed: Interposed = False,
     builtin_operations_only: BuiltinOperationsOnly = False,
-    seed: Annotated[int | None, typer.Option(help="Seed of the random order.")] = None,
+    seed: Seed = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:

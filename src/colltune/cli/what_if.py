@@ -18,7 +18,7 @@ from colltune.cli.cost_tables import (
     terms_json,
     terms_table,
 )
-from colltune.cli.options import Json, Quiet, Where, parse_shape, parse_size, picture_file
+from colltune.cli.options import Guarded, Json, Quiet, Where, parse_shape, parse_size, picture_file
 from colltune.cli.progress import progress
 from colltune.domain import Instance, Shape, parse_collective
 from colltune.text import counted, time_text
@@ -79,9 +79,7 @@ def what_if(
             callback=picture_file,
         ),
     ] = None,
-    guard: Annotated[
-        bool, typer.Option(help="Keep the default unless the gain is beyond doubt and noise.")
-    ] = True,
+    guard: Guarded = True,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
