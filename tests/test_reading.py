@@ -47,7 +47,7 @@ def test_what_is_no_text_is_named_with_why_and_the_mend(
 ) -> None:
     """Nothing hangs, and no number of an error of the system is shown."""
     monkeypatch.setattr(reading, "_WRITER_S", 0.01)
-    monkeypatch.setattr(reading.read_bytes, "__defaults__", (1000,))
+    monkeypatch.setattr(reading, "MOST_BYTES", 1000)
     path = tmp_path / "file"
     make(path)
     with pytest.raises(DataError) as told:

@@ -70,12 +70,11 @@ def rehearse(
     time_s: Callable[[Cell], float],
     *,
     launch_s: float,
-    seed: int = 0,
     progress: Progress = lambda _told: None,
 ) -> Rehearsal:
     """Go through `campaign` as its strategy would, if every cell took what `time_s` says."""
     check_globs(campaign, backend)
-    run = _RehearsalRun(campaign, backend, time_s, launch_s, seed)
+    run = _RehearsalRun(campaign, backend, time_s, launch_s)
     run.progress = progress
     run.measure(None)
     cells = run.measured.cells
@@ -106,13 +105,12 @@ class _RehearsalRun(CampaignRun):
         backend: Backend,
         time_s: Callable[[Cell], float],
         launch_s: float,
-        seed: int,
     ) -> None:
         self.made: list[Visited] = []
         self._now_s = 0.0
         self._time_s = time_s
         self._launch_cost_s = launch_s
-        super().__init__(campaign, backend, None, Journal("rehearsal"), random.Random(seed))  # noqa: S311
+        super().__init__(campaign, backend, None, Journal("rehearsal"), random.Random(0))  # noqa: S311
 
     @property
     def launch_s(self) -> float:

@@ -47,11 +47,11 @@ def opened(path: Path) -> BufferedReader:
         raise
 
 
-def read_bytes(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
+def read_bytes(path: Path) -> bytes:
     with opened(path) as stream:
-        content = stream.read(most_bytes + 1)
-    if len(content) > most_bytes:
-        raise OSError(errno.EFBIG, f"is larger than {most_bytes >> 20} MiB")
+        content = stream.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise OSError(errno.EFBIG, f"is larger than {MOST_BYTES >> 20} MiB")
     return content
 
 

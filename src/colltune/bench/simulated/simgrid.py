@@ -121,9 +121,9 @@ class SimGrid:
             )
         return tuple(name for name in match[1].split(", ") if name not in _SELECTORS)
 
-    def program(self, *, own: bool, cache: Path | None = None) -> Path:
+    def program(self, *, own: bool) -> Path:
         """Return the compiled benchmark; `own`: with libcolltune's algorithms in it."""
-        return build.simulated_benchmark(self.smpicc, self.release, cache, own=own)
+        return build.simulated_benchmark(self.smpicc, self.release, own=own)
 
     def run(
         self,
