@@ -45,17 +45,21 @@ def test_an_allreduce_fills_runs_and_empties() -> None:
     assert runtime_s(series, 10) == pytest.approx(6 + 30 + 5 * 15 + 18)
 
 
-@pytest.mark.parametrize(("segments", "tasks"), [(1, 4), (2, 5)])
-def test_an_allreduce_shorter_than_its_pipeline_is_run_as_it_is(segments: int, tasks: int) -> None:
+def test_an_allreduce_shorter_than_its_pipeline_is_run_as_it_is(subtests: pytest.Subtests) -> None:
     """With one or two segments there are other tasks, and only their own series tells the time."""
-    leaders = [[1.0] * tasks, [2.0] * tasks]
-    exact = _series(ALLREDUCE, segments, leaders, manner=Manner.EXACT)
-    assert runtime_s(exact, segments) == 2.0 * tasks
-    with pytest.raises(DataError, match="do not tell the time of"):
-        runtime_s(exact, 3 - segments)
-    long = _series(ALLREDUCE, 5, [[1.0] * 8, [1.0] * 8])
-    with pytest.raises(DataError, match="do not tell the time of"):
-        runtime_s(long, segments)
+    for segments, tasks in (
+        (1, 4),
+        (2, 5),
+    ):
+        with subtests.test(segments=segments, tasks=tasks):
+            leaders = [[1.0] * tasks, [2.0] * tasks]
+            exact = _series(ALLREDUCE, segments, leaders, manner=Manner.EXACT)
+            assert runtime_s(exact, segments) == 2.0 * tasks
+            with pytest.raises(DataError, match="do not tell the time of"):
+                runtime_s(exact, 3 - segments)
+            long = _series(ALLREDUCE, 5, [[1.0] * 8, [1.0] * 8])
+            with pytest.raises(DataError, match="do not tell the time of"):
+                runtime_s(long, segments)
 
 
 def test_repetitions_count_by_their_lower_median() -> None:

@@ -22,9 +22,9 @@ HAN = {
 NO_HCOLL = {"coll_hcoll_enable": "0"}
 
 
-@pytest.mark.parametrize(
-    ("release", "configuration", "variables"),
-    [
+def test_forcing_sets_number_parameters_and_han(subtests: pytest.Subtests) -> None:
+    """The control variables name the algorithm, and keep or restore coll/han where it matters."""
+    for release, configuration, variables in (
         (
             "5.0.11",
             "openmpi.bcast.chain:fanout=2,segsize=1024",
@@ -57,13 +57,9 @@ NO_HCOLL = {"coll_hcoll_enable": "0"}
         ),
         ("4.1.8", "openmpi.bcast.linear", {"coll_tuned_bcast_algorithm": 1}),
         ("4.1.8", "openmpi.barrier.default", {"coll_tuned_barrier_algorithm": 0}),
-    ],
-)
-def test_forcing_sets_number_parameters_and_han(
-    release: str, configuration: str, variables: dict[str, int]
-) -> None:
-    """The control variables name the algorithm, and keep or restore coll/han where it matters."""
-    assert OPENMPI.at(release).force(Configuration.parse(configuration)) == variables
+    ):
+        with subtests.test(release=release, configuration=configuration, variables=variables):
+            assert OPENMPI.at(release).force(Configuration.parse(configuration)) == variables
 
 
 def test_allgatherv_cannot_be_set_at_runtime() -> None:
@@ -106,27 +102,26 @@ def test_parameters_become_a_file_and_an_environment() -> None:
     assert environment(NO_HCOLL) == {"OMPI_MCA_coll_hcoll_enable": "0"}
 
 
-@pytest.mark.parametrize("path", ["/my rules", "/it's", "/a#b", ""])
-def test_what_a_parameter_file_cannot_carry_is_refused(path: str) -> None:
+def test_what_a_parameter_file_cannot_carry_is_refused(subtests: pytest.Subtests) -> None:
     """A path with blanks would be cut by the library."""
-    with pytest.raises(LibraryError, match="cannot stand in a parameter file"):
-        OPENMPI.parameter_file({"coll_tuned_dynamic_rules_filename": path})
+    refused = pytest.raises(LibraryError, match="cannot stand in a parameter file")
+    for path in ("/my rules", "/it's", "/a#b", ""):
+        with subtests.test(path=path), refused:
+            OPENMPI.parameter_file({"coll_tuned_dynamic_rules_filename": path})
 
 
 OURS = {f"OMPI_MCA_{name}": value for name, value in (TUNED | NO_HCOLL).items()}
 
 
-@pytest.mark.parametrize(
-    "user",
-    [
+def test_unrelated_settings_change_nothing(subtests: pytest.Subtests) -> None:
+    """Verbosity and other frameworks do not stand against our set."""
+    for user in (
         {},
         {"PATH": "/bin", "OMPI_MCA_pml": "ob1", "OMPI_MCA_coll_base_verbose": "9"},
         {"OMPI_MCA_coll_han_verbose": "1"},
-    ],
-)
-def test_unrelated_settings_change_nothing(user: dict[str, str]) -> None:
-    """Verbosity and other frameworks do not stand against our set."""
-    assert OPENMPI.user_overrides(OURS, user) == UserOverrides(OURS)
+    ):
+        with subtests.test(user=user):
+            assert OPENMPI.user_overrides(OURS, user) == UserOverrides(OURS)
 
 
 def test_the_users_own_equal_setting_is_left_to_him() -> None:
@@ -136,19 +131,17 @@ def test_the_users_own_equal_setting_is_left_to_him() -> None:
     assert OPENMPI.user_overrides(OURS, user) == UserOverrides(rest)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
+def test_a_contradicting_user_is_left_alone(subtests: pytest.Subtests) -> None:
+    """A user who decides about collectives himself gets none of our settings, and the reason."""
+    for name, value in (
         ("coll", "^tuned"),
         ("coll_tuned_use_dynamic_rules", "0"),
         ("coll_tuned_dynamic_rules_filename", "/mine"),
         ("coll_tuned_bcast_algorithm", "6"),
         ("coll_han_priority", "0"),
         ("coll_hcoll_enable", "1"),
-    ],
-)
-def test_a_contradicting_user_is_left_alone(name: str, value: str) -> None:
-    """A user who decides about collectives himself gets none of our settings, and the reason."""
-    assert OPENMPI.user_overrides(OURS, {f"OMPI_MCA_{name}": value}) == UserOverrides(
-        {}, f"OMPI_MCA_{name}={value} is set already, so nothing else was changed"
-    )
+    ):
+        with subtests.test(name=name, value=value):
+            assert OPENMPI.user_overrides(OURS, {f"OMPI_MCA_{name}": value}) == UserOverrides(
+                {}, f"OMPI_MCA_{name}={value} is set already, so nothing else was changed"
+            )

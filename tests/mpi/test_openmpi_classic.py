@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -118,15 +119,15 @@ def test_requests_are_written_for_releases_that_read_them() -> None:
 def test_a_file_for_6_means_the_same_to_all_releases() -> None:
     """Its bounds are written twice, so that starts and ends are the same."""
     written = CLASSIC.write(HYDRA, "6.0.0").text
+    older = CLASSIC.parse(written, "rules", "5.0.11")
     for release in ("5.0.11", "6.0.0"):
         file = CLASSIC.parse(written, "rules", release)
         assert not [f for f in lint(file) if f.severity is Severity.ERROR]
-        for size in (2, 33, 34, 35, 1087, 1088, 1089):
-            for msize in (0, 100, 8192, 65536):
-                for collective in (C.BCAST, C.ALLTOALL, C.ALLREDUCE):
-                    call = Call(collective, size, msize)
-                    old = CLASSIC.parse(written, "rules", "5.0.11").decide(call)
-                    assert file.decide(call).chosen == old.chosen
+        for collective, size, msize in product(
+            (C.BCAST, C.ALLTOALL, C.ALLREDUCE), (2, 33, 34, 35, 1087, 1088, 1089), (0, 100, 65536)
+        ):
+            call = Call(collective, size, msize)
+            assert file.decide(call).chosen == older.decide(call).chosen
 
 
 def test_what_the_lint_finds(subtests: pytest.Subtests) -> None:
@@ -226,23 +227,21 @@ def golden(name: str) -> str:
     return (GOLDEN / name).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    ("release", "builtin_operations_only", "name"),
-    [
+def test_a_table_is_written_as_the_golden_files_say(subtests: pytest.Subtests) -> None:
+    """Rules, notes and dispatch file of the large table are exactly the recorded ones."""
+    for release, builtin_operations_only, name in (
         ("4.1.4", False, "hydra-4.1.4"),
         ("5.0.11", False, "hydra-5.0.11"),
         ("5.0.11", True, "hydra-5.0.11-builtin"),
-    ],
-)
-def test_a_table_is_written_as_the_golden_files_say(
-    release: str, builtin_operations_only: bool, name: str
-) -> None:
-    """Rules, notes and dispatch file of the large table are exactly the recorded ones."""
-    written = CLASSIC.write(HYDRA, release, builtin_operations_only=builtin_operations_only)
-    notes = "".join(f"{note}\n" for note in written.notes)
-    assert written.text == golden(f"{name}.rules")
-    assert notes == golden(f"{name}.notes")
-    assert written.texts.get(DISPATCH, "") == golden(f"{name}.dispatch")
+    ):
+        with subtests.test(
+            release=release, builtin_operations_only=builtin_operations_only, name=name
+        ):
+            written = CLASSIC.write(HYDRA, release, builtin_operations_only=builtin_operations_only)
+            notes = "".join(f"{note}\n" for note in written.notes)
+            assert written.text == golden(f"{name}.rules")
+            assert notes == golden(f"{name}.notes")
+            assert written.texts.get(DISPATCH, "") == golden(f"{name}.dispatch")
 
 
 def test_a_single_node_needs_no_dispatch_file() -> None:
@@ -266,9 +265,9 @@ def test_a_table_without_a_choice_gives_an_empty_file() -> None:
     assert (list(written.texts), written.notes) == ([""], ())
 
 
-@pytest.mark.parametrize(
-    "broken",
-    [
+def test_a_table_with_gaps_is_refused(subtests: pytest.Subtests) -> None:
+    """Intervals that do not cover all sizes, in order, are an error and not a guess."""
+    for broken in (
         (),
         intervals((1, "bcast.binomial")),
         intervals((0, "bcast.binomial"))[:0],
@@ -278,12 +277,14 @@ def test_a_table_without_a_choice_gives_an_empty_file() -> None:
             Interval(0, 7, Configuration.parse("openmpi.bcast.binomial")),
             Interval(9, None, Configuration.parse("openmpi.bcast.chain")),
         ),
-    ],
-)
-def test_a_table_with_gaps_is_refused(broken: tuple[Interval, ...]) -> None:
-    """Intervals that do not cover all sizes, in order, are an error and not a guess."""
-    with pytest.raises(LibraryError, match="bcast on 4 processes: the decision table's intervals"):
-        CLASSIC.write(table(Shape(1, 4), {(Collective.BCAST, 4): broken}), "5.0.11")
+    ):
+        with (
+            subtests.test(broken=broken),
+            pytest.raises(
+                LibraryError, match="bcast on 4 processes: the decision table's intervals"
+            ),
+        ):
+            CLASSIC.write(table(Shape(1, 4), {(Collective.BCAST, 4): broken}), "5.0.11")
 
 
 def test_six_gets_its_own_format() -> None:
@@ -488,22 +489,16 @@ def test_a_written_table_decides_as_the_table_wherever_that_is_safe(
     """Read back and simulated, the file gives the table's choice, or the default."""
     written = CLASSIC.write(decisions, release, builtin_operations_only=builtin)
     rules = CLASSIC.parse(written.text, "rules", release)
-    for collective in Collective:
-        for comm_size in range(2, 12):
-            steps = decisions.rules.get((collective, comm_size))
-            edges = {i.first_bytes for i in steps or ()} | {0, 71, 511, 9 * 4096, 10**6}
-            for msize in {m for edge in edges for m in (edge, max(0, edge - 1), edge + 1)}:
-                chosen = rules.decide(Call(collective, comm_size, msize)).chosen
-                if steps is None:
-                    assert chosen.is_default
-                    continue
-                if collective.value in ONE_RULE:
-                    choices = {allowed(steps, comm_size, i.first_bytes, builtin) for i in steps}
-                    wanted = (
-                        choices.pop()
-                        if len(choices) == 1
-                        else Configuration.default("openmpi", collective)
-                    )
-                else:
-                    wanted = allowed(steps, comm_size, msize, builtin)
-                assert chosen == wanted
+    named = {size for _, size in decisions.rules}
+    near = {n for size in named for n in (size - 1, size, size + 1)} - {0, 1}
+    for collective, comm_size in product({c for c, _ in decisions.rules} | {C.SCAN}, near):
+        steps = decisions.rules.get((collective, comm_size), ())
+        firsts = {i.first_bytes for i in steps}
+        choices = {allowed(steps, comm_size, first, builtin) for first in firsts}
+        for msize in {m for first in firsts | {0, 10**6} for m in (first, max(0, first - 1))}:
+            wanted = Configuration.default("openmpi", collective)
+            if steps and collective.value not in ONE_RULE:
+                wanted = allowed(steps, comm_size, msize, builtin)
+            elif len(choices) == 1:
+                (wanted,) = choices
+            assert rules.decide(Call(collective, comm_size, msize)).chosen == wanted

@@ -72,26 +72,24 @@ def test_a_rule_needs_both_variables() -> None:
     assert found.rule is not None
 
 
-@pytest.mark.parametrize(
-    ("release", "file", "runs"),
-    [
+def test_file_and_forced_algorithm_have_an_order(subtests: pytest.Subtests) -> None:
+    """4.1 asks the file first, 5.0 the forced variable; a rule of 0 leaves it to the latter."""
+    for release, file, runs in (
         ("4.1.8", 3, "bcast.pipeline:segsize=0"),
         ("5.0.11", 3, "bcast.binomial:segsize=0"),
         ("4.1.8", 0, "bcast.binomial:segsize=0"),
         ("5.0.11", 0, "bcast.binomial:segsize=0"),
-    ],
-)
-def test_file_and_forced_algorithm_have_an_order(release: str, file: int, runs: str) -> None:
-    """4.1 asks the file first, 5.0 the forced variable; a rule of 0 leaves it to the latter."""
-    environment = ACTIVE | {"OMPI_MCA_coll_tuned_bcast_algorithm": "Binomial"}
-    found = decide(release, Call(C.BCAST, 4, 1000), environment, Says(Numbers(file)))
-    assert found.configuration == named(runs)
-    assert found.chosen == named("bcast.pipeline:segsize=0" if file else "bcast.default")
+    ):
+        with subtests.test(release=release, file=file, runs=runs):
+            environment = ACTIVE | {"OMPI_MCA_coll_tuned_bcast_algorithm": "Binomial"}
+            found = decide(release, Call(C.BCAST, 4, 1000), environment, Says(Numbers(file)))
+            assert found.configuration == named(runs)
+            assert found.chosen == named("bcast.pipeline:segsize=0" if file else "bcast.default")
 
 
-@pytest.mark.parametrize(
-    ("environment", "component"),
-    [
+def test_the_highest_priority_owns_communicators_that_span_nodes(subtests: pytest.Subtests) -> None:
+    """From 5.0 on that is coll/han, unless variables say otherwise."""
+    for environment, component in (
         ({}, "han"),
         ({"coll_han_priority": "0"}, "tuned"),
         ({"coll": "^han"}, "tuned"),
@@ -102,38 +100,38 @@ def test_file_and_forced_algorithm_have_an_order(release: str, file: int, runs: 
         ({"coll_ucc_enable": "1", "coll_ucc_priority": "100"}, "ucc"),
         ({"coll": "^tuned,han"}, "basic"),
         ({"coll_han_bcast_dynamic_global_communicator_module": "3"}, "tuned"),
-    ],
-)
-def test_the_highest_priority_owns_communicators_that_span_nodes(
-    environment: dict[str, str], component: str
-) -> None:
-    """From 5.0 on that is coll/han, unless variables say otherwise."""
-    variables = ACTIVE | {f"OMPI_MCA_{name}": value for name, value in environment.items()}
-    found = decide("5.0.11", Call(C.BCAST, 6, 100, nodes=3), variables, Says(Numbers(3)))
-    assert found.component == component
-    assert found.chosen == named("bcast.pipeline:segsize=0")
-    assert found.configuration.is_default == (component != "tuned")
+    ):
+        with subtests.test(environment=environment, component=component):
+            variables = ACTIVE | {f"OMPI_MCA_{name}": value for name, value in environment.items()}
+            found = decide("5.0.11", Call(C.BCAST, 6, 100, nodes=3), variables, Says(Numbers(3)))
+            assert found.component == component
+            assert found.chosen == named("bcast.pipeline:segsize=0")
+            assert found.configuration.is_default == (component != "tuned")
 
 
-@pytest.mark.parametrize("variable", UNSTARTABLE, ids="=".join)
-def test_without_the_basic_components_no_program_starts(variable: tuple[str, str]) -> None:
+def test_without_the_basic_components_no_program_starts(subtests: pytest.Subtests) -> None:
     """Some collectives have no other component; names that are unknown are refused."""
-    name, value = variable
-    found = decide("5.0.11", Call(C.BCAST, 4, 100), ACTIVE | {name: value}, Says(Numbers(3)))
-    assert "MPI_Init fails" in found.ends_program
+    for name, value in UNSTARTABLE:
+        with subtests.test(name=name, value=value):
+            found = decide(
+                "5.0.11", Call(C.BCAST, 4, 100), ACTIVE | {name: value}, Says(Numbers(3))
+            )
+            assert "MPI_Init fails" in found.ends_program
 
 
-@pytest.mark.parametrize("variable", STARTABLE, ids="=".join)
-def test_other_choices_of_components_start(variable: tuple[str, str]) -> None:
+def test_other_choices_of_components_start(subtests: pytest.Subtests) -> None:
     """A component that is left out, or not there to be left out, is no harm."""
-    name, value = variable
-    found = decide("5.0.11", Call(C.BCAST, 4, 100), ACTIVE | {name: value}, Says(Numbers(3)))
-    assert not found.ends_program
+    for name, value in STARTABLE:
+        with subtests.test(name=name, value=value):
+            found = decide(
+                "5.0.11", Call(C.BCAST, 4, 100), ACTIVE | {name: value}, Says(Numbers(3))
+            )
+            assert not found.ends_program
 
 
-@pytest.mark.parametrize(
-    ("collective", "environment", "component"),
-    [
+def test_one_process_is_served_by_self_or_basic(subtests: pytest.Subtests) -> None:
+    """No rule has a say there; coll/self has no reduce_scatter_block."""
+    for collective, environment, component in (
         (C.BCAST, {}, "self"),
         (C.REDUCE_SCATTER_BLOCK, {}, "basic"),
         (C.SCAN, {}, "self"),
@@ -143,17 +141,13 @@ def test_other_choices_of_components_start(variable: tuple[str, str]) -> None:
         (C.BCAST, {"coll_basic_priority": "200", "coll_self_priority": "150"}, "self"),
         (C.BCAST, {"coll_adapt_priority": "99", "coll_sm_priority": "99"}, "self"),
         (C.REDUCE, {"coll": "^self"}, "basic"),
-    ],
-)
-def test_one_process_is_served_by_self_or_basic(
-    collective: C, environment: dict[str, str], component: str
-) -> None:
-    """No rule has a say there; coll/self has no reduce_scatter_block."""
-    variables = ACTIVE | {f"OMPI_MCA_{name}": value for name, value in environment.items()}
-    found = decide("5.0.11", Call(collective, 1, 64), variables, Says(Numbers(1)))
-    assert (found.component, found.rule) == (component, None)
-    assert found.configuration.is_default
-    assert not found.ends_program
+    ):
+        with subtests.test(collective=collective, environment=environment, component=component):
+            variables = ACTIVE | {f"OMPI_MCA_{name}": value for name, value in environment.items()}
+            found = decide("5.0.11", Call(collective, 1, 64), variables, Says(Numbers(1)))
+            assert (found.component, found.rule) == (component, None)
+            assert found.configuration.is_default
+            assert not found.ends_program
 
 
 def test_an_exscan_of_one_process_crashes_in_basic() -> None:
@@ -165,56 +159,58 @@ def test_an_exscan_of_one_process_crashes_in_basic() -> None:
     assert "crashes" in decide("5.0.11", Call(C.EXSCAN, 1, 64), raised).ends_program
 
 
-@pytest.mark.parametrize(
-    ("environment", "component"),
-    [
+def test_adapt_hands_on_what_does_not_commute(subtests: pytest.Subtests) -> None:
+    """The next component gets the reduce; coll/tuned then asks its rules."""
+    for environment, component in (
         ({}, "tuned"),
         ({"coll_tuned_priority": "5"}, "basic"),
         ({"coll_sm_priority": "95"}, "sm"),
         ({"coll_sm_priority": "97", "coll_tuned_priority": "100"}, "tuned"),
-    ],
-)
-def test_adapt_hands_on_what_does_not_commute(environment: dict[str, str], component: str) -> None:
-    """The next component gets the reduce; coll/tuned then asks its rules."""
-    raised = ACTIVE | {"OMPI_MCA_coll_adapt_priority": "96"}
-    raised |= {f"OMPI_MCA_{name}": value for name, value in environment.items()}
-    call = Call(C.REDUCE, 4, 64, commutative=False, builtin_operation=False)
-    found = decide("5.0.11", call, raised, Says(Numbers(1)))
-    assert found.component == component
-    assert found.configuration.is_default == (component != "tuned")
-    if "coll_tuned_priority" not in environment and component == "tuned":
-        commuting = decide("5.0.11", Call(C.REDUCE, 4, 64), raised, Says(Numbers(1)))
-        assert commuting.component == "adapt"
+    ):
+        with subtests.test(environment=environment, component=component):
+            raised = ACTIVE | {"OMPI_MCA_coll_adapt_priority": "96"}
+            raised |= {f"OMPI_MCA_{name}": value for name, value in environment.items()}
+            call = Call(C.REDUCE, 4, 64, commutative=False, builtin_operation=False)
+            found = decide("5.0.11", call, raised, Says(Numbers(1)))
+            assert found.component == component
+            assert found.configuration.is_default == (component != "tuned")
+            if "coll_tuned_priority" not in environment and component == "tuned":
+                commuting = decide("5.0.11", Call(C.REDUCE, 4, 64), raised, Says(Numbers(1)))
+                assert commuting.component == "adapt"
 
 
-@pytest.mark.parametrize(
-    ("release", "names", "component"),
-    [
+def test_equal_priorities_have_an_order(subtests: pytest.Subtests) -> None:
+    """It is that of the builds that were seen, which the reason says."""
+    for release, names, component in (
         ("4.1.8", "sm tuned", "tuned"),
         ("5.0.11", "sm tuned", "sm"),
         ("5.0.11", "adapt tuned", "tuned"),
         ("5.0.11", "adapt basic", "basic"),
         ("4.1.8", "sm basic", "sm"),
-    ],
-)
-def test_equal_priorities_have_an_order(release: str, names: str, component: str) -> None:
-    """It is that of the builds that were seen, which the reason says."""
-    equal = {f"OMPI_MCA_coll_{name}_priority": "40" for name in names.split()}
-    found = decide(release, Call(C.BCAST, 4, 64), ACTIVE | equal, Says(Numbers(1)))
-    assert found.component == component
-    assert "same priority" in found.reasons[0]
+    ):
+        with subtests.test(release=release, names=names, component=component):
+            equal = {f"OMPI_MCA_coll_{name}_priority": "40" for name in names.split()}
+            found = decide(release, Call(C.BCAST, 4, 64), ACTIVE | equal, Says(Numbers(1)))
+            assert found.component == component
+            assert "same priority" in found.reasons[0]
 
 
-@pytest.mark.parametrize("number", [0, 3, 6, 99])
-def test_a_call_without_data_runs_nothing(number: int) -> None:
+def test_a_call_without_data_runs_nothing(subtests: pytest.Subtests) -> None:
     """One sentence says so, and none that something runs; alltoallv knows no size and runs."""
-    found = decide("5.0.11", Call(C.BCAST, 4, 0), ACTIVE, Says(Numbers(number)))
-    assert found.returns_at_once
-    assert not found.ends_program
-    assert not [reason for reason in found.reasons if "runs" in reason]
-    assert "returns" in found.reasons[-1]
-    without = decide("5.0.11", Call(C.ALLTOALLV, 4, 0), ACTIVE, Says(Numbers(2)))
-    assert (without.returns_at_once, without.reasons[-1]) == (False, "So pairwise runs.")
+    for number in (
+        0,
+        3,
+        6,
+        99,
+    ):
+        with subtests.test(number=number):
+            found = decide("5.0.11", Call(C.BCAST, 4, 0), ACTIVE, Says(Numbers(number)))
+            assert found.returns_at_once
+            assert not found.ends_program
+            assert not [reason for reason in found.reasons if "runs" in reason]
+            assert "returns" in found.reasons[-1]
+            without = decide("5.0.11", Call(C.ALLTOALLV, 4, 0), ACTIVE, Says(Numbers(2)))
+            assert (without.returns_at_once, without.reasons[-1]) == (False, "So pairwise runs.")
 
 
 def test_ignored_send_arguments_are_asked_for() -> None:
@@ -246,19 +242,17 @@ def test_han_calls_parts_which_the_rules_reach() -> None:
     assert {o.configuration for _, o in found.inner} == {named("bcast.pipeline:segsize=0")}
 
 
-@pytest.mark.parametrize(
-    ("call", "component"),
-    [
+def test_han_hands_on_what_it_does_not_serve(subtests: pytest.Subtests) -> None:
+    """One process per node, uneven nodes, operations that do not commute, other collectives."""
+    for call, component in (
         (Call(C.BCAST, 3, 8, nodes=3), "tuned"),
         (Call(C.BCAST, 5, 8, nodes=3), "tuned"),
         (Call(C.ALLREDUCE, 5, 8, nodes=3), "han"),
         (Call(C.ALLREDUCE, 6, 8, nodes=3, commutative=False), "tuned"),
         (Call(C.ALLTOALL, 6, 8, nodes=3), "tuned"),
-    ],
-)
-def test_han_hands_on_what_it_does_not_serve(call: Call, component: str) -> None:
-    """One process per node, uneven nodes, operations that do not commute, other collectives."""
-    assert decide("5.0.11", call, ACTIVE, Says(Numbers(1))).component == component
+    ):
+        with subtests.test(call=call, component=component):
+            assert decide("5.0.11", call, ACTIVE, Says(Numbers(1))).component == component
 
 
 def test_in_41_han_does_not_survive_an_allreduce_that_it_sends_away() -> None:
@@ -296,9 +290,9 @@ def test_the_rules_of_han_go_before_those_of_tuned() -> None:
     assert kept.inner[0][0].msize_bytes == 100
 
 
-@pytest.mark.parametrize(
-    ("call", "number", "runs"),
-    [
+def test_an_algorithm_outside_its_limits_falls_back(subtests: pytest.Subtests) -> None:
+    """The library silently runs another one, and what was chosen is still told."""
+    for call, number, runs in (
         (Call(C.ALLGATHER, 6, 8), 3, "allgather.bruck"),
         (Call(C.ALLGATHER, 5, 8), 5, "allgather.ring"),
         (Call(C.BCAST, 8, 7), 8, "bcast.basic_linear"),
@@ -312,30 +306,26 @@ def test_the_rules_of_han_go_before_those_of_tuned() -> None:
         (Call(C.ALLREDUCE, 6, 400, commutative=False), 6, "allreduce.basic_linear"),
         (Call(C.REDUCE_SCATTER_BLOCK, 6, 4, commutative=False), 3, None),
         (Call(C.BCAST, 4, 1), 4, "bcast.chain:fanout=1,segsize=0"),
-    ],
-)
-def test_an_algorithm_outside_its_limits_falls_back(call: Call, number: int, runs: str) -> None:
-    """The library silently runs another one, and what was chosen is still told."""
-    found = decide("5.0.11", call, ACTIVE, Says(Numbers(number)))
-    assert found.configuration == named(runs or "reduce_scatter_block.basic_linear")
-    entry = entry_of("5.0.11", call.collective)
-    assert entry.named(found.chosen.algorithm) == entry.numbered(number)
-    assert not found.ends_program
+    ):
+        with subtests.test(call=call, number=number, runs=runs):
+            found = decide("5.0.11", call, ACTIVE, Says(Numbers(number)))
+            assert found.configuration == named(runs or "reduce_scatter_block.basic_linear")
+            entry = entry_of("5.0.11", call.collective)
+            assert entry.named(found.chosen.algorithm) == entry.numbered(number)
+            assert not found.ends_program
 
 
-@pytest.mark.parametrize(
-    ("call", "number", "ends"),
-    [
+def test_what_ends_the_program(subtests: pytest.Subtests) -> None:
+    """A two-process algorithm for more of them, and a number that does not exist."""
+    for call, number, ends in (
         (Call(C.ALLTOALL, 3, 8), 5, True),
         (Call(C.ALLTOALL, 2, 8), 5, False),
         (Call(C.ALLTOALL, 3, 0), 5, False),
         (Call(C.BARRIER, 3, 0), 5, True),
         (Call(C.BCAST, 3, 8), 10, True),
-    ],
-)
-def test_what_ends_the_program(call: Call, number: int, ends: bool) -> None:
-    """A two-process algorithm for more of them, and a number that does not exist."""
-    assert bool(decide("4.1.8", call, ACTIVE, Says(Numbers(number))).ends_program) == ends
+    ):
+        with subtests.test(call=call, number=number, ends=ends):
+            assert bool(decide("4.1.8", call, ACTIVE, Says(Numbers(number))).ends_program) == ends
 
 
 def test_requests_come_from_the_rule_or_from_one_variable() -> None:
@@ -352,9 +342,9 @@ def test_requests_come_from_the_rule_or_from_one_variable() -> None:
         assert found.configuration == named(text)
 
 
-@pytest.mark.parametrize(
-    ("call", "counted"),
-    [
+def test_what_a_rule_is_compared_with(subtests: pytest.Subtests) -> None:
+    """Each collective counts in its own way; some forget the size in place."""
+    for call, counted in (
         (Call(C.BCAST, 4, 100), 100),
         (Call(C.ALLGATHER, 4, 100), 400),
         (Call(C.ALLGATHER, 4, 100, in_place=True), 0),
@@ -368,11 +358,9 @@ def test_requests_come_from_the_rule_or_from_one_variable() -> None:
         (Call(C.ALLTOALLV, 4, 100), 0),
         (Call(C.SCAN, 4, 100, element_bytes=8), 32),
         (Call(C.REDUCE_SCATTER_BLOCK, 4, 100), 400),
-    ],
-)
-def test_what_a_rule_is_compared_with(call: Call, counted: int) -> None:
-    """Each collective counts in its own way; some forget the size in place."""
-    assert counted_bytes(entry_of("5.0.11", call.collective), call) == counted
+    ):
+        with subtests.test(call=call, counted=counted):
+            assert counted_bytes(entry_of("5.0.11", call.collective), call) == counted
 
 
 def test_a_forced_value_that_does_not_exist_is_ignored() -> None:

@@ -31,21 +31,18 @@ def test_defaults_are_the_librarys_own() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "release", "message"),
-    [
+def test_wrong_setups_are_refused(subtests: pytest.Subtests) -> None:
+    """Unknown modules, and parameters that a module does not have, are told."""
+    for text, release, message in (
         ("bcast.han_intra:up=tuned", RELEASE, "up must be one of libnbc, adapt"),
         ("bcast.han_intra:low=xhc", RELEASE, "low must be one of tuned, sm"),
         ("bcast.han_intra:ibalg=linear", RELEASE, "no parameter 'ibalg' with up=libnbc"),
         ("bcast.han_intra:iralg=linear,up=adapt", RELEASE, "no parameter 'iralg' with up=adapt"),
         ("bcast.han_intra:segsize=-1", RELEASE, "segsize must be from 0"),
         ("bcast.han_intra", "4.1.8", "has no such setup"),
-    ],
-)
-def test_wrong_setups_are_refused(text: str, release: str, message: str) -> None:
-    """Unknown modules, and parameters that a module does not have, are told."""
-    with pytest.raises(LibraryError, match=message):
-        MPI.at(release).canonical(Configuration.parse(f"openmpi.{text}"))
+    ):
+        with subtests.test(text=text), pytest.raises(LibraryError, match=message):
+            MPI.at(release).canonical(Configuration.parse(f"openmpi.{text}"))
 
 
 def test_modules_are_chosen_at_the_start_by_number() -> None:
@@ -93,16 +90,23 @@ def test_they_need_several_processes_on_several_nodes() -> None:
     assert MPI.at(RELEASE).why_not_on(chain, Shape(1, 8)) == ""
 
 
-@pytest.mark.parametrize(("release", "count"), [("4.1.8", 0), ("5.0.11", 8), ("6.0.0", 8)])
-def test_they_are_offered_where_han_is_on(release: str, count: int) -> None:
+def test_they_are_offered_where_han_is_on(subtests: pytest.Subtests) -> None:
     """All modules with the segment sizes asked for, beside coll/tuned's; none of 4.1."""
-    for collective in MPI.catalogue_of(release).collectives:
-        setups = MPI.at(release).job_wide_configurations(collective, (0, 4096))
-        assert len(setups) == (count if collective in han_setups.COLLECTIVES else 0)
-        assert [MPI.at(release).canonical(c) for c in setups] == list(setups)
-        for setup in setups:
-            assert MPI.at(release).expected_symbols(setup) == {f"mca_coll_han_{collective}_intra"}
-            assert MPI.at(release).safe(setup, builtin_operations_only=False)
+    for release, count in (
+        ("4.1.8", 0),
+        ("5.0.11", 8),
+        ("6.0.0", 8),
+    ):
+        with subtests.test(release=release, count=count):
+            for collective in MPI.catalogue_of(release).collectives:
+                setups = MPI.at(release).job_wide_configurations(collective, (0, 4096))
+                assert len(setups) == (count if collective in han_setups.COLLECTIVES else 0)
+                assert [MPI.at(release).canonical(c) for c in setups] == list(setups)
+                for setup in setups:
+                    assert MPI.at(release).expected_symbols(setup) == {
+                        f"mca_coll_han_{collective}_intra"
+                    }
+                    assert MPI.at(release).safe(setup, builtin_operations_only=False)
 
 
 def _table(*steps: tuple[int, Configuration]) -> DecisionTable:
@@ -140,21 +144,19 @@ def test_rules_of_han_name_the_parameters_that_they_need() -> None:
     assert "one setup of coll/han, and the table has 2" in several.notes[0]
 
 
-@pytest.mark.parametrize(
-    ("name", "named"),
-    [
+def test_files_by_message_size_cannot_name_a_setup(subtests: pytest.Subtests) -> None:
+    """Nothing of it is chosen for a file that cannot say it."""
+    for name, named in (
         ("openmpi-classic", False),
         ("openmpi-json", False),
         ("openmpi-table", False),
         ("openmpi-han", True),
         ("openmpi-parameters", True),
-    ],
-)
-def test_files_by_message_size_cannot_name_a_setup(name: str, named: bool) -> None:
-    """Nothing of it is chosen for a file that cannot say it."""
-    assert (not FORMATS[name].why_not_expressed(RELEASE, SETUP)) is named
-    chain = Configuration.parse("openmpi.bcast.chain:fanout=2,segsize=0")
-    assert FORMATS[name].why_not_expressed(RELEASE, chain) == ""
+    ):
+        with subtests.test(name=name, named=named):
+            assert (not FORMATS[name].why_not_expressed(RELEASE, SETUP)) is named
+            chain = Configuration.parse("openmpi.bcast.chain:fanout=2,segsize=0")
+            assert FORMATS[name].why_not_expressed(RELEASE, chain) == ""
 
 
 def test_a_classic_file_leaves_a_setup_out() -> None:

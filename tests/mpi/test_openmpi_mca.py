@@ -7,30 +7,26 @@ import pytest
 from colltune.mpi.openmpi.mca import Variables, as_int, flag_of, integer_of, whole_number
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
+def test_switches(subtests: pytest.Subtests) -> None:
+    """Decimal numbers and a few small words; what else is refused."""
+    for text, value in (
         *(("1", True), ("yes", True), (" true", True), ("y", True), ("-3", True), ("007", True)),
         *(("0", False), ("no", False), ("disabled", False), ("", False), ("00", False)),
         *(("True", None), ("on", None), ("1 ", None), ("0x1", None), ("9" * 5000, True)),
-    ],
-)
-def test_switches(text: str, value: bool | None) -> None:
-    """Decimal numbers and a few small words; what else is refused."""
-    assert flag_of(text) is value
+    ):
+        with subtests.test(text=text, value=value):
+            assert flag_of(text) is value
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
+def test_numbers(subtests: pytest.Subtests) -> None:
+    """In any base of C, with K, M and G, cut to 32 bits."""
+    for text, value in (
         *(("7", 7), ("0x10", 16), ("010", 8), ("-1", -1), (" 5", 5), ("x", 0), ("", 0)),
         *(("4k", 4096), ("1M", 1 << 20), ("1G", 1 << 30), ("3x", 3)),
         *((str(2**31), -(2**31)), (str(2**32 + 4), 4), ("9" * 5000, -1)),
-    ],
-)
-def test_numbers(text: str, value: int) -> None:
-    """In any base of C, with K, M and G, cut to 32 bits."""
-    assert integer_of(text) == value
+    ):
+        with subtests.test(text=text, value=value):
+            assert integer_of(text) == value
 
 
 def test_whole_numbers_are_all_of_the_text() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -106,10 +106,7 @@ class Measured:
 def wanted_for(
     shape: Shape, setup: Configuration, segments: Iterable[int], reps: int
 ) -> tuple[Wanted, ...]:
-    """Return the series from which the times of messages of so many `segments` can be told.
-
-    Messages shorter than the pipeline have other tasks, which are run as they are.
-    """
+    """Return the series from which the times of messages of so many `segments` can be told."""
     fill = depth(setup.collective)
     short = sorted({u for u in segments if u < fill})
     found = [Wanted(shape, setup, u, u, reps) for u in short]
@@ -182,7 +179,9 @@ def read(path: Path) -> TaskTimes:
 def begin(path: Path, context: Context) -> TaskTimes:
     """Return what is in the file, which is made if there is none."""
     if not path.exists():
-        head = {"format": FORMAT, "version": VERSION, "context": _context_dict(context)}
+        names = ("machine", "library", "library_version", "fabric")
+        told = {name: str(getattr(context, name)) for name in names}
+        head = {"format": FORMAT, "version": VERSION, "context": told}
         with whole(path) as temporary:
             temporary.write_text(json.dumps(head) + "\n", encoding="utf-8")
         return TaskTimes(context)
@@ -191,7 +190,11 @@ def begin(path: Path, context: Context) -> TaskTimes:
         raise DataError(
             f"{path} holds task times of {found.context}, not of {context}; name another file"
         )
-    _cut_last_line(path)
+    data = path.read_bytes()
+    if not data.endswith(b"\n"):
+        # what a kill left of a line, so that the next one begins on its own
+        with whole(path) as temporary:
+            temporary.write_bytes(data[: data.rfind(b"\n") + 1])
     return found
 
 
@@ -205,19 +208,6 @@ def append(path: Path, series: Iterable[Measured]) -> None:
             os.fsync(stream.fileno())
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
-
-
-def _cut_last_line(path: Path) -> None:
-    """Remove what a kill left of a line, so that the next one begins on its own."""
-    data = path.read_bytes()
-    if not data.endswith(b"\n"):
-        with whole(path) as temporary:
-            temporary.write_bytes(data[: data.rfind(b"\n") + 1])
-
-
-def _context_dict(context: Context) -> dict[str, str]:
-    names = ("machine", "library", "library_version", "fabric")
-    return {name: str(getattr(context, name)) for name in names}
 
 
 def _as_dict(series: Measured) -> dict[str, Any]:
@@ -266,15 +256,10 @@ def _series(path: Path, number: int, line: Mapping[str, Any]) -> Measured:
             Configuration.parse(str(line["setup"])),
             int(line["segments"]),
             Manner(line["manner"]),
-            tuple(_repetitions(line["times_s"])),
+            tuple(tuple(tuple(map(float, leader)) for leader in rep) for rep in line["times_s"]),
             float(line["wall_s"]),
             RunStatus(line["status"]),
             str(line["message"]),
         )
     except (DataError, TypeError, ValueError) as error:
         raise DataError(f"{path}: line {number}: {error}") from error
-
-
-def _repetitions(times: Any) -> Iterator[tuple[tuple[float, ...], ...]]:
-    for repetition in times:
-        yield tuple(tuple(float(t) for t in leader) for leader in repetition)

@@ -39,10 +39,7 @@ class WithLibcolltune(MpiLibrary):
         return self.mpi.current
 
     def bound(self, release: str) -> Release:
-        """Return the library's release with libcolltune's algorithms.
-
-        One rule is safe where processes know messages of different sizes.
-        """
+        """Return the library's release with libcolltune's algorithms."""
         found = self.mpi.at(release)
         one_rule = frozenset({Collective.ALLTOALLV})
         return Release(self, found.space, (LIBCOLLTUNE, *found.others), one_rule)

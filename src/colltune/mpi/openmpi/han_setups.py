@@ -115,11 +115,7 @@ class HanSetups(ConfigurationSpace):
         return self.cut(configuration, msize_bytes)
 
     def cut(self, configuration: Configuration, msize_bytes: int) -> Configuration:
-        """Return the setup without segment sizes that make no difference.
-
-        A message that fits one segment is not segmented; nor does coll/adapt cut a segment that
-        fits one of its own (``coll_base_functions.h``, COLL_BASE_COMPUTED_SEGCOUNT).
-        """
+        """Return the setup without segment sizes that make no difference."""
         spelled = self.canonical(configuration)
         values = dict(spelled.parameters)
         segsize = spelled.numbers["segsize"]

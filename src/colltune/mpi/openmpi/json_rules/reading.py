@@ -51,10 +51,7 @@ _COMMENT = re.compile(r"^[_#/$]|comment|description|note|^(name|title|author|dat
 
 @dataclass
 class Reading:
-    """What was read: by collective, everything that is wrong, and what that does to the file.
-
-    ``dropped`` tells why the library ignores the file, ``ends_program`` why it dies of it.
-    """
+    """What was read: by collective, everything that is wrong, and what that does to the file."""
 
     ranges: dict[Collective, tuple[CommunicatorRange, ...]] = field(default_factory=dict)
     rules: list[Rule] = field(default_factory=list)

@@ -30,11 +30,7 @@ from colltune.mpi.openmpi.writing import Converter, TunedChooser
 
 
 def write(table: DecisionTable, release: str, *, builtin_operations_only: bool = False) -> Written:
-    """Return the choices of `table` for the whole job as forced ones (Fagg et al., sec. 5.4).
-
-    One per collective holds for all its calls. Where the table has several, or says something of
-    other communicators only, the collective is left to the library; the notes tell.
-    """
+    """Return the choices of `table` for the whole job as forced ones (Fagg et al., sec. 5.4)."""
     chooser = TunedChooser(release, builtin_operations_only=builtin_operations_only, setups=True)
     chosen = chooser.by_size(table)
     choices: dict[Collective, Configuration] = {}
