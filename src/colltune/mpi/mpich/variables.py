@@ -1,39 +1,36 @@
-"""The format ``mpich-cvars``: a list of variables, one algorithm per collective for every call."""
+"""Lists of MPICH's variables: what each chooses for all calls, and what is wrong with it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import cached_property
-from pathlib import Path
 
-from colltune.decisions import DecisionTable
-from colltune.domain import Collective, Configuration, Shape
+from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
-from colltune.mpi.file_format import (
-    Call,
-    Finding,
-    Format,
-    Outcome,
-    ParsedFile,
-    Rule,
-    Written,
-    absolute_path,
-)
-from colltune.mpi.mpich.environment import FALLBACK, Forced, JobVariables, bare
-from colltune.mpi.mpich.functions import Functions, functions_of
-from colltune.mpi.mpich.library import LIBRARY, MPICH, TITLE
-from colltune.mpi.mpich.tree import Leaf, leaves
-from colltune.mpi.mpich.tree_file import ParsedTree
+from colltune.mpi.file_format import Call, Fault, Finding, Outcome, Rule
+from colltune.mpi.mpich.environment import ABORTS_INSIDE, FALLBACK, Forced, JobVariables, bare
+from colltune.mpi.mpich.functions import LEAST_CHUNK, Functions, function_of, functions_of
+from colltune.mpi.mpich.library import LIBRARY, MPICH, PREFIXES, TITLE
+from colltune.mpi.mpich.tree import as_c_int, brief
 
 NAME = "mpich-cvars"
-_LINE = re.compile(
+LINE = re.compile(
     r"[ \t]*(?:export[ \t]+)?(?P<name>(?:MPIR_CVAR|MPIR_PARAM|MPICH)_[A-Z0-9_]+)[ \t]*="
     r"[ \t]*(?P<value>.*?)[ \t;]*"
 )
 _OTHER = re.compile(r"[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)[ \t]*=.*")
 _LONGEST = 200
+_NUMBER = re.compile(r"[+-]?[0-9]+")
+_THRESHOLD = re.compile(r"[A-Z_]+_(?:SHORT|LONG|MEDIUM)_MSG_SIZE|[A-Z_]+_MIN_PROCS")
+_HIERARCHICAL = frozenset({"bcast", "reduce", "allreduce", "barrier", "scan"})
+_NEAR = 0.85
+_WORDS = {
+    "COLLECTIVE_FALLBACK": ("silent", "print", "error"),
+    "DEVICE_COLLECTIVES": ("all", "none", "percoll"),
+}
 
 
 @dataclass(frozen=True)
@@ -185,7 +182,7 @@ def parse(text: str, source: str, release: str) -> ParsedVariables:
     assignments, strange, foreign = [], [], []
     for number, line in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1):
         bare = line.lstrip("\ufeff") if number == 1 else line
-        match = _LINE.fullmatch(bare)
+        match = LINE.fullmatch(bare)
         if match is not None:
             assignments.append(Assignment(number, match["name"], _plain(match["value"])))
         elif other := _OTHER.fullmatch(bare):
@@ -201,141 +198,157 @@ def _default(collective: Collective) -> Configuration:
     return Configuration.default(LIBRARY, collective)
 
 
-_EMPTY = "# MPICH decides by itself: MPIR_CVAR_COLLECTIVE_FALLBACK=silent is its default\n"
+def lint(parsed: ParsedVariables) -> tuple[Finding, ...]:
+    return tuple(sorted(set(_findings(parsed))))
 
 
-class MpichVariables(Format):
-    name = NAME
-    library = LIBRARY
-    title = "MPICH's control variables"
-    single_algorithm = True
+def _findings(parsed: ParsedVariables) -> Iterator[Finding]:
+    for line in parsed.strange:
+        yield _finding(line, Fault.MALFORMED, "this line sets no variable", "write NAME=value")
+    for line, name in parsed.foreign:
+        likely = _likely(parsed.functions, name) if name.upper().startswith("MPI") else ""
+        if likely:
+            yield _unknown(line, name, likely)
+            continue
+        what = f"no variable of {TITLE}: it ignores it"
+        yield Finding(line, Fault.REMARK, what, "leave it, or remove it")
+    last: dict[str, Assignment] = {}
+    for assignment in parsed.assignments:
+        yield from _on_one(parsed, assignment)
+        before = last.get(assignment.bare)
+        if before is not None:
+            yield _twice(before, assignment)
+        last[assignment.bare] = assignment
 
-    def recognises(self, text: str) -> bool:
-        """Tell whether a line sets one of MPICH's variables; an empty list has one of ours."""
-        return text.replace("\r\n", "\n") == _EMPTY or any(
-            _LINE.fullmatch(line) for line in text.lstrip("\ufeff").splitlines()
+
+def _twice(before: Assignment, after: Assignment) -> Finding:
+    if before.name == after.name:
+        what = f"line {after.line} sets {before.name} again"
+        return _finding(before.line, Fault.DEAD_RULE, what, "remove one of them")
+    prefixes = [PREFIXES.index(_prefix(each.name)) for each in (before, after)]
+    loser, winner = (before, after) if prefixes[1] < prefixes[0] else (after, before)
+    what = f"{winner.name} on line {winner.line} goes before {loser.name}"
+    return _finding(loser.line, Fault.OVERRIDDEN, what, "remove one of them")
+
+
+def _prefix(name: str) -> str:
+    return next(prefix for prefix in PREFIXES if name.startswith(prefix))
+
+
+def _unknown(line: int, name: str, likely: str) -> Finding:
+    what = f"{TITLE} has no variable {name}, and ignores it"
+    return _finding(line, Fault.UNKNOWN, what, f"write {likely}" if likely else "correct its name")
+
+
+def _likely(functions: Functions, name: str) -> str:
+    """Return the variable that was probably meant; empty if none is near."""
+    prefix = next((p for p in PREFIXES if name.upper().startswith(p)), "MPIR_CVAR_")
+    names = [f"{prefix}{bare}" for bare in functions.variables]
+    return next(iter(get_close_matches(name.upper(), names, 1, _NEAR)), "")
+
+
+def _on_one(parsed: ParsedVariables, assignment: Assignment) -> Iterator[Finding]:
+    if assignment.bare not in parsed.functions.variables:
+        likely = _likely(parsed.functions, assignment.name)
+        # others than MPICH read variables with this prefix
+        if likely or not assignment.name.startswith("MPICH_"):
+            yield _unknown(assignment.line, assignment.name, likely)
+        return
+    collective = assignment.collective
+    if collective is not None:
+        yield from _on_choice(parsed, assignment, collective)
+    elif assignment.bare.endswith("_ALGORITHM"):
+        yield from _on_other_choice(parsed, assignment)
+    elif assignment.value not in _WORDS.get(assignment.bare, (assignment.value,)):
+        words = ", ".join(_WORDS[assignment.bare])
+        what = f"{assignment.text}: {TITLE} knows {words} and ends in MPI_Init"
+        yield _finding(assignment.line, Fault.ENDS_PROGRAM, what, "name one of them")
+    elif assignment.bare == "COLLECTIVE_FALLBACK" and assignment.value == "error":
+        what = f"{assignment.text} ends programs in MPI_Init, whose own calls fall back, too"
+        yield _finding(assignment.line, Fault.ENDS_PROGRAM, what, "write print or silent")
+    elif _THRESHOLD.fullmatch(assignment.bare):
+        what = f"{assignment.name}: thresholds bear on no blocking collective"
+        yield _finding(
+            assignment.line, Fault.NO_EFFECT, what, "write a selection file (mpich-json)"
         )
-
-    def parse(self, text: str, source: str, release: str) -> ParsedVariables:
-        return parse(text, source, release)
-
-    def lint(self, parsed: ParsedFile) -> tuple[Finding, ...]:
-        # it needs what is parsed here
-        from colltune.mpi.mpich.variables_lint import lint
-
-        assert isinstance(parsed, ParsedVariables)
-        return lint(parsed)
-
-    def write(
-        self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False
-    ) -> Written:
-        """Return the variables of the choices that are the same wherever a table chooses.
-
-        The device's own collectives are switched off for these collectives, as when they are
-        measured; where an algorithm cannot run, the library decides.
-        """
-        self.catalogue_of(release)
-        if table.library != LIBRARY:
-            raise LibraryError(f"a table of {table.library} cannot be written for {TITLE}")
-        notes: list[str] = []
-        found = {}
-        for collective, choices in _choices(table).items():
-            if len(choices) > 1:
-                what = "needs more than one choice; left to the library"
-                notes.append(f"{collective}: {what}")
-            elif why := _why_not(release, choices[0], table):
-                notes.append(f"{collective}: {why}; left to the library")
-            else:
-                found[collective] = choices[0]
-        return _written(release, found, notes)
-
-    def convert(self, parsed: ParsedFile, release: str) -> Written:
-        """Return the choices of a list or a tree, as far as each holds for all calls."""
-        self.catalogue_of(release)
-        notes: list[str] = []
-        if isinstance(parsed, ParsedVariables):
-            choices = dict.fromkeys(parsed.choices(notes))
-        elif isinstance(parsed, ParsedTree):
-            if parsed.reading.fatal:
-                raise LibraryError(f"{parsed.source}: ends the program: {parsed.reading.fatal}")
-            choices = dict.fromkeys(_everywhere(parsed, notes))
-        else:
-            raise LibraryError(f"{parsed.source}: {parsed.format} is no format of {TITLE}")
-        found = {}
-        for configuration, line in choices:
-            try:
-                MPICH.at(release).canonical(configuration)
-            except LibraryError as error:
-                notes.append(f"line {line}: {error}; left to the library")
-                continue
-            found[configuration.collective] = configuration
-        return _written(release, found, notes)
-
-    def activation(
-        self, release: str, paths: Mapping[str, str], job: Shape | None = None
-    ) -> dict[str, str]:
-        """Return what the list sets: no variable names a list, so that all of it is exported.
-
-        Where the list cannot be read, there is nothing to return.
-        """
-        for path in paths.values():
-            absolute_path(path, "a list of variables")
-        try:
-            text = Path(paths[""]).read_text(encoding="utf-8", errors="surrogateescape")
-        except OSError:
-            return {}
-        return dict(parse(text, paths[""], release).variables.environment)
+    else:
+        yield from _on_parameter(parsed, assignment)
 
 
-def _choices(table: DecisionTable) -> dict[Collective, list[Configuration]]:
-    found: dict[Collective, list[Configuration]] = {}
-    for rules in (table.rules, table.by_layout):
-        for (collective, _), intervals in rules.items():
-            known = found.setdefault(collective, [])
-            known += (i.configuration for i in intervals if i.configuration not in known)
-    return found
+def _on_choice(
+    parsed: ParsedVariables, assignment: Assignment, collective: Collective
+) -> Iterator[Finding]:
+    variables = parsed.variables
+    job = {**variables.environment, assignment.name: assignment.value}
+    chosen = replace(variables, environment=job).forced(collective)
+    if chosen is None:
+        return
+    if chosen.error:
+        known = _known(parsed.functions, collective)
+        yield _finding(assignment.line, Fault.ENDS_PROGRAM, chosen.error, f"name one of {known}")
+        return
+    device, (_, flat) = variables.device_is_asked(collective), variables.composition(collective)
+    if collective in _HIERARCHICAL and device and not flat:
+        what = f"the device takes {collective} apart by nodes first; this holds for its parts only"
+        mend = f"add MPIR_CVAR_{collective.upper()}_DEVICE_COLLECTIVE=0"
+        yield _finding(assignment.line, Fault.OUTRANKED, what, mend)
+    if chosen.function == ABORTS_INSIDE:
+        what = f"{assignment.text} aborts unless blocks are equal and processes a power of two"
+        yield _finding(assignment.line, Fault.ENDS_PROGRAM, what, "name recursive_doubling")
+        return
+    needs = parsed.functions.needs.get(chosen.function, ())
+    if needs:
+        what = f"{assignment.text} needs {', '.join(needs)}; other calls are left to {TITLE}"
+        mend = "nothing, if that is meant"
+        yield Finding(assignment.line, Fault.NOT_EVERYWHERE, what, mend)
 
 
-def _why_not(release: str, configuration: Configuration, table: DecisionTable) -> str:
-    """Return why a choice cannot be written for everything; empty if it can."""
-    space = MPICH.at(release).space
-    try:
-        spelled = space.canonical(configuration)
-    except LibraryError as error:
-        return str(error)
-    unsafe = space.why_unsafe(spelled, builtin_operations_only=False)
-    if unsafe:
-        return unsafe
-    sizes = [size for c, size in table.rules if c is spelled.collective]
-    reasons = [space.running_range(spelled, size, 1) for size in sizes]
-    return next((found.reason for found in reasons if found.first_bytes is None), "")
+def _known(functions: Functions, collective: Collective) -> str:
+    names = functions.by_collective[collective]
+    words = [name.partition("_intra_")[2] for name in names if "_intra_" in name]
+    return ", ".join(["auto", "nb", *words])
 
 
-def _everywhere(parsed: ParsedTree, notes: list[str]) -> Iterator[tuple[Configuration, int]]:
-    """Yield what a tree chooses for all calls of a collective, with its line."""
+def _on_other_choice(parsed: ParsedVariables, assignment: Assignment) -> Iterator[Finding]:
+    """Tell of choices for collectives that are none of ours, and between groups of processes."""
+    name, _, kind = assignment.bare.removesuffix("_ALGORITHM").rpartition("_")
+    of = parsed.functions.by_collective.get(name.lower())
+    if of is None or kind not in ("INTRA", "INTER"):
+        return
+    middle = f"_{kind.lower()}_"
+    words = {n.partition(middle)[2] for n in of} | {n.partition("_allcomm_")[2] for n in of}
+    if assignment.value not in {"auto", "nb", "sched_auto", *words} - {""}:
+        what = f"{assignment.text}: {TITLE} has no such algorithm and ends in MPI_Init"
+        yield _finding(assignment.line, Fault.ENDS_PROGRAM, what, "name one that it has")
+
+
+def _on_parameter(parsed: ParsedVariables, assignment: Assignment) -> Iterator[Finding]:
     for collective in Collective:
-        found: dict[Leaf, Leaf] = {}
-        for path, leaf in leaves(parsed.tree):
-            keys = {test.key for test in path}
-            if f"collective={collective}" in keys and "comm_type=inter" not in keys:
-                found.setdefault(leaf, leaf)
-        if all(leaf.left_to_library for leaf in found.values()):
+        users = [a for n, a in parsed.functions.parameters_of(collective) if n == assignment.bare]
+        if not users:
             continue
-        first = next(leaf for leaf in found.values() if not leaf.left_to_library)
-        configuration = parsed.named(collective, first)
-        if len(found) > 1 or configuration is None:
-            notes.append(
-                f"line {first.line}: {collective} is not decided alike for all calls; left to the"
-                " library"
+        is_number = not assignment.bare.endswith("_TYPE")
+        if is_number and not _NUMBER.fullmatch(assignment.value):
+            what = f"{assignment.text}: not a number, and {TITLE} ends in MPI_Init"
+            yield _finding(assignment.line, Fault.ENDS_PROGRAM, what, "write a number")
+            return
+        if assignment.bare.endswith("_KVAL") and as_c_int(assignment.value) < 1 + (
+            not assignment.bare.endswith("_TREE_KVAL")
+        ):
+            what = f"{assignment.text}: a radix below 2 never ends"
+            yield _finding(assignment.line, Fault.HANGS, what, "write 2 or more")
+        if assignment.bare.endswith("_CHUNK_SIZE") and 0 < as_c_int(assignment.value) < LEAST_CHUNK:
+            what = f"{assignment.text}: a message is sent for every few elements"
+            yield _finding(
+                assignment.line, Fault.WRONG_UNIT, what, "write bytes, for example 65536"
             )
-            continue
-        yield configuration, first.line
+        chosen = parsed.variables.forced(collective)
+        names = {function_of(collective, user) for user in users}
+        if chosen is not None and not chosen.error and chosen.function not in names:
+            what = f"{assignment.name} has no effect on {chosen.value}"
+            yield _finding(assignment.line, Fault.NO_EFFECT, what, "remove it")
+        return
 
 
-def _written(release: str, found: Mapping[Collective, Configuration], notes: list[str]) -> Written:
-    lines = [
-        f"{name}={value}\n"
-        for collective in sorted(found)
-        for name, value in sorted(MPICH.at(release).forced_environment(found[collective]).items())
-    ]
-    return Written(NAME, release, {"": "".join(lines) or _EMPTY}, tuple(notes))
+def _finding(line: int, fault: Fault, message: str, mend: str) -> Finding:
+    return Finding(line, fault, brief(message), brief(mend))
