@@ -7,6 +7,7 @@ import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -59,26 +60,24 @@ def test_reasons_tell_gain_interval_and_day() -> None:
     assert crashed.reason == "withdrawn: binomial failed on 2026-11-22"
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
+def test_what_was_not_measured_is_not_confirmed() -> None:
+    """A confirmation without a winner, a gain, its bounds or a range cannot be made."""
+    cases: tuple[dict[str, Any], ...] = (
         {"configuration": DEFAULT},
         {"status": Status.PREDICTED},
         {"gain": None},
         {"gain": None, "lower": None, "upper": None},
         {"first_bytes": 5000},
-    ],
-)
-def test_what_was_not_measured_is_not_confirmed(wrong: dict[str, object]) -> None:
-    """A confirmation without a winner, a gain, its bounds or a range cannot be made."""
-    with pytest.raises(ValueError, match=r"confirm|range"):
-        replace(WON, **wrong)  # type: ignore[arg-type]
+    )
+    for wrong in cases:
+        with pytest.raises(ValueError, match=r"confirm|range"):
+            replace(WON, **wrong)
 
 
-@pytest.mark.parametrize("one", [WON, LOST])
-def test_json_keeps_all(one: Confirmation) -> None:
+def test_json_keeps_all() -> None:
     """What was written is what is read."""
-    assert Confirmation.from_json(json.loads(json.dumps(one.as_json()))) == one
+    for one in (WON, LOST):
+        assert Confirmation.from_json(json.loads(json.dumps(one.as_json()))) == one
 
 
 def test_a_revision_has_another_id_and_survives_the_disk(tmp_path: Path) -> None:

@@ -14,23 +14,18 @@ BCAST = BcastTasks([1.0, 4.0], [2.0, 1.0], [0.5, 0.25])
 ALLREDUCE = AllreduceTasks([1.0], [2.0], [3.0], [4.0], [5.0], [6.0], [7.0])
 
 
-@pytest.mark.parametrize(("segments", "total_s"), [(1, 4.25), (2, 5.25), (4, 7.5), (11, 21.5)])
-def test_bcast(segments: int, total_s: float) -> None:
-    """Eq. 3 by hand: the second leader is slowest while the pipeline is short, then the first."""
-    assert BCAST.total_s(segments) == total_s
+def test_totals_of_a_pipeline() -> None:
+    """Eq. 3 and 4 by hand; eq. 4 needs three segments or more, which is said.
 
-
-@pytest.mark.parametrize(("segments", "total_s"), [(3, 24.0), (4, 28.0), (103, 424.0)])
-def test_allreduce(segments: int, total_s: float) -> None:
-    """Eq. 4 by hand: six tasks fill and empty the pipeline, u - 3 run in between."""
-    assert ALLREDUCE.total_s(segments) == total_s
-
-
-@pytest.mark.parametrize("segments", [0, 1, 2, -3])
-def test_allreduce_of_few_segments(segments: int) -> None:
-    """Fewer than three segments make no full pipeline, which is said."""
-    with pytest.raises(DataError, match=f"3 segments or more, not for {segments}"):
-        ALLREDUCE.total_s(segments)
+    The broadcast's second leader is slowest while the pipeline is short, then the first.
+    """
+    for segments, total_s in ((1, 4.25), (2, 5.25), (4, 7.5), (11, 21.5)):
+        assert BCAST.total_s(segments) == total_s, segments
+    for segments, total_s in ((3, 24.0), (4, 28.0), (103, 424.0)):
+        assert ALLREDUCE.total_s(segments) == total_s, segments
+    for segments in (0, 1, 2, -3):
+        with pytest.raises(DataError, match=f"3 segments or more, not for {segments}"):
+            ALLREDUCE.total_s(segments)
 
 
 def test_best_segment_size() -> None:

@@ -1,4 +1,4 @@
-"""Gaussian processes with one kernel for all configurations."""
+"""Gaussian processes: those that fill gaps and carry a level, and differences between machines."""
 
 from __future__ import annotations
 
