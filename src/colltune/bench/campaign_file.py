@@ -1,46 +1,6 @@
 """Campaign files: TOML whose every key is checked; an error names file, line and key.
 
-Keys
-----
-``[machine] name``
-    Name stored with the measurements; default: this host's name. ``fabric``: the network's name,
-    where one machine has several: their measurements are never joined. ``cores_per_node``:
-    processors that a node's processes may use; default: those of this host.
-``[library] name``
-    MPI library, a key of ``colltune.mpi.LIBRARIES``; default ``openmpi``. ``release``: the one
-    to be measured (another one that is found is an error); ``mpi``: its mpirun or folder;
-    ``interposed`` (default false): measure libcolltune's own algorithms beside the library's.
-``[launcher] name``
-    A key of ``colltune.bench.launchers.LAUNCHERS``; default: the library's own. ``options``: words
-    passed to it; ``hostfile``: a file that names the nodes.
-``[space] collectives``
-    List of collectives; ``nodes``, ``ppn``: lists of integers (``ppn`` absent: one process per
-    usable core, at least 4); ``msizes_bytes``: list of message sizes as the caller passes them.
-``[space] only``, ``skip``
-    Globs over configuration ids; ``segsizes_bytes``, ``fanouts``: parameter values to try.
-    ``profile``: a profile of an application, or a folder of them: its collectives, message sizes
-    and communicators are measured, and the budget goes where its time does.
-``[space.msizes_bytes_of] <collective>``
-    Message sizes of one collective, instead of ``msizes_bytes``.
-``[weights] <collective>``
-    How much the collective counts, 0.1 to 10; what is not named counts 1. Or a table of message
-    sizes, ``{ "0..4096" = 5, "1048576.." = 0.5 }``, both ends included. What counts more comes
-    first, and gets more of the time.
-``[measure] backend``
-    A key of ``colltune.bench.backends.BACKENDS``; default ``native``. ``strategy``: a key of
-    ``colltune.bench.strategies.STRATEGIES``; default ``full_grid``. ``synchronisation``:
-    ``barrier`` (default) or ``window``. ``subshapes`` (default true): measure smaller shapes
-    inside a launch of the largest one; ``side_by_side`` (default false): several of them at once,
-    which share links. ``repeat_shapes`` (default 0.1): which share of the shapes is measured in a
-    second launch; 0 for none. ``mpibenchmark``: ReproMPI's program.
-``[budget] total``
-    Hard wall time of the campaign: seconds, or ``"30m"``, ``"4h"``, ``"1h30m"``. ``max_reps``,
-    ``cell_s``: limits per cell and visit.
-``[smpi]``
-    The simulated cluster of the backend ``smpi``; keys, units and defaults are the attributes of
-    ``colltune.bench.simulated.Simulation``.
-``[budget] max_buffer_bytes``
-    Cells whose buffers would be larger on any rank are left out.
+``docs/howto/measuring.md`` tells what each key means and what it is by default.
 """
 
 from __future__ import annotations

@@ -16,7 +16,6 @@ from colltune.verify.probe_calls import Layout, ProbeCall, reached_elsewhere
 from colltune.verify.readability import Readability
 from colltune.verify.settings import JobSettings, culprits, same_decision
 
-_UNMADE = "the call was not made"
 _CLEARLY = 1.15
 _SAME_PART = 0.35
 
@@ -130,25 +129,19 @@ class Assessor:
         return Assessment(assessment.status, why, assessment.ran)
 
     def _without_probe(self, rule: Rule) -> Assessment:
+        why = ""
         if not self.complete:
-            return Assessment(
-                RuleStatus.UNREACHABLE, "the file is too large: not all was looked through"
-            )
-        if rule.configuration is not None and rule.configuration.is_default:
+            why = "the file is too large: not all was looked through"
+        elif rule.configuration is not None and rule.configuration.is_default:
             why = "no call of this job; it leaves the decision to the library anyway"
+        elif need := reached_elsewhere(self.parsed, rule, self.layout, self.settings.activation):
+            why = f"no call of this job: it takes {need}"
+        if why:
             return Assessment(RuleStatus.UNREACHABLE, why)
-        elsewhere = reached_elsewhere(self.parsed, rule, self.layout, self.settings.activation)
-        if elsewhere:
-            return Assessment(RuleStatus.UNREACHABLE, f"no call of this job: it takes {elsewhere}")
-        findings = [
-            finding
-            for finding in self.findings
-            if finding.line == rule.line and finding.fault in _NEVER
-        ]
-        findings.sort(key=lambda finding: _NEVER.index(finding.fault))
-        if findings:
-            return Assessment(RuleStatus.IGNORED, findings[0].message)
-        return Assessment(RuleStatus.IGNORED, "no call of any size reaches it")
+        found = (f for f in self.findings if f.line == rule.line and f.fault in _NEVER)
+        worst = min(found, key=lambda finding: _NEVER.index(finding.fault), default=None)
+        why = worst.message if worst else "no call of any size reaches it"
+        return Assessment(RuleStatus.IGNORED, why)
 
     def _one(self, rule: Rule, seen: Evidence) -> Assessment:
         ending = seen.with_file.ending
@@ -160,15 +153,13 @@ class Assessor:
             return self._failed(seen)
         if ending is Ending.NOT_RUN:
             ends = planned.ends_program
-            return (
-                Assessment(RuleStatus.HARMFUL, ends)
-                if ends
-                else Assessment(RuleStatus.UNOBSERVED, _UNMADE)
-            )
+            status = RuleStatus.HARMFUL if ends else RuleStatus.UNOBSERVED
+            return Assessment(status, ends or "the call was not made")
         ran = self.observer.name(seen.with_file)
         by = _taken_over(planned)
         if not same_decision(planned, expected):
-            by = self._blamed(seen.probe, expected)
+            by_whom = culprits(self.parsed, seen.probe.call, self.settings)
+            by = "by " + (by_whom or "the job's settings: " + " ".join(expected.reasons[-2:]))
         if by and self._obeyed_all_the_same(planned, expected, seen):
             return Assessment(RuleStatus.APPLIED, f"though one would think it overridden {by}", ran)
         if by:
@@ -196,13 +187,6 @@ class Assessor:
         if seen.without is not None and seen.without.ending is ending:
             return Assessment(RuleStatus.UNOBSERVED, f"{text}, and so it is without the file")
         return Assessment(RuleStatus.HARMFUL, text)
-
-    def _blamed(self, probe: ProbeCall, expected: Outcome) -> str:
-        """Return which setting of the user has the say in place of the rule."""
-        blamed = culprits(self.parsed, probe.call, self.settings)
-        if blamed:
-            return f"by {blamed}"
-        return f"by the job's settings: {' '.join(expected.reasons[-2:])}"
 
     def _compared(self, planned: Outcome, seen: Evidence, ran: str) -> Assessment:
         wanted = planned.configuration
