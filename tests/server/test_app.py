@@ -16,10 +16,11 @@ from fastapi.testclient import TestClient
 from pydantic import ValidationError
 
 from colltune import process
-from colltune.server import logs, schemas
+from colltune.server import schemas
 from colltune.server.app import create_app
 from colltune.server.docs_page import sample
 from colltune.server.settings import Settings
+from colltune.server.supervisor import log_as_json
 from tests.cli.report_html import Page
 from tests.server.test_middleware import NOTHING, insist
 
@@ -180,7 +181,7 @@ def test_logs_are_json_without_secrets(capsys: pytest.CaptureFixture[str]) -> No
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     try:
-        logs.configure("INFO")
+        log_as_json("INFO")
         structlog.get_logger("x").info(
             "came", authorization="abc", note="Bearer s3cret, MUNGE:AwQ="
         )

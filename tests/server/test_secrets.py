@@ -5,7 +5,7 @@ from __future__ import annotations
 from http.client import HTTPConnection
 from pathlib import Path
 
-from colltune.server.logs import without_secrets
+from colltune.server.supervisor import without_secrets
 from tests.server import writable
 from tests.server.serving_process import Server
 

@@ -226,14 +226,13 @@ def _run(listening: socket.socket, workers: int, settings: Settings, tls: dict[s
     import uvicorn
     from uvicorn.supervisors import Multiprocess
 
-    from colltune.server import logs
-    from colltune.server.supervisor import address, uvicorn_config
+    from colltune.server.supervisor import address, log_as_json, uvicorn_config
 
     if tls.get("ssl_ca_certs"):
         import ssl
 
         tls["ssl_cert_reqs"] = ssl.CERT_REQUIRED
-    logs.configure(settings.log_level)
+    log_as_json(settings.log_level)
     config = uvicorn_config(workers=workers, **tls)
     where = address(listening, tls=bool(tls))
     structlog.get_logger("colltune").info("listening", address=where, workers=workers)

@@ -65,18 +65,15 @@ class Grid:
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
-        """The shapes in order."""
         pairs = zip(self.nodes.tolist(), self.ppn.tolist(), strict=True)
         return tuple(Shape(n, p) for n, p in pairs)
 
     def vectors(self) -> tuple[Integers, Integers, Integers]:
-        """Return nodes, ppn and sizes of all S x M instances, shape by shape."""
         n_sizes, n_shapes = len(self.msize_bytes), len(self.nodes)
         nodes, ppn = (np.repeat(v, n_sizes) for v in (self.nodes, self.ppn))
         return nodes, ppn, np.tile(self.msize_bytes, n_shapes)
 
     def instance(self, collective: Collective, shape: int, size: int) -> Instance:
-        """Return the instance of one field."""
         return Instance(
             collective,
             Shape(int(self.nodes[shape]), int(self.ppn[shape])),
@@ -190,7 +187,6 @@ class DecisionMap:
         return self.grid.known[:, None] & self.grid.known_size[None, :]
 
     def configuration(self, shape: int, size: int) -> Configuration:
-        """Return what is used for a field."""
         return self.portfolio[int(self.chosen[shape, size])]
 
     def runs(self, codes: NDArray[np.int64]) -> Iterator[Run]:

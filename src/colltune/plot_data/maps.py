@@ -80,7 +80,6 @@ class ChoiceMap:
 
     @property
     def fields(self) -> Iterator[Field]:
-        """All fields."""
         return (field for row in self.rows for field in row.fields)
 
 
@@ -121,7 +120,6 @@ class Maps:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What found no room."""
         left_out = {
             one.collective: f"{one.left_out} of {one.left_out + len(one.rows)} shapes"
             for one in self.maps
@@ -207,7 +205,6 @@ def _shapes(pairs: NDArray[np.int64]) -> tuple[Shape, ...]:
 
 
 def choice_map(found: DecisionMap) -> ChoiceMap:
-    """Return the decisions of one collective as rows of a map."""
     sizes, gain = found.grid.msize_bytes.tolist(), found.gain
     rows = tuple(
         Row(
@@ -282,7 +279,6 @@ def _kind(field: Field) -> Hashable:
 
 
 def runs(row: Row, kind: Callable[[Field], Hashable] = _kind) -> Iterator[tuple[Field, ...]]:
-    """Yield the neighbouring fields of the same `kind`."""
     for _, run in groupby(row.fields, kind):
         yield tuple(run)
 

@@ -57,7 +57,6 @@ class Comparison:
 
     @property
     def replaced(self) -> Flags:
-        """Where something else than the default is used."""
         return np.array([reason.is_replaced for reason in REASONS])[self.why]
 
     @property
@@ -66,12 +65,10 @@ class Comparison:
         return self.default_s / self.selected_s
 
     def rows(self, mask: NDArray[Any]) -> Comparison:
-        """Keep the instances of `mask`."""
         kept = {f.name: getattr(self, f.name)[mask] for f in fields(self)[2:]}
         return Comparison(self.collective, self.portfolio, **kept)
 
     def merged(self, other: Comparison) -> Comparison:
-        """Return the instances of both, whose portfolios may differ."""
         union = tuple(sorted({*self.portfolio, *other.portfolio}))
         both = {}
         for name in (f.name for f in fields(self)[2:]):
@@ -226,7 +223,6 @@ class Errors:
         )
 
     def merged(self, other: Errors) -> Errors:
-        """Return both together."""
         return Errors(
             np.concatenate([self.nodes, other.nodes]),
             np.concatenate([self.log_error, other.log_error]),
@@ -235,11 +231,9 @@ class Errors:
         )
 
     def by_nodes(self) -> tuple[Calibration, ...]:
-        """Return the figures of each node count, ascending."""
         return tuple(self._of(int(count), self.nodes == count) for count in np.unique(self.nodes))
 
     def all(self) -> Calibration:
-        """Return the figures of all node counts together."""
         return self._of(None, np.ones(len(self.nodes), np.bool_))
 
     def _of(self, nodes: int | None, rows: NDArray[np.bool_]) -> Calibration:
@@ -286,7 +280,6 @@ class GainBin:
 
 
 def gain_bins(comparison: Comparison) -> tuple[GainBin, ...]:
-    """Return predicted beside measured gains of replaced decisions, by predicted gain."""
     measured = comparison.measured_gain
     known = comparison.replaced & np.isfinite(measured)
     found = []

@@ -36,7 +36,6 @@ class Pick:
             raise DataError("shapes and nodes or ppn exclude each other; name one or the other")
 
     def of_collectives(self, known: Iterable[Collective]) -> tuple[Collective, ...]:
-        """Return the picked ones of `known`, sorted."""
         found = set(known)
         missing = [c for c in self.collectives if c not in found]
         if missing:
@@ -45,7 +44,6 @@ class Pick:
         return tuple(sorted(self.collectives or found))
 
     def of_cells(self, cells: CellMatrix) -> CellMatrix:
-        """Keep the picked instances, maybe none."""
         return cells.rows(self.mask(cells.nodes, cells.ppn))
 
     def mask(self, nodes: NDArray[np.int64], ppn: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -120,7 +118,6 @@ def spread(n: int, most: int) -> list[int]:
 
 
 def panels_each(collectives: int) -> int:
-    """Return how many panels each of so many collectives can have."""
     return max(1, _MOST_PANELS // max(1, collectives))
 
 

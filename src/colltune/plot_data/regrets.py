@@ -66,7 +66,6 @@ class InstanceRegrets:
         return Sizes(places, np.array(means), low, high)
 
     def as_json(self) -> dict[str, Any]:
-        """Return what is drawn, JSON-able."""
         return {
             "collective": None if self.collective is None else self.collective.value,
             "instances": len(self),
@@ -111,7 +110,6 @@ class Regrets:
     notes: tuple[str, ...] = field(default=())
 
     def as_json(self) -> dict[str, Any]:
-        """Return what is drawn, JSON-able."""
         return {
             "subject": self.subject,
             "groups": [group.as_json() for group in self.groups],
@@ -120,7 +118,6 @@ class Regrets:
 
 
 def geometric_mean(ratios: Numbers) -> float:
-    """Return the geometric mean."""
     return float(np.exp(np.log(ratios).mean()))
 
 

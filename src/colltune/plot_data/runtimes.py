@@ -52,7 +52,6 @@ class Line:
         return cls(names, *found)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the fields, JSON-able."""
         return {
             "configurations": [c and c.id for c in self.configurations],
             "time_s": listed(self.time_s),
@@ -89,7 +88,6 @@ class ShapeRuntimes:
     points: Points | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Return what is drawn, JSON-able."""
         drawn: dict[str, Any] = {
             "collective": self.collective.value,
             "shape": str(self.shape),
@@ -147,18 +145,15 @@ class Runtimes:
 
     @property
     def has_intervals(self) -> bool:
-        """Whether any interval is wider than nothing."""
         lines = [line for panel in self.panels for line in (panel.default, panel.chosen)]
         return any(bool((line.upper_s > line.lower_s).any()) for line in lines)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What found no room."""
         left_out = {c: f"{n} more shapes" for c, n in self.left_out.items()}
         return notes_on(left_out, len({panel.collective for panel in self.panels}))
 
     def as_json(self) -> dict[str, Any]:
-        """Return what is drawn, JSON-able; what is not known is null."""
         return {
             "subject": self.subject,
             "chosen_is": self.choice,
@@ -201,7 +196,6 @@ def measured(
 
 
 def listed(numbers: Numbers) -> list[float | None]:
-    """Return `numbers`, None where there is none."""
     return [x if np.isfinite(x) else None for x in numbers.tolist()]
 
 
@@ -311,12 +305,10 @@ class Curve:
 
     @property
     def default_ratio(self) -> Numbers:
-        """The default's time over the best's."""
         return self.default_s / self.best_s
 
     @property
     def selected_ratio(self) -> Numbers:
-        """The selected configuration's time over the best's."""
         return self.selected_s / self.best_s
 
 

@@ -141,7 +141,6 @@ def reason_counts(found: DecisionMap) -> dict[Why, tuple[int, int]]:
 
 
 def shape_gains(found: DecisionMap, comparison: Comparison | None) -> tuple[ShapeGain, ...]:
-    """Return the gains of each shape of the grid."""
     sizes = np.flatnonzero(found.grid.known_size)
     gain, replaced = found.gain[:, sizes], found.replaced[:, sizes]
     bound = np.where(replaced, found.bound[:, sizes], 1.0)

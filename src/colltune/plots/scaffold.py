@@ -53,7 +53,6 @@ def shortened(text: str, longest: int = _LONGEST) -> str:
 
 
 def size_text(msize_bytes: int) -> str:
-    """Return a message size with its unit: ``64 B``, ``4 KiB``."""
     text = bytes_text(msize_bytes)
     return f"{text} B" if text.isdigit() else text
 
@@ -158,7 +157,6 @@ def _block(
 
 
 def _axes(figure: Figure, x: float, y: float, width: float, height: float) -> Axes:
-    """Return axes whose place and size are given in inches."""
     across, up = figure.get_size_inches().tolist()
     return figure.add_axes((x / across, y / up, width / across, height / up))
 
@@ -180,7 +178,6 @@ def _packed(widths: Sequence[float], heights_in: Sequence[float]) -> list[list[i
 def _rows(
     line: Sequence[int], counts: Sequence[int], heights_in: Sequence[float]
 ) -> tuple[int, float]:
-    """Return how many rows of panels blocks side by side need, and how high."""
     down = max(math.ceil(counts[k] / _MOST_ACROSS) for k in line)
     return down, max(heights_in[k] for k in line)
 
@@ -197,7 +194,6 @@ def _title(frame: Frame, width_in: float) -> str:
 
 
 def label_rows(block: Block, words: str) -> None:
-    """Label the y axis of the first panel in each row of a block."""
     for panel in block.panels[::_MOST_ACROSS]:
         panel.set_ylabel(words, fontsize="small")
 
@@ -235,7 +231,6 @@ def size_labels(msize_bytes: Iterable[int], most: int = _MOST_SIZE_LABELS) -> di
 
 
 def size_axis(panel: Axes, msize_bytes: Iterable[int]) -> None:
-    """Make x a logarithmic axis of message sizes."""
     labels = size_labels(msize_bytes)
     panel.set_xscale("log", base=2)
     panel.xaxis.set_major_locator(FixedLocator(list(labels)))
@@ -275,7 +270,6 @@ def ratio_axis(panel: Axes, name: str, lowest: float, highest: float) -> None:
 
 
 def small_log_panel(panel: Axes) -> None:
-    """Make both axes of a small panel logarithmic: message sizes and times."""
     panel.set_xscale("log", base=2)
     panel.set_yscale("log")
     panel.minorticks_off()

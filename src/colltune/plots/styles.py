@@ -90,7 +90,6 @@ class AlgorithmStyles:
         return found
 
     def style(self, collective: Collective, algorithm: str) -> Style:
-        """Return the look of `algorithm` among those of `collective`."""
         if algorithm == DEFAULT_ALGORITHM:
             return DEFAULT
         if algorithm not in self._legends[collective].named:

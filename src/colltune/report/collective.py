@@ -39,7 +39,6 @@ _OPEN_UP_TO = 16
 
 
 def collective_section(bundle: Bundle, found: CollectiveFigures) -> Markup:
-    """Return the section of one collective."""
     name = found.collective.mpi_name
     decisions = found.decisions
     drawn = Maps.of("", [choice_map(decisions)])
@@ -280,7 +279,6 @@ def _curve_rows(curve: Curve) -> Iterator[list[Child]]:
 
 
 def _calibration(found: CollectiveFigures) -> Iterator[Markup]:
-    """Yield how far predictions are right, as far as that is known."""
     if found.comparison is None or found.errors is None:
         yield element(
             "p",

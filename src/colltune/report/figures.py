@@ -195,7 +195,6 @@ def _fitted_without(
 
 
 def as_json(found: Figures) -> dict[str, Any]:
-    """Return the figures as a JSON-able dictionary; what is not known is null."""
     return {
         "bundle": _bundle(found.bundle),
         "guard": found.guard,
@@ -279,7 +278,6 @@ def _rows(rows: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 def _plain(value: Any) -> Any:  # noqa: PLR0911
-    """Return `value` without what JSON does not know."""
     if isinstance(value, Shape):
         return str(value)
     if isinstance(value, Configuration):

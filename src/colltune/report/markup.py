@@ -30,7 +30,6 @@ def escaped(child: Child) -> str:
 
 
 def element(name: str, *children: Child, **attributes: str | float | None) -> Markup:
-    """Return an element."""
     opened = name + "".join(
         f' {key.rstrip("_").replace("_", "-")}="{_value(value)}"'
         for key, value in attributes.items()
@@ -46,7 +45,6 @@ def _value(value: str | float) -> str:
 
 
 def document(title: str, style: str, body: Markup) -> str:
-    """Return a whole page without scripts that loads nothing."""
     head = element(
         "head",
         Markup('<meta charset="utf-8">'),
@@ -59,7 +57,6 @@ def document(title: str, style: str, body: Markup) -> str:
 
 
 def joined(parts: Iterable[Markup]) -> Markup:
-    """Return the parts one after the other."""
     return Markup("\n".join(parts))
 
 

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from colltune import __version__
+from colltune.domain import Collective
 from colltune.models.bundle import Bundle
 from colltune.plot_data.summaries import predicted_gain
 from colltune.report.collective import UNKNOWN, collective_section, factor, percent
-from colltune.report.evidence import general_evidence
 from colltune.report.figures import CollectiveFigures, Figures
 from colltune.report.markup import Child, Markup, document, element, folded, joined, table
 
+_LEARNERS = "learners"
+_MEANINGS = {
+    "regret": "mean of log(t_selected / t_best) on held-out instances",
+    "share": "share of the log gain over the default that was to be had",
+    "harm": "share of decisions slower than the default by more than 5 % and beyond noise",
+}
+_DEEPEST = 4
+_MOST_ROWS = 400
+_MOST_TEXT = 2000
 _MOST_COLUMNS = 16
 _WORDS = ",".join(f".w{at} tr>:nth-child({at + 1})" for at in range(_MOST_COLUMNS))
 _STYLE = """
@@ -50,7 +64,6 @@ h2,h3,caption{break-after:avoid}
 
 
 def page(found: Figures) -> str:
-    """Return the whole page."""
     bundle = found.bundle
     title = f"colltune report: {bundle.context}"
     body = element(
@@ -166,3 +179,87 @@ def _measured(found: CollectiveFigures) -> list[Child]:
     speedups = map(factor, (summary.speedup, summary.oracle_speedup))
     shares = [summary.log_gain_share, summary.slower_share, errors.all().inside]
     return [*speedups, *map(percent, shares)]
+
+
+def number_text(value: float) -> str:
+    if isinstance(value, bool) or not math.isfinite(value):
+        return str(value)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def general_evidence(bundle: Bundle) -> Markup:
+    """Return the learners with their held-out figures, and what belongs to no single collective."""
+    rest = dict(bundle.evidence)
+    if isinstance(rest.get(_LEARNERS), Mapping):
+        del rest[_LEARNERS]
+    if not bundle.evidence:
+        return element(
+            "p",
+            "The bundle states none.",
+            class_="note",
+        )
+    learners = {
+        model.collective.mpi_name: {"learner": model.learner, **_figures(bundle, model.collective)}
+        for model in bundle.models
+    }
+    caption = f"Decisions on instances that were left out of the fit{_meaning(learners)}"
+    general = [rendered(rest, "Evidence stated by the bundle")] if rest else []
+    return joined([rendered(learners, caption, first="collective"), *general])
+
+
+def _figures(bundle: Bundle, collective: Collective) -> dict[str, Any]:
+    learners = _mapping(_mapping(bundle.evidence.get(_LEARNERS)).get(collective.value))
+    own = _mapping(learners.get(bundle.model(collective).learner))
+    return {k: v for k, v in own.items() if not isinstance(v, Mapping)}
+
+
+def _meaning(rows: Mapping[str, Any]) -> str:
+    names = {name for row in rows.values() for name in _mapping(row)}
+    told = [f"{name}: {text}" for name, text in _MEANINGS.items() if name in names]
+    return f". {'; '.join(told)}" if told else ""
+
+
+def rendered(value: Any, caption: str, *, first: str = "", depth: int = 0) -> Markup:
+    """Return any JSON-able value as nested tables; `first` titles the column of names."""
+    if not isinstance(value, Mapping) or depth >= _DEEPEST:
+        return element("p", f"{caption}: {_leaf(value)}")
+    flat = {k: v for k, v in value.items() if not isinstance(v, Mapping)}
+    nested = {k: v for k, v in value.items() if isinstance(v, Mapping) and v}
+    parts = []
+    if flat:
+        rows = [[str(k), _leaf(v)] for k, v in flat.items()][:_MOST_ROWS]
+        parts.append(table(caption, [first, "value"], rows, ["value"]))
+    if nested and all(_is_row(v) for v in nested.values()):
+        parts.append(_rows(nested, caption, first))
+    else:
+        for name, inner in list(nested.items())[:_MOST_ROWS]:
+            parts.append(rendered(inner, f"{caption}: {name}", depth=depth + 1))
+    return joined(parts)
+
+
+def _is_row(value: Mapping[str, Any]) -> bool:
+    return not any(isinstance(v, Mapping) for v in value.values())
+
+
+def _rows(nested: Mapping[str, Mapping[str, Any]], caption: str, first: str) -> Markup:
+    columns = list(dict.fromkeys(str(key) for row in nested.values() for key in row))
+    rows: list[list[Child]] = [
+        [str(name), *(_leaf(row[c]) if c in row else "" for c in columns)]
+        for name, row in list(nested.items())[:_MOST_ROWS]
+    ]
+    words = {c for row in nested.values() for c in row if not isinstance(row[c], int | float)}
+    return table(caption, [first, *columns], rows, [c for c in columns if c in words])
+
+
+def _leaf(value: Any) -> str:
+    if isinstance(value, int | float):
+        return number_text(value)
+    if isinstance(value, str) or value is None:
+        return "–" if value is None else value[:_MOST_TEXT]
+    if isinstance(value, Sequence) and all(isinstance(v, str | int | float) for v in value):
+        return ", ".join(_leaf(v) for v in value)[:_MOST_TEXT]
+    return json.dumps(value, default=str)[:_MOST_TEXT]
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

@@ -12,14 +12,14 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from colltune import __version__
-from colltune.server import errors, logs
+from colltune.server import errors
 from colltune.server.auth.gate import Gatekeeper
 from colltune.server.endpoints import ROUTERS
 from colltune.server.limits import Limits, Offload, RateLimit, Uploads
 from colltune.server.middleware import CacheMiddleware, Protected
 from colltune.server.service import Service
 from colltune.server.settings import Settings
-from colltune.server.supervisor import end_with_supervisor
+from colltune.server.supervisor import end_with_supervisor, log_as_json
 from colltune.server.writing import Writing
 
 _COUNT_S, _DEMAND_S = 1.0, 10.0
@@ -74,7 +74,7 @@ def worker_app() -> FastAPI:
     """Return the application of a server's process, which logs as it was told."""
     end_with_supervisor()
     settings = Settings()
-    logs.configure(settings.log_level)
+    log_as_json(settings.log_level)
     return create_app(settings)
 
 

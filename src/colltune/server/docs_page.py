@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from html import escape
 from typing import Any
 
 from colltune.report.markup import Markup, document, element, folded, joined, table
@@ -26,9 +27,12 @@ a{color:#8cc4ff}}
 
 
 def docs_page(description: Mapping[str, Any]) -> str:
-    """Return the page for an OpenAPI description."""
     title = f"{description['info']['title']} {description['info']['version']}"
-    operations = list(_operations(description))
+    operations = [
+        (operation["operationId"], f"{method.upper()} {path}", operation)
+        for path, methods in description["paths"].items()
+        for method, operation in methods.items()
+    ]
     links = [element("li", element("a", name, href=f"#{at}")) for at, name, _ in operations]
     machines = element(
         "p",
@@ -42,44 +46,40 @@ def docs_page(description: Mapping[str, Any]) -> str:
         element("p", description["info"].get("description", "")),
         machines,
         element("nav", element("ul", *links)),
-        joined(text for _, _, text in operations),
+        joined(_operation(*one, description) for one in operations),
     )
     return document(title, _STYLE, body)
-
-
-def _operations(description: Mapping[str, Any]) -> Iterator[tuple[str, str, Markup]]:
-    """Yield anchor, name and text of every operation."""
-    for path, methods in description["paths"].items():
-        for method, operation in methods.items():
-            name = f"{method.upper()} {path}"
-            at = operation["operationId"]
-            yield at, name, _operation(at, name, operation, description)
 
 
 def _operation(
     at: str, name: str, operation: Mapping[str, Any], description: Mapping[str, Any]
 ) -> Markup:
     access = " Needs authentication." if operation.get("security") else ""
-    return joined(
-        [
-            element("h2", element("code", name), id=at),
-            element("p", " ".join(operation.get("description", "").split()) + access),
-            table(
-                "Parameters",
-                ["name", "in", "needed", "type", "what"],
-                (_parameter(p) for p in operation.get("parameters", ())),
+    answers = operation["responses"].items()
+    parts = [
+        element("h2", element("code", name), id=at),
+        element("p", " ".join(operation.get("description", "").split()) + access),
+        table(
+            "Parameters",
+            ["name", "in", "needed", "type", "what"],
+            (_parameter(p) for p in operation.get("parameters", ())),
+        ),
+        table(
+            "Answers",
+            ["status", "what", "content"],
+            (
+                [status, answer.get("description", ""), ", ".join(answer.get("content", {}))]
+                for status, answer in answers
             ),
-            table(
-                "Answers",
-                ["status", "what", "content"],
-                (
-                    [status, answer.get("description", ""), ", ".join(answer.get("content", {}))]
-                    for status, answer in operation["responses"].items()
-                ),
-            ),
-            *_examples(operation, description),
-        ]
-    )
+        ),
+    ]
+    for status, answer in answers:
+        for media_type, content in answer.get("content", {}).items() if status < "3" else ():
+            for found in _shown(content, description):
+                text = found if isinstance(found, str) else json.dumps(found, indent=1)
+                shown = element("pre", element("code", Markup(escape(text, quote=False))))
+                parts.append(folded(f"Example: {status}, {media_type}", shown))
+    return joined(parts)
 
 
 def _parameter(parameter: Mapping[str, Any]) -> list[str]:
@@ -98,18 +98,6 @@ def _type(schema: Mapping[str, Any]) -> str:
     kind = str(schema.get("type", ""))
     low, high = schema.get("minimum"), schema.get("maximum")
     return kind if low is None or high is None else f"{kind}, {low} .. {high}"
-
-
-def _examples(operation: Mapping[str, Any], description: Mapping[str, Any]) -> Iterator[Markup]:
-    """Yield an example of each kind of content of the good answer."""
-    for status, answer in operation["responses"].items():
-        if not status.startswith("2"):
-            continue
-        for media_type, content in answer.get("content", {}).items():
-            for found in _shown(content, description):
-                text = found if isinstance(found, str) else json.dumps(found, indent=1)
-                shown = element("pre", element("code", Markup(_escaped(text))))
-                yield folded(f"Example: {status}, {media_type}", shown)
 
 
 def _shown(content: Mapping[str, Any], description: Mapping[str, Any]) -> list[Any]:
@@ -138,7 +126,3 @@ def sample(schema: Mapping[str, Any], named: Mapping[str, Any]) -> Any:
         part = sample(schema.get("items", {}), named)
         return [] if part is None else [part]
     return None
-
-
-def _escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -79,7 +79,6 @@ def problem(
 
 
 def install(app: FastAPI) -> None:
-    """Make `app` answer every error with a problem."""
     app.add_exception_handler(ColltuneError, _explained)
     app.add_exception_handler(ServiceError, _explained)
     app.add_exception_handler(RequestValidationError, _invalid)

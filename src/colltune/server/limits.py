@@ -74,7 +74,6 @@ class Offload:
             del self._pending[key]
 
     def close(self, *, wait: bool = True) -> None:
-        """Drop what waits."""
         self._pool.shutdown(wait=wait, cancel_futures=True)
 
 
@@ -133,7 +132,6 @@ class Uploads:
 
 
 def refuse_other_types(request: Request) -> None:
-    """Refuse what is packed, in parts, or of another type."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     packed = request.headers.get("content-encoding", "identity").strip().lower()
     if kind not in _TYPES or packed != "identity":
@@ -236,7 +234,6 @@ class Limits:
 
 
 def _declared_bytes(scope: Scope) -> int:
-    """Return the body's length as told, 0 where it is not told."""
     for name, value in scope["headers"]:
         if name == b"content-length":
             return int(value[:_MOST_DIGITS]) if value.isdigit() else 0

@@ -72,17 +72,14 @@ class Service:
 
     @property
     def state(self) -> State:
-        """What is in force now."""
         return self.watcher.state
 
     def why_not_ready(self) -> list[str]:
-        """Return why nothing can be answered; nothing if it can."""
         if self.state.loaded:
             return []
         return self.warnings() or ["no bundle has been promoted yet"]
 
     def warnings(self) -> list[str]:
-        """Return what is wrong, whether requests are answered or not."""
         return [why for why in (*self.state.problems.values(), self.watcher.unreachable_why) if why]
 
     def readiness(self) -> dict[str, Any]:
@@ -95,7 +92,6 @@ class Service:
         }
 
     def count(self, answer: Answer) -> None:
-        """Count how often an answer went out since the last time."""
         times, answer.hits = answer.hits, 0
         if times:
             self.metrics.hit.inc(times)
@@ -111,12 +107,10 @@ class Service:
         self._counted = (self.state,)
 
     def count_first(self, document: Document) -> None:
-        """Count an answer that was computed."""
         self.metrics.miss.inc()
         self._went_out(document, 1)
 
     def metrics_text(self) -> bytes:
-        """Return all metrics in Prometheus' text format."""
         watcher = self.watcher
         now = gauges(self.state, watcher.reachable, watcher.looked_at, watcher.reports)
         return self.metrics.text(now)
@@ -156,7 +150,6 @@ class Service:
     def configuration(
         self, state: State, library: str, release: str, query: queries.ConfigQuery
     ) -> Document:
-        """Return one of the files of a job's configuration."""
         loaded = self.pick(state, query.bundle, library, release)
         shape = Shape(query.nodes, query.ppn)
         target = _target(library, release, query.format)
@@ -181,7 +174,6 @@ class Service:
         )
 
     def job(self, state: State, library: str, release: str, query: queries.JobQuery) -> Document:
-        """Return the job file of one or several shapes."""
         loaded = self.pick(state, query.bundle, library, release)
         target = _target(library, release, query.format)
         shapes = [Shape(query.nodes, ppn) for ppn in dict.fromkeys(query.ppn)]
@@ -207,7 +199,6 @@ class Service:
         )
 
     def _render_ahead(self, state: State, asked: Demand) -> None:
-        """Render what jobs of a shape will ask for."""
         loaded = state.pick(asked.library, asked.release)
         target = _target(asked.library, asked.release, None)
         loaded.rendering(Shape(asked.nodes, asked.ppn), target, self.guard)
@@ -246,7 +237,6 @@ class Service:
         return Document(content, HTML, etag, bundle.id, {CONTENT_POLICY: DOCUMENT_POLICY})
 
     def overview(self, query: queries.Query) -> Document:
-        """Return for the page what is in force, and how it came there."""
         why_not = self.why_not_ready()
         if why_not:
             raise ServiceError(503, "; ".join(why_not))
@@ -257,14 +247,12 @@ class Service:
         return Document(body, JSON, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
 
     def decision_map(self, state: State, query: queries.MapQuery) -> Document:
-        """Return for the page a collective's decision map."""
         loaded = self.pick(state, query.bundle, query.library, query.release)
         selector, _ = self._selector(loaded)
         view = map_view(selector, loaded.slot, Collective(query.collective))
         return self._view_document(loaded, query, view)
 
     def predictions(self, state: State, query: queries.PredictionsQuery) -> Document:
-        """Return for the page what is predicted for one instance."""
         loaded = self.pick(state, query.bundle, query.library, query.release)
         selector, target = self._selector(loaded)
         shape = Shape(query.nodes, query.ppn)
@@ -273,7 +261,6 @@ class Service:
         return self._view_document(loaded, query, view)
 
     def job_view(self, state: State, query: queries.JobViewQuery) -> Document:
-        """Return for the page a job's configuration and what to know about it."""
         loaded = self.pick(state, query.bundle, query.library, query.release)
         context = loaded.bundle.context
         target = Target.named(
@@ -342,7 +329,6 @@ def _target(library: str, release: str, format_name: str | None) -> Target:
 
 
 def _part(found: Rendering, part: str | None, folder: str | None) -> str:
-    """Return the text of a file, named by the end of its name."""
     texts = found.rendered.written.texts
     if part is None:
         return texts[""]

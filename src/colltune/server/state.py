@@ -50,7 +50,6 @@ class Loaded:
 
     @property
     def slot(self) -> str:
-        """The name of the MPI release that it is for."""
         return slot_of(self.bundle.context)
 
     def rendering(self, shape: Shape, target: Target, guard: Guard) -> Rendering:
@@ -84,7 +83,6 @@ def _slim(rendered: Rendered) -> Rendering:
 
 
 def is_any_replaced(rules: Iterable[Iterable[Interval]]) -> bool:
-    """Tell whether any interval uses something else than the library's default."""
     return any(not one.configuration.is_default for intervals in rules for one in intervals)
 
 

@@ -1,16 +1,21 @@
-"""What stands around a worker: its socket, how uvicorn runs it, and who started it."""
+"""What stands around a worker: its socket, how uvicorn runs it, who started it, and its log."""
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
+import re
 import resource
 import signal
 import socket
 import stat
+import sys
+from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Any
 
+import structlog
 import uvicorn
 
 from colltune.errors import OutputError
@@ -22,6 +27,10 @@ _KEEP_ALIVE_S = 30
 _MOST_CONNECTIONS = 4096
 _FILES_FOR_OTHERS = 128
 _CONNECT_S = 1.0
+_SECRET_NAMES = re.compile(r"authorization|token|secret|password|credential|cookie", re.IGNORECASE)
+_SECRETS = re.compile(r"((?:\b[Bb]earer +)|(?:\bMUNGE:)|(?:\bcolltune_(?=[\w-]{40})))[^\s\"',]+")
+_HIDDEN = "[hidden]"
+_Event = MutableMapping[str, Any]
 
 
 def uvicorn_config(app: str = APP, *, workers: int = 1, **tls: Any) -> uvicorn.Config:
@@ -133,8 +142,57 @@ def _remove_stale(path: Path) -> None:
 
 
 def address(found: socket.socket, *, tls: bool) -> str:
-    """Return where a socket is reached, for people."""
     if found.family == socket.AF_UNIX:
         return f"unix:{found.getsockname()}"
     host, port = found.getsockname()[:2]
     return f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def without_secrets(_logger: Any, _method: str, event: _Event) -> _Event:
+    """Hide what is called like a secret or looks like one."""
+    for name, value in event.items():
+        if _SECRET_NAMES.search(name):
+            event[name] = _HIDDEN
+        elif isinstance(value, str):
+            event[name] = _SECRETS.sub(rf"\1{_HIDDEN}", value)
+    return event
+
+
+def _without_colours(_logger: Any, _method: str, event: _Event) -> _Event:
+    event.pop("color_message", None)
+    return event
+
+
+def log_as_json(level: str) -> None:
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.PositionalArgumentsFormatter(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+    ]
+    formatter = structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=[*shared, structlog.stdlib.ExtraAdder()],
+        processors=[
+            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+            _without_colours,
+            without_secrets,
+            structlog.processors.JSONRenderer(),
+        ],
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(formatter)
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+    for name in ("uvicorn", "uvicorn.error"):
+        logging.getLogger(name).handlers.clear()
+    # the service logs requests by itself, if it is to
+    logging.getLogger("uvicorn.access").disabled = True
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )

@@ -117,7 +117,6 @@ class Watcher:
                 self._log.warning("what jobs asked for cannot be read", why=str(error))
 
     def refresh(self) -> None:
-        """Look once, and take up what has changed."""
         with self._lock:
             try:
                 wanted = self._source.current()

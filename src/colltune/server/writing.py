@@ -67,7 +67,6 @@ class Writing:
         return Stored(new=is_new, rows=rows, file=file.name, sha256=sha256, context=context)
 
     def promote(self, prefix: str, by: str, note: str, expected: str | None) -> Event:
-        """Bring the bundle whose id begins with `prefix` into force."""
         registry = self._changeable()
         bundle_id = _found(registry, prefix)
         now = NOTHING if expected == "none" else expected
@@ -80,7 +79,6 @@ class Writing:
         return self._done(event, by)
 
     def rollback(self, prefix: str, by: str, note: str) -> Event:
-        """Bring back what was in force before the bundle whose id begins with `prefix`."""
         registry = self._changeable()
         bundle_id = _found(registry, prefix)
         slots = [s for s, event in registry.current().items() if event.bundle_id == bundle_id]

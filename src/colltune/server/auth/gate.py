@@ -74,7 +74,6 @@ class TokenStore:
         self._fault = ""
 
     def token(self, secret: str) -> Token:
-        """Return the valid token that `secret` is."""
         found = token_file.matching(self._current(), secret)
         if found is None:
             raise ServiceError(
@@ -131,7 +130,6 @@ class Gate:
     def admit(
         self, authorizations: Sequence[str], scope: Scope, method: str, target: str
     ) -> Admission:
-        """Return the caller, who may do what `scope` stands for."""
         if self._tokens is None and not self._settings.munge:
             raise ServiceError(
                 403,
@@ -196,7 +194,6 @@ class Gatekeeper:
         )
 
     async def admit(self, request: Request, scope: Scope) -> Admission:
-        """Return who asks, if he may."""
         authorizations = request.headers.getlist("authorization")
         raw = request.scope.get("raw_path") or quote(request.url.path).encode()
         query = request.scope.get("query_string", b"")

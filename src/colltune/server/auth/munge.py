@@ -40,7 +40,6 @@ class Caller:
 
     @property
     def user(self) -> str:
-        """The user's name, or the uid where it has none here."""
         try:
             return pwd.getpwuid(self.uid).pw_name
         except KeyError:

@@ -85,7 +85,6 @@ def check_name(name: str) -> str:
 
 
 def read(path: Path) -> tuple[Token, ...]:
-    """Return the tokens of the file `path`."""
     try:
         # not to wait for who writes into a pipe
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -27,7 +27,6 @@ class Installed:
     kept: tuple[str, ...]
 
     def slurm_conf(self) -> str:
-        """Return the lines for slurm.conf."""
         return (
             f"PrologSlurmctld={self.folder}/prolog.sh\n"
             f"EpilogSlurmctld={self.folder}/epilog.sh\n"

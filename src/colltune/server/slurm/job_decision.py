@@ -188,7 +188,6 @@ def _by_service(wanted: _Wanted, url: str) -> JobDecisions:
 
 
 def shape_of(request: JobRequest, environment: Mapping[str, str]) -> Shape:
-    """Return the shape of the job, by the options or as Slurm tells."""
     if not (request.nodes and request.ppn):
         _refuse_unclear(environment)
     nodes = _number(

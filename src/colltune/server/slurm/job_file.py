@@ -84,7 +84,6 @@ def section_of(rendered: Rendered, folder: str, libcolltune: str | None = None) 
 
 
 def text_of(job: JobDecisions) -> str:
-    """Return the job file's text."""
     lines = [_FIRST, f"bundle {job.bundle_id}", f"library {job.library} {job.release}"]
     lines += [f"user {pattern}" for pattern in job.patterns.deciding]
     lines += [f"harmless {pattern}" for pattern in job.patterns.harmless]

@@ -139,7 +139,6 @@ class PredictionView(BundleView):
 
 
 def map_view(selector: ModelSelector, slot: str, collective: Collective) -> MapView:
-    """Return what `selector` decides on and around what was measured of `collective`."""
     found = decision_map(selector, collective)
     uses = np.bincount(found.chosen.ravel(), minlength=len(found.portfolio)).tolist()
     holds = np.bincount(found.why.ravel(), minlength=len(REASONS)).tolist()
@@ -229,7 +228,6 @@ def _rows(found: DecisionMap) -> Iterator[MapRow]:
 def prediction_view(
     selector: ModelSelector, slot: str, instance: Instance, target: Target | None = None
 ) -> PredictionView:
-    """Return the predictions of all configurations for `instance`, the fastest first."""
     selection = selector.select(instance)
     shape = instance.shape
     decisions = selector.decide(instance.collective, shape.nodes, shape.ppn, instance.msize_bytes)
@@ -304,7 +302,6 @@ def _predicted(
 
 
 def _not_permitted(one: Configuration, instance: Instance, target: Target | None) -> str:
-    """Return why `one` may not stand in a file for `target`."""
     if target is None:
         return "may not be used here"
     bound, nprocs = target.bound, instance.shape.nprocs
