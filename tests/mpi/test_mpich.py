@@ -6,7 +6,7 @@ import pytest
 
 from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
-from colltune.mpi import catalogue, library
+from colltune.mpi import library
 
 MPICH = library("mpich")
 RELEASES = ("4.0.2", "4.1.3", "4.2.3", "4.3.2", "5.0.2")
@@ -17,26 +17,15 @@ def parsed(text: str) -> Configuration:
     return Configuration.parse(f"mpich.{text}")
 
 
-@pytest.mark.parametrize("release", RELEASES)
-def test_every_collective_is_there(release: str) -> None:
-    """Each release's catalogue has all collectives of ours and no others."""
-    series = release.rpartition(".")[0]
-    assert set(catalogue.load("mpich", series).collectives) == set(Collective)
-
-
-@pytest.mark.parametrize("release", ["4.0", "4.1a1", "4.2.3", "v4.3.0rc2", "5.0.0", "5.0.99"])
-def test_a_release_of_a_known_series_is_supported(release: str) -> None:
-    """Later releases and candidates of a series have its algorithms."""
-    assert MPICH.at(release).portfolio(Collective.BCAST).configurations
-
-
-@pytest.mark.parametrize("release", ["3.4.3", "5.1.0", "6.0.0"])
-def test_other_series_are_refused(release: str) -> None:
-    """The message lists what was tried."""
-    with pytest.raises(LibraryError, match=r"not supported.*; supported: 4\.0\.x, .*5\.0\.x"):
-        MPICH.at(release).portfolio(Collective.BCAST)
-    with pytest.raises(LibraryError, match="MPICH main is not supported"):
-        MPICH.at("main").portfolio(Collective.BCAST)
+def test_all_releases_of_known_series_are_supported() -> None:
+    """Later releases and candidates have a series' algorithms; of others the known are told."""
+    for release in ("4.0", "4.1a1", "4.2.3", "v4.3.0rc2", "5.0.0", "5.0.99"):
+        assert set(MPICH.catalogue_of(release).collectives) == set(Collective), release
+    for release in ("3.4.3", "5.1.0", "6.0.0", "main"):
+        with pytest.raises(
+            LibraryError, match=rf"{release} is not sup.*; supported: 4\.0\.x, .*5\.0"
+        ):
+            MPICH.at(release)
 
 
 def test_a_configuration_is_forced_by_number_and_by_name() -> None:
@@ -81,56 +70,33 @@ def test_types_of_trees_need_a_launch_of_their_own() -> None:
     assert environment["MPIR_CVAR_BCAST_TREE_TYPE"] == "knomial_1"
 
 
-@pytest.mark.parametrize(
-    ("given", "nprocs", "msize_bytes", "wanted"),
-    [
+def test_what_makes_no_difference_is_reduced() -> None:
+    """A radix above the processes, and chunks above the message, are the same as smaller ones."""
+    tree, pipelined = "allreduce.tree_knomial_1:fanout=2", "bcast.pipelined_tree_kary:fanout=2"
+    for given, nprocs, msize_bytes, wanted in (
         ("bcast.tree_kary:fanout=8", 4, 64, "bcast.tree_kary:fanout=3"),
         ("bcast.tree_kary:fanout=8", 2, 64, "bcast.tree_kary:fanout=2"),
         ("bcast.tree", 8, 64, "bcast.tree_kary:fanout=2"),
         ("allreduce.recexch:fanout=8", 4, 64, "allreduce.recexch:fanout=4"),
-        (
-            "allreduce.tree_knomial_1:fanout=2,segsize=1024",
-            4,
-            1024,
-            "allreduce.tree_knomial_1:fanout=2,segsize=0",
-        ),
-        (
-            "bcast.pipelined_tree_kary:fanout=2,segsize=1024",
-            4,
-            1500,
-            "bcast.pipelined_tree_kary:fanout=2,segsize=1024",
-        ),
-    ],
-)
-def test_what_makes_no_difference_is_reduced(
-    given: str, nprocs: int, msize_bytes: int, wanted: str
-) -> None:
-    """A radix above the processes, and chunks above the message, are the same as smaller ones."""
-    assert MPICH.at("5.0.2").effective(parsed(given), nprocs, msize_bytes) == parsed(wanted)
+        (f"{tree},segsize=1024", 4, 1024, f"{tree},segsize=0"),
+        (f"{pipelined},segsize=1024", 4, 1500, f"{pipelined},segsize=1024"),
+    ):
+        found = MPICH.at("5.0.2").effective(parsed(given), nprocs, msize_bytes)
+        assert found == parsed(wanted), given
 
 
-@pytest.mark.parametrize(
-    ("configuration", "nprocs", "msize_bytes", "why"),
-    [
+def test_what_does_not_run_as_itself_is_explained() -> None:
+    """The reason names the algorithm and what it needs."""
+    pipelined = "bcast.pipelined_tree_kary:fanout=2,segsize=1024"
+    for configuration, nprocs, msize_bytes, why in (
         ("allgather.recursive_doubling", 6, 64, "needs a power of two of processes, not 6"),
         ("allreduce.reduce_scatter_allgather", 6, 3, "on 6 processes needs 4 bytes or more"),
-        (
-            "bcast.pipelined_tree_kary:fanout=2,segsize=1024",
-            4,
-            2047,
-            "needs 2048 bytes or more; tree_kary runs instead",
-        ),
+        (pipelined, 4, 2047, "needs 2048 bytes or more; tree_kary runs instead"),
         ("bcast.smp", 4, 64, "smp: the library picks the algorithms of its parts itself"),
         ("alltoall.pairwise_sendrecv_replace", 4, 64, "for in-place calls only"),
         ("reduce_scatter.noncommutative", 6, 64, "needs a power of two of processes"),
-    ],
-)
-def test_what_does_not_run_as_itself_is_explained(
-    configuration: str, nprocs: int, msize_bytes: int, why: str
-) -> None:
-    """The reason names the algorithm and what it needs."""
-    assert why in MPICH.at("5.0.2").why_not(parsed(configuration), nprocs, msize_bytes)
-    assert not MPICH.at("5.0.2").feasible(parsed(configuration), nprocs, msize_bytes)
+    ):
+        assert why in MPICH.at("5.0.2").why_not(parsed(configuration), nprocs, msize_bytes)
 
 
 def test_only_what_the_library_does_not_check_is_unsafe() -> None:
@@ -154,3 +120,35 @@ def test_unknown_parameters_and_values_are_refused() -> None:
         MPICH.at("5.0.2").force(Configuration.parse("openmpi.bcast.binomial"))
     fanouts = MPICH.at("5.0.2").portfolio(Collective.BARRIER, fanouts=(1, 2))
     assert [c.parameter_text for c in fanouts.configurations] == ["", "fanout=2", "fanout=2"]
+
+
+OURS = {
+    "MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE": "/site/job.json",
+    "MPIR_CVAR_BCAST_DEVICE_COLLECTIVE": "0",
+}
+
+
+def test_what_the_user_decides_withholds_everything() -> None:
+    """A variable of the user that decides on algorithms, by any prefix, is named and wins."""
+    for name, value in (
+        ("MPIR_CVAR_BCAST_INTRA_ALGORITHM", "binomial"),
+        ("MPICH_ALLREDUCE_INTRA_ALGORITHM", "ring"),
+        ("MPIR_PARAM_COLL_SELECTION_TUNING_JSON_FILE", "/home/me/own.json"),
+        ("MPIR_CVAR_CH4_COLL_SELECTION_TUNING_JSON_FILE", "/home/me/own.json"),
+        ("MPIR_CVAR_DEVICE_COLLECTIVES", "none"),
+        ("MPIR_CVAR_ALLREDUCE_COMPOSITION", "2"),
+        ("MPIR_CVAR_BCAST_TREE_KVAL", "4"),
+        ("MPIR_CVAR_BCAST_DEVICE_COLLECTIVE", "1"),
+    ):
+        honoured = MPICH.user_overrides(OURS, {name: value, "HOME": "/home/me"})
+        assert honoured.environment == {}
+        assert honoured.reason.startswith(f"{name}={value} is set already")
+
+
+def test_other_variables_and_equal_ones_withhold_nothing() -> None:
+    """What the user has set to the same value, by another name, is left to him."""
+    user = {"MPIR_CVAR_DEBUG_SUMMARY": "1", "MPICH_PORT_RANGE": "1:2", "PATH": "/bin"}
+    assert MPICH.user_overrides(OURS, user).environment == OURS
+    honoured = MPICH.user_overrides(OURS, {"MPICH_BCAST_DEVICE_COLLECTIVE": "0"})
+    assert list(honoured.environment) == ["MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE"]
+    assert honoured.reason == ""

@@ -121,11 +121,11 @@ def test_a_release_may_be_left_out_or_be_a_series() -> None:
     assert release_of(OPENMPI, "4.1.8").name == "4.1.8"
 
 
-@pytest.mark.parametrize("release", ["3.1.4", "five", "4.1.0"])
-def test_unknown_releases_are_told_with_the_known_ones(release: str) -> None:
+def test_unknown_releases_are_told_with_the_known_ones() -> None:
     """The error lists the series in the way in which they can be asked for."""
-    with pytest.raises(LibraryError, match=r"openmpi@4\.1, openmpi@5\.0"):
-        release_of(OPENMPI, release)
+    for release in ("3.1.4", "five", "4.1.0"):
+        with pytest.raises(LibraryError, match=r"openmpi@4\.1, openmpi@5\.0"):
+            release_of(OPENMPI, release)
 
 
 def test_a_collective_that_cannot_be_chosen_is_told_with_those_that_can() -> None:
