@@ -16,7 +16,7 @@ CHAIN = Configuration("openmpi", BCAST, "chain")
 DEFAULT = Configuration.default("openmpi", BCAST)
 SIZES = (4, 64, 1024, 16384)
 WHOLE = Interval(0, 1 << 20, CHAIN)
-JOB = Job(SHAPE, SIZES, library("openmpi"), "5.0.11")
+JOB = Job(SHAPE, SIZES, library("openmpi").at("5.0.11"))
 WHEN = "2026-11-22T10:00:00+00:00"
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from colltune.decisions import DecisionTable, Interval, Status
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.models.bundle import Bundle
 from colltune.models.confirmations import Confirmation
-from colltune.mpi import MpiLibrary
+from colltune.mpi import Release
 from colltune.selector.confirming import Judgement, cuts_between
 from colltune.selector.decision_table import merged
 
@@ -42,8 +43,7 @@ class Row:
 class Job:
     shape: Shape
     msizes_bytes: tuple[int, ...]
-    mpi: MpiLibrary
-    release: str
+    release: Release
 
     def instances(self, collective: Collective, interval: Interval) -> list[Instance]:
         inside = sorted(m for m in self.msizes_bytes if interval.holds(m))
@@ -62,30 +62,35 @@ class Job:
     ) -> list[Instance]:
         """Return those of `instances` for which the default certainly runs what was chosen."""
         # with parameters, the same algorithm can still run in another way
-        expected = () if chosen.parameters else self.mpi.at(self.release).expected_symbols(chosen)
+        expected = () if chosen.parameters else self.release.expected_symbols(chosen)
         return [instance for instance in instances if default_seen.get(instance) in expected]
 
     def without_same(self, table: DecisionTable, default_seen: Watched) -> DecisionTable:
         """Leave to the library what it does by itself, as far as that is certain."""
-        rules = dict(table.rules)
-        for key, intervals in self._own(table):
-            default = Configuration.default(table.library, key[0])
-            parts: list[Interval] = []
+
+        def changed(collective: Collective, intervals: Sequence[Interval]) -> Iterator[Interval]:
+            default = Configuration.default(table.library, collective)
             for interval in intervals:
-                instances = self.instances(key[0], interval)
+                instances = self.instances(collective, interval)
                 same = self.same(interval.configuration, instances, default_seen)
-                parts += without_same(default, interval, instances, same)
-            rules[key] = tuple(parts)
-        return replace(table, rules=rules)
+                yield from without_same(default, interval, instances, same)
+
+        return self._with_own(table, changed)
 
     def merged(self, table: DecisionTable) -> DecisionTable:
-        own = {key: merged(intervals) for key, intervals in self._own(table)}
-        return replace(table, rules={**table.rules, **own})
+        return self._with_own(table, lambda _collective, intervals: merged(intervals))
 
-    def _own(
-        self, table: DecisionTable
-    ) -> list[tuple[tuple[Collective, int], tuple[Interval, ...]]]:
-        return [item for item in table.rules.items() if item[0][1] == self.shape.nprocs]
+    def _with_own(
+        self,
+        table: DecisionTable,
+        change: Callable[[Collective, Sequence[Interval]], Iterable[Interval]],
+    ) -> DecisionTable:
+        """Change the intervals of the whole job's communicator."""
+        rules = dict(table.rules)
+        for key, intervals in table.rules.items():
+            if key[1] == self.shape.nprocs:
+                rules[key] = tuple(change(key[0], intervals))
+        return replace(table, rules=rules)
 
     def unproven(self, table: DecisionTable, now_utc: str) -> list[Confirmation]:
         """Return that what no measurement proved is withdrawn: nothing shows that it is faster."""
@@ -148,8 +153,8 @@ class Job:
         return {
             symbol: configuration.algorithm
             for collective in collectives
-            for configuration in self.mpi.at(self.release).portfolio(collective).configurations
-            for symbol in self.mpi.at(self.release).expected_symbols(configuration)
+            for configuration in self.release.portfolio(collective).configurations
+            for symbol in self.release.expected_symbols(configuration)
         }
 
     def _record(
@@ -157,20 +162,16 @@ class Job:
     ) -> Confirmation | None:
         if interval.status is Status.PREDICTED:
             return None
-        found = (
-            record
-            for record in bundle.confirmations
-            if (record.collective, record.shape) == (collective, self.shape)
-            and record.holds(np.array(interval.first_bytes))
-        )
-        return next(found, None)
+        first, ours = np.array(interval.first_bytes), (collective, self.shape)
+        known = (r for r in bundle.confirmations if (r.collective, r.shape) == ours)
+        return next((record for record in known if record.holds(first)), None)
 
     def _in_effect(
         self, interval: Interval, instances: Sequence[Instance], seen: Watched
     ) -> bool | None:
         if interval.configuration.is_default or not instances or not seen:
             return None
-        expected = self.mpi.at(self.release).expected_symbols(interval.configuration)
+        expected = self.release.expected_symbols(interval.configuration)
         return all(seen.get(instance) in expected for instance in instances)
 
 
@@ -192,29 +193,23 @@ def without_same(
     instances: Sequence[Instance],
     same: Collection[Instance],
 ) -> list[Interval]:
-    """Split a chosen interval into what changes anything and what the library does by itself."""
+    """Split a chosen interval into what changes anything and what the library does by itself.
+
+    `same` are the instances for which the library itself runs the chosen algorithm; they are left
+    to `default`. The parts around instances are cut at geometric means of their sizes.
+    """
     if interval.configuration.is_default or not set(instances) & set(same):
         return [interval]
-    parts: list[Interval] = []
-    for instance, around in _parts(interval, instances):
-        part = around
-        if instance in same:
-            part = replace(
-                around, configuration=default, reason=_SAME_REASON, status=Status.PREDICTED
-            )
-        if parts and parts[-1].configuration == part.configuration:
-            parts[-1] = replace(parts[-1], last_bytes=part.last_bytes)
-        else:
-            parts.append(part)
-    return parts
-
-
-def _parts(
-    interval: Interval, instances: Sequence[Instance]
-) -> Iterator[tuple[Instance, Interval]]:
-    """Yield the part of an interval around each instance, cut at geometric means of the sizes."""
+    left = {"configuration": default, "reason": _SAME_REASON, "status": Status.PREDICTED}
     cuts = cuts_between([i.msize_bytes for i in instances])
     firsts = [interval.first_bytes, *cuts]
     lasts = [*(cut - 1 for cut in cuts), interval.last_bytes]
+    parts: list[Interval] = []
     for instance, first, last in zip(instances, firsts, lasts, strict=True):
-        yield instance, replace(interval, first_bytes=first, last_bytes=last)
+        change: dict[str, Any] = left if instance in same else {}
+        part = replace(interval, first_bytes=first, last_bytes=last, **change)
+        if parts and parts[-1].configuration == part.configuration:
+            parts[-1] = replace(parts[-1], last_bytes=last)
+        else:
+            parts.append(part)
+    return parts

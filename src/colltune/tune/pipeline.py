@@ -155,7 +155,7 @@ class _Tuning:
     def job(self) -> Job:
         campaign = self.settings.campaign
         shape, sizes = campaign.shapes[0], campaign.msizes_bytes
-        return Job(shape, sizes, self.target.mpi, self.installation.release)
+        return Job(shape, sizes, self.target.mpi.at(self.installation.release))
 
     def _ended(self, phase: str) -> None:
         self.ends_s[phase] = self.settings.spent_s()
