@@ -6,10 +6,10 @@ import io
 from dataclasses import replace
 from datetime import datetime
 
-from colltune.cli.progress import View, clock, console_on, drawn
+from colltune.cli.progress import Progress, clock, console_on, drawn
 
 NOW = datetime(2026, 3, 4, 23, 50, 0)
-MEASURING = View(
+MEASURING = Progress(
     "measuring",
     began=0.0,
     at=40.0,
@@ -19,10 +19,12 @@ MEASURING = View(
     ends_s=90.0,
     facts=("120/243 cells", "120/243"),
 )
-FITTING = View("fitting", 0.0, 30.0, "bcast: gam", "configurations", done=30, total=90)
+FITTING = Progress("fitting", 0.0, 30.0, "bcast: gam", "configurations", done=30, total=90)
 
 
-def lines(view: View, width: int, at: float | None = None, encoding: str = "ascii") -> list[str]:
+def lines(
+    view: Progress, width: int, at: float | None = None, encoding: str = "ascii"
+) -> list[str]:
     """Return the lines as text, without the one that the cursor waits on."""
     stream = io.TextIOWrapper(io.BytesIO(), encoding)
     console = console_on(stream, width)
@@ -71,14 +73,14 @@ def test_nothing_done_tells_no_time() -> None:
 
 def test_parts_count_towards_the_time_left() -> None:
     """Half of the second of two parts done in 30 s leaves 10 s."""
-    view = replace(FITTING, done=45, part=2, parts=2)
+    view = replace(FITTING, done=45, number=2, parts=2)
     assert lines(view, 90)[0].startswith("fitting (2 of 2) -")
     assert "about 0:10 left" in lines(view, 90)[0]
 
 
 def test_work_of_unknown_length_shows_that_it_goes_on() -> None:
     """A wheel turns, beside the time so far."""
-    view = View("reading", 0.0, 0.0)
+    view = Progress("reading", 0.0, 0.0)
     assert lines(view, 40, at=61.0) == ["reading - 1:01"]
     assert lines(view, 40, at=61.4) == ["reading - 1:01"]
     assert lines(view, 40, at=60.5) == ["reading / 1:00"]
@@ -86,7 +88,7 @@ def test_work_of_unknown_length_shows_that_it_goes_on() -> None:
 
 def test_no_line_reaches_the_last_column() -> None:
     """Whatever the width, lines stay within it, and what is cut says so."""
-    for view in (MEASURING, FITTING, View("reading", 0.0, 0.0)):
+    for view in (MEASURING, FITTING, Progress("reading", 0.0, 0.0)):
         for width in (*range(1, 45), 60, 80, 110, 300):
             for encoding in ("ascii", "utf-8"):
                 found = lines(view, width, encoding=encoding)
@@ -102,7 +104,7 @@ def test_narrow_terminals_keep_what_is_left() -> None:
 
 def test_ascii_has_no_other_character() -> None:
     """What is drawn for a terminal without Unicode is ASCII."""
-    for view in (MEASURING, FITTING, View("reading", 0.0, 0.0)):
+    for view in (MEASURING, FITTING, Progress("reading", 0.0, 0.0)):
         assert all(line.isascii() for line in lines(view, 60))
 
 

@@ -136,7 +136,7 @@ def run_here(
         within_s = None if granted.left_s is None else max(0.0, granted.left_s - _JOB_END_S)
 
     def tell(progress: CampaignProgress) -> None:
-        if shown.view.title != "measuring":
+        if shown.title != "measuring":
             shown.phase("measuring")
         facts, now = cells_done(progress), under_way(progress)
         spent_s, budget_s, ends_s = progress.spent_s, progress.budget_s, progress.ends_s

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, TextIO
 
@@ -28,20 +28,20 @@ _MOST_BAR, _LEAST_BAR = 40, 8
 _MOST_WIDTH = 110
 
 
-@dataclass(frozen=True)
-class View:
-    """How far a piece of work has got.
+@dataclass
+class Progress:
+    """What a verb tells of its work, while another thread draws it.
 
     ``began`` and ``at`` are monotonic times in seconds: when the work began, and when the rest was
     found out. Counted work has done ``done`` of ``total`` ``unit``; work with a budget has spent
     ``spent_s`` of ``budget_s``; other work is only known to go on. ``now`` tells what is under way,
-    ``facts`` further ones about a budget, longest first. ``part`` of ``parts`` like this one is
+    ``facts`` further ones about a budget, longest first. ``number`` of ``parts`` like this one is
     under way.
     """
 
     title: str
-    began: float
-    at: float
+    began: float = field(default_factory=time.monotonic)
+    at: float = field(default_factory=time.monotonic)
     now: str = ""
     unit: str = ""
     done: int = 0
@@ -50,31 +50,22 @@ class View:
     budget_s: float = 0.0
     ends_s: float = 0.0
     facts: tuple[str, ...] = ()
-    part: int = 1
+    number: int = 1
     parts: int = 1
-
-
-class Progress:
-    """What a verb tells of its work; who shows it reads ``view``."""
-
-    def __init__(self, title: str) -> None:
-        self.phase(title)
 
     def phase(self, title: str, unit: str = "") -> None:
         """Begin another piece of work, which may be counted in `unit`."""
-        began = time.monotonic()
-        self.view = View(title, began, began, unit=unit)
+        vars(self).update(vars(Progress(title, unit=unit)))
 
     def part(self, number: int, total: int, title: str) -> None:
         """Begin part `number` of `total` parts that take about as long as each other."""
-        at = time.monotonic()
-        began = at if number == 1 else self.view.began
-        self.view = View(title, began, at, unit=self.view.unit, part=number, parts=total)
+        began = time.monotonic() if number == 1 else self.began
+        following = Progress(title, began, unit=self.unit, number=number, parts=total)
+        vars(self).update(vars(following))
 
     def count(self, done: int, total: int, now: str = "") -> None:
         """Tell that `done` of `total` are done, and what is under way `now`."""
-        at = time.monotonic()
-        self.view = replace(self.view, at=at, done=done, total=total, now=printable(now))
+        self.at, self.done, self.total, self.now = time.monotonic(), done, total, printable(now)
 
     def spend(
         self,
@@ -89,15 +80,9 @@ class Progress:
 
         `facts` tell one thing in several ways, the longest first.
         """
-        self.view = replace(
-            self.view,
-            at=time.monotonic(),
-            spent_s=spent_s,
-            budget_s=budget_s,
-            ends_s=min(ends_s or budget_s, budget_s),
-            facts=facts,
-            now=printable(now),
-        )
+        self.at, self.spent_s, self.budget_s = time.monotonic(), spent_s, budget_s
+        self.ends_s = min(ends_s or budget_s, budget_s)
+        self.facts, self.now = facts, printable(now)
 
 
 @contextmanager
@@ -134,8 +119,13 @@ def _draw(told: Progress, stream: TextIO, ended: threading.Event) -> None:
     from rich.live import Live
 
     console = console_on(stream)
+
+    def look() -> RenderableType:
+        # a copy: the work goes on while it is drawn
+        return drawn(replace(told), time.monotonic(), datetime.now(), console.width)
+
     live = Live(
-        get_renderable=lambda: drawn(told.view, time.monotonic(), datetime.now(), console.width),
+        get_renderable=look,
         console=console,
         auto_refresh=False,
         transient=True,
@@ -173,7 +163,7 @@ def console_on(stream: TextIO, width: int | None = None) -> Console:
     )
 
 
-def drawn(view: View, at: float, now: datetime, width: int) -> RenderableType:
+def drawn(view: Progress, at: float, now: datetime, width: int) -> RenderableType:
     """Return the lines that show `view` at the monotonic time `at`, which is `now`.
 
     The last column stays empty: terminals differ in what they do behind it.
@@ -184,7 +174,7 @@ def drawn(view: View, at: float, now: datetime, width: int) -> RenderableType:
     from rich.text import Text
 
     room = min(width, _MOST_WIDTH) - 1
-    title = view.title if view.parts == 1 else f"{view.title} ({view.part} of {view.parts})"
+    title = view.title if view.parts == 1 else f"{view.title} ({view.number} of {view.parts})"
     share, ways = _share_and_ways(view, at, now)
     least = 1 if share is None else _LEAST_BAR
     fits = next((way for way in ways if len(title) + len(way) + 2 + least <= room), None)
@@ -203,7 +193,7 @@ def drawn(view: View, at: float, now: datetime, width: int) -> RenderableType:
     return Group(first, *under_way, Text())
 
 
-def _share_and_ways(view: View, at: float, now: datetime) -> tuple[float | None, list[str]]:
+def _share_and_ways(view: Progress, at: float, now: datetime) -> tuple[float | None, list[str]]:
     """Return how much is done, and what is to be said, from the longest way to the shortest."""
     if view.budget_s > 0:
         spent_s = min(view.budget_s, view.spent_s + max(0.0, at - view.at))
@@ -219,7 +209,7 @@ def _share_and_ways(view: View, at: float, now: datetime) -> tuple[float | None,
     so_far = clock(at - view.began)
     if not view.total:
         return None, [so_far]
-    share = (view.part - 1 + min(1.0, view.done / view.total)) / view.parts
+    share = (view.number - 1 + min(1.0, view.done / view.total)) / view.parts
     count = f"{view.done}/{view.total}"
     named = f"{count} {view.unit}".rstrip()
     if share <= 0:

@@ -103,7 +103,7 @@ def _teller(shown: Progress, settings: Settings) -> Tell:
     from colltune.cli.campaigns import cells_done, under_way
 
     def tell(stage: str, now: CampaignProgress | str) -> None:
-        if shown.view.title != stage:
+        if shown.title != stage:
             shown.phase(stage)
         facts: tuple[str, ...] = ()
         if not isinstance(now, str):
