@@ -21,7 +21,6 @@ from colltune.domain import Context, Measurement, Shape, Summary
 from colltune.evaluation.folds import Fold, exhaustive_s
 from colltune.evaluation.recipes import Choice, Learned, OfFolds, decided_by
 from colltune.models.bundle import Bundle
-from colltune.models.cells import CellMatrix
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.confirming import (
     MOST_LAUNCHES,
@@ -32,6 +31,7 @@ from colltune.selector.confirming import (
     Judgement,
     Times,
     contests,
+    evidence,
     judge,
     worth_measuring,
 )
@@ -73,7 +73,7 @@ def halves(dataset: PerformanceDataset) -> Halves:
         if not theirs:
             mine, theirs = _by_repetitions(found[0])
             undivided += mine == theirs
-        deciding[cell] = {m.launch: m.times_s or (_time_s(m),) for m in mine}
+        deciding[cell] = evidence(mine)[0][cell]
         judging += theirs
     return Halves(
         deciding, PerformanceDataset.of(dataset.context, judging), undivided, len(by_cell)
@@ -89,11 +89,6 @@ def _by_repetitions(measurement: Measurement) -> tuple[list[Measurement], list[M
         for part in (times_s[::2], times_s[1::2])
     )
     return [first], [second]
-
-
-def _time_s(measurement: Measurement) -> float:
-    assert measurement.summary is not None
-    return measurement.summary.time_s
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +110,6 @@ class Confirmed:
 
     @property
     def name(self) -> str:
-        """The label, or the learner's name and what follows."""
         return self.label or f"{self.learner.name}, confirmed"
 
     def decide(self, context: Context, fold: Fold, jobs: int | None) -> Choice:
@@ -135,10 +129,13 @@ class Confirmed:
     def _replayed(self, bundle: Bundle, fold: Fold) -> tuple[list[Judgement], float]:
         """Return what is known in the end, and the seconds of measuring it."""
         selector = ModelSelector(bundle, guard=self.learner.guard)
+        sizes: dict[Shape, list[int]] = {}
+        for instance in fold.testing.instances():
+            sizes.setdefault(instance.shape, []).append(instance.msize_bytes)
         asked = [
             contest
-            for shape, sizes in _sizes(fold.testing).items()
-            for contest in contests(selector, fold.collective, shape, sizes)
+            for shape, of_shape in sizes.items()
+            for contest in contests(selector, fold.collective, shape, of_shape)
         ]
         seed = (self.seed, zlib.crc32(f"{fold.collective} {fold.name}".encode()))
         record = Record(self.deciding, self.noise, np.random.default_rng(seed))
@@ -215,10 +212,3 @@ def _repetitions(judgement: Judgement, record: Record) -> dict[Cell, int]:
             turn = max(1, min(MOST_REPS, round(TURN_S / time_s)))
             counts[cell] = judgement.turns(time_s) * turn
     return counts
-
-
-def _sizes(cells: CellMatrix) -> dict[Shape, list[int]]:
-    found: dict[Shape, list[int]] = {}
-    for instance in cells.instances():
-        found.setdefault(instance.shape, []).append(instance.msize_bytes)
-    return found

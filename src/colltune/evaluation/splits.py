@@ -66,7 +66,7 @@ class MaskSplit(ABC):
     def masks(self, cells: CellMatrix) -> list[Mask]:
         """Return the folds of one collective, none if the split does not apply to it."""
 
-    def check(self, source: Source) -> None:  # noqa: B027
+    def _check(self, source: Source) -> None:  # noqa: B027
         """Raise `SplitError` if the options do not fit the data."""
 
     def options(self) -> dict[str, Any]:
@@ -78,20 +78,18 @@ class MaskSplit(ABC):
         }
 
     def folds(self, source: Source) -> list[Fold]:
-        self.check(source)
+        self._check(source)
         found = [
             fold(mask.name, source.learned[c].rows(mask.train), cells.rows(mask.test), source.noise)
             for c, cells in source.matrices.items()
             for mask in self.masks(cells)
         ]
-        folds = [one for one in found if one is not None]
-        if not folds:
-            raise SplitError(
-                f"the split {self.name} leaves nothing to evaluate: it needs {self.needs}, and test"
-                " instances whose default and another configuration were measured;"
-                f" the data has {_described(source)}"
-            )
-        return folds
+        return _some(
+            found,
+            f"the split {self.name} leaves nothing to evaluate: it needs {self.needs}, and test"
+            " instances whose default and another configuration were measured;"
+            f" the data has {_described(source)}",
+        )
 
 
 @dataclass(frozen=True)
@@ -106,14 +104,7 @@ class NodeCounts(MaskSplit):
     train_nodes: tuple[int, ...]
     test_nodes: tuple[int, ...]
 
-    def check(self, source: Source) -> None:
-        """Raise `SplitError` unless all node counts are in the data and none is in both lists.
-
-        Raises
-        ------
-        SplitError
-            Naming the node counts.
-        """
+    def _check(self, source: Source) -> None:
         known = _distinct(source.dataset.frame["nodes"])
         for what, asked in (("training", self.train_nodes), ("test", self.test_nodes)):
             if not asked:
@@ -157,14 +148,7 @@ class LeavePpnOut(MaskSplit):
     needs: ClassVar[str] = "a collective measured with at least 2 different ppn"
     ppn: tuple[int, ...] | None = None
 
-    def check(self, source: Source) -> None:
-        """Raise `SplitError` if a ppn was asked for that is not in the data.
-
-        Raises
-        ------
-        SplitError
-            Naming it, and those that are.
-        """
+    def _check(self, source: Source) -> None:
         known = _distinct(source.dataset.frame["ppn"])
         missing = [p for p in self.ppn or () if p not in known]
         if missing:
@@ -197,14 +181,7 @@ class Extrapolation(MaskSplit):
     largest: int | None = None
     above: int | None = None
 
-    def check(self, source: Source) -> None:
-        """Raise `SplitError` if the options contradict each other.
-
-        Raises
-        ------
-        SplitError
-            Naming them.
-        """
+    def _check(self, source: Source) -> None:
         if self.largest is not None and self.above is not None:
             raise SplitError("--largest and --above both say which node counts to test; give one")
         if self.largest is not None and self.largest < 1:
@@ -242,6 +219,13 @@ class MessageSizes(MaskSplit):
         drawn = np.random.default_rng(self.seed).permutation(sizes)
         half = np.isin(cells.msize_bytes, drawn[: len(drawn) // 2])
         return [Mask("sizes, half 1", ~half, half), Mask("sizes, half 2", half, ~half)]
+
+
+def _some(found: Iterable[Fold | None], why_none: str) -> list[Fold]:
+    folds = [one for one in found if one is not None]
+    if not folds:
+        raise SplitError(why_none)
+    return folds
 
 
 def _distinct(numbers: Iterable[Any]) -> list[int]:
@@ -291,23 +275,19 @@ class LeaveAllocationOut:
                 f"the split {self.name} needs at least 2 launches, and the data has"
                 f" {len(names)}; measure again on another day, or choose another --split"
             )
-        folds = [one for name in names for one in _held_out(source, of_row == name, name)]
-        if not folds:
-            raise SplitError(
-                f"the split {self.name} leaves nothing to evaluate: no launch measured a default"
-                " together with another configuration that other launches measured too"
-            )
-        return folds
-
-
-def _held_out(source: Source, mask: Any, name: str) -> list[Fold]:
-    held_out, rest = source.part(mask), source.part(~mask)
-    found = []
-    for collective, tested in held_out.matrices.items():
-        if collective in rest.learned:
-            learned = rest.learned[collective]
-            found.append(fold(name, learned, tested, source.noise, one_launch=True))
-    return [one for one in found if one is not None]
+        found = []
+        for name in names:
+            held_out, rest = source.part(of_row == name), source.part(of_row != name)
+            found += [
+                fold(name, rest.learned[c], tested, source.noise, one_launch=True)
+                for c, tested in held_out.matrices.items()
+                if c in rest.learned
+            ]
+        return _some(
+            found,
+            f"the split {self.name} leaves nothing to evaluate: no launch measured a default"
+            " together with another configuration that other launches measured too",
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -346,10 +326,8 @@ class Transfer:
             for collective, cells in source.learned.items()
             if collective in tested.matrices
         ]
-        folds = [one for one in found if one is not None]
-        if not folds:
-            raise SplitError(
-                f"the split {self.name} leaves nothing to evaluate: no collective was measured in"
-                f" {mine} and, with its default and another configuration, in {theirs}"
-            )
-        return folds
+        return _some(
+            found,
+            f"the split {self.name} leaves nothing to evaluate: no collective was measured in"
+            f" {mine} and, with its default and another configuration, in {theirs}",
+        )

@@ -18,8 +18,7 @@ import re
 import secrets
 import socket
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
@@ -74,17 +73,18 @@ class DemandLog:
                 self._waiting[key] += count
 
     def flush(self) -> None:
-        """Append what was counted since the last time; what cannot be written is kept for the next.
-
-        The first failure in a row is one line in the log.
-        """
+        """Append what was counted since the last time; what cannot be written is kept for later."""
         with self._writing:
             with self._lock:
                 taken, self._waiting = self._waiting, Counter()
             if not taken:
                 return
+            lines = (
+                json.dumps({"version": FORMAT_VERSION, **key._asdict(), "count": count})
+                for key, count in sorted(taken.items())
+            )
             try:
-                _append(self._path(), _lines(taken))
+                _append(self._path(), "".join(f"{line}\n" for line in lines).encode())
                 self._fails = False
             except OSError as error:
                 with self._lock:
@@ -105,14 +105,6 @@ class DemandLog:
             name = f"demand-{host}-{pid}-{secrets.token_hex(4)}.jsonl"
             self._file = pid, self._folder / name
         return self._file[1]
-
-
-def _lines(counts: Counter[_Key]) -> bytes:
-    lines = (
-        json.dumps({"version": FORMAT_VERSION, **key._asdict(), "count": count})
-        for key, count in sorted(counts.items())
-    )
-    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def _append(path: Path, content: bytes) -> None:
@@ -140,24 +132,18 @@ def read_demand(folder: Path) -> list[Demand]:
         raise DataError(f"{folder}: no such folder; the service makes it when it counts demand")
     sums: Counter[tuple[str, str, int, int]] = Counter()
     for file in sorted(folder.glob("demand-*.jsonl")):
-        for demand in _file_lines(file):
-            if demand is not None:
-                sums[demand.library, demand.release, demand.nodes, demand.ppn] += demand.count
+        try:
+            with file.open("rb") as stream:
+                for demand in filter(None, map(_line, stream)):
+                    sums[demand.library, demand.release, demand.nodes, demand.ppn] += demand.count
+        except OSError as error:
+            raise DataError(f"{file}: cannot be read: {error.strerror}") from error
     found = [Demand(*key, count) for key, count in sums.items()]
     return sorted(found, key=lambda d: (-d.count, d))
 
 
-def _file_lines(file: Path) -> Iterator[Demand | None]:
-    """Yield the lines of a file, None for one that is damaged."""
-    try:
-        with file.open("rb") as stream:
-            for line in stream:
-                yield _line(line)
-    except OSError as error:
-        raise DataError(f"{file}: cannot be read: {error.strerror}") from error
-
-
 def _line(text: bytes) -> Demand | None:
+    """Return what a line says, None for one that is damaged."""
     try:
         found = json_of(text)
         if type(found) is not dict or found["version"] != FORMAT_VERSION:
@@ -165,11 +151,8 @@ def _line(text: bytes) -> Demand | None:
         demand = Demand(*(found[name] for name in Demand.__dataclass_fields__))
     except (ValueError, KeyError):
         return None
-    names = (demand.library, demand.release)
-    numbers = (demand.nodes, demand.ppn, demand.count)
-    good = (
-        all(type(name) is str and 0 < len(name) <= _LONGEST_NAME for name in names)
-        and all(type(number) is int and 0 < number <= LARGEST_NUMBER for number in numbers)
-        and demand.nodes * demand.ppn <= LARGEST_NUMBER
+    names, numbers = astuple(demand)[:2], astuple(demand)[2:]
+    good = all(type(name) is str and 0 < len(name) <= _LONGEST_NAME for name in names) and all(
+        type(number) is int and 0 < number <= LARGEST_NUMBER for number in numbers
     )
-    return demand if good else None
+    return demand if good and demand.nodes * demand.ppn <= LARGEST_NUMBER else None
