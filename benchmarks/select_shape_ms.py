@@ -27,7 +27,11 @@ _SHAPES = tuple(Shape(nodes, ppn) for nodes in (5, 7, 12, 20, 24, 28) for ppn in
 def _decide_ms(bundle: Bundle, shape: Shape) -> float:
     started = time.perf_counter()
     decision_table(
-        ModelSelector(bundle), shape, Collective, comm_sizes=[shape.nprocs], describe=False
+        ModelSelector(bundle),
+        shape,
+        Collective,
+        comm_layouts={shape.nprocs: (shape,)},
+        describe=False,
     )
     return 1000 * (time.perf_counter() - started)
 

@@ -28,6 +28,7 @@ BOTH = (BCAST, GATHER)
 DATA = measured(nodes=(1, 2, 4, 8, 16), ppn=(1, 2, 4), collectives=BOTH)
 BUNDLES = {name: fit(DATA, name, jobs=1) for name in ("knn", "gam", "xgboost")}
 JOB = Shape(12, 4)
+WHOLE = {48: (JOB,)}
 
 
 def adjacent(found: Iterable[Interval]) -> bool:
@@ -135,7 +136,7 @@ def test_a_size_is_decided_only_where_its_layouts_agree(learner: str) -> None:
 def test_the_whole_job_has_its_own_intervals() -> None:
     """The rule for all processes is exactly that of the job's shape."""
     selector = ModelSelector(BUNDLES["gam"])
-    table = decision_table(selector, JOB, [BCAST], comm_sizes=[48])
+    table = decision_table(selector, JOB, [BCAST], comm_layouts=WHOLE)
     assert table.rules == {(BCAST, 48): intervals(selector, BCAST, JOB)}
     assert (table.library, table.shape) == ("openmpi", JOB)
 
@@ -143,7 +144,7 @@ def test_the_whole_job_has_its_own_intervals() -> None:
 def test_one_rule_for_all_sizes_is_never_slower() -> None:
     """Where one rule must do, what loses to the default at any size is not chosen."""
     selector = ModelSelector(BUNDLES["gam"])
-    table = decision_table(selector, JOB, [GATHER], single_rule={GATHER}, comm_sizes=[48])
+    table = decision_table(selector, JOB, [GATHER], single_rule={GATHER}, comm_layouts=WHOLE)
     (interval,) = table.rules[GATHER, 48]
     assert interval == Interval(
         0,
@@ -157,7 +158,7 @@ def single(bundle_data: object, allowed: object = None) -> Interval:
     """Return the single rule for the whole job from a bundle of the data."""
     bundle = fit(bundle_data, "gam", jobs=1)  # type: ignore[arg-type]
     selector = ModelSelector(bundle, allowed=allowed)  # type: ignore[arg-type]
-    table = decision_table(selector, JOB, [BCAST], single_rule={BCAST}, comm_sizes=[48])
+    table = decision_table(selector, JOB, [BCAST], single_rule={BCAST}, comm_layouts=WHOLE)
     (interval,) = table.rules[BCAST, 48]
     return interval
 
@@ -295,7 +296,7 @@ def test_one_for_all_sizes_is_no_more_where_a_size_was_withdrawn() -> None:
     bundle = fit(measured(msizes=(1, 16, 64, 256, 1024)), "gam", jobs=1)
     record = _record(JOB, 50, 100, DEFAULT)
     chosen = [
-        decision_table(ModelSelector(one), JOB, [BCAST], single_rule={BCAST}, comm_sizes=[48])
+        decision_table(ModelSelector(one), JOB, [BCAST], single_rule={BCAST}, comm_layouts=WHOLE)
         for one in (bundle, bundle.with_confirmations([record]))
     ]
     (before,), (after,) = (table.rules[BCAST, 48] for table in chosen)

@@ -11,7 +11,7 @@ from colltune.dataset.frame import join
 from colltune.dataset.noise import allocations_of
 from colltune.dataset.objective import Objective
 from colltune.dataset.parquet import read_launch_provenances
-from colltune.dataset.profile import Profile, read_profiles
+from colltune.dataset.profile import read_profiles
 from colltune.domain import Context
 from colltune.errors import DataError
 from colltune.evaluation import (
@@ -88,9 +88,16 @@ class EvaluationRequest:
             return Result(runs, {}, paper_datasets(pairs), self.suite)
         (dataset,) = datasets
         if self.suite == "all":
-            runs, left_out = run_all(dataset, run, self._extra_splits(), self.seed, begin)
+            more: list[Split] = []
+            if self.train_nodes:
+                more.append(NodeCounts(self.train_nodes, self.test_nodes or ()))
+            if self.test_data:
+                more.append(self.transfer())
+            runs, left_out = run_all(dataset, run, more, self.seed, begin)
             return Result(runs, left_out, suite=self.suite)
-        return Result([run(dataset, self._split())])
+        if self.split is None:
+            return Result([run(dataset, NodeCounts(self.train_nodes or (), self.test_nodes or ()))])
+        return Result([run(dataset, SPLITS[self.split](self))])
 
     def _check(self) -> None:
         name = self.split
@@ -127,25 +134,15 @@ class EvaluationRequest:
             option = "--profile" if self.profiles else "--confirm"
             raise DataError(f"--suite paper has the paper's own figures; drop {option}")
 
-    def _split(self) -> Split:
-        if self.split is None:
-            return NodeCounts(self.train_nodes or (), self.test_nodes or ())
-        return SPLITS[self.split](self)
-
-    def _extra_splits(self) -> list[Split]:
-        """Return the splits of the suite of all that need options."""
-        extra: list[Split] = []
-        if self.train_nodes:
-            extra.append(NodeCounts(self.train_nodes, self.test_nodes or ()))
-        if self.test_data:
-            extra.append(self.transfer())
-        return extra
-
     def transfer(self) -> Transfer:
         return Transfer(read(self.test_data))
 
     def _evaluate(self, progress: Progress) -> Run:
+        profile = read_profiles(self.profiles) if self.profiles else None
+        provenances = read_launch_provenances(self.data)
+
         def run(dataset: PerformanceDataset, split: Split) -> Evaluation:
+            launches = dataset.frame["launch"].astype(str)
             return evaluate_split(
                 dataset,
                 split,
@@ -156,22 +153,14 @@ class EvaluationRequest:
                 noise=self.noise,
                 seed=self.seed,
                 max_nprocs=self.max_nprocs,
-                allocation_of=self._allocations(dataset),
+                allocation_of=allocations_of(launches, provenances, self.allocation).by_launch,
                 jobs=self.jobs,
-                profile=self._profile(),
+                profile=profile,
                 confirm=self.confirm,
                 progress=progress,
             )
 
         return run
-
-    def _profile(self) -> Profile | None:
-        return read_profiles(self.profiles) if self.profiles else None
-
-    def _allocations(self, dataset: PerformanceDataset) -> Mapping[str, str]:
-        provenances = read_launch_provenances(self.data)
-        launches = dataset.frame["launch"].astype(str)
-        return allocations_of(launches, provenances, self.allocation).by_launch
 
 
 SPLITS: dict[str, Callable[[EvaluationRequest], Split]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,17 +13,14 @@ from colltune.errors import BundleError, LibraryError
 from colltune.models.bundle import Bundle
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.configuration import Target, selector_for
-from colltune.selector.decision_table import decision_table
+from colltune.selector.decision_table import intervals, largest_msize
 
 Intervals = tuple[Interval, ...]
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What a bundle's models predict for two choices, in seconds; None for what they do not know.
-
-    The first is what the old bundle chooses, the second what the new one does.
-    """
+    """What a bundle's models predict for the old and the new choice; None where they cannot."""
 
     old_s: float | None
     new_s: float | None
@@ -57,17 +54,13 @@ class Change:
 
 @dataclass(frozen=True)
 class Extent:
-    """How much of a collective's decisions was compared and changed, in octaves of message size.
-
-    Octaves of all shapes add up.
-    """
+    """How much was compared and changed, in octaves of message size, added up over shapes."""
 
     compared: float
     changed: float
 
     @property
     def share(self) -> float:
-        """How much of what was compared changed, 0 to 1."""
         return self.changed / self.compared if self.compared else 0.0
 
 
@@ -117,7 +110,11 @@ def diff(
         ]
         octaves = math.log2(bound + 1)
         extents[collective] = Extent(len(shapes) * octaves, sum(d.octaves(bound) for d in found))
-        changes += _judged(sides, collective, found)
+        middles = [Interval(d.first_bytes, d.last_bytes, d.new).middle(bound) for d in found]
+        by_old, by_new = (side.times_s(collective, found, middles) for side in sides)
+        for d, middle, *times_s in zip(found, middles, by_new, by_old, strict=True):
+            judged = (Judged(known.get(d.old), known.get(d.new)) for known in times_s)
+            changes.append(Change(collective, *d, middle, *judged))
     return BundleDiff(old.id, new.id, tuple(shapes), extents, tuple(changes))
 
 
@@ -134,18 +131,12 @@ class _Side:
     def decisions(self, collective: Collective, shapes: Sequence[Shape]) -> list[Intervals]:
         if collective not in self.bundle.collectives:
             return [(Interval(0, None, self.selector.default(collective)),)] * len(shapes)
-        return [
-            decision_table(
-                self.selector, shape, [collective], comm_sizes=[shape.nprocs], describe=False
-            ).rules[collective, shape.nprocs]
-            for shape in shapes
-        ]
+        return [intervals(self.selector, collective, s, describe=False) for s in shapes]
 
     def bound(self, collective: Collective) -> int:
         """Return the largest message that the bundle says anything of."""
-        if collective not in self.bundle.collectives:
-            return 1
-        return int(self.bundle.model(collective).coverage.farthest[1][2]) + 1
+        known = collective in self.bundle.collectives
+        return largest_msize(self.selector, collective) + 1 if known else 1
 
     def times_s(
         self, collective: Collective, found: Sequence[_Difference], at_bytes: Sequence[int]
@@ -179,24 +170,9 @@ def _differences(shape: Shape, before: Intervals, after: Intervals) -> list[_Dif
     ends: list[int | None] = [start - 1 for start in starts[1:]]
     found: list[_Difference] = []
     for first, last in zip(starts, [*ends, None], strict=True):
-        old, new = (_at(row, first) for row in (before, after))
+        old, new = (next(i.configuration for i in row if i.holds(first)) for row in (before, after))
         if found and found[-1][3:] == (old, new) and found[-1].last_bytes == first - 1:
             found[-1] = found[-1]._replace(last_bytes=last)
         elif old != new:
             found.append(_Difference(shape, first, last, old, new))
     return found
-
-
-def _at(row: Intervals, msize_bytes: int) -> Configuration:
-    return next(i.configuration for i in reversed(row) if i.first_bytes <= msize_bytes)
-
-
-def _judged(
-    sides: tuple[_Side, _Side], collective: Collective, found: Sequence[_Difference]
-) -> Iterator[Change]:
-    bound = max(side.bound(collective) for side in sides)
-    middles = [Interval(d.first_bytes, d.last_bytes, d.new).middle(bound) for d in found]
-    old_rows, new_rows = (side.times_s(collective, found, middles) for side in sides)
-    for d, middle, by_old, by_new in zip(found, middles, old_rows, new_rows, strict=True):
-        judged = (Judged(times_s.get(d.old), times_s.get(d.new)) for times_s in (by_new, by_old))
-        yield Change(collective, *d, middle, *judged)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colltune.decisions import DecisionTable, Interval, Selection, Status
+from colltune.decisions import DecisionTable, Interval, Status
 from colltune.domain import Collective, Configuration, Instance, Shape
+from colltune.models.collective_model import CollectiveModel
 from colltune.models.confirmations import Confirmation
 from colltune.mpi.choosing import even_layouts
 from colltune.selector.argmin import ModelSelector
@@ -27,29 +27,21 @@ Intervals = tuple[Interval, ...]
 
 
 def intervals(
-    selector: ModelSelector, collective: Collective, shape: Shape
+    selector: ModelSelector, collective: Collective, shape: Shape, *, describe: bool = True
 ) -> tuple[Interval, ...]:
     """Return the decisions for `shape` over message size: exact, ascending, adjacent, from 0 on.
 
-    Parameters
-    ----------
-    selector
-        Decides.
-    collective
-        What is called.
-    shape
-        On how many nodes and processes per node.
+    With `describe` they tell their predictions and reasons, which takes most of the time.
     """
-    return _tabulated(selector, collective, [(shape,)], describe=True)[0]
+    return _tabulated(selector, collective, [(shape,)], describe=describe)[0]
 
 
-def decision_table(  # noqa: PLR0913
+def decision_table(
     selector: ModelSelector,
     shape: Shape,
     collectives: Iterable[Collective],
     *,
     single_rule: Collection[Collective] = frozenset(),
-    comm_sizes: Iterable[int] | None = None,
     comm_layouts: Mapping[int, Layouts] | None = None,
     by_layout: bool = False,
     describe: bool = True,
@@ -68,10 +60,9 @@ def decision_table(  # noqa: PLR0913
         Collectives for which the library can be given one configuration for all message sizes
         only: one is chosen if it is predicted at least as fast as the default at every size and
         layout, and faster on average by more than the guard asks.
-    comm_sizes
-        Sizes of communicators; by default `communicator_sizes`. Each rule is for exactly its size.
     comm_layouts
-        How the communicators of each size lie, instead of `comm_sizes` in all their `layouts`.
+        How the communicators of each size lie; by default `communicator_sizes` in all their
+        `layouts`. Each rule is for exactly its size.
     by_layout
         Whether to decide on each layout of a communicator size by itself, too, for files that can
         tell layouts apart.
@@ -79,8 +70,7 @@ def decision_table(  # noqa: PLR0913
         Whether intervals tell their predictions and reasons, which takes most of the time.
     """
     if comm_layouts is None:
-        sizes = communicator_sizes(shape) if comm_sizes is None else sorted(set(comm_sizes))
-        comm_layouts = {size: layouts(size, shape) for size in sizes}
+        comm_layouts = {size: layouts(size, shape) for size in communicator_sizes(shape)}
     by_size = {size: found for size, found in sorted(comm_layouts.items()) if found}
     apart = [layout for found in by_size.values() if len(found) > 1 for layout in found]
     asked: list[Layouts] = [*by_size.values(), *((layout,) for layout in apart if by_layout)]
@@ -251,41 +241,33 @@ def _described(
     bound: int,
 ) -> list[Intervals]:
     """Add to each interval the prediction and reason at its middle, on the first layout."""
-    instances = [
-        Instance(i.configuration.collective, rule[0], i.middle(bound))
-        for rule, draft in zip(rules, drafts, strict=True)
-        for i in draft
-    ]
-    selections = iter(selector.select_many(instances))
-    return [
-        tuple(_with_reason(i, next(selections), rule) for i in draft)
-        for rule, draft in zip(rules, drafts, strict=True)
-    ]
-
-
-def _with_reason(interval: Interval, selection: Selection, rule: Layouts) -> Interval:
-    if selection.configuration == interval.configuration:
-        prediction, reason = selection.prediction, selection.reason
-    else:
-        prediction = selection.default
-        between = " and ".join(map(str, rule))
-        reason = f"default kept: {between} do not agree" if len(rule) > 1 else "beyond the data"
-        selection = replace(selection, status=Status.PREDICTED)
-    return replace(
-        interval,
-        prediction=prediction,
-        default=selection.default,
-        reason=reason,
-        status=selection.status,
+    pairs = [(rule, i) for rule, draft in zip(rules, drafts, strict=True) for i in draft]
+    selections = iter(
+        selector.select_many(
+            [Instance(i.configuration.collective, rule[0], i.middle(bound)) for rule, i in pairs]
+        )
     )
+
+    def described(interval: Interval, rule: Layouts) -> Interval:
+        found = next(selections)
+        prediction, reason, status = found.prediction, found.reason, found.status
+        if found.configuration != interval.configuration:
+            between = " and ".join(map(str, rule))
+            prediction, status = found.default, Status.PREDICTED
+            reason = f"default kept: {between} do not agree" if len(rule) > 1 else "beyond the data"
+        told = replace(interval, prediction=prediction, default=found.default)
+        return replace(told, reason=reason, status=status)
+
+    return [
+        tuple(described(i, rule) for i in draft) for rule, draft in zip(rules, drafts, strict=True)
+    ]
 
 
 def _single(
     selector: ModelSelector, collective: Collective, rules: Sequence[Layouts]
 ) -> list[Intervals]:
     """Return one interval for all message sizes for each rule."""
-    model = selector.bundle.model(collective)
-    default = selector.default(collective)
+    model, default = selector.bundle.model(collective), selector.default(collective)
     if model.default_column is None:
         reason = "default kept: it was not measured, so nothing is known to be as fast everywhere"
         return [(Interval(0, None, default, reason=reason),) for _ in rules]
@@ -293,59 +275,45 @@ def _single(
     sizes = grid(high, model.coverage.sizes)
     sizes = sizes[sizes >= low]
     asked = list(dict.fromkeys(shape for rule in rules for shape in rule))
-    gains = _gains(selector, collective, asked, sizes)
-    return [(_for_all_sizes(selector, collective, rule, sizes.tolist(), gains),) for rule in rules]
-
-
-class _Gains(NamedTuple):
-    """Predicted log gains of a shape's sizes over the default and what is asked for: (m, C)."""
-
-    gain: NDArray[np.float64]
-    required: NDArray[np.float64]
-
-
-def _gains(
-    selector: ModelSelector, collective: Collective, asked: Sequence[Shape], sizes: Integers
-) -> dict[Shape, _Gains]:
-    default = selector.portfolio(collective).index(selector.default(collective))
-    nodes, ppn = (np.repeat([getattr(s, n) for s in asked], len(sizes)) for n in _AXES)
+    nodes, ppn = (np.repeat([getattr(s, n) for s in asked], len(sizes)) for n in ("nodes", "ppn"))
     decisions = selector.decide(collective, nodes, ppn, np.tile(sizes, len(asked)))
-    default_s = decisions.forecast.time_s[:, [default]]
+    default_s = decisions.forecast.time_s[:, [model.default_column]]
     gain = np.log(default_s) - np.log(decisions.rank_s)
     # a size that was left to the default after measuring leaves it all sizes
-    withdrawn = (decisions.confirmation >= 0) & (decisions.chosen == default)
+    withdrawn = (decisions.confirmation >= 0) & (decisions.chosen == model.default_column)
     gain[withdrawn] = -np.inf
-    parts = (np.split(array, len(asked)) for array in (gain, decisions.required))
-    return {s: _Gains(*found) for s, found in zip(asked, zip(*parts, strict=True), strict=True)}
+    rows = np.arange(len(gain)).reshape(len(asked), len(sizes))
+    found: list[Intervals] = []
+    for rule in rules:
+        at = rows[[asked.index(shape) for shape in rule]].ravel()
+        asking = rule if selector.asks_for_instances else ()
+        instances = [Instance(collective, shape, m) for shape in asking for m in sizes.tolist()]
+        best = _for_all_sizes(selector, model, gain[at], decisions.required[at], instances)
+        found.append((best,))
+    return found
 
 
 def _for_all_sizes(
     selector: ModelSelector,
-    collective: Collective,
-    rule: Layouts,
-    sizes: Sequence[int],
-    gains: Mapping[Shape, _Gains],
+    model: CollectiveModel,
+    gain: NDArray[np.float64],
+    required: NDArray[np.float64],
+    instances: Sequence[Instance],
 ) -> Interval:
-    """Return the configuration that is never slower and faster on average, or the default."""
-    model = selector.bundle.model(collective)
-    gain = np.concatenate([gains[shape].gain for shape in rule])
-    required = np.concatenate([gains[shape].required for shape in rule])
+    """Return the configuration that is never slower and faster on average, or the default.
+
+    `gain` and `required` (n, C) are predicted log gains over the default, and what is asked for;
+    `instances` are those for which it must be permitted.
+    """
     fit = np.asarray((gain >= 0).all(axis=0) & (np.arange(gain.shape[1]) != model.default_column))
-    if fit.any():
-        mean_gain = np.where(fit, gain, 0.0).mean(axis=0)
-        for column in np.argsort(-mean_gain, kind="stable").tolist():
-            configuration = model.configurations[column]
-            if not fit[column] or mean_gain[column] <= required[:, column].max():
-                continue
-            instances = (Instance(collective, s, m) for s in rule for m in sizes)
-            if not selector.asks_for_instances or all(
-                selector.permits(configuration, i) for i in instances
-            ):
-                faster = float(np.exp(mean_gain[column]))
-                reason = f"one for all sizes, predicted {faster:.2f}x faster on average"
-                return Interval(0, None, configuration, reason=reason)
+    mean_gain = np.where(fit, gain, 0.0).mean(axis=0)
+    for column in np.argsort(-mean_gain, kind="stable").tolist():
+        configuration = model.configurations[column]
+        if not fit[column] or mean_gain[column] <= required[:, column].max():
+            continue
+        if all(selector.permits(configuration, instance) for instance in instances):
+            faster = float(np.exp(mean_gain[column]))
+            reason = f"one for all sizes, predicted {faster:.2f}x faster on average"
+            return Interval(0, None, configuration, reason=reason)
     reason = "default kept: no one configuration is as fast as it at every size"
-    return Interval(0, None, selector.default(collective), reason=reason)
-
-
-_AXES = ("nodes", "ppn")
+    return Interval(0, None, selector.default(model.collective), reason=reason)

@@ -116,7 +116,7 @@ def application_table(selector: ModelSelector, calls: Calls, target: Target) -> 
     A format that holds one choice per collective, or takes a collective as a whole, gets the
     decisions of `table_for` on the collectives that are called.
     """
-    known = set(selector.bundle.collectives)
+    known = selector.bundle.collectives
     collectives = tuple(sorted(c for c in calls.layouts if c in known and calls.layouts[c]))
     if (
         target.form.single_algorithm
@@ -125,7 +125,15 @@ def application_table(selector: ModelSelector, calls: Calls, target: Target) -> 
     ):
         return table_for(selector, calls.shape, target, collectives=collectives)
     table = DecisionTable(selector.bundle.context.library, calls.shape, {})
-    single = target.mpi.at(target.release).one_rule
+    single = target.bound.one_rule
+
+    def kept(intervals: Intervals, collective: Collective, nprocs: int) -> Intervals:
+        """Leave other message sizes to the library, except where all sizes have one rule."""
+        if collective in single:
+            return intervals
+        default = Configuration.default(table.library, collective)
+        return within(intervals, calls.ranges.get((collective, nprocs), ()), default)
+
     for collective in collectives:
         found = decision_table(
             selector,
@@ -135,26 +143,11 @@ def application_table(selector: ModelSelector, calls: Calls, target: Target) -> 
             comm_layouts=calls.layouts[collective],
             by_layout=target.form.knows_layout,
         )
-        table.rules.update(found.rules)
-        table.by_layout.update(found.by_layout)
-    return _only_called(table, calls, single)
-
-
-def _only_called(table: DecisionTable, calls: Calls, single: Iterable[Collective]) -> DecisionTable:
-    """Leave all other message sizes to the library, except where all sizes have one rule."""
-    whole = set(single)
-
-    def kept(at: tuple[Collective, int], intervals: Intervals) -> Intervals:
-        if at[0] in whole:
-            return intervals
-        default = Configuration.default(table.library, at[0])
-        return within(intervals, calls.ranges.get(at, ()), default)
-
-    return replace(
-        table,
-        rules={at: kept(at, found) for at, found in table.rules.items()},
-        by_layout={at: kept((at[0], at[1].nprocs), found) for at, found in table.by_layout.items()},
-    )
+        for (_, nprocs), rule in found.rules.items():
+            table.rules[collective, nprocs] = kept(rule, collective, nprocs)
+        for (_, layout), rule in found.by_layout.items():
+            table.by_layout[collective, layout] = kept(rule, collective, layout.nprocs)
+    return table
 
 
 def within(intervals: Sequence[Interval], ranges: Ranges, default: Configuration) -> Intervals:
@@ -228,10 +221,7 @@ class Packed:
     def write(
         self, folder: Path, interposed: Path | None, notes: tuple[str, ...]
     ) -> WrittenConfiguration:
-        """Write the folder's files; the configuration first, what names it last.
-
-        `interposed` is where libcolltune lies, `notes` are what is to be told of it.
-        """
+        """Write the folder's files; the configuration first, what names it last."""
         written = write_rendered(self.made, folder / self.made.target.form.name, interposed, notes)
         write_text(folder / SCRIPT, f"# source this file in the job\n{written.job_line}\n")
         write_text(folder / _README, self._readme(folder.absolute(), written))
@@ -240,7 +230,6 @@ class Packed:
         return written
 
     def as_dict(self, written: WrittenConfiguration) -> dict[str, Any]:
-        saving, total_s = self.outlook.saving, max(self.profile.process_s, 1e-300)
         main = written.rules_path.name
         return {
             "format": FORMAT,
@@ -256,23 +245,28 @@ class Packed:
             "environment": written.environment,
             "start_line": written.start_line,
             "chosen": list(self.chosen()),
-            "saving": {
-                "expected": saving.expected_s / total_s,
-                "least": saving.least_s / total_s,
-                "most": saving.most_s / total_s,
-            },
-            "unknown": self.outlook.unknown_s / max(self.profile.collectives_s, 1e-300),
+            "saving": dict(zip(("expected", "least", "most"), self._saved, strict=True)),
+            "unknown": self._unknown,
             "notes": list(written.written.notes),
         }
 
     @property
+    def _saved(self) -> list[float]:
+        """Shares of the run: expected, least, most."""
+        return [s / max(self.profile.process_s, 1e-300) for s in self.outlook.saving]
+
+    @property
+    def _unknown(self) -> float:
+        return self.outlook.unknown_s / max(self.profile.collectives_s, 1e-300)
+
+    @property
     def expected(self) -> str:
         """What share of the run is expected to be saved, in words."""
-        total_s = max(self.profile.process_s, 1e-300)
-        expected, least, most = (s / total_s for s in self.outlook.saving)
-        unknown = self.outlook.unknown_s / max(self.profile.collectives_s, 1e-300)
-        text = f"expected to save {expected:.1%} of the run ({least:.1%} .. {most:.1%})"
-        return text + (f"; not known for {unknown:.1%} of the time in collectives")
+        expected, least, most = self._saved
+        return (
+            f"expected to save {expected:.1%} of the run ({least:.1%} .. {most:.1%}); not known for"
+            f" {self._unknown:.1%} of the time in collectives"
+        )
 
     def chosen(self) -> Iterator[dict[str, Any]]:
         """Yield the decisions as the manifest has them, without those left to the library."""

@@ -94,29 +94,40 @@ class WhatIf:
         BundleError
             If the bundle has no models of the collective.
         """
-        instance = situation.instance
-        _check(situation)
+        instance, shape = situation.instance, situation.instance.shape
+        if shape.nprocs > _MOST:
+            raise DataError(f"{shape.nodes} nodes x {shape.ppn}: MPI has up to {_MOST} processes")
+        if not 1 <= situation.rails.adapters <= _MOST_RAILS:
+            raise DataError(f"{situation.rails.adapters} rails: a node has 1 to {_MOST_RAILS}")
         model = self._bundle.model(instance.collective)
         used = situation.rails if instance.shape.nodes > 1 else self._measured
         selection = self._selector(model, used).select(instance)
         default = Configuration.default(self._bundle.context.library, instance.collective)
+        network = breakdown.network(self._costs, self._measured, situation.rails)
         return Answer(
             situation,
             selection,
             self.outside(situation),
             self._terms(selection.configuration, situation),
             self._terms(default, situation),
-            self._designs(situation),
+            tuple(designs(instance, network)) if network else (),
         )
-
-    def _designs(self, situation: Situation) -> tuple[Design, ...]:
-        network = breakdown.network(self._costs, self._measured, situation.rails)
-        return tuple(designs(situation.instance, network)) if network else ()
 
     def outside(self, situation: Situation) -> tuple[str, ...]:
         """Return which counts are out of the measured ranges, in words."""
         instance = situation.instance
-        return tuple(_outside(self._bundle.model(instance.collective), instance))
+        shape, coverage = instance.shape, self._bundle.model(instance.collective).coverage
+        counts = {
+            "nodes": (shape.nodes, coverage.low[0], coverage.high[0]),
+            "processes": (shape.nprocs, coverage.low[1], coverage.high[1]),
+            "bytes": (instance.msize_bytes, coverage.low[2], coverage.high[2]),
+            "processes per node": (shape.ppn, *coverage.ppn_range),
+        }
+        return tuple(
+            f"{count} {what}, measured {least} to {most}"
+            for what, (count, least, most) in counts.items()
+            if not max(least, 1) <= max(count, 1) <= max(most, 1)
+        )
 
     def nearest_measured(self, shape: Shape) -> Shape:
         """Return the measured shape that is nearest to `shape` in octaves of nodes and ppn."""
@@ -158,22 +169,6 @@ class WhatIf:
         at = Instances.of(instance.shape.nodes, instance.shape.ppn, instance.msize_bytes)
         seconds = cost.by_coefficient_s(at, self._measured, situation.rails)[0]
         return shares(seconds, generic=cost.is_generic)
-
-
-def _outside(model: CollectiveModel, instance: Instance) -> list[str]:
-    shape, coverage = instance.shape, model.coverage
-    low, high = [*coverage.low, coverage.ppn_range[0]], [*coverage.high, coverage.ppn_range[1]]
-    counts = (
-        (shape.nodes, "nodes"),
-        (shape.nprocs, "processes"),
-        (instance.msize_bytes, "bytes"),
-        (shape.ppn, "processes per node"),
-    )
-    return [
-        f"{count} {what}, measured {least} to {most}"
-        for (count, what), least, most in zip(counts, low, high, strict=True)
-        if not max(least, 1) <= max(count, 1) <= max(most, 1)
-    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,11 +215,3 @@ class _OtherRails(CollectiveModel):
                     positive, after_s / np.where(positive, before_s, 1.0), 1.0
                 )
         return ratios
-
-
-def _check(situation: Situation) -> None:
-    shape = situation.instance.shape
-    if shape.nprocs > _MOST:
-        raise DataError(f"{shape.nodes} nodes x {shape.ppn}: MPI has up to {_MOST} processes")
-    if not 1 <= situation.rails.adapters <= _MOST_RAILS:
-        raise DataError(f"{situation.rails.adapters} rails: a node has 1 to {_MOST_RAILS}")
