@@ -179,10 +179,7 @@ def put(url: str, name: str, content: bytes) -> str:
 
 @contextmanager
 def local_copy(url: str) -> Iterator[Path]:
-    """Yield a folder of this machine with the Parquet files at `url`, a folder or one file.
-
-    It is removed at the end. What is found wrong with a file meanwhile is blamed on its URL.
-    """
+    """Yield a copy of the Parquet files at `url`; what is wrong with one is blamed on its URL."""
     remote = opened(url.rstrip("/"), DataError)
     is_file = remote.url.endswith(_SUFFIX)
     with tempfile.TemporaryDirectory(prefix="colltune-") as name:

@@ -196,10 +196,7 @@ def _canonical(text: str) -> None:
 def add_once(
     folder: Path, dataset: PerformanceDataset, facts: Mapping[str, str], digest: str
 ) -> tuple[Path, bool]:
-    """Add `dataset` as one new file of `folder`; return the file, and whether it is new.
-
-    What was added with the same `digest` (hexadecimal digits) is not added again.
-    """
+    """Add `dataset` to `folder` as one new file, unless that of the same `digest` is there."""
     name = f"received-{digest[:32]}.parquet"
     with locked(folder / ".import.lock"):
         if (folder / name).exists():

@@ -167,10 +167,7 @@ def fold(
     *,
     one_launch: bool = False,
 ) -> Fold | None:
-    """Return the fold, or None if nothing can be learned or nothing is to be decided.
-
-    ``one_launch`` tells that the tested times are of a single launch each.
-    """
+    """Return the fold, or None if nothing can be learned or nothing is to be decided."""
     undecided = testing.rows(decidable(testing))
     if not len(training) or not len(undecided):
         return None

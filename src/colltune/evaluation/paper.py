@@ -135,10 +135,7 @@ def paper_datasets(runs: Sequence[tuple[Evaluation, Evaluation]]) -> list[PaperD
 
 
 def table_iv(datasets: Sequence[PaperDataset]) -> dict[str, dict[str, dict[str, float]]]:
-    """Return Table IV: training set (``large``, ``small``) to selector to dataset to speed-up.
-
-    Speed-ups are arithmetic means of t_default / t_selected; ``mean`` is their mean over datasets.
-    """
+    """Return Table IV, with means: training set to selector to dataset to speed-up."""
     return {
         size: _speedups(datasets, [getattr(d, size) for d in datasets])
         for size in ("large", "small")
@@ -203,10 +200,7 @@ def run_all(
     seed: int = 0,
     begin: Begin = lambda _number, _total, _name: None,
 ) -> SuiteRuns:
-    """Run every split that `dataset` allows, and `more` of them; `seed` draws message sizes.
-
-    `begin` is called before each of them.
-    """
+    """Run every split that `dataset` allows, and `more`; `begin` is told of each."""
     splits: list[Split] = [LeaveNodesOut(), LeavePpnOut(), Extrapolation(), MessageSizes(seed)]
     splits += [LeaveAllocationOut(), *more]
     runs, left_out = [], {}
@@ -228,10 +222,7 @@ def run_paper(
     test_nodes: tuple[int, ...] | None = None,
     begin: Begin = lambda _number, _total, _name: None,
 ) -> list[tuple[Evaluation, Evaluation]]:
-    """Evaluate each of `datasets` after the large and after the small training of the paper.
-
-    `begin` is called before each evaluation.
-    """
+    """Evaluate each of `datasets` after the large and after the small training of the paper."""
     splits = PaperLarge(train_nodes, test_nodes), PaperSmall(train_nodes, test_nodes)
     numbers = count(1)
 

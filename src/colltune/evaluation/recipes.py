@@ -68,10 +68,7 @@ class Baseline:
 
 
 def _single_best(cells: CellMatrix) -> Configuration:
-    """Return the configuration of the least mean log regret.
-
-    What was not measured counts as the default, which is used there.
-    """
+    """Return what has the least mean log regret, the default standing in for what is missing."""
     slowest = np.nanmax(cells.time_s, axis=1)
     column = cells.default_column
     default = slowest if column is None else cells.time_s[:, column]

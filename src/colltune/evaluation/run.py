@@ -170,22 +170,14 @@ def decided(
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> tuple[Instances, dict[str, Decided], list[str]]:
-    """Let `recipes` decide all `folds`.
-
-    Returns
-    -------
-        The tested instances, what each recipe chose by its name, and what could not be fitted.
-    """
+    """Return the tested instances, what each recipe chose, and what could not be fitted."""
     choices = _decided(context, folds, recipes, jobs, progress)
     made = {r.name: _of_recipe(r, folds, choices[r.name]) for r in recipes}
     return _tested(folds), made, _problems(choices)
 
 
 class GuardEffect(NamedTuple):
-    """The figures of one learner's decisions with the guard and without it.
-
-    Both are by collective and ``all``, as `Evaluation.scores` has them.
-    """
+    """One learner's figures by collective and ``all``, with the guard and without it."""
 
     learner: str
     guarded: Mapping[str, Score]
@@ -202,13 +194,7 @@ def guard_effects(
     objective: Objective = DEFAULT_OBJECTIVE,
     jobs: int | None = None,
 ) -> list[GuardEffect]:
-    """Fit `learners` to each fold of `split` once, and let them decide with and without guard.
-
-    Parameters
-    ----------
-    dataset, split, learners, noise, seed, objective, jobs
-        As for `colltune.evaluation.evaluate_split`.
-    """
+    """Fit `learners` to each fold of `split` once, and let them decide with and without guard."""
     source = Source(dataset, train_noise=noise, seed=seed, objective=objective, judged_by=objective)
     folds = split.folds(source)
     recipes: list[Recipe] = []

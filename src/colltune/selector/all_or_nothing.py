@@ -36,11 +36,7 @@ def all_or_nothing_table(
     *,
     by_layout: bool = True,
 ) -> DecisionTable:
-    """Return decisions that choose for all message sizes, or nothing at all for a collective.
-
-    `by_layout` tells whether the file knows communicators by size and layout; else only the job's
-    own counts.
-    """
+    """Return decisions for all message sizes, or nothing, on each layout or the job's own alone."""
     asked = [shape]
     if by_layout:
         asked = [s for size in communicator_sizes(shape) for s in layouts(size, shape)]

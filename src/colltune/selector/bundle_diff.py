@@ -35,11 +35,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Change:
-    """A range of message sizes in which two bundles decide differently.
-
-    ``last_bytes`` is None where the range has no end. Times are predicted at the geometric middle
-    of the range, ``at_bytes``, by either bundle's models.
-    """
+    """A range of message sizes that is decided differently, with times at its geometric middle."""
 
     collective: Collective
     shape: Shape

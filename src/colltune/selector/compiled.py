@@ -31,10 +31,7 @@ class CompiledTable:
         msize_bytes: int,
         layout: Shape | None = None,
     ) -> Configuration:
-        """Return the configuration for a call; the default where the table says nothing.
-
-        `layout` is how the processes lie on nodes, where the caller knows.
-        """
+        """Return the configuration for a call on a `layout`, if known; else the default."""
         row = None
         if layout is not None and self._by_layout:
             row = self._by_layout.get((collective, layout))

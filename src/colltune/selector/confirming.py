@@ -191,10 +191,7 @@ def worth_measuring(
     spent_s: float = 0.0,
     always_one: bool = False,
 ) -> list[Judgement]:
-    """Return the open judgements that fit into `limit_s` together, most worth per second first.
-
-    With `always_one` the first is taken even if it does not fit.
-    """
+    """Return what fits into `limit_s`, most worth per second first, `always_one` at least."""
     timed = [(judgement, seconds(judgement)) for judgement in judgements if judgement.is_open]
     timed.sort(key=lambda pair: pair[0].value / pair[1] if pair[1] else 0.0, reverse=True)
     found: list[Judgement] = []
@@ -211,11 +208,7 @@ def judge(
     failed: Collection[Cell] = frozenset(),
     closed: Collection[Cell] = frozenset(),
 ) -> list[Judgement]:
-    """Return what `times` tell of each of `contests`.
-
-    What `failed` crashed, hung or was wrong, and proves nothing; what is `closed` is not measured
-    any more.
-    """
+    """Return what `times` tell of each contest; what is `closed` is not measured any more."""
     evidence = _Evidence(contests, times, frozenset(failed), frozenset(closed))
     return [evidence.judgement(contest) for contest in contests]
 
@@ -387,10 +380,7 @@ def cuts_between(sizes: Sequence[int]) -> list[int]:
 def evidence(
     measurements: Iterable[Measurement],
 ) -> tuple[dict[Cell, dict[str, Sequence[float]]], set[Cell]]:
-    """Return what `judge` asks for: the times of `measurements`, and what failed.
-
-    Where only a summary is known, it stands for a single repetition.
-    """
+    """Return the times that `judge` asks for, a summary as one repetition, and what failed."""
     times: dict[Cell, dict[str, Sequence[float]]] = {}
     failed: set[Cell] = set()
     for m in measurements:
@@ -403,10 +393,7 @@ def evidence(
 
 
 def confirmations(judgements: Iterable[Judgement], measured_utc: str) -> tuple[Confirmation, ...]:
-    """Return what was decided by measuring at `measured_utc` (ISO), to be kept in the bundle.
-
-    What is open is withdrawn: it did not prove faster. What was not measured stays predicted.
-    """
+    """Return what was decided by measuring at `measured_utc` (ISO); what is open is withdrawn."""
     return tuple(
         Confirmation(
             one.contest.collective,

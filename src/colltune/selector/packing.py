@@ -111,11 +111,7 @@ def _joined(bins: Iterable[tuple[int, int]]) -> Ranges:
 
 
 def application_table(selector: ModelSelector, calls: Calls, target: Target) -> DecisionTable:
-    """Return the decisions for `calls` alone; everything else is left to the library.
-
-    A format that holds one choice per collective, or takes a collective as a whole, gets the
-    decisions of `table_for` on the collectives that are called.
-    """
+    """Return the decisions for `calls` alone, as far as the format can leave out the rest."""
     known = selector.bundle.collectives
     collectives = tuple(sorted(c for c in calls.layouts if c in known and calls.layouts[c]))
     if (

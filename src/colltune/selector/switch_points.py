@@ -31,10 +31,7 @@ class _Brackets(NamedTuple):
 
 
 def grid(largest_bytes: int, measured: Integers) -> Integers:
-    """Return the sizes between which switch points are looked for: ascending, from 0 on.
-
-    Two per octave up to `largest_bytes`, the measured ones among them, and `largest_bytes` itself.
-    """
+    """Return sizes from 0 to `largest_bytes`: two per octave, and the measured ones."""
     octaves = np.int64(1) << np.arange(max(largest_bytes, 1).bit_length(), dtype=np.int64)
     sizes = np.concatenate([[0, largest_bytes], octaves, octaves * 3 // 2, measured])
     # np.unique would import numpy.ma, which costs more than all the rest here.
@@ -64,10 +61,7 @@ def switch_points(decide: Decide, n_rules: int, sizes: Integers) -> list[list[tu
 
 
 def _narrowed(decide: Decide, wide: _Brackets) -> _Brackets:
-    """Cut each bracket into equal sections and return those in which the decision changes.
-
-    With few brackets there are many sections, because a call costs more than a size.
-    """
+    """Cut brackets into equal sections, many if there are few: a call costs more than a size."""
     sections = max(2, _SIZES_PER_CALL // len(wide.rule))
     inner = np.arange(1, sections)
     cuts = wide.low[:, None] + (wide.high - wide.low)[:, None] * inner // sections

@@ -23,7 +23,7 @@ def _output(visits: dict[Cell, int]) -> ReproMpiOutput:
     rows = {}
     for cell, n in visits.items():
         key = mpibenchmark.key_of(cell)
-        rows[key] = ReproMpiCell(*key, n, n, (1e-6,) * n, None, tuple(range(n)))
+        rows[key] = ReproMpiCell(*key, n, n, [1e-6] * n, None, list(range(n)))
     return ReproMpiOutput({}, 4, complete=False, rows=rows)
 
 
@@ -106,7 +106,7 @@ def test_the_first_repetition_of_a_visit_is_left_out() -> None:
         ((), (0, 0)): (),
     }
     for (row_times, visits), warm in rows.items():
-        row = ReproMpiCell(Collective.BCAST, 8, 6, 6, row_times, None, visits)
+        row = ReproMpiCell(Collective.BCAST, 8, 6, 6, list(row_times), None, list(visits))
         output = ReproMpiOutput({}, 4, complete=True, rows={mpibenchmark.key_of(cell): row})
         assert mpibenchmark.warm_times_s(output, cell) == warm, visits
 

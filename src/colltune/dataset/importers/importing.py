@@ -24,11 +24,7 @@ _DIGESTS, _KINDS = "imported_sha256", "imported_time"
 
 @dataclass(frozen=True)
 class ImportedFiles:
-    """All files of one call as one dataset.
-
-    ``facts`` are its provenance, ``remarks`` what the user should know, ``kinds`` what its times
-    stand for, ``digests`` the SHA-256 of each file.
-    """
+    """All files of one call as one dataset."""
 
     dataset: PerformanceDataset
     format: str

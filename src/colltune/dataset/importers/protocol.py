@@ -218,11 +218,7 @@ class Imported:
 
 @dataclass(frozen=True)
 class Importer:
-    """Reads one format.
-
-    ``title`` is what people call it; a line that `signs` match is unmistakable, None where no line
-    is. ``load`` reads a whole file; its errors name the file, and where it helps the line.
-    """
+    """Reads one format; a line that `signs` match is unmistakable, None where no line is."""
 
     title: str
     signs: re.Pattern[str] | None

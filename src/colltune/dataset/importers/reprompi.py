@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import math
-from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -31,7 +30,7 @@ _TABLES = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass
 class ReproMpiCell:
     """What one run measured of one collective and size.
 
@@ -43,12 +42,18 @@ class ReproMpiCell:
 
     collective: Collective
     msize_bytes: int
-    n_valid: int
-    n_total: int
-    times_s: tuple[float, ...] = ()
+    n_valid: int = 0
+    n_total: int = 0
+    times_s: list[float] = field(default_factory=list)
     summary: Summary | None = None
-    visits: tuple[int, ...] = ()
+    visits: list[int] = field(default_factory=list)
     line: int = 0
+
+    def add(self, time_s: float, *, valid: bool) -> None:
+        self.n_total += 1
+        if valid and 0 < time_s < math.inf:
+            self.times_s.append(time_s)
+            self.n_valid += 1
 
 
 @dataclass(frozen=True)
@@ -120,7 +125,7 @@ IMPORTER = reads_lines(
 def _rows(run: ReproMpiOutput) -> Iterator[Row]:
     cells = list(run.rows.values())
     if run.complete and not run.errors:
-        cells += [ReproMpiCell(*key, 0, 0) for key in run.missing]
+        cells += [ReproMpiCell(*key) for key in run.missing]
     for cell in cells:
         summary = Summary.of(cell.times_s) if cell.times_s else cell.summary
         yield Row(
@@ -130,7 +135,7 @@ def _rows(run: ReproMpiOutput) -> Iterator[Row]:
             _kind(run),
             cell.line,
             RunStatus.OK if summary else RunStatus.TIMEOUT,
-            cell.times_s,
+            tuple(cell.times_s),
             summary,
             convention=run.facts.get("datatype", ""),
         )
@@ -178,35 +183,16 @@ class _Repetition:
 
 
 @dataclass
-class _Cell:
-    line: int
-    times_s: array[float] = field(default_factory=lambda: array("d"))
-    n_total: int = 0
-    n_valid: int = 0
-    summary: Summary | None = None
-    pending: dict[int, _Repetition] = field(default_factory=dict)
-    visits: list[int] = field(default_factory=list)
-
-    def add(self, time_s: float, *, valid: bool) -> None:
-        self.n_total += 1
-        if valid and 0 < time_s < math.inf:
-            self.times_s.append(time_s)
-            self.n_valid += 1
-
-
-@dataclass
 class _Run:
-    """A run while it is being read.
-
-    ``columns`` maps a column's name to its place, ``named`` a row's call and size to its cell.
-    """
+    """A run while it is being read."""
 
     facts: dict[str, str] = field(default_factory=dict)
     listed: dict[str, list[str]] = field(default_factory=dict)
     columns: dict[str, int] = field(default_factory=dict)
     complete: bool = False
-    cells: dict[Key, _Cell] = field(default_factory=dict)
-    named: dict[tuple[str, int], _Cell | None] = field(default_factory=dict)
+    cells: dict[Key, ReproMpiCell] = field(default_factory=dict)
+    pending: dict[Key, dict[int, _Repetition]] = field(default_factory=dict)
+    named: dict[tuple[str, int], ReproMpiCell | None] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
     remarks: dict[str, None] = field(default_factory=dict)
 
@@ -226,36 +212,30 @@ class _Run:
         assumed = _DATATYPE_BYTES.get(chosen[-1] if chosen else "MPI_BYTE") if options else None
         return whole(self.facts.get("datatype_size_bytes", "")) or assumed
 
-    def flush(self, cell: _Cell) -> None:
+    def flush(self, cell: ReproMpiCell) -> None:
         """Turn the repetitions of verbose output that all processes have told of into times."""
         globally = self.facts.get("runtime_type") == "global"
-        for number, found in sorted(cell.pending.items()):
+        pending = self.pending.pop((cell.collective, cell.msize_bytes), {})
+        for number, found in sorted(pending.items()):
             if found.n_processes != self.nprocs:
                 self.remarks["repetitions that not all processes told of are left out"] = None
                 continue
             known = number < _CHUNK or not (globally or "errorcode" in self.columns)
             time_s = found.last_end_s - found.first_start_s if globally else found.longest_s
             cell.add(time_s, valid=found.valid and known)
-        cell.pending.clear()
 
     def output(self) -> ReproMpiOutput:
         for cell in self.cells.values():
             self.flush(cell)
-        rows = {
-            key: ReproMpiCell(
-                *key, c.n_valid, c.n_total, tuple(c.times_s), c.summary, tuple(c.visits), c.line
-            )
-            for key, c in self.cells.items()
-        }
         sizes = [whole(text) for text in self.listed.get("Message sizes", [])]
         calls = [_collective(call) for call in self.listed.get("MPI calls", [])]
         asked = [_key(c, m, self.nprocs) for m in sizes if m is not None for c in calls if c]
-        missing = dict.fromkeys(key for key in asked if key is not None and key not in rows)
+        missing = dict.fromkeys(key for key in asked if key is not None and key not in self.cells)
         return ReproMpiOutput(
             self.facts | {"columns": " ".join(self.columns)},
             self.nprocs,
             self.complete,
-            rows,
+            self.cells,
             tuple(missing),
             tuple(self.errors),
             tuple(self.remarks),
@@ -335,7 +315,8 @@ class _Reader(LineReader):
             # verbose output comes process by process, chunk by chunk
             if numbers["process"] == 0 and numbers["nrep"] == 0:
                 run.flush(cell)
-            cell.pending.setdefault(int(numbers["nrep"]), _Repetition()).add(numbers)
+            pending = run.pending.setdefault((cell.collective, cell.msize_bytes), {})
+            pending.setdefault(int(numbers["nrep"]), _Repetition()).add(numbers)
         elif numbers["valid_nrep"] > numbers["total_nrep"]:
             raise self.wrong("more valid repetitions than repetitions")
         elif cell.n_total or cell.summary:
@@ -345,7 +326,7 @@ class _Reader(LineReader):
             cell.summary = _summary(numbers)
             cell.n_valid = cell.summary.n_reps if cell.summary else 0
 
-    def _cell(self, run: _Run, call: str, size: int) -> _Cell | None:
+    def _cell(self, run: _Run, call: str, size: int) -> ReproMpiCell | None:
         """Return the cell that a row's call and size stand for, or None if it is none of ours."""
         collective = _collective(call)
         if collective is None:
@@ -358,7 +339,7 @@ class _Reader(LineReader):
             raise self.wrong("no #@nprocs, which the size of MPI_Reduce_scatter needs")
         if key[1] >= 1 << 63:
             raise self.wrong(f"impossible message size {key[1]}")
-        return run.cells.setdefault(key, _Cell(self.number))
+        return run.cells.setdefault(key, ReproMpiCell(*key, line=self.number))
 
 
 def _is_call(word: str) -> bool:
