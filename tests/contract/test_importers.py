@@ -76,6 +76,16 @@ def test_gzipped_files_are_the_same_and_cut_ones_are_refused(name: str, tmp_path
         IMPORTERS[name].load(Source(packed), asked)
 
 
+@pytest.mark.parametrize("name", [name for name in IMPORTERS if name != "csv"])
+def test_a_last_line_that_is_cut_is_left_out_with_a_remark(name: str, tmp_path: Path) -> None:
+    """A row without its line end may lack digits; what stands before it is kept."""
+    lines = SAMPLES[name][0].splitlines(keepends=True)
+    at = next(k for k, row in enumerate(lines) if row[0] != "#" and "1024" in row.split())
+    found = _loaded(name, "".join([*lines[:at], lines[at].rstrip()[:-1]]).encode(), tmp_path)
+    assert set(found.dataset.frame["msize_bytes"]) == {8}
+    assert any("cut off" in remark for remark in found.remarks)
+
+
 @pytest.mark.parametrize("name", IMPORTERS)
 def test_nothing_to_import_is_an_error_that_names_the_file(name: str, tmp_path: Path) -> None:
     """An empty file, one of another kind and a missing one are refused by name."""

@@ -1,145 +1,91 @@
-"""Figures and their intervals, on decisions made by hand."""
+"""Two evaluations beside each other."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 
-from colltune.evaluation.scores import (
-    ALL,
-    Decided,
-    Instances,
-    Judged,
-    differences,
-    interval,
-    scores,
+from colltune.dataset import PerformanceDataset
+from colltune.dataset.objective import Objective
+from colltune.errors import DataError
+from colltune.evaluation import (
+    Evaluation,
+    Extrapolation,
+    LeaveNodesOut,
+    Split,
+    evaluate_split,
 )
+from colltune.evaluation.evaluation import compare
+from tests.models.machines import measured
+
+DATA = measured(nodes=(2, 4, 8, 16))
+NAMES = ("a.json", "b.json")
 
 
-def instances(n_shapes: int = 4, per_shape: int = 3) -> Instances:
-    """Return instances of one collective: default 2 s, best 1 s."""
-    n = n_shapes * per_shape
-    return Instances(
-        ("bcast",) * n,
-        ("all",) * n,
-        np.repeat(np.arange(2, n_shapes + 2), per_shape),
-        np.ones(n, np.int64),
-        np.tile(np.arange(1, per_shape + 1), n_shapes),
-        np.full(n, 2.0),
-        np.ones(n),
-        ("openmpi.bcast.chain",) * n,
-    )
+@cache
+def evaluated(
+    learner: str, data: PerformanceDataset = DATA, *, split: Split | None = None, **changes: Any
+) -> Evaluation:
+    """Return an evaluation of the made-up machine, without the paper's learners."""
+    asked = split or LeaveNodesOut()
+    return evaluate_split(data, asked, learners=(learner,), with_references=False, **changes)
 
 
-def decided(selected_s: Any, noise: float = np.nan) -> Decided:
-    """Return decisions with these times."""
-    times = np.asarray(selected_s, float)
-    names = tuple("openmpi.bcast.x" for _ in times)
-    spread = np.full(len(times), noise)
-    kept, never = times == 2.0, np.zeros(len(times), np.bool_)
-    return Decided(names, times, kept, never, spread, {"bcast": 1.0}, {"bcast": 2.0}, True)
+def test_learners_without_a_namesake_are_compared_in_order() -> None:
+    """Two files with one learner each compare those two, over collectives and all together."""
+    knn, gam = evaluated("knn"), evaluated("gam")
+    (found,) = compare([knn], [gam], NAMES)
+    assert (found.split, found.first, found.second) == ("leave-nodes-out", "knn", "gam")
+    assert [d.collective for d in found.differences] == ["bcast", "all"]
+    ratio = np.log(knn.decided["knn"].selected_s / gam.decided["gam"].selected_s).mean()
+    assert found.differences[-1].speedup == pytest.approx(np.exp(ratio))
+    share = [run.scores[name]["all"].log_gain_share for run, name in ((knn, "knn"), (gam, "gam"))]
+    assert found.differences[-1].share == pytest.approx(share[1] - share[0])  # type: ignore[operator]
 
 
-def test_figures_of_known_decisions() -> None:
-    """Every figure follows from four decisions: best, default, 4 % slower, twice as slow."""
-    score = scores(instances(4, 1), decided([1.0, 2.0, 2.08, 4.0]), 0)[ALL]
-    assert score.instances == score.shapes == 4
-    assert score.arithmetic_mean_speedup == pytest.approx((2 + 1 + 1 / 1.04 + 0.5) / 4)
-    assert score.geometric_mean_speedup == pytest.approx((1 / 1.04) ** 0.25)
-    assert score.log_gain_share == pytest.approx(-np.log(1.04) / (4 * np.log(2)))
-    assert score.mean_regret == pytest.approx((1 + 2 + 2.08 + 4) / 4)
-    assert (score.slower_share, score.mean_slowdown, score.worst_slowdown) == (0.25, 2.0, 2.0)
-    assert score.default_share == 0.25
-    assert (score.fit_s, score.predict_s) == (1.0, 2.0)
+def test_runs_of_several_machines_find_their_counterparts() -> None:
+    """Two runs of one split are told apart by their data; the same run differs in nothing."""
+    other = replace(DATA, context=replace(DATA.context, machine="other"))
+    both = [evaluated("knn"), evaluated("knn", other)]
+    found = compare(both, both[::-1], NAMES)
+    assert [{d.speedup for d in one.differences} for one in found] == [{1.0}, {1.0}]
 
 
-def test_harm_is_a_slow_down_beyond_twice_the_noise() -> None:
-    """A slow-down of 10 % is harm at 1 % of noise, not at 10 %; unknown noise excuses nothing."""
-    times = [1.0, 2.0, 2.2, 4.0]
-    unknown, small, large = (scores(instances(4, 1), decided(times, n), 0)[ALL] for n in _NOISES)
-    assert unknown.harm_share == small.harm_share == 0.5
-    assert large.harm_share == 0.25
-    assert unknown.slower_share == small.slower_share == large.slower_share == 0.5
-    assert large.harm_share_interval is not None
-    assert large.harm_share_interval[1] <= (large.slower_share_interval or (0, 1))[1]
+def test_only_common_splits_are_compared() -> None:
+    """Of two suites the splits that both have are compared."""
+    more = evaluated("knn", split=Extrapolation())
+    found = compare([evaluated("knn"), more], [more], NAMES)
+    assert [c.split for c in found] == ["extrapolation"]
 
 
-_NOISES = (np.nan, 0.01, 0.1)
+def test_what_is_not_comparable_is_refused(subtests: pytest.Subtests) -> None:
+    """Other data, split, noise or limits: the error names both files and the difference."""
+    for changes, message in (
+        ({"data": measured(nodes=(2, 4, 8, 16), noise=0.01)}, "has the data"),
+        ({"data": replace(DATA, context=replace(DATA.context, machine="other"))}, "the context"),
+        ({"seed": 2}, "seed 0 in the former and 2 in the latter"),
+        ({"noise": 0.1}, "noise 0.0 in the former"),
+        ({"judged_by": Objective.MEDIAN}, "--judge trimmed-mean"),
+        ({"max_nprocs": 32}, "--max-nprocs None"),
+        ({"split": Extrapolation()}, "no split in common.*leave-nodes-out.*extrapolation"),
+    ):
+        with subtests.test(changes=changes, message=message):
+            with pytest.raises(DataError, match=message) as caught:
+                compare([evaluated("knn")], [evaluated("knn", **changes)], NAMES)
+            assert "a.json" in str(caught.value)
+            assert "b.json" in str(caught.value)
 
 
-def test_nothing_to_gain_has_no_share() -> None:
-    """Where the default is always the best the share is None, not zero or infinite."""
-    even = Instances(**(vars(instances()) | {"best_s": np.full(12, 2.0)}))
-    score = scores(even, decided(np.full(12, 2.0)), 0)[ALL]
-    assert score.log_gain_share is None
-    assert score.log_gain_share_interval is None
-
-
-def test_intervals_resample_shapes_and_not_instances() -> None:
-    """Decisions that are alike within a shape give the same interval however many they are."""
-    per_shape = [1.0, 2.0, 4.0, 1.0, 2.0]
-    few = scores(instances(5, 1), decided(per_shape), 7)[ALL]
-    many = scores(instances(5, 40), decided(np.repeat(per_shape, 40)), 7)[ALL]
-    assert few.geometric_mean_speedup_interval == pytest.approx(
-        many.geometric_mean_speedup_interval
-    )
-    assert few.slower_share_interval == pytest.approx(many.slower_share_interval)
-    assert few.slower_share_interval is not None
-    assert few.slower_share_interval[0] < few.slower_share < few.slower_share_interval[1]
-
-
-def test_harm_that_was_never_seen_has_no_interval() -> None:
-    """Without a slow-down the interval of harm is unknown, not 0 to 0, which would flatter."""
-    score = scores(instances(), decided(np.ones(12)), 0)[ALL]
-    assert score.slower_share == 0
-    assert score.slower_share_interval is None
-    assert score.log_gain_share_interval == (1.0, 1.0)
-
-
-def test_fewer_than_three_shapes_have_no_interval() -> None:
-    """Two shapes are no sample to draw from."""
-    score = scores(instances(2, 9), decided(np.ones(18)), 0)[ALL]
-    assert score.geometric_mean_speedup_interval is None
-    assert score.slower_share_interval is None
-
-
-def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
-    """Of 95 % intervals of a mean over 30 random shapes about 95 % hold the true mean."""
-    rng = np.random.default_rng(0)
-    held = 0
-    for seed in range(200):
-        gains = rng.normal(0.1, 0.2, 30)
-        ones = np.ones(30)
-        lost = gains < 0
-        drawn = Judged(np.arange(30), gains, ones, lost, lost, ones).drawn(seed)
-        assert drawn is not None
-        ends = interval(drawn.log_gain_share)
-        assert ends is not None
-        held += ends[0] < 0.1 < ends[1]
-    assert 175 <= held <= 198
-
-
-def test_paired_difference_is_surer_than_two_intervals() -> None:
-    """A selector that is always 5 % faster differs for sure, though both intervals overlap."""
-    rng = np.random.default_rng(1)
-    times = np.exp(rng.normal(0.3, 0.4, 12)).clip(1.0)
-    first, second = decided(times * 1.05), decided(times)
-    found = differences(instances(12, 1), first, second)[-1]
-    assert found.speedup == pytest.approx(1.05)
-    assert found.speedup_interval == pytest.approx((1.05, 1.05))
-    both = [scores(instances(12, 1), one, 0)[ALL] for one in (first, second)]
-    ends = [score.geometric_mean_speedup_interval for score in both]
-    assert ends[0] is not None
-    assert ends[1] is not None
-    assert ends[0][1] > ends[1][0]
-
-
-def test_a_difference_to_itself_is_none() -> None:
-    """The same decisions differ by nothing, with certainty."""
-    one = decided(np.linspace(1, 3, 12))
-    found = differences(instances(), one, one)[-1]
-    assert (found.speedup, found.share, found.harm) == (1.0, 0.0, 0.0)
-    assert found.share_interval == (0.0, 0.0)
-    assert (found.better, found.worse) == (0.0, 0.0)
+def test_other_instances_are_refused() -> None:
+    """Neither other options of a split, nor other tested times under the same setup."""
+    few, more = (evaluated("knn", split=Extrapolation(largest=k)) for k in (1, 2))
+    with pytest.raises(DataError, match="the options"):
+        compare([few], [more], NAMES)
+    mine = evaluated("knn")
+    other = replace(mine, tested=replace(mine.tested, default_s=mine.tested.default_s * 1.1))
+    with pytest.raises(DataError, match="tested 48 and 48 instances that are not the same"):
+        compare([mine], [other], NAMES)

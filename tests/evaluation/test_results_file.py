@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -107,16 +108,15 @@ _DAMAGES: list[tuple[Callable[[Any], str], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("damage", "message"), _DAMAGES)
-def test_damaged_results_are_named(
-    content: Any, tmp_path: Path, damage: Callable[[Any], str], message: str
-) -> None:
+def test_damaged_results_are_named(content: Any, tmp_path: Path, subtests: pytest.Subtests) -> None:
     """Whatever is wrong with a results file, one error names the file and what it is."""
     path = tmp_path / "broken.json"
-    path.write_text(damage(content))
-    with pytest.raises(DataError, match=message) as caught:
-        read(path)
-    assert "broken.json" in str(caught.value)
+    for number, (damage, message) in enumerate(_DAMAGES):
+        with subtests.test(number=number, message=message):
+            path.write_text(damage(deepcopy(content)))
+            with pytest.raises(DataError, match=message) as caught:
+                read(path)
+            assert "broken.json" in str(caught.value)
 
 
 def test_a_missing_or_binary_file_is_an_error(tmp_path: Path) -> None:

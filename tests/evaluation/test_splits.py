@@ -97,14 +97,6 @@ def test_noise_is_on_what_is_learned_alone_and_the_same_in_all_folds() -> None:
     np.testing.assert_array_equal(both[0].time_s, both[1].time_s)
 
 
-def test_processes_can_be_limited() -> None:
-    """Instances of more processes are neither trained on nor tested."""
-    source = Source(measured(nodes=NODES), max_nprocs=16)
-    found = LeaveNodesOut().folds(source)
-    assert max(int(f.training.nprocs.max()) for f in found) == 16
-    assert max(int(f.testing.nprocs.max()) for f in found) == 16
-
-
 def test_data_that_do_not_allow_a_split_are_described(subtests: pytest.Subtests) -> None:
     """The error names the split, what it needs, and what the data has."""
     for split, changes, message in (
@@ -182,22 +174,6 @@ def test_launches_of_one_allocation_are_left_out_together() -> None:
     np.testing.assert_allclose(found[0].training.time_s * 4 / 1.5, found[0].testing.time_s)
 
 
-def test_a_single_launch_cannot_be_left_out() -> None:
-    """With one launch the error asks for another."""
-    with pytest.raises(SplitError, match="at least 2 launches, and the data has 1"):
-        LeaveAllocationOut().folds(Source(measured()))
-
-
-def test_launches_without_a_default_have_nothing_to_decide() -> None:
-    """A launch that measured no default beside another configuration is no fold."""
-    parts = [
-        launched("a", 1.0, algorithms=("default",)),
-        launched("b", 1.0, algorithms=("linear", "binomial")),
-    ]
-    with pytest.raises(SplitError, match="no launch measured a default"):
-        LeaveAllocationOut().folds(Source(join(parts)))
-
-
 def test_transfer_trains_on_one_machine_and_tests_on_another() -> None:
     """All of the data is learned, all of the test data is decided."""
     other = on_machine(measured(nodes=(3, 5), msizes=(8, 16)), "other")
@@ -209,21 +185,20 @@ def test_transfer_trains_on_one_machine_and_tests_on_another() -> None:
     assert split.options()["test_data"] == "other, openmpi 5.0.8"
 
 
-def test_transfer_needs_another_machine_with_the_same_library(subtests: pytest.Subtests) -> None:
-    """The same context, or another library, is refused."""
-    for machine, library, message in (
-        ("other", "mpich", "different libraries"),
-        ("made-up", "openmpi", "transfer is between two machines"),
+def test_what_launches_and_machines_need_is_told(subtests: pytest.Subtests) -> None:
+    """One launch, no default, another library, the same context, nothing common: each is named."""
+    no_default = [
+        launched("a", 1.0, algorithms=("default",)),
+        launched("b", 1.0, algorithms=("linear", "binomial")),
+    ]
+    unknown = on_machine(measured(algorithms=("linear", "binomial")), "other")
+    mpich = on_machine(measured(), "other", "mpich")
+    for split, data, message in (
+        (LeaveAllocationOut(), measured(), "at least 2 launches, and the data has 1"),
+        (LeaveAllocationOut(), join(no_default), "no launch measured a default"),
+        (Transfer(mpich), measured(), "different libraries"),
+        (Transfer(measured()), measured(), "transfer is between two machines"),
+        (Transfer(unknown), measured(), "no collective was measured in made-up"),
     ):
-        with subtests.test(machine=machine, library=library, message=message):
-            source = measured()
-            other = replace(source, context=Context(machine, library, "4.1.4"))
-            with pytest.raises(SplitError, match=message):
-                Transfer(other).folds(Source(source))
-
-
-def test_transfer_needs_a_common_collective() -> None:
-    """Without a default on the other machine nothing can be scored."""
-    other = on_machine(measured(algorithms=("linear", "binomial")), "other")
-    with pytest.raises(SplitError, match="no collective was measured in made-up"):
-        Transfer(other).folds(Source(measured()))
+        with subtests.test(message=message), pytest.raises(SplitError, match=message):
+            split.folds(Source(data))

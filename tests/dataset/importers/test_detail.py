@@ -65,13 +65,6 @@ def test_a_configuration_cannot_be_told_as_well(tmp_path: Path) -> None:
         loaded("detail", DETAIL, tmp_path, request(settings))
 
 
-def test_a_last_line_that_is_cut_is_left_out() -> None:
-    """A row without its line end may lack digits."""
-    read = parse(DETAIL[:-3].splitlines(keepends=True), "f", Collective.BCAST)
-    assert {row.msize_bytes for row in read.rows} == {8}
-    assert "cut off" in read.remarks[0]
-
-
 def test_malformed_rows_name_their_line(subtests: pytest.Subtests) -> None:
     """A row that does not fit the header is refused with file and line."""
     for row in (

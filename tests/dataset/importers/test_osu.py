@@ -123,13 +123,6 @@ def test_other_programs_lines_are_skipped() -> None:
     assert len(_parsed(OSU + noise).rows) == 2
 
 
-def test_a_last_line_that_is_cut_is_left_out() -> None:
-    """A row without its line end may lack digits."""
-    read = _parsed(OSU.rstrip())
-    assert [row.msize_bytes for row in read.rows] == [8]
-    assert "cut off" in read.remarks[0]
-
-
 def test_malformed_rows_name_their_line(subtests: pytest.Subtests) -> None:
     """A row that does not fit its header is refused with file and line."""
     for row in ("8", "8 1 2 3 4 5", "8.5 1 2 3 4", "-8 1 2 3 4", "8 1 2 3 4.5"):
