@@ -182,7 +182,8 @@ def _forced(file: ParameterFile) -> Iterator[Finding]:
     for entry in file.catalogue.collectives.values():
         setting = file.setting(forcing_name(entry.collective))
         if setting is None:
-            yield from _without_algorithm(file, entry)
+            if file.variables.text(forcing_name(entry.collective)) is None:
+                yield from _values(file, entry, None)
             continue
         number = number_of(entry, setting.value)
         if number is None:
@@ -200,23 +201,12 @@ def _forced(file: ParameterFile) -> Iterator[Finding]:
             yield from _algorithm(file, entry, algorithm, setting)
 
 
-def _without_algorithm(file: ParameterFile, entry: CollectiveEntry) -> Iterator[Finding]:
-    stem = forcing_name(entry.collective)
-    for end in parameter_names(entry.collective):
-        setting = file.setting(f"{stem}_{end}")
-        # that of alltoall is also the limit of rules that have none
-        of_rules = end == "max_requests" and entry.collective is Collective.ALLTOALL
-        if setting is not None and not of_rules and file.variables.text(stem) is None:
-            text = f"{setting.name} has no effect where {stem} forces no algorithm"
-            yield Finding(setting.line, Fault.NO_EFFECT, text, f"set {stem}")
-
-
 def _algorithm(
     file: ParameterFile, entry: CollectiveEntry, algorithm: Algorithm, setting: Setting
 ) -> Iterator[Finding]:
     numbers, line = forced_numbers(entry, file.variables), setting.line
     yield from algorithm_findings(entry, algorithm, numbers, Place(line, file.release))
-    yield from _ignored(file, entry, algorithm)
+    yield from _values(file, entry, algorithm)
     rules = file.tuned
     if rules is not None and any(rule.collective is entry.collective for rule in rules.rules):
         if file.forced_first:
@@ -226,20 +216,26 @@ def _algorithm(
         yield Finding(line, Fault.OVERRIDDEN, text, "remove one of them")
 
 
-def _ignored(
-    file: ParameterFile, entry: CollectiveEntry, algorithm: Algorithm
+def _values(
+    file: ParameterFile, entry: CollectiveEntry, algorithm: Algorithm | None
 ) -> Iterator[Finding]:
-    fanout = fanout_name(entry.collective)
+    """Yield a finding for what stands beside an algorithm that ignores it, or beside none."""
+    stem, honoured = forcing_name(entry.collective), algorithm.parameters if algorithm else ()
     used = {
-        "segmentsize": "segsize" in algorithm.parameters,
-        "tree_fanout": "fanout" in algorithm.parameters and fanout == "tree_fanout",
-        "chain_fanout": "fanout" in algorithm.parameters and fanout == "chain_fanout",
-        "max_requests": "requests" in algorithm.parameters
-        or entry.collective is Collective.SCATTER,
+        "segmentsize": "segsize" in honoured,
+        fanout_name(entry.collective): "fanout" in honoured,
+        "max_requests": "requests" in honoured or entry.collective is Collective.SCATTER,
     }
     for end in parameter_names(entry.collective):
-        setting = file.setting(f"{forcing_name(entry.collective)}_{end}")
-        if setting is not None and not used[end] and setting.value not in ("", "0"):
+        setting = file.setting(f"{stem}_{end}")
+        if setting is None:
+            continue
+        if algorithm is None:
+            # that of alltoall is also the limit of rules that have none
+            if end != "max_requests" or entry.collective is not Collective.ALLTOALL:
+                text = f"{setting.name} has no effect where {stem} forces no algorithm"
+                yield Finding(setting.line, Fault.NO_EFFECT, text, f"set {stem}")
+        elif not used.get(end) and setting.value not in ("", "0"):
             text = f"{entry.collective} {algorithm.name} ignores {setting.text[:80]}"
             yield Finding(setting.line, Fault.NO_EFFECT, text, "remove it")
 

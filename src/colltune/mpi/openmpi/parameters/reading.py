@@ -147,18 +147,29 @@ class Followed:
 def follow(settings: list[Setting], source: str, release: str) -> Followed:
     """Return what `settings` of the file `source` name, taken from the folder of that file."""
     followed = Followed(own=settings)
-    walker = _Walker(followed, release)
+    walker = _Walker(followed)
     walker.parameters(settings, Path(source), 0)
     last = {setting.name: setting for setting in followed.settings}
     for name, which in RULES.items():
-        if name in last and last[name].value:
-            walker.rules(which, last[name], Path(source))
+        setting = last.get(name)
+        if setting is not None and setting.value:
+            line = setting.line if setting in settings else 0
+            path = Path(source).parent / setting.value
+            text = walker.text(path, line)
+            if text is not None:
+                known = _rules_format(which, text)
+                followed.parsed[which] = parsed = known.parse(text, str(path), release)
+                followed.findings += (
+                    Finding(line, f.fault, f"{setting.value}:{f.line}: {f.message}", f.mend)
+                    for f in known.lint(parsed)
+                    if f.severity is not Severity.NOTE
+                )
     return followed
 
 
 class _Walker:
-    def __init__(self, followed: Followed, release: str) -> None:
-        self.followed, self.release = followed, release
+    def __init__(self, followed: Followed) -> None:
+        self.followed = followed
         self.open: list[Path] = []
         self.files = 0
 
@@ -176,45 +187,29 @@ class _Walker:
         path = source.parent / name
         if _real(path) in self.open:
             message = f"{name} names itself, by way of the files that it names"
-            self._found(line, Fault.MALFORMED, message, "remove one of the names")
+            self._malformed(line, message, "remove one of the names")
             return
         self.files += 1
-        if self.files > _MOST_FILES:
-            if self.files == _MOST_FILES + 1:
-                message = f"more than {_MOST_FILES} parameter files are named"
-                self._found(line, Fault.MALFORMED, message, "put the parameters into one file")
-            return
-        text = self._text(path, line)
+        if self.files == _MOST_FILES + 1:
+            message = f"more than {_MOST_FILES} parameter files are named"
+            self._malformed(line, message, "put the parameters into one file")
+        text = self.text(path, line) if self.files <= _MOST_FILES else None
         if text is not None:
             self.parameters(read(text).found, path, line)
 
-    def rules(self, which: str, setting: Setting, source: Path) -> None:
-        line = setting.line if setting in self.followed.own else 0
-        path = source.parent / setting.value
-        text = self._text(path, line)
-        if text is None:
-            return
-        known = _rules_format(which, text)
-        parsed = known.parse(text, str(path), self.release)
-        self.followed.parsed[which] = parsed
-        for finding in known.lint(parsed):
-            if finding.severity is not Severity.NOTE:
-                message = f"{setting.value}:{finding.line}: {finding.message}"
-                found = Finding(line, finding.fault, message, finding.mend)
-                self.followed.findings.append(found)
-
-    def _text(self, path: Path, line: int) -> str | None:
+    def text(self, path: Path, line: int) -> str | None:
         from colltune.mpi.formats import read_text
 
         try:
             return read_text(path)
         except (LibraryError, ValueError) as error:
-            message = f"{error}; the library ignores it without a word"
-            self._found(line, Fault.FILE_DROPPED, message[:1000], "name a file that can be read")
+            message = f"{error}; the library ignores it without a word"[:1000]
+            mend = "name a file that can be read"
+            self.followed.findings.append(Finding(line, Fault.FILE_DROPPED, message, mend))
             return None
 
-    def _found(self, line: int, fault: Fault, message: str, mend: str) -> None:
-        self.followed.findings.append(Finding(line, fault, message, mend))
+    def _malformed(self, line: int, message: str, mend: str) -> None:
+        self.followed.findings.append(Finding(line, Fault.MALFORMED, message, mend))
 
 
 def _rules_format(which: str, text: str) -> Format:
