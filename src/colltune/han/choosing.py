@@ -238,7 +238,6 @@ def compare(
 
 
 def mean_regret(compared: Sequence[Compared]) -> float:
-    """Return the mean over instances of the picks' regret."""
     return statistics.fmean(one.regret for one in compared)
 
 

@@ -62,7 +62,6 @@ class Space:
             raise CampaignError(f"segments of {odd[0]} bytes: a multiple of 4 above 0 is needed")
 
     def setups(self, release: str, collective: Collective) -> Iterator[Configuration]:
-        """Yield the setups of a collective, each in its one spelling."""
         known = OPENMPI.han_setups(release)
         for segsize, up, low in product(sorted(set(self.segsizes_bytes)), self.ups, self.lows):
             for values in self._inner(up, collective):

@@ -90,7 +90,6 @@ class Measured:
 
     @property
     def array(self) -> NDArray[np.float64]:
-        """The times as an array."""
         return np.asarray(self.times_s, np.float64)
 
     def covers(self, segments: int) -> bool:
@@ -155,17 +154,14 @@ class TaskTimes:
         return together([s for s in fine if s.segments == longest])
 
     def with_series(self, series: Iterable[Measured]) -> TaskTimes:
-        """Return these and further series."""
         return TaskTimes(self.context, (*self.series, *series))
 
     @property
     def wall_s(self) -> float:
-        """Seconds that measuring all series took."""
         return sum(one.wall_s for one in self.series)
 
 
 def read(path: Path) -> TaskTimes:
-    """Return what a file holds."""
     text = text_of(path, DataError, "name a file of task times")
     # what follows the last end of line was cut off by a kill
     lines = text.split("\n")[:-1]

@@ -149,7 +149,6 @@ class Chooser:
 
 
 def check_library(table: DecisionTable, bound: Release) -> None:
-    """Refuse a table of another library."""
     if table.library != bound.mpi.name:
         raise LibraryError(f"a decision table of {table.library} is none of {bound.mpi.title}")
 

@@ -40,7 +40,6 @@ class OpenFile:
     assumed: bool
 
     def parse(self) -> ParsedFile:
-        """Return what the release makes of it."""
         return self.format.parse(self.text, self.source, self.release)
 
     @property
@@ -62,9 +61,14 @@ def open_file(path: Path, release: str | None = None, format_name: str | None = 
     """Return the configuration file at `path`; ``-`` is standard input."""
     library_name, number = library_and_release(release)
     source = source_name(path)
-    text = _standard_input(source) if str(path) == STDIN else read_text(path)
+    if str(path) == STDIN:
+        text = text_of(sys.stdin.buffer.read(LARGEST_BYTES + 1), source)
+    else:
+        text = read_text(path)
     known = format_of(text, source, format_name, library_name)
-    told = _supported(known, known.release_in(text))
+    told = known.release_in(text)
+    if told is not None and not reads(known, told):
+        told = None
     return OpenFile(
         source,
         None if str(path) == STDIN else path,
@@ -75,13 +79,7 @@ def open_file(path: Path, release: str | None = None, format_name: str | None = 
     )
 
 
-def _supported(known: Format, release: str | None) -> str | None:
-    """Return the release that a file names, if it is one that is supported."""
-    return release if release is not None and reads(known, release) else None
-
-
 def source_name(path: Path) -> str:
-    """Return the name of a file in messages."""
     return "<stdin>" if str(path) == STDIN else str(path)
 
 
@@ -103,7 +101,3 @@ def library_and_release(text: str | None) -> tuple[str | None, str | None]:
     if match is None:
         raise LibraryError(f"{text!r} is no release; write 5.0.8 or openmpi@5.0.8")
     return match["library"], match["release"]
-
-
-def _standard_input(source: str) -> str:
-    return text_of(sys.stdin.buffer.read(LARGEST_BYTES + 1), source)

@@ -10,7 +10,6 @@ PRELOAD = "LD_PRELOAD"
 
 
 def is_libcolltune(configuration: Configuration) -> bool:
-    """Tell whether a configuration is one of libcolltune."""
     return configuration.library == INTERPOSED
 
 

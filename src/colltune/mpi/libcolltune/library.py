@@ -39,7 +39,6 @@ class WithLibcolltune(MpiLibrary):
         return self.mpi.current
 
     def bound(self, release: str) -> Release:
-        """Return the library's release with libcolltune's algorithms."""
         found = self.mpi.at(release)
         one_rule = frozenset({Collective.ALLTOALLV})
         return Release(self, found.space, (LIBCOLLTUNE, *found.others), one_rule)
@@ -71,5 +70,4 @@ class WithLibcolltune(MpiLibrary):
 
 @cache
 def with_libcolltune(mpi: MpiLibrary) -> WithLibcolltune:
-    """Return a library together with libcolltune."""
     return WithLibcolltune(mpi)

@@ -74,7 +74,6 @@ class OwnAlgorithm:
     offers: Callable[[Values], bool] = _all
 
     def configuration(self, values: Values) -> Configuration:
-        """Return the configuration with these parameter values."""
         return Configuration(INTERPOSED, self.collective, self.name, tuple(values.items()))
 
     def offered(self) -> tuple[Configuration, ...]:
@@ -187,7 +186,6 @@ ALGORITHMS: tuple[OwnAlgorithm, ...] = (
 
 
 def algorithm_of(collective: Collective, name: str) -> OwnAlgorithm | None:
-    """Return the algorithm of that name, or None."""
     found = (a for a in ALGORITHMS if (a.collective, a.name) == (collective, name))
     return next(found, None)
 
@@ -216,7 +214,6 @@ class LibcolltuneSpace(ConfigurationSpace):
 
     @lru_cache(maxsize=4096)  # noqa: B019 (there is one)
     def canonical(self, configuration: Configuration) -> Configuration:
-        """Return the spelling with every parameter written out."""
         algorithm = _algorithm(configuration)
         given = dict(configuration.parameters)
         known = [parameter.name for parameter in algorithm.parameters]

@@ -54,7 +54,6 @@ def is_setup(configuration: Configuration) -> bool:
 
 
 def setup(collective: Collective, values: Mapping[str, int | str]) -> Configuration:
-    """Return the configuration with these parameters."""
     return Configuration(LIBRARY, collective, ALGORITHM, tuple(values.items()))
 
 
@@ -91,7 +90,6 @@ class HanSetups(ConfigurationSpace):
 
     @lru_cache(maxsize=8192)  # noqa: B019 (few releases are asked for)
     def canonical(self, configuration: Configuration) -> Configuration:
-        """Return the spelling with every parameter written out."""
         if not is_setup(configuration) or not self._has(configuration.collective):
             raise LibraryError(
                 f"{configuration.id}: Open MPI {self._release} has no such setup of coll/han"
@@ -185,7 +183,6 @@ class HanSetups(ConfigurationSpace):
         return environment(self.launch_variables(configuration))
 
     def forced_environment(self, configuration: Configuration) -> dict[str, str]:
-        """Return all parameters of a setup."""
         return self.tuned.base_environment() | environment(self.parameters(configuration))
 
     def expected_symbols(self, configuration: Configuration) -> frozenset[str]:

@@ -59,13 +59,11 @@ class TunedSpace(CatalogueSpace):
         return forcing_name(collective)
 
     def parameter_variables(self, collective: Collective, algorithm: Algorithm) -> dict[str, str]:
-        """Return coll/tuned's variables."""
         names = PARAMETER_NAMES | dict(algorithm.variables)
         stem = self.chosen_by(collective)
         return {name: f"{stem}_{names[name]}" for name in algorithm.parameters}
 
     def deciding(self, collective: Collective) -> tuple[str, str]:
-        """Return the component that decides."""
         priorities, han = dict(self.catalogue.priorities), self.catalogue.han_priority
         tuned = f"coll/tuned, priority {priorities.get('tuned', '?')}"
         if han is None or collective not in self.catalogue.han_collectives:
@@ -200,14 +198,12 @@ class OpenMpi(MpiLibrary):
     )
 
     def bound(self, release: str) -> Release:
-        """Return what `release` can do, with coll/han's setups."""
         setups = self.han_setups(release)
         return Release(self, setups.tuned, [setups])
 
     @staticmethod
     @lru_cache(maxsize=128)
     def han_setups(release: str) -> HanSetups:
-        """Return coll/han's setups in `release`."""
         found = catalogue_of(release)
         return HanSetups(release, found, TunedSpace(LIBRARY, TITLE, release, found))
 
@@ -218,11 +214,9 @@ class OpenMpi(MpiLibrary):
         return parameter_file(environment)
 
     def start_line(self, parameter_path: Path) -> str:
-        """Return the line with mpirun's own option."""
         return f"mpirun --tune {shlex.quote(str(parameter_path))} …"
 
     def command(self, environment: Mapping[str, str]) -> tuple[str, ...]:
-        """Return mpirun with its own option for parameters."""
         words = ["mpirun"]
         for name, value in environment.items():
             if name.startswith(PREFIX):

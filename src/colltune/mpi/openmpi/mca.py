@@ -54,7 +54,6 @@ class Variables:
         return default if text is None else integer_of(text)
 
     def shown(self, name: str) -> str:
-        """Return ``name=value`` for messages."""
         return f"{name}={self.text(name)}"
 
 

@@ -141,7 +141,6 @@ def _pieces(starts: Sequence[int], owners: Sequence[int | None]) -> list[Piece]:
 
 
 def by_owner(pieces: Sequence[Piece]) -> dict[int | None, list[Piece]]:
-    """Return the pieces of each entry."""
     found: dict[int | None, list[Piece]] = {}
     for piece in pieces:
         found.setdefault(piece.owner, []).append(piece)
@@ -179,7 +178,6 @@ class Union:
 
 
 def union_of(rules: Sequence[SizeRule]) -> Union:
-    """Return the sizes that any of several rules takes."""
     taken = Union()
     for rule in rules:
         taken.add(rule.first, rule.last)

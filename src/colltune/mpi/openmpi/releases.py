@@ -34,7 +34,6 @@ def catalogue_of(release: str) -> Catalogue:
 
 
 def numbers_of(release: str) -> tuple[int, int, int]:
-    """Return the three numbers of a release."""
     catalogue_of(release)
     match = _RELEASE.fullmatch(release.strip())
     assert match is not None  # the catalogue was found
@@ -48,7 +47,6 @@ def reads_version_header(release: str) -> bool:
 
 
 def entry_of(release: str, collective: Collective) -> CollectiveEntry:
-    """Return the algorithms of `collective`."""
     return catalogue_of(release).collectives[collective]
 
 

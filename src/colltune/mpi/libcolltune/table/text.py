@@ -73,7 +73,6 @@ class Content:
 
 
 def rendered(content: Content) -> str:
-    """Return the text of a table, with its checksum."""
     body = "".join(f"{line}\n" for line in _lines(content))
     return f"{body}end {checksum(body.encode()):016x}\n"
 
@@ -198,7 +197,6 @@ class _Reader:
         self.library, self.release = words
 
     def content(self, last: int) -> Content:
-        """Return the whole; `last` is the number of the last line."""
         if not self.library or self.shape is None:
             raise Broken(last, "library or shape is missing")
         self._close(last)

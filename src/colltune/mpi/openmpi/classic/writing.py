@@ -99,7 +99,6 @@ def _numbers(entry: CollectiveEntry, line: Line) -> str:
 
 
 def write(table: DecisionTable, release: str, *, builtin_operations_only: bool = False) -> Written:
-    """Return `table` as a rules file for `release`."""
     chooser = TunedChooser(
         release,
         builtin_operations_only=builtin_operations_only,
@@ -157,7 +156,6 @@ def _what(step: Chosen) -> str:
 
 
 def convert(parsed: ParsedFile, release: str) -> Written:
-    """Return a classic file for `release` that says what `parsed` does."""
     if not isinstance(parsed, TunedFile):
         raise LibraryError(
             f"{parsed.source}: what a file of {parsed.format} says cannot be said in {NAME}"

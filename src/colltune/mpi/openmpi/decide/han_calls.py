@@ -113,7 +113,6 @@ def _hands_on(call: Call) -> str:
 def _algorithm(
     series: str, variables: Variables, match: HanMatch | None, collective: Collective
 ) -> str:
-    """Return which of its algorithms coll/han runs."""
     if collective in _COMMUTATIVE_ONLY and variables.flag("coll_han_reproducible", False):
         return _REPRODUCIBLE
     named = variables.text(f"coll_han_use_{collective}_algorithm")

@@ -161,7 +161,6 @@ _COMMENT = re.compile("#[^\n]*")
 
 
 def parameters(release: str, path: str) -> dict[str, str]:
-    """Return the parameters that put a file into effect."""
     found = {mca.USE_HAN_RULES: "1", mca.HAN_RULES_FILE: path}
     if catalogue_of(release).han_priority is None:
         # coll/han is there in 4.1, with the lowest priority of all

@@ -24,7 +24,6 @@ _PIPELINED = frozenset({Collective.ALLREDUCE, Collective.BCAST, Collective.REDUC
 
 
 def lint(levels: tuple[LevelRules, ...], catalogue: Catalogue) -> Iterator[Finding]:
-    """Yield the findings on rules that are read."""
     if catalogue.han_priority is None:
         yield Finding(
             0,

@@ -56,7 +56,6 @@ class _StopError(Exception):
 
 
 def read(text: str, catalogue: Catalogue) -> Reading:
-    """Return what the release of `catalogue` makes of a file."""
     reader = _Reader(text, catalogue)
     found = reader.reading
     try:

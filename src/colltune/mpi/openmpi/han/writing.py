@@ -217,7 +217,6 @@ class JobFiles:
 
     @property
     def parameter_file(self) -> str:
-        """The parameters as ``mpirun --tune`` reads them."""
         return parameter_file(self.parameters)
 
 

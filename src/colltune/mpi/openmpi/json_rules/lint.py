@@ -26,7 +26,6 @@ SENDER_DECIDES = frozenset({Collective.ALLGATHERV, Collective.GATHER, Collective
 
 
 def lint(file: JsonFile) -> Iterator[Finding]:
-    """Yield the findings on rules that are in effect."""
     for collective, entries in file.ranges.items():
         entry = file.catalogue.collectives[collective]
         taken = {distribution: Union() for distribution in Distribution}

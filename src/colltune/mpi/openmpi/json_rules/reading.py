@@ -141,7 +141,6 @@ class _Reader:
             self.note(member.line, Fault.NO_EFFECT, why, "remove it")
 
     def communicator(self, collective: Collective, node: Node) -> CommunicatorRange:
-        """Read one object of a collective's array."""
         self.unknown_keys(node, _COMMUNICATOR)
         first = self.integer(node, "comm_size_min", 0)
         last = self.integer(node, "comm_size_max", LARGEST_COMM_SIZE)
@@ -190,7 +189,6 @@ class _Reader:
         return Distribution(value)
 
     def rule(self, collective: Collective, node: Node) -> SizeRule:
-        """Read one rule; values are those that the library keeps."""
         entry = self.catalogue.collectives[collective]
         if not node.is_object:
             why = "a rule that is no object: the library takes it for one without any key"

@@ -198,7 +198,6 @@ def _union(collective: Collective, wanted: list[Steps]) -> Steps:
 
 
 def convert(ranges: Ranges, release: str) -> Written:
-    """Return JSON rules for `release` that say what `ranges` do; notes tell what is left out."""
     converter = _ToJson(release)
     blocks = [block for entries in ranges.values() for block in converter.blocks(entries)]
     return Written(NAME, release, {"": render(blocks)}, tuple(dict.fromkeys(converter.notes)))

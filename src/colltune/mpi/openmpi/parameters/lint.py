@@ -137,7 +137,6 @@ def _twice(settings: list[Setting]) -> Iterator[Finding]:
 
 
 def _components(file: ParameterFile) -> Iterator[Finding]:
-    """Yield a finding for a choice of components without which programs fail."""
     names = ("coll", *(f"coll_{name}_priority" for name in (BASIC, "libnbc", SELF)))
     settings = [setting for name in names if (setting := file.setting(name)) is not None]
     if not settings:

@@ -69,7 +69,6 @@ _LONGEST_LINE = 100_000
 
 
 def read(text: str) -> Settings:
-    """Return the settings of `text`."""
     settings = Settings()
     plain = _BLOCK_COMMENT.sub(lambda m: "\n" * m[0].count("\n"), text.removeprefix("\ufeff"))
     for number, line in enumerate(plain.split("\n"), start=1):
