@@ -45,14 +45,7 @@ def effect_findings(
 ) -> tuple[Finding, ...]:
     """Return why a job with the variables of `environment` would not run what the file says.
 
-    Parameters
-    ----------
-    parsed
-        The file; nothing is found for one that its release drops anyway.
-    activation
-        What `Format.activation` asks for, with these `paths`.
-    environment
-        The job's variables.
+    `activation` is what `Format.activation` asks for, with these `paths`.
     """
     if parsed.dropped:
         return ()
@@ -60,19 +53,26 @@ def effect_findings(
     unread = [name for name, value in activation.items() if value in paths.values()]
     for name in unread:
         if name in lacking:
-            return (_unread(name, activation[name], environment),)
+            message = f"nothing tells the library to read this file: {name} is not set"
+            if name in environment:
+                message = f"the job's {name} names {environment[name]}, not this file"
+            return (_not_activated(name, activation[name], message),)
     # another spelling of a path is still the same file
     respelled = {n: activation[n] for n in unread if "," not in environment[n]}
     job = {**environment, **respelled}
-    relative = [n for n in respelled if not environment[n].startswith("/")]
-    return (
-        *(_relative(name, environment[name], activation[name]) for name in relative),
-        *(
-            finding
-            for collective in dict.fromkeys(rule.collective for rule in parsed.rules)
-            for finding in _of_collective(parsed, collective, job, lacking)
-        ),
-    )
+    found = []
+    for name in respelled:
+        if not (value := environment[name]).startswith("/"):
+            where = "which each process takes from where it was started"
+            message = f"{name} names it as {value}, {where}"
+            found.append(_not_activated(name, activation[name], message))
+    for collective in dict.fromkeys(rule.collective for rule in parsed.rules):
+        found += _of_collective(parsed, collective, job, lacking)
+    return tuple(found)
+
+
+def _not_activated(name: str, wanted: str, message: str) -> Finding:
+    return Finding(0, Fault.NOT_ACTIVATED, message, f"set {name}={wanted}")
 
 
 def outranked_findings(
@@ -107,19 +107,6 @@ def _is_outranked(parsed: ParsedFile, environment: Mapping[str, str]) -> bool:
             if across.rule is not None and across.component != within.component:
                 return True
     return False
-
-
-def _unread(name: str, wanted: str, environment: Mapping[str, str]) -> Finding:
-    if name in environment:
-        message = f"the job's {name} names {environment[name]}, not this file"
-    else:
-        message = f"nothing tells the library to read this file: {name} is not set"
-    return Finding(0, Fault.NOT_ACTIVATED, message, f"set {name}={wanted}")
-
-
-def _relative(name: str, value: str, wanted: str) -> Finding:
-    message = f"{name} names it as {value}, which each process takes from where it was started"
-    return Finding(0, Fault.NOT_ACTIVATED, message, f"set {name}={wanted}")
 
 
 def _of_collective(

@@ -38,35 +38,25 @@ _MARK = re.compile(r"\bMARK (?P<collective>[a-z_]+) (?P<comm_size>\d+) (?P<msize
 _CHOICE = re.compile(r"\bCHOICE (?P<id>[\w.:=,-]+)")
 _LINE = re.compile(r"\bTRACE (?P<symbol>\w+)(?P<words>(?: -?\d+)*)")
 
-_STUB = """.globl {name}
-.type {name}, @function
-{name}:
+# all registers that arguments are handed on in, and those of chains and variadic calls
+_KEPT = ("rdi", "rsi", "rdx", "rcx", "r8", "r9", "rax", "r10")
+_PUSH = "\n".join(f"push {register}" for register in _KEPT)
+_POP = "\n".join(f"pop {register}" for register in reversed(_KEPT))
+_STUB = f""".globl {{name}}
+.type {{name}}, @function
+{{name}}:
 endbr64
 push rbp
 mov rbp, rsp
-push rdi
-push rsi
-push rdx
-push rcx
-push r8
-push r9
-push rax
-push r10
-mov edi, {index}
+{_PUSH}
+mov edi, {{index}}
 lea rsi, [rbp + 16]
 call colltune_trace_hit@PLT
 mov r11, rax
-pop r10
-pop rax
-pop r9
-pop r8
-pop rcx
-pop rdx
-pop rsi
-pop rdi
+{_POP}
 pop rbp
 jmp r11
-.size {name}, . - {name}
+.size {{name}}, . - {{name}}
 """
 
 
@@ -114,8 +104,7 @@ def unavailable() -> str:
 
 def build(installation: Installation, folder: Path) -> Path:
     """Return the tracer's shared library for `installation`, compiled in `folder` on first use."""
-    reason = unavailable()
-    if reason:
+    if reason := unavailable():
         raise ProgramError(f"unavailable: {reason}")
     stubs = assembler(traced_symbols(_exported(installation.libmpi)))
     key = hashlib.sha256(
@@ -137,20 +126,13 @@ def build(installation: Installation, folder: Path) -> Path:
 
 
 def launch_options(tracer: Path, rank: int = 0, *, with_words: bool = False) -> list[str]:
-    """Return the mpirun options under which the program writes its trace to `rank`'s stderr.
-
-    `with_words` asks for the arguments of each function, too.
-    """
+    """Return mpirun's options by which `rank` writes a trace to stderr, `with_words` or without."""
     options = ["-x", f"LD_PRELOAD={tracer}", "-x", f"COLLTUNE_TRACE_RANK={rank}"]
     return [*options, "-x", "COLLTUNE_TRACE_WORDS=1"] if with_words else options
 
 
 def observed(trace_text: str) -> list[Observation]:
-    """Return what ran for each call that the traced program marked, in order.
-
-    The first function traced since the last call of that collective is the one that was selected,
-    further ones are its parts or fallbacks; see `marked`.
-    """
+    """Return what ran first for each call of `marked`; further functions are parts or fallbacks."""
     found = ((call, [each.symbol for each in call.functions]) for call in marked(trace_text))
     return [Observation(*call[:3], symbols[0] if symbols else "") for call, symbols in found]
 

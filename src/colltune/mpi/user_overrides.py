@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fnmatch import translate
 from functools import cached_property
@@ -33,21 +33,18 @@ class UserPatterns:
     harmless: tuple[str, ...] = ()
 
     def decides(self, variable: str) -> bool:
-        """Tell whether a variable bears on which algorithms run.
-
-        `variable` is its name.
-        """
+        """Tell whether a variable bears on which algorithms run."""
         deciding, harmless = self._expressions
         return deciding.match(variable) is not None and harmless.match(variable) is None
 
     @cached_property
     def _expressions(self) -> tuple[re.Pattern[str], re.Pattern[str]]:
-        return _any_of(self.deciding), _any_of(self.harmless)
-
-
-def _any_of(patterns: Sequence[str]) -> re.Pattern[str]:
-    # an expression that never matches stands for no pattern
-    return re.compile("|".join(map(translate, patterns)) or "(?!)")
+        # an expression that never matches stands for no pattern
+        deciding, harmless = (
+            re.compile("|".join(map(translate, patterns)) or "(?!)")
+            for patterns in (self.deciding, self.harmless)
+        )
+        return deciding, harmless
 
 
 def user_overrides(
