@@ -25,18 +25,14 @@ from tests.foreign import recording, suite
 from tests.foreign.modes import NPROCS, ONE_THREAD, WITHOUT, Mode, modes
 from tests.foreign.running import Job, Outcomes, run
 from tests.integration.install import FOLDER, installed
+from tests.integration.real import DECIDING, QUIET
 
 CACHE = FOLDER / "mpi4py"
 _ON_PATH = ("mpirun", "mpirun.openmpi", "mpirun.mpich")
-_THEIRS = ("OMPI_MCA_coll", "COLLTUNE_", "MPIR_CVAR_", "I_MPI_ADJUST", "I_MPI_TUNING", "PYTHON")
-# more processes than processors: who waits must let others run
-_QUIET = {
-    "OMPI_MCA_mpi_yield_when_idle": "1",
-    "OMPI_MCA_pml": "ob1",
+_THEIRS = (*DECIDING, "PYTHON")
+_MANY = {
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
     "OMPI_MCA_rmaps_base_oversubscribe": "1",
-    "MPIR_CVAR_POLLS_BEFORE_YIELD": "1",
-    "I_MPI_FABRICS": "shm",
 }
 AT_WORK = "(libcolltune runs what it is told to)"
 _ENDS = ("pass", "fail", "hang", "crash", "skip")
@@ -138,7 +134,7 @@ def _new(mpi: Installation, tests: suite.Suite, mode: Mode, kept: Path, key: str
     name = f"{mpi.library}-{mpi.release}, {mode.name}"
     _say(f"{name}: running")
     others = {n: v for n, v in os.environ.items() if not n.startswith(_THEIRS)}
-    variables = others | _QUIET | mpi.launch_environment() | tests.variables | mode.variables
+    variables = others | QUIET | _MANY | mpi.launch_environment() | tests.variables | mode.variables
     many = ["--oversubscribe"] if mpi.library == "openmpi" else []
     program: list[str | Path] = [tests.python, recording.__file__, tests.tests]
     command: list[str | Path] = [mpi.mpirun, "-n", str(NPROCS), *many, *program]

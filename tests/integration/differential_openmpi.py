@@ -68,22 +68,11 @@ class Request:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a call ran, in the names of the library's functions.
+    """What a call ran, in the names of the library's functions: `selected` first.
 
-    Parameters
-    ----------
-    selected
-        The first function.
-    ran
-        The last one of the collective itself: the one into which `selected` fell back, or itself.
-    parameters
-        Those of `ran`.
-    error
-        The class of the error that the call returned, or 0.
-    component
-        The one that owns the collective on the communicator; empty if that cannot be found out.
-    functions
-        All of them, also those of inner calls.
+    `ran` is the one into which it fell back, or itself, with its `parameters`; `error` the class of
+    the error, or 0; `component` owns the collective, empty if that cannot be found out; `functions`
+    are all, also those of inner calls.
     """
 
     selected: str

@@ -25,7 +25,7 @@ from tests.integration.install import VARIABLES
 SOURCES = Path(__file__).parent
 TIMEOUT_S = 120.0
 # what would decide in the place of a test
-_DECIDING = ("OMPI_MCA_coll", "COLLTUNE_", "MPIR_CVAR_", "I_MPI_ADJUST", "I_MPI_TUNING")
+DECIDING = ("OMPI_MCA_coll", "COLLTUNE_", "MPIR_CVAR_", "I_MPI_ADJUST", "I_MPI_TUNING")
 # more processes than processors, of which who waits must let others run; one host, no network
 QUIET = {
     "OMPI_MCA_mpi_yield_when_idle": "1",
@@ -76,7 +76,7 @@ class Real:
 
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the environment of a launch with `more`, in which nothing else decides."""
-        free = {n: v for n, v in os.environ.items() if not n.startswith(_DECIDING)}
+        free = {n: v for n, v in os.environ.items() if not n.startswith(DECIDING)}
         return free | QUIET | self.installation.launch_environment() | dict(more or {})
 
     def compiled(self, *sources: str, options: Sequence[object] = ()) -> Path:
@@ -141,16 +141,11 @@ class RealMpi(Real):
         return self.run(nprocs, command, environment, options=traced, before=before)
 
     def observe(
-        self,
-        nprocs: int,
-        steps: Sequence[str],
-        environment: Mapping[str, str],
-        options: Sequence[str] = ("--oversubscribe",),
-        before: Sequence[str] = (),
+        self, nprocs: int, steps: Sequence[str], environment: Mapping[str, str], *how: Sequence[str]
     ) -> list[trace.Observation]:
-        """Run the test program, insist on right results, and return what ran."""
+        """Run the test program as `call` does; insist on right results, and return what ran."""
         for _ in range(_STARTS):
-            outcome = self.call(nprocs, steps, environment, options, before)
+            outcome = self.call(nprocs, steps, environment, *how)
             if outcome.ok or _NOT_STARTED not in outcome.stderr:
                 break
         assert outcome.ok, outcome.explain()
@@ -187,15 +182,9 @@ class RealMpich(Real):
         """Run the test program without watching messages."""
         return self.run(nprocs, [self.compiled("calls.c"), *steps], environment, preload="")
 
-    def traffic(
-        self,
-        nprocs: int,
-        steps: Sequence[str],
-        environment: Mapping[str, str] | None = None,
-        visible: Mapping[str, str] = ALL_VISIBLE,
-    ) -> list[Traffic]:
-        """Run the test program, insist on right results, and return the messages of its calls."""
-        by_rank = self.by_rank(nprocs, steps, environment, visible)
+    def traffic(self, nprocs: int, steps: Sequence[str], *how: Mapping[str, str]) -> list[Traffic]:
+        """Return the messages of calls that all ranks make; else as `by_rank`."""
+        by_rank = self.by_rank(nprocs, steps, *how)
         return [tuple(ranks) for ranks in zip(*by_rank, strict=True)]
 
     def by_rank(
@@ -205,7 +194,7 @@ class RealMpich(Real):
         environment: Mapping[str, str] | None = None,
         visible: Mapping[str, str] = ALL_VISIBLE,
     ) -> list[list[tuple[int, ...]]]:
-        """Return the messages of each rank's own calls; else as `traffic`."""
+        """Run the test program, insist on right results, and return each rank's messages."""
         watched = {**visible, **(environment or {})}
         outcome = self.run(nprocs, [self.compiled("calls.c"), *steps], watched)
         assert outcome.ok, outcome.explain()
