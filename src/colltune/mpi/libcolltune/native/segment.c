@@ -152,26 +152,19 @@ static void settle(const ct_hierarchy_t *h, ct_segment_t *old, const offer_t *of
     else if (back(old, asked)) plan->fate = KEPT;
 }
 
-static int receive_offers(const ct_hierarchy_t *h, offer_t *offers) {
-    const int *ranks = h->ranks + h->first[h->node];
-    int code = MPI_SUCCESS;
-    for (int i = 1; i < h->ppn; i++)
-        code = ct_first(code, PMPI_Recv(&offers[i], sizeof *offers, MPI_BYTE, ranks[i], h->tag, h->work,
-                                        MPI_STATUS_IGNORE));
-    return code;
-}
-
+/* The first process of a node hears what the others have, and tells them what becomes of it. */
 static int lead(const ct_hierarchy_t *h, ct_segment_t *mine, plan_t *plan) {
     const int *ranks = h->ranks + h->first[h->node];
     offer_t *offers = calloc((size_t)h->ppn, sizeof *offers);
+    int code = MPI_SUCCESS;
     if (!offers) return MPI_ERR_NO_MEM;
     offers[0] = offer_of(mine);
-    int code = receive_offers(h, offers);
+    for (int i = 1; i < h->ppn; i++)
+        code = ct_first(code, PMPI_Recv(&offers[i], sizeof *offers, MPI_BYTE, ranks[i], h->tag, h->work,
+                                        MPI_STATUS_IGNORE));
     if (code == MPI_SUCCESS) settle(h, mine, offers, plan);
     for (int i = 1; i < h->ppn; i++)
         code = ct_first(code, PMPI_Send(plan, sizeof *plan, MPI_BYTE, ranks[i], h->tag, h->work));
-    code = ct_first(code, receive_offers(h, offers)); /* all have opened it, or never will */
-    if (plan->fate == MADE) shm_unlink(plan->name);
     free(offers);
     return code;
 }
@@ -186,7 +179,7 @@ static int follow(const ct_hierarchy_t *h, ct_segment_t *mine, plan_t *plan) {
     plan->file = -1;
     if (code == MPI_SUCCESS && plan->fate == MADE) attach(plan, h->ppn);
     if (plan->fate == MADE && !plan->shared) plan->fate = NOTHING;
-    return ct_first(code, PMPI_Send(&offer, sizeof offer, MPI_BYTE, first, h->tag, h->work));
+    return code;
 }
 
 /* ---- whose it is ---- */
@@ -279,6 +272,7 @@ static int obtain(ct_hierarchy_t *h, size_t half, fate_t *fate) {
     int has = code == MPI_SUCCESS && segment ? (int)plan.fate : NOTHING;
     int mine = has < KEPT ? has : KEPT, least = NOTHING;
     int agreed = PMPI_Allreduce(&mine, &least, 1, MPI_INT, MPI_MIN, h->work);
+    if (!h->local && plan.fate == MADE) shm_unlink(plan.name); /* all have opened it, or never will */
     code = ct_first(code, agreed);
     *fate = (fate_t)least;
     if (code == MPI_SUCCESS && *fate == KEPT) {
