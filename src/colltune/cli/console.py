@@ -54,11 +54,15 @@ def _plain(value: object) -> object:
     return dict(vars(value))
 
 
-def output(facts: object, lines: Iterable[str], *, json: bool) -> None:
-    """Print `facts` as one JSON document, or else `lines` for people."""
+def output(
+    facts: object, lines: Iterable[str], *, json: bool, warnings: Iterable[str] = ()
+) -> None:
+    """Print `facts` as one JSON document, or else for people `warnings` and `lines`."""
     if json:
         show_json(facts)
         return
+    for warning in warnings:
+        warn(warning)
     for line in lines:
         show(line)
 

@@ -97,15 +97,15 @@ def fit(
     transfer: Mapping[str, Mapping[str, object]] = bundle.evidence.get("transfer", {})
     for collective, why in transfer.get("left_out", {}).items():
         warn(f"nothing is learned from the priors for {collective}: {why}")
-    for model in () if json else bundle.models:
-        if all(configuration.is_default for configuration in model.configurations):
-            warn(
-                f"{model.collective}: nothing but the library's own decision was measured, so that"
-                " there is nothing to select; measure configurations, or tell those of imported"
-                " files with --set configuration=ID"
-            )
+    warnings = (
+        f"{model.collective}: nothing but the library's own decision was measured, so that"
+        " there is nothing to select; measure configurations, or tell those of imported"
+        " files with --set configuration=ID"
+        for model in bundle.models
+        if all(configuration.is_default for configuration in model.configurations)
+    )
     facts = {**_facts(bundle), "measurements": work.n_measurements, "path": out}
-    output(facts, _lines(bundle, out, transfer), json=json)
+    output(facts, _lines(bundle, out, transfer), json=json, warnings=warnings)
 
 
 def _lines(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.console import columns, output, range_text, warn
+from colltune.cli.console import columns, output, range_text
 from colltune.cli.options import (
     BuiltinOperationsOnly,
     Caution,
@@ -83,9 +83,8 @@ def pack(
         packed = packing.pack(found, loaded, target, Shape(nodes, ppn), Guard(caution=caution))
         shown.phase("writing")
         written = packed.write(out, *libcolltune_for(target))
-    for note in () if json else written.written.notes:
-        warn(f"note: {note}")
-    output(packed.as_dict(written), _lines(packed, written), json=json)
+    warnings = (f"note: {note}" for note in written.written.notes)
+    output(packed.as_dict(written), _lines(packed, written), json=json, warnings=warnings)
 
 
 def _lines(packed: Packed, written: WrittenConfiguration) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import columns, output, range_text, warn
+from colltune.cli.console import columns, output, range_text
 from colltune.cli.options import BuiltinOperationsOnly, Caution, Guarded, Json, Quiet, writable_file
 from colltune.domain import Instance, Shape, parse_collective
 from colltune.errors import DataError
@@ -106,8 +106,6 @@ def libcolltune_for(target: Target) -> tuple[Path | None, tuple[str, ...]]:
 
 def _show_written(found: WrittenConfiguration, *, as_json: bool) -> None:
     written = found.written
-    for note in () if as_json else written.notes:
-        warn(f"note: {note}")
     facts = {
         "format": written.format,
         "rules": found.rules_path,
@@ -122,7 +120,7 @@ def _show_written(found: WrittenConfiguration, *, as_json: bool) -> None:
         f"add to the job: {found.job_line}",
         f"or start it with: {found.start_line}",
     ]
-    output(facts, lines, json=as_json)
+    output(facts, lines, json=as_json, warnings=(f"note: {note}" for note in written.notes))
 
 
 def _needed(value: Any, flag: str) -> Any:
@@ -204,8 +202,7 @@ def _select_many(
         write_rows(out, COLUMNS, [selection_row(selection) for selection in selections])
     lacking = {c: number for c, number in asked.items() if c not in bundle.collectives}
     changed = sum(not s.configuration.is_default for s in selections)
-    for collective, number in () if json else lacking.items():
-        warn(f"{number} instances of {collective}: {no_models(collective)}")
+    warnings = (f"{n} instances of {c}: {no_models(c)}" for c, n in lacking.items())
     facts = {
         "instances": len(selections),
         "changed": changed,
@@ -213,7 +210,7 @@ def _select_many(
         "out": out,
     }
     line = f"{len(selections)} instances, {changed} not left to the default -> {out}"
-    output(facts, [line], json=json)
+    output(facts, [line], json=json, warnings=warnings)
 
 
 _COLUMNS = ("collective", "nodes", "ppn", "msize_bytes")

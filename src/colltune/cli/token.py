@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import Mark, columns, marked, output, warn
+from colltune.cli.console import Mark, columns, marked, output
 from colltune.cli.options import Json
 from colltune.errors import TokenFileError
 
@@ -74,9 +74,8 @@ def add(
                 f" `colltune site token revoke {name}`"
             )
         entries.append(token_file.Token(name, scopes, token_file.digest(secret), until))
-    if not json:
-        warn(f"this token of {name} is shown only now; keep it where only its user can read it")
-    output({**_facts(entries[-1]), "token": secret}, [secret], json=json)
+    once = f"this token of {name} is shown only now; keep it where only its user can read it"
+    output({**_facts(entries[-1]), "token": secret}, [secret], json=json, warnings=[once])
 
 
 @token.command("list")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from colltune.cli import started_s
-from colltune.cli.console import Mark, columns, marked, output, range_text, warn
+from colltune.cli.console import Mark, columns, marked, output, range_text
 from colltune.cli.options import (
     BuiltinOperationsOnly,
     Interposed,
@@ -92,10 +92,8 @@ def tune(
         with settings.told_of_time():
             found = installation_of(plan, mpi)
         result = pipeline.tune(settings, found, NativeBackend(found), _teller(shown, settings))
-    if not json:
-        for problem in (*result.report.problems, *(f"note: {note}" for note in result.notes)):
-            warn(problem)
-    output(_facts(result), _lines(result), json=json)
+    warnings = (*result.report.problems, *(f"note: {note}" for note in result.notes))
+    output(_facts(result), _lines(result), json=json, warnings=warnings)
 
 
 def _teller(shown: Progress, settings: Settings) -> Tell:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import Mark, columns, marked, output, painted, warn
+from colltune.cli.console import Mark, columns, marked, output, painted
 from colltune.cli.options import Json, Mpi, Quiet
 from colltune.cli.progress import progress
 from colltune.text import bytes_text, counted, printable
@@ -114,9 +114,9 @@ def verify(
             proof = prove(
                 request, lambda what, spent_s: shown.spend(spent_s, request.budget_s, now=what)
             )
-        for note in () if json or proof.readability.problems else proof.notes:
-            warn(f"note: {note}")
-        output(_json(proof), _lines(proof), json=json)
+        notes = () if proof.readability.problems else proof.notes
+        warnings = (f"note: {note}" for note in notes)
+        output(_json(proof), _lines(proof), json=json, warnings=warnings)
         if reports is not None:
             reports.put_report("verify", _for_registry(proof))
         passed = proof.passed
