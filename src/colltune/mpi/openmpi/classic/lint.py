@@ -16,7 +16,6 @@ from colltune.mpi.openmpi.ranges import Piece, by_owner, scanned
 from colltune.mpi.openmpi.releases import reads_version_header
 from colltune.mpi.openmpi.tuned_lint import outranked, range_findings
 
-_PLAIN = re.compile(r"\+?(0|[1-9][0-9]*)")
 _SORT = "sort the sizes in ascending order"
 
 
@@ -34,8 +33,30 @@ def lint(file: ClassicFile) -> tuple[Finding, ...]:
 
 
 def _whole(file: ClassicFile) -> Iterator[Finding]:
-    yield from _drops(file)
-    yield from _header(file)
+    header, json = file.text.startswith(HEADER), file.text.lstrip().startswith("{")
+    reads_header = reads_version_header(file.release)
+    if json:
+        later = "Open MPI 6.0 and later read it as openmpi-json, earlier ones do not"
+        yield Finding(1, Fault.FILE_DROPPED, f"a JSON file: {later}", "write it in this format")
+    if header and reads_header:
+        rules = [r for s in file.content.sections for e in s.entries for r in e.rules]
+        needed = any(rule.requests is not None for rule in rules)
+        message = "4.1 before 4.1.8 and 5.0 before 5.0.7 drop a file with a version header"
+        mend = "remove the header: no rule has a fifth number"
+        mend = "use the file for these releases only" if needed else mend
+        yield Finding(1, Fault.REMARK, message, mend)
+    elif header:
+        yield Finding(
+            1,
+            Fault.FILE_DROPPED,
+            "a version header, which releases before 4.1.8 and 5.0.7 take for a negative number,"
+            " for which they drop the whole file",
+            "remove the header, and the fifth number of rules",
+        )
+    for line, why in file.content.drops:
+        if not json and not (header and not reads_header and line == 1):
+            message = f"{why}: Open MPI {file.release} drops the whole file without a word"
+            yield Finding(line, Fault.FILE_DROPPED, message, "correct it")
     if file.text.startswith("\ufeff"):
         yield Finding(
             1,
@@ -55,77 +76,32 @@ def _whole(file: ClassicFile) -> Iterator[Finding]:
         )
 
 
-def _drops(file: ClassicFile) -> Iterator[Finding]:
-    header = file.text.startswith(HEADER) and not reads_version_header(file.release)
-    json = file.text.lstrip().startswith("{")
-    if json:
-        later = "Open MPI 6.0 and later read it as openmpi-json, earlier ones do not"
-        yield Finding(1, Fault.FILE_DROPPED, f"a JSON file: {later}", "write it in this format")
-    if header:
-        yield Finding(
-            1,
-            Fault.FILE_DROPPED,
-            "a version header, which releases before 4.1.8 and 5.0.7 take for a negative number,"
-            " for which they drop the whole file",
-            "remove the header, and the fifth number of rules",
-        )
-    for line, why in file.content.drops:
-        if not (json or (header and line == 1)):
-            message = f"{why}: Open MPI {file.release} drops the whole file without a word"
-            yield Finding(line, Fault.FILE_DROPPED, message, "correct it")
-
-
-def _header(file: ClassicFile) -> Iterator[Finding]:
-    if not (file.text.startswith(HEADER) and reads_version_header(file.release)):
-        return
-    rules = [r for s in file.content.sections for e in s.entries for r in e.rules]
-    if any(rule.requests is not None for rule in rules):
-        mend = "use the file for these releases only"
-    else:
-        mend = "remove the header: no rule has a fifth number"
-    yield Finding(
-        1,
-        Fault.REMARK,
-        "4.1 before 4.1.8 and 5.0 before 5.0.7 drop a file with a version header",
-        mend,
-    )
+# what words are, the first that fits
+_WORDS = (
+    (re.compile(r"[+-]?(0|[1-9][0-9]*)|-[0-9]+"), ""),
+    (re.compile(r"0[0-7]+|0[xX][0-9a-fA-F]+"), "would be read as octal or hexadecimal"),
+    (re.compile(r"[0-9]+"), "has a leading zero, which means octal"),
+    (re.compile(r".*[0-9].*"), "would be read as several numbers or another one"),
+    (re.compile(r".*"), "is not a number and is skipped"),
+)
 
 
 def _words(file: ClassicFile) -> Iterator[Finding]:
     """Yield what is no plain number, in the part of the file that is read."""
+    lines = file.text.split("\n")[: file.content.last_line]
     if file.text.lstrip().startswith("{"):
         return
-    last = file.content.last_line
-    for number, line in enumerate(file.text.split("\n"), start=1):
-        if number > last:
-            return
+    for number, line in enumerate(lines, start=1):
         words = line.partition("#")[0].split()
         if number == 1 and words and words[0].lstrip("\ufeff").startswith(HEADER):
             words = words[1:]
         for word in words:
             plain = word.removeprefix("\ufeff")
-            if plain and not _PLAIN.fullmatch(plain) and not _is_negative(plain):
+            why = next(why for form, why in _WORDS if form.fullmatch(plain)) if plain else ""
+            if why:
                 shown = word if len(word) <= 40 else f"{word[:40]}..."
-                yield Finding(
-                    number,
-                    Fault.MALFORMED,
-                    f"{shown!r} {_why_no_number(word)}",
-                    "write whole decimal numbers apart by blanks, and comments after #",
-                )
-
-
-def _is_negative(word: str) -> bool:
-    return re.fullmatch(r"-[0-9]+", word) is not None
-
-
-def _why_no_number(word: str) -> str:
-    if re.fullmatch(r"0[0-7]+|0[xX][0-9a-fA-F]+", word):
-        return "would be read as octal or hexadecimal"
-    if re.fullmatch(r"[0-9]+", word):
-        return "has a leading zero, which means octal"
-    if any(c in "0123456789" for c in word):
-        return "would be read as several numbers or another one"
-    return "is not a number and is skipped"
+                mend = "write whole decimal numbers apart by blanks, and comments after #"
+                yield Finding(number, Fault.MALFORMED, f"{shown!r} {why}", mend)
 
 
 def _section(file: ClassicFile, section: Section, *, again: bool) -> Iterator[Finding]:
