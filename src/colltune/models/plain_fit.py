@@ -6,7 +6,7 @@ fit per fold for it; a learner that starts a program for each fit takes minutes 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,21 +77,11 @@ def _compared(fit: PlainFit, tested: CellMatrix) -> pd.DataFrame:
     both = [c for c in tested.configurations if c in fit.configurations]
     if not both:
         raise DataError(f"no configuration that {fit.learner} was fitted to was measured here")
-    predicted_s = fit.time_s(tested.nodes, tested.ppn, tested.msize_bytes)
-    parts = []
-    for configuration in both:
-        measured_s = tested.time_s[:, tested.configurations.index(configuration)]
-        columns = {
-            "learner": fit.learner,
-            "configuration": _name(configuration),
-            "nodes": tested.nodes,
-            "ppn": tested.ppn,
-            "msize_bytes": tested.msize_bytes,
-            "measured_s": measured_s,
-            "predicted_s": predicted_s[:, fit.configurations.index(configuration)],
-        }
-        parts.append(pd.DataFrame(columns)[np.isfinite(measured_s)])
-    return pd.concat(parts, ignore_index=True)
+    columns = {"nodes": tested.nodes, "ppn": tested.ppn, "msize_bytes": tested.msize_bytes}
+    measured_s = tested.time_s[:, [tested.configurations.index(c) for c in both]]
+    predicted_s = fit.time_s(*columns.values())[:, [fit.configurations.index(c) for c in both]]
+    times_s = {"measured_s": measured_s, "predicted_s": predicted_s}
+    return _tidy(fit.learner, both, columns, times_s).dropna(subset=["measured_s"])
 
 
 def curves(fits: Iterable[PlainFit], cells: CellMatrix, shape: Shape) -> pd.DataFrame:
@@ -111,25 +101,24 @@ def curves(fits: Iterable[PlainFit], cells: CellMatrix, shape: Shape) -> pd.Data
     sizes = cells.msize_bytes[rows]
     low, high = max(1, int(sizes.min())), max(1, int(sizes.max()))
     finer = np.unique(np.geomspace(low, high, _STEPS).round().astype(np.int64))
-    parts = [_tidy(MEASURED, cells.configurations, sizes, cells.time_s[rows])]
+    parts = [(MEASURED, cells.configurations, sizes, cells.time_s[rows])]
     for fit in fits:
         predicted_s = fit.time_s(shape.nodes, shape.ppn, finer)
-        parts.append(_tidy(fit.learner, fit.configurations, finer, predicted_s))
-    return pd.concat(parts, ignore_index=True)
+        parts.append((fit.learner, fit.configurations, finer, predicted_s))
+    tables = [_tidy(who, cs, {"msize_bytes": at}, {"time_s": t}) for who, cs, at, t in parts]
+    return pd.concat(tables, ignore_index=True).dropna(subset=["time_s"], ignore_index=True)
 
 
 def _tidy(
-    learner: str, configurations: tuple[Configuration, ...], sizes: ArrayLike, time_s: Numbers
+    learner: str,
+    configurations: Sequence[Configuration],
+    columns: Mapping[str, NDArray[np.int64]],
+    times_s: Mapping[str, Numbers],
 ) -> pd.DataFrame:
-    names = map(_name, configurations)
-    parts = [
-        pd.DataFrame(
-            {"learner": learner, "configuration": name, "msize_bytes": sizes, "time_s": times_s}
-        )
-        for name, times_s in zip(names, time_s.T, strict=True)
-    ]
-    return pd.concat(parts, ignore_index=True).dropna(subset=["time_s"])
-
-
-def _name(configuration: Configuration) -> str:
-    return f"{configuration.algorithm} {configuration.parameter_text}".strip()
+    """Return a row for each configuration and instance: `columns` (n), and `times_s` (n, C)."""
+    names = [f"{c.algorithm} {c.parameter_text}".strip() for c in configurations]
+    n = len(next(iter(columns.values())))
+    of_instances = {name: np.tile(values, len(names)) for name, values in columns.items()}
+    of_cells = {name: table.T.ravel() for name, table in times_s.items()}
+    first = {"learner": learner, "configuration": np.repeat(names, n)}
+    return pd.DataFrame(first | of_instances | of_cells)

@@ -158,9 +158,15 @@ class SlotRun:
         if bundle is not None:
             knows = training_launches(bundle, arrived, self.known)
             with self.phase(f"{self.slot}: looking for drift"):
-                order = arrived.order(start.seen)
-                sides = bundle, arrived.dataset, arrived.allocation_of, knows.launches, order
-                start = replace(start, drift=drift(*sides, self.site.drift))
+                found = drift(
+                    bundle,
+                    arrived.dataset,
+                    arrived.allocation_of,
+                    knows.launches,
+                    arrived.order(start.seen),
+                    self.site.drift,
+                )
+            start = replace(start, drift=found)
         if is_same and 0 < start.new < self.site.min_new:
             reason = f"{start.new} new measurements came in; {self.site.min_new} are waited for"
             return replace(start, outcome=Outcome.NOTHING_NEW, reason=reason)
