@@ -158,7 +158,7 @@ class SlotRun:
         if bundle is not None:
             knows = training_launches(bundle, arrived, self.known)
             with self.phase(f"{self.slot}: looking for drift"):
-                found = drift(
+                drifted = drift(
                     bundle,
                     arrived.dataset,
                     arrived.allocation_of,
@@ -166,7 +166,7 @@ class SlotRun:
                     arrived.order(start.seen),
                     self.site.drift,
                 )
-            start = replace(start, drift=found)
+            start = replace(start, drift=drifted)
         if is_same and 0 < start.new < self.site.min_new:
             reason = f"{start.new} new measurements came in; {self.site.min_new} are waited for"
             return replace(start, outcome=Outcome.NOTHING_NEW, reason=reason)
