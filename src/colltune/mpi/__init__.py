@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 
 from colltune.errors import LibraryError
-from colltune.mpi.release import MpiLibrary, Release
-from colltune.mpi.user_overrides import UserOverrides, UserPatterns
+from colltune.mpi.release import MpiLibrary, Release, UserOverrides, UserPatterns
 from colltune.on_demand import OnDemand
 
 DEFAULT_LIBRARY = "openmpi"

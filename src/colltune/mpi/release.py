@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from dataclasses import dataclass
+from fnmatch import translate
+from functools import cached_property, lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import ClassVar
@@ -16,7 +18,6 @@ from colltune.mpi import catalogue
 from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.configuration_space import CatalogueSpace, ConfigurationSpace
 from colltune.mpi.toolchain import Toolchain
-from colltune.mpi.user_overrides import UserOverrides, UserPatterns, user_overrides
 
 SEGSIZES_BYTES = (0, 1024, 4096, 16384, 65536, 131072)
 """Segment sizes of Hunold et al., CLUSTER 2020, sec. IV, and 0 for none."""
@@ -181,6 +182,44 @@ class Release:
         return self.space_of(configuration).expected_symbols(configuration)
 
 
+@dataclass(frozen=True)
+class UserOverrides:
+    """Environment variables to set, without those that the user has set.
+
+    ``reason`` is empty, or tells why `environment` was withheld as a whole.
+    """
+
+    environment: Mapping[str, str]
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class UserPatterns:
+    """By which variables users decide themselves which algorithms run.
+
+    ``deciding`` and ``harmless`` are patterns of variables' names as the shell's ``case`` reads
+    them, made of letters, digits, ``_``, ``*`` and ``?``. A variable decides if it matches one of
+    `deciding` and none of `harmless`.
+    """
+
+    deciding: tuple[str, ...]
+    harmless: tuple[str, ...] = ()
+
+    def decides(self, variable: str) -> bool:
+        """Tell whether a variable bears on which algorithms run."""
+        deciding, harmless = self._expressions
+        return deciding.match(variable) is not None and harmless.match(variable) is None
+
+    @cached_property
+    def _expressions(self) -> tuple[re.Pattern[str], re.Pattern[str]]:
+        # an expression that never matches stands for no pattern
+        deciding, harmless = (
+            re.compile("|".join(map(translate, patterns)) or "(?!)")
+            for patterns in (self.deciding, self.harmless)
+        )
+        return deciding, harmless
+
+
 class MpiLibrary:
     """One MPI library: who it is, its files, and what users tell it themselves.
 
@@ -276,11 +315,33 @@ class MpiLibrary:
         """Return the words of a launcher's command line that set `environment` for all ranks."""
         return ("mpiexec", *(word for pair in environment.items() for word in ("-genv", *pair)))
 
+    def same_variable(self, name: str) -> str:
+        """Return the one spelling of a variable `name` that the library takes in several."""
+        return name
+
+    def same_value(self, value: str) -> str:
+        """Return the one spelling of a `value` that the library takes in several."""
+        return value
+
     def user_overrides(
         self, environment: Mapping[str, str], os_environ: Mapping[str, str]
     ) -> UserOverrides:
-        """Return what of `environment` may be set beside `os_environ`, the user's own."""
-        return user_overrides(environment, os_environ, self.user_patterns.decides)
+        """Return what of `environment` may be set beside `os_environ`, the user's own.
+
+        If a variable of the user decides which algorithms run, nothing is set at all: half of our
+        settings with half of his would be a third configuration that nobody measured.
+        """
+        ours = {self.same_variable(name): value for name, value in environment.items()}
+        for name, value in sorted(os_environ.items()):
+            if not self.user_patterns.decides(name):
+                continue
+            wanted = ours.get(self.same_variable(name))
+            if wanted is None or self.same_value(value) != self.same_value(wanted):
+                why = f"{name}={value} is set already, so nothing else was changed"
+                return UserOverrides({}, why)
+        users = {self.same_variable(name) for name in os_environ}
+        left = {n: v for n, v in environment.items() if self.same_variable(n) not in users}
+        return UserOverrides(left)
 
 
 def _numbers(release: str) -> tuple[int, ...]:

@@ -31,9 +31,8 @@ from colltune.mpi.file_format import (
     Rule,
     Written,
 )
-from colltune.mpi.release import MpiLibrary
+from colltune.mpi.release import MpiLibrary, UserPatterns
 from colltune.mpi.toolchain import Toolchain
-from colltune.mpi.user_overrides import UserPatterns
 
 NAME = "mvapich2"
 USER_FILE, IGNORE_FILE = "MV2_USER_CONFIG", "MV2_IGNORE_USER_CONFIG"

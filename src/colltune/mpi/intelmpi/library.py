@@ -17,9 +17,8 @@ from pathlib import Path
 
 from colltune.domain import Collective, Configuration
 from colltune.mpi.configuration_space import CatalogueSpace
-from colltune.mpi.release import MpiLibrary, Release
+from colltune.mpi.release import MpiLibrary, Release, UserPatterns
 from colltune.mpi.toolchain import Toolchain, before, module_named
-from colltune.mpi.user_overrides import UserPatterns
 
 LIBRARY, TITLE = "intelmpi", "Intel MPI"
 BUILT_IN = 0

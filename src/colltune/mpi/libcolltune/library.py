@@ -11,8 +11,7 @@ from colltune.domain import Collective
 from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.libcolltune import PRELOAD, assignment
 from colltune.mpi.libcolltune.space import FORCE, LIBCOLLTUNE
-from colltune.mpi.release import MpiLibrary, Release
-from colltune.mpi.user_overrides import UserOverrides, UserPatterns, user_overrides
+from colltune.mpi.release import MpiLibrary, Release, UserPatterns
 
 FILE_STEM = "libcolltune"
 """Begins the name of the compiled library."""
@@ -60,12 +59,11 @@ class WithLibcolltune(MpiLibrary):
     def command(self, environment: Mapping[str, str]) -> tuple[str, ...]:
         return self.mpi.command(environment)
 
-    def user_overrides(
-        self, environment: Mapping[str, str], os_environ: Mapping[str, str]
-    ) -> UserOverrides:
-        """Return what may be set: nothing where the user tells libcolltune what to run."""
-        by_own = user_overrides(environment, os_environ, lambda name: name in DECIDING)
-        return by_own if by_own.reason else self.mpi.user_overrides(environment, os_environ)
+    def same_variable(self, name: str) -> str:
+        return self.mpi.same_variable(name)
+
+    def same_value(self, value: str) -> str:
+        return self.mpi.same_value(value)
 
 
 @cache

@@ -13,9 +13,8 @@ from typing import ClassVar
 from colltune.domain import Collective, Configuration
 from colltune.mpi.catalogue import Limit
 from colltune.mpi.configuration_space import CatalogueSpace
-from colltune.mpi.release import MpiLibrary
+from colltune.mpi.release import MpiLibrary, UserPatterns
 from colltune.mpi.toolchain import Toolchain, module_named
-from colltune.mpi.user_overrides import UserOverrides, UserPatterns, user_overrides
 
 LIBRARY, TITLE = "mpich", "MPICH"
 _LEAST_RADIX = 2
@@ -24,7 +23,7 @@ _FALLBACK = "MPIR_CVAR_COLLECTIVE_FALLBACK"
 _ERROR, _SILENT = 0, 2
 _AUTO = 0
 _CHECKED = "MPICH decides (what a JSON file chooses is not checked)"
-_PREFIX = re.compile(r"(?:MPIR_CVAR|MPIR_PARAM|MPICH)_")
+_PREFIX = re.compile(r"\A(?:MPIR_CVAR|MPIR_PARAM|MPICH)_")
 # a variable can be set by three names; the first that is set holds
 PREFIXES = ("MPIR_CVAR_", "MPIR_PARAM_", "MPICH_")
 _OF_ONE_COLLECTIVE = (
@@ -196,15 +195,8 @@ class Mpich(MpiLibrary):
         )
     )
 
-    def user_overrides(
-        self, environment: Mapping[str, str], os_environ: Mapping[str, str]
-    ) -> UserOverrides:
-        decides = self.user_patterns.decides
-        return user_overrides(environment, os_environ, decides, same_variable=_one_name)
-
-
-def _one_name(variable: str) -> str:
-    return _PREFIX.sub("MPIR_CVAR_", variable, count=1) if _PREFIX.match(variable) else variable
+    def same_variable(self, name: str) -> str:
+        return _PREFIX.sub(PREFIXES[0], name, count=1)
 
 
 MPICH = Mpich()

@@ -22,9 +22,8 @@ from colltune.mpi.openmpi.mca import (
     parameter_file,
 )
 from colltune.mpi.openmpi.releases import LIBRARY, TITLE, catalogue_of
-from colltune.mpi.release import MpiLibrary, Release
+from colltune.mpi.release import MpiLibrary, Release, UserPatterns
 from colltune.mpi.toolchain import Toolchain, module_named, root_allowance
-from colltune.mpi.user_overrides import UserOverrides, UserPatterns, user_overrides
 
 MAX_FANOUT = 32
 MAX_SEGSIZE_BYTES = 2**31 - 1
@@ -225,19 +224,11 @@ class OpenMpi(MpiLibrary):
                 words += ["-x", f"{name}={value}"]
         return tuple(words)
 
-    def user_overrides(
-        self, environment: Mapping[str, str], os_environ: Mapping[str, str]
-    ) -> UserOverrides:
-        """Return what may be set; a flag can be spelled in several ways."""
-        decides = self.user_patterns.decides
-        return user_overrides(environment, os_environ, decides, same_value=_plain)
-
-
-def _plain(value: str) -> str:
-    word = value.strip().lower()
-    if word in _TRUE:
-        return "1"
-    return "0" if word in _FALSE else value
+    def same_value(self, value: str) -> str:
+        word = value.strip().lower()
+        if word in _TRUE:
+            return "1"
+        return "0" if word in _FALSE else value
 
 
 OPENMPI = OpenMpi()

@@ -45,8 +45,7 @@ from colltune.mpi.libcolltune.table.text import (
     version_of,
 )
 from colltune.mpi.libcolltune.table.writing import TableWriter, why_not_told
-from colltune.mpi.release import Release
-from colltune.mpi.user_overrides import UserPatterns
+from colltune.mpi.release import Release, UserPatterns
 
 
 @dataclass(frozen=True, eq=False)
