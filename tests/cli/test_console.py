@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +14,11 @@ from colltune.cli.console import (
     can_redraw,
     columns,
     marked,
+    output,
     painted,
     takes_colours,
 )
+from colltune.domain import Collective, Configuration, Instance, Shape
 
 _NAMES = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "TERM")
 _TABLE = [["bcast", marked("yes", Mark.GOOD), "12"], ["scan", marked("withdrawn", None), "7"]]
@@ -82,3 +86,24 @@ def test_spaces_are_not_coloured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     assert painted("ok  ", Mark.GOOD, sys.stdout) == "\x1b[32mok\x1b[0m  "
     assert painted("   ", Mark.GOOD) == "   "
+
+
+def test_facts_or_lines_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Machines get the facts alone, ours by their stored names; people the warnings and lines."""
+    chain = Configuration("openmpi", Collective.BCAST, "chain")
+    facts = {"a": [chain, Shape(2, 4)], Collective.SCAN: Path("x"), "i": Instance(*_ASKED)}
+    output(facts, ["line"], json=True, warnings=["careful"])
+    told = capsys.readouterr()
+    assert (json.loads(told.out), told.err) == (
+        {
+            "a": ["openmpi.bcast.chain", "2x4"],
+            "scan": "x",
+            "i": {"collective": "scan", "shape": "1x2", "msize_bytes": 8},
+        },
+        "",
+    )
+    output(facts, ["line", "other"], json=False, warnings=["careful"])
+    assert capsys.readouterr() == ("line\nother\n", "colltune: careful\n")
+
+
+_ASKED = (Collective.SCAN, Shape(1, 2), 8)

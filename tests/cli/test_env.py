@@ -80,6 +80,10 @@ def test_a_job_is_told_its_rules(colltune: Verb, bundle_path: Path, tmp_path: Pa
     }
     assert (answer.status, answer.err) == (0, "")
     assert colltune("env", "--bundle", bundle_path).out == answer.out
+    shell = process.run(["sh", "-c", f'{answer.out}\nprintf %s "${RULES}"'], timeout_s=10, env={})
+    assert shell.stdout == found[RULES]
+    strict = colltune("env", "--bundle", "/nowhere", "--strict")
+    assert (strict.status, strict.out) == (7, "")
 
 
 def test_libcolltune_goes_behind_what_the_job_preloads(
@@ -130,14 +134,6 @@ def test_without_libcolltune_the_job_runs_as_ever(
 
 
 @pytest.mark.usefixtures("job")
-def test_a_shell_can_evaluate_it(colltune: Verb, bundle_path: Path) -> None:
-    """What is printed makes exactly these variables of a shell's environment."""
-    text = colltune("env", "--bundle", bundle_path).out
-    shell = process.run(["sh", "-c", f'{text}\nprintf %s "${RULES}"'], timeout_s=10, env={})
-    assert shell.stdout == exported(text)[RULES]
-
-
-@pytest.mark.usefixtures("job")
 def test_bundle_registry_and_service_say_the_same(
     colltune: Verb, bundle_path: Path, tmp_path: Path
 ) -> None:
@@ -170,41 +166,41 @@ def test_bundle_registry_and_service_say_the_same(
     assert "/openmpi-4.1.6/4x4/rules" in other
 
 
-@pytest.mark.parametrize(
-    ("variables", "said"),
-    [
-        ({"COLLTUNE": "off"}, ""),
-        ({"OMPI_MCA_coll_tuned_bcast_algorithm": "3"}, "bcast_algorithm=3 is set already"),
-        ({"SLURM_TASKS_PER_NODE": "4(x3),2"}, "not the same on all 4 nodes"),
-        ({"SLURM_HET_SIZE": "2"}, "a heterogeneous job is left to the library"),
-        ({"SLURM_JOB_NUM_NODES_HET_GROUP_1": "2"}, "a heterogeneous job is left"),
-        ({"SLURM_STEP_ID": "0"}, "within a step Slurm tells of the step, not of the job"),
-        ({"SLURM_TASKS_PER_NODE": "", "SLURM_NTASKS": "17"}, "tells no ppn; name --ppn"),
-        ({"SLURM_JOB_NUM_NODES": "x"}, "'x' is no number of nodes; name --nodes"),
-        ({"SLURM_JOB_NUM_NODES": "9" * 400}, "is no number of nodes"),
-        ({"LOADEDMODULES": "cray-mpich/8.1"}, "one that colltune does not write for"),
-        ({"LOADEDMODULES": "openmpi/9.9.9"}, "9.9.9"),
-        ({"COLLTUNE_BUNDLE": "/nowhere"}, "no such bundle"),
-        ({"SLURM_SUBMIT_DIR": "/tmp/a b"}, "no absolute path of letters"),
-        ({"SLURM_SUBMIT_DIR": "/proc/1"}, "cannot write"),
-    ],
-    ids=lambda value: " ".join(value)[:60] if isinstance(value, dict) else "",
+SILENT: tuple[tuple[dict[str, str], str], ...] = (
+    ({"COLLTUNE": "off"}, ""),
+    ({"OMPI_MCA_coll_tuned_bcast_algorithm": "3"}, "bcast_algorithm=3 is set already"),
+    ({"SLURM_TASKS_PER_NODE": "4(x3),2"}, "not the same on all 4 nodes"),
+    ({"SLURM_HET_SIZE": "2"}, "a heterogeneous job is left to the library"),
+    ({"SLURM_JOB_NUM_NODES_HET_GROUP_1": "2"}, "a heterogeneous job is left"),
+    ({"SLURM_STEP_ID": "0"}, "within a step Slurm tells of the step, not of the job"),
+    ({"SLURM_TASKS_PER_NODE": "", "SLURM_NTASKS": "17"}, "tells no ppn; name --ppn"),
+    ({"SLURM_JOB_NUM_NODES": "x"}, "'x' is no number of nodes; name --nodes"),
+    ({"SLURM_JOB_NUM_NODES": "9" * 400}, "is no number of nodes"),
+    ({"LOADEDMODULES": "cray-mpich/8.1"}, "one that colltune does not write for"),
+    ({"LOADEDMODULES": "openmpi/9.9.9"}, "9.9.9"),
+    ({"COLLTUNE_BUNDLE": "/nowhere"}, "no such bundle"),
+    ({"SLURM_SUBMIT_DIR": "/tmp/a b"}, "no absolute path of letters"),
+    ({"SLURM_SUBMIT_DIR": "/proc/1"}, "cannot write"),
 )
+
+
 def test_a_job_goes_on_where_there_is_nothing_to_say(
     colltune: Verb,
     bundle_path: Path,
     job: Callable[..., None],
-    variables: dict[str, str],
-    said: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Nothing is printed but one line on standard error, and the status is 0."""
-    job(**variables)
-    named = () if "COLLTUNE_BUNDLE" in variables else ("--bundle", bundle_path)
-    answer = colltune("env", *named)
-    assert (answer.status, answer.out) == (0, "")
-    assert said in answer.err
-    assert answer.err.count("\n") == bool(said)
-    assert not said or answer.err.endswith(ENDING)
+    for variables, said in SILENT:
+        job(**variables)
+        named = () if "COLLTUNE_BUNDLE" in variables else ("--bundle", bundle_path)
+        answer = colltune("env", *named)
+        assert (answer.status, answer.out) == (0, ""), variables
+        assert said in answer.err, variables
+        assert answer.err.count("\n") == bool(said), variables
+        assert not said or answer.err.endswith(ENDING), variables
+        for name in variables:
+            monkeypatch.delenv(name)
 
 
 def test_settings_in_a_file_of_open_mpis_are_the_users(
@@ -220,13 +216,6 @@ def test_settings_in_a_file_of_open_mpis_are_the_users(
     answer = colltune("env", "--bundle", bundle_path)
     assert answer.out == ""
     assert "OMPI_MCA_coll_tuned_bcast_algorithm=3 is set already" in answer.err
-
-
-@pytest.mark.usefixtures("job")
-def test_strict_fails(colltune: Verb) -> None:
-    """For those who would rather know."""
-    answer = colltune("env", "--bundle", "/nowhere", "--strict")
-    assert (answer.status, answer.out) == (7, "")
 
 
 @pytest.mark.usefixtures("job")

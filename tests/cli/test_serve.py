@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from pathlib import Path
 
 import pytest
+import yaml
 
+from colltune.server.deployment import EXAMPLES, example
 from tests.cli.conftest import Verb
 
 
@@ -64,3 +68,29 @@ def test_an_address_that_is_not_ours_is_an_output_error(colltune: Verb, tmp_path
     answer = colltune("serve", "--bundle", tmp_path, "--host", "192.0.2.1")
     assert answer.status == 9
     assert "--host" in answer.err
+
+
+def commands(name: str) -> list[str]:
+    """Return the options of `colltune serve` in an example."""
+    if name == "systemd":
+        (line,) = re.findall(r"^ExecStart=(.*)$", example(name), re.M)
+        return str(line).split()
+    if name in ("compose", "kubernetes"):
+        text = json.dumps(list(yaml.safe_load_all(example(name))))
+        found = re.findall(r'"(?:args|command)": (\["--.*?\])', text)
+        return [word for words in found for word in json.loads(words)]
+    return []
+
+
+def test_examples_are_printed_with_options_that_are_known(colltune: Verb) -> None:
+    """They go to standard output as they are; an option that is renamed cannot stay in one."""
+    known = set(re.findall(r"--[a-z-]+", colltune("serve", "--help").out))
+    for name in EXAMPLES:
+        answer = colltune("serve", "--print-unit", name)
+        assert (answer.status, answer.out) == (0, example(name))
+        options = {word for word in commands(name) if word.startswith("--")}
+        assert bool(options) == (name in ("compose", "kubernetes", "systemd"))
+        assert options <= known
+    answer = colltune("serve", "--print-unit", "upstart")
+    assert answer.status == 1
+    assert "no example 'upstart'; there are apache, compose, kubernetes" in answer.err
