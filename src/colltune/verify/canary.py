@@ -10,8 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from colltune import process
-from colltune.bench.launchers import Start
-from colltune.domain import Collective, Shape
+from colltune.domain import Collective
 from colltune.errors import CampaignError, ProgramError
 from colltune.mpi import trace
 from colltune.mpi.trace import Function
@@ -21,7 +20,6 @@ _TOLD = re.compile(r"\bCANARY (?P<kind>[a-z]+)(?P<rest>(?: \S+)*)")
 _SHOWN = re.compile(
     r"^\[[^\]]*\] (?P<name>coll\w*)=(?P<value>.*?) \((?P<source>[^()]+(?:\([^()]*\))?)\)$"
 )
-_ANY_SHAPE = Shape(1, 1)
 _MOST_LAUNCHES = 6
 _MOST_HANGS = 1
 _CALLS_PER_LAUNCH = 200
@@ -87,12 +85,15 @@ class CallSeen:
 
 @dataclass(frozen=True)
 class Run:
+    """What a launch with MPI told."""
+
     outcome: process.Outcome
-    nprocs: int = 0
+    nprocs: int = 0  # 0: MPI_Init never came back
     starts: int = 0
     library: str = ""
-    nodes: tuple[tuple[str, int], ...] = ()
+    nodes: tuple[tuple[str, int], ...] = ()  # pairs of host and processes
     settings: Mapping[str, str] = field(default_factory=dict)
+    # parameters, with their source, that the library itself showed
     shown: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     calls: Mapping[CanaryCall, CallSeen] = field(default_factory=dict)
 
@@ -147,9 +148,9 @@ class Canary:
         return run
 
     def _launch(self, words: Sequence[str], wanted: Mapping[str, str]) -> process.Outcome:
-        start = Start(_ANY_SHAPE, (self.program, *words), cores=1)
-        environment = self.line.environment({}, wanted, _ANY_SHAPE)
-        return process.run(self.line.command(start), timeout_s=self.limit_s, env=environment)
+        command = [*self.line.words, str(self.program), *words]
+        environment = self.line.variables(wanted)
+        return process.run(command, timeout_s=self.limit_s, env=environment)
 
     def _explained(self, outcome: process.Outcome) -> str:
         if outcome.timed_out:

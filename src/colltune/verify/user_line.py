@@ -40,6 +40,10 @@ class UserLine:
         wanted: Mapping[str, str],
         shape: Shape,
     ) -> dict[str, str]:
+        return self.variables(wanted)
+
+    def variables(self, wanted: Mapping[str, str]) -> dict[str, str]:
+        """Return `wanted` and the user's own environment, which wins."""
         own = {n: v for n, v in self.user.items() if self.left_out.get(n) != v}
         return dict(wanted) | own
 
