@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import configparser
 import re
 import shutil
 import sys
@@ -132,21 +131,6 @@ def test_compose_runs_the_image_as_it_is_made() -> None:
     assert COMPOSE["image"] == container()["image"]
     version = SERVICE.all("LABEL")[0].assignments["org.opencontainers.image.version"]
     assert COMPOSE["image"] == f"colltune-service:{version}"
-
-
-def test_systemd_keeps_the_service_up_and_away_from_everything() -> None:
-    """It is restarted whatever happens, has no right, and sees nothing of home or devices."""
-    parsed = configparser.ConfigParser(strict=False, interpolation=None)
-    parsed.optionxform = str  # type: ignore[assignment,method-assign]
-    parsed.read_string(example("systemd"))
-    assert set(parsed) >= {"Unit", "Service", "Install"}
-    service = unit()
-    assert service["Restart"] == ["always"]
-    assert service["DynamicUser"] == service["NoNewPrivileges"] == ["yes"]
-    assert service["ProtectSystem"] == ["strict"]
-    assert service["CapabilityBoundingSet"] == [""]
-    assert service["ReadOnlyPaths"] == ["-/shared/colltune"]
-    assert service["ExecStart"][0].split()[1] == "serve"
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is missing")

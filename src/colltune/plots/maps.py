@@ -81,9 +81,9 @@ def draw(found: Maps, by: By = By.ALGORITHM) -> Figure:
     looks = _all_looks(found, by)
     heights = [_height_in(len(lines)) for lines in groups]
     labels_in = 0.9 if found.over is Over.NODES else 1.25
-    figure, blocks = scaffold.blocks(
-        [1] * len(groups), _WIDTH_IN, heights, _frame(found), labels_in
-    )
+    # a picture without a title is part of a page, which tells what the map's marks mean
+    frame = _frame(found) if found.subject else scaffold.Frame("", found.notes)
+    figure, blocks = scaffold.blocks([1] * len(groups), _WIDTH_IN, heights, frame, labels_in)
     for block, one, lines in zip(blocks, found.maps, groups, strict=True):
         _draw_panel(block.panels[0], one, lines, looks[one.collective], found.over)
         legend(block, looks[one.collective].entries)
