@@ -57,56 +57,36 @@ def _decided(
 ) -> list[Intervals]:
     """Return the intervals of each shape, one left to the library where it keeps all."""
     model = selector.bundle.model(collective)
+    portfolio, default = selector.portfolio(collective), selector.default(collective)
+    default_column = portfolio.index(default)
+    nodes, ppn = (np.array([getattr(s, name) for s in asked]) for name in ("nodes", "ppn"))
     largest = int(model.coverage.high[2])
     sizes = grid(largest, model.coverage.sizes)
-    fastest = _Fastest(selector, collective, asked)
-    measured = sizes[sizes >= int(model.coverage.low[2])]
-    if model.default_column is None or not fastest.never_slower(measured, asked.index(job)):
-        default = selector.default(collective)
-        reason = "default kept: no choice for all sizes and communicators is as fast as it"
-        return [(Interval(0, None, default, reason=reason),)] * len(asked)
-    portfolio = selector.portfolio(collective)
-    return [
-        between_switches(portfolio, switches)
-        for switches in switch_points(fastest, len(asked), sizes)
-    ]
 
+    def decide(rule: Integers, msize_bytes: Integers) -> tuple[Decisions, Integers]:
+        """Return the decisions, and the fastest of what is not the default."""
+        decisions = selector.decide(collective, nodes[rule], ppn[rule], msize_bytes)
+        others = decisions.rank_s.copy()
+        others[:, default_column] = np.inf
+        best = others.argmin(axis=1)
+        runs = np.isfinite(others[np.arange(len(best)), best])
+        return decisions, np.where(runs, best, default_column)
 
-class _Fastest:
-    """Decides for several shapes at once for the fastest that is not the default."""
-
-    def __init__(
-        self, selector: ModelSelector, collective: Collective, shapes: Sequence[Shape]
-    ) -> None:
-        self._selector = selector
-        self._collective = collective
-        self._nodes = np.array([s.nodes for s in shapes])
-        self._ppn = np.array([s.ppn for s in shapes])
-        self._default = selector.portfolio(collective).index(selector.default(collective))
-
-    def __call__(self, rule: Integers, msize_bytes: Integers) -> Integers:
-        return self._chosen(self._decide(rule, msize_bytes))
-
-    def never_slower(self, sizes: Integers, job: int) -> bool:
+    def never_slower() -> bool:
         """Tell whether the choice is as fast as the default everywhere, and gains on the job."""
-        rules = np.repeat(np.arange(len(self._nodes)), len(sizes))
-        decisions = self._decide(rules, np.tile(sizes, len(self._nodes)))
-        chosen = self._chosen(decisions)
+        measured = sizes[sizes >= int(model.coverage.low[2])]
+        rules = np.repeat(np.arange(len(asked)), len(measured))
+        decisions, chosen = decide(rules, np.tile(measured, len(asked)))
         rows = np.arange(len(chosen))
-        default_s = decisions.forecast.time_s[:, self._default]
+        default_s = decisions.forecast.time_s[:, default_column]
         gain = np.log(default_s) - np.log(decisions.rank_s[rows, chosen])
-        own = rules == job
+        own = rules == asked.index(job)
         required = decisions.required[rows, chosen][own].max()
-        usable = (chosen != self._default) & ~decisions.beyond
+        usable = (chosen != default_column) & ~decisions.beyond
         return bool(usable.all() and (gain >= -NOT_SLOWER).all() and gain[own].mean() > required)
 
-    def _decide(self, rule: Integers, msize_bytes: Integers) -> Decisions:
-        return self._selector.decide(
-            self._collective, self._nodes[rule], self._ppn[rule], msize_bytes
-        )
-
-    def _chosen(self, decisions: Decisions) -> Integers:
-        others = decisions.rank_s.copy()
-        others[:, self._default] = np.inf
-        best = others.argmin(axis=1)
-        return np.where(np.isfinite(others[np.arange(len(best)), best]), best, self._default)
+    if model.default_column is None or not never_slower():
+        reason = "default kept: no choice for all sizes and communicators is as fast as it"
+        return [(Interval(0, None, default, reason=reason),)] * len(asked)
+    found = switch_points(lambda *rules: decide(*rules)[1], len(asked), sizes)
+    return [between_switches(portfolio, switches) for switches in found]

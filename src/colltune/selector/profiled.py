@@ -13,7 +13,6 @@ than the library's own ran already are left out.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -47,11 +46,7 @@ NOTHING = Saving(0.0, 0.0, 0.0)
 
 @dataclass(frozen=True)
 class Changed:
-    """What would become of one kind of calls.
-
-    ``saving`` is None where it is not known; ``unknown`` then says why. ``selection`` is None where
-    nothing could be selected.
-    """
+    """What would become of one kind of calls; ``unknown`` says why ``saving`` is None."""
 
     use: Use
     selection: Selection | None
@@ -84,23 +79,16 @@ def outlook(profile: Profile, selector: ModelSelector) -> Outlook:
             " name one that was measured with the application's library"
         )
     asked = [use for use in profile.uses if not _unanswerable(use, selector)]
+    instances = [
+        Instance(use.kind.collective, use.kind.shape, use.msize_bytes)
+        for use in asked
+        if use.kind.shape is not None
+    ]
     kinds = (use.kind for use in asked)
-    selections = dict(zip(kinds, _selected(asked, selector), strict=True))
+    selections = dict(zip(kinds, selector.select_many(instances), strict=True))
     return Outlook(
         profile, tuple(_changed(use, selections.get(use.kind), selector) for use in profile.uses)
     )
-
-
-def instance_of(use: Use) -> Instance | None:
-    """Return the instance that stands for the calls, None if their layout is not known."""
-    kind = use.kind
-    if kind.shape is None:
-        return None
-    return Instance(kind.collective, kind.shape, use.msize_bytes)
-
-
-def _selected(uses: Sequence[Use], selector: ModelSelector) -> list[Selection]:
-    return selector.select_many([i for use in uses if (i := instance_of(use)) is not None])
 
 
 def _unanswerable(use: Use, selector: ModelSelector) -> str:
@@ -126,19 +114,14 @@ def _saving(use: Use, selection: Selection) -> Saving | None:
     if chosen is None or default is None:
         return None
     calls = use.process_calls * use.default_share
-    there_s = use.process_s * use.default_share
     bound = max(1.0, selection.gain_bound or 1.0)
-    least, expected, most = _within(
-        there_s,
-        (
+    # neither more than the time that was spent, nor less than nothing
+    least, expected, most = (
+        min(max(0.0, saving_s), use.process_s * use.default_share)
+        for saving_s in (
             calls * default.time_s * (1.0 - 1.0 / bound),
             calls * (default.time_s - chosen.time_s),
             calls * (default.upper_s - chosen.lower_s),
-        ),
+        )
     )
     return Saving(expected, min(least, expected), max(most, expected))
-
-
-def _within(most_s: float, savings: Iterable[float]) -> list[float]:
-    """Cut off what exceeds the time that was spent, or falls below nothing."""
-    return [min(max(0.0, saving), most_s) for saving in savings]

@@ -345,22 +345,17 @@ def _noisy_cells(table: pd.DataFrame) -> pd.DataFrame:
 def _first(cells: pd.DataFrame, by: str, library: str) -> tuple[NoisyCell, ...]:
     """Return the ten cells with the largest `by` of those that have any."""
     ordered = cells.dropna(subset=[by]).sort_values([by, *CELL_COLUMNS], ascending=False)
-    return tuple(_noisy_cell(row, library) for _, row in ordered.head(_NOISIEST).iterrows())
-
-
-def _noisy_cell(row: pd.Series[Any], library: str) -> NoisyCell:
-    configuration = Configuration.stored(
-        library, Collective(row["collective"]), row["algorithm"], row["parameters"]
-    )
-    return NoisyCell(
-        configuration=configuration.id,
-        nodes=int(row["nodes"]),
-        ppn=int(row["ppn"]),
-        msize_bytes=int(row["msize_bytes"]),
-        launches=int(row["launches"]),
-        p90_over_median=_told(row["p90_over_median"]),
-        launch_ratio=float(row["launch_ratio"]),
-        modes_ratio=_told(row["modes_ratio"]),
+    return tuple(
+        NoisyCell(
+            configuration=Configuration.stored(
+                library, Collective(row["collective"]), row["algorithm"], row["parameters"]
+            ).id,
+            **{name: int(row[name]) for name in ("nodes", "ppn", "msize_bytes", "launches")},
+            p90_over_median=_told(row["p90_over_median"]),
+            launch_ratio=float(row["launch_ratio"]),
+            modes_ratio=_told(row["modes_ratio"]),
+        )
+        for _, row in ordered.head(_NOISIEST).iterrows()
     )
 
 
