@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from colltune.bench.campaign import Campaign, Focus, Spent
+from colltune.bench.schedule import octaves_apart
 from colltune.dataset.profile import Profile, Use
 from colltune.domain import Collective, Shape
 from colltune.errors import CampaignError
@@ -62,12 +63,7 @@ def _shapes_for(use: Use, campaign: Campaign) -> Sequence[Shape]:
     if shape in own or (campaign.subshapes and fits):
         return (shape,)
     alike = [other for other in own if (other.nodes > 1) == (shape.nodes > 1)]
-    return sorted(alike, key=lambda other: (_apart(shape, other), other))[:_NEAREST]
-
-
-def _apart(one: Shape, other: Shape) -> float:
-    """Return the distance in octaves."""
-    return abs(math.log2(one.nodes / other.nodes)) + abs(math.log2(one.ppn / other.ppn))
+    return sorted(alike, key=lambda other: (octaves_apart(shape, other), other))[:_NEAREST]
 
 
 def _with_neighbours(used: Sequence[int], own: Iterable[int]) -> tuple[int, ...]:

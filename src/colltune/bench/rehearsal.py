@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -147,7 +148,4 @@ def _repetitions(step: Step, time_s: float, left_s: float) -> int:
 
 
 def by_shape(cells: tuple[Cell, ...]) -> dict[Shape, int]:
-    counts: dict[Shape, int] = {}
-    for cell in cells:
-        counts[cell.instance.shape] = counts.get(cell.instance.shape, 0) + 1
-    return counts
+    return dict(Counter(cell.instance.shape for cell in cells))

@@ -138,6 +138,10 @@ def shuffled(
     return order
 
 
+def octaves_apart(one: Shape, other: Shape) -> float:
+    return abs(math.log2(one.nodes / other.nodes)) + abs(math.log2(one.ppn / other.ppn))
+
+
 def guessed_s(instance: Instance) -> float:
     """Return a rough runtime in seconds of a good algorithm where nothing was measured.
 

@@ -74,13 +74,8 @@ def _to_repeat(state: State) -> tuple[Shape, ...]:
     for shape in wished:
         free = [other for other in sorted(measured) if other not in found]
         if free:
-            found[min(free, key=lambda other: (_apart(shape, other), other))] = None
+            found[min(free, key=lambda other: (schedule.octaves_apart(shape, other), other))] = None
     return tuple(s for s in found if s not in made and not _measured_twice(state, s))
-
-
-def _apart(one: Shape, other: Shape) -> float:
-    """Return the distance in octaves."""
-    return abs(math.log2(one.nodes / other.nodes)) + abs(math.log2(one.ppn / other.ppn))
 
 
 def _measured_twice(state: State, shape: Shape) -> bool:
