@@ -11,7 +11,7 @@ from colltune.evaluation.scores import (
     ALL,
     Decided,
     Instances,
-    Judged,
+    LogGains,
     differences,
     interval,
     scores,
@@ -113,7 +113,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
         gains = rng.normal(0.1, 0.2, 30)
         ones = np.ones(30)
         lost = gains < 0
-        drawn = Judged(np.arange(30), gains, ones, lost, lost, ones).drawn(seed)
+        drawn = LogGains(np.arange(30), gains, ones, lost, lost, ones).drawn(seed)
         assert drawn is not None
         ends = interval(drawn.log_gain_share)
         assert ends is not None

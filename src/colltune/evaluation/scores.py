@@ -113,7 +113,7 @@ class Drawn(NamedTuple):
     harm_share: Numbers
 
 
-class Judged(NamedTuple):
+class LogGains(NamedTuple):
     """One selector's decisions on n instances: log speed-ups over the default, and harm.
 
     ``gained`` are those of the selector, ``possible`` of the oracle; ``slower`` are slow-downs,
@@ -128,7 +128,7 @@ class Judged(NamedTuple):
     weights: Numbers
 
     @classmethod
-    def of(cls, tested: Instances, decided: Decided, rows: Flags) -> Judged:
+    def of(cls, tested: Instances, decided: Decided, rows: Flags) -> LogGains:
         slower, harmed = slowed(tested, decided)
         return cls(
             tested.blocks()[rows],
@@ -146,11 +146,11 @@ class Judged(NamedTuple):
         if n_blocks < _LEAST_BLOCKS:
             return None
         rng = np.random.default_rng(seed)
-        counts = rng.multinomial(n_blocks, np.full(n_blocks, 1.0 / n_blocks), size=DRAWS)
+        shares = np.full(n_blocks, 1.0 / n_blocks)
+        counts = rng.multinomial(n_blocks, shares, size=DRAWS).astype(np.float64)
         figures = (1.0, self.gained, self.possible, self.slower, self.harmed)
         instances, gained, possible, slower, harmed = (
-            counts.astype(np.float64) @ np.bincount(numbers, self.weights * figure)
-            for figure in figures
+            counts @ np.bincount(numbers, self.weights * figure) for figure in figures
         )
         with np.errstate(divide="ignore", invalid="ignore"):
             share = np.where(possible > 0, gained / possible, np.nan)
@@ -245,15 +245,11 @@ def _score(tested: Instances, decided: Decided, collective: str | None, seed: in
     selected, default, best = (
         times[rows] for times in (decided.selected_s, tested.default_s, tested.best_s)
     )
-    judged = Judged.of(tested, decided, rows)
-    weights, slower, harmed, drawn = (
-        judged.weights,
-        judged.slower,
-        judged.harmed,
-        judged.drawn(seed),
-    )
+    found = LogGains.of(tested, decided, rows)
+    weights, slower, harmed = found.weights, found.slower, found.harmed
+    drawn = found.drawn(seed)
     slowdowns = (selected / default)[slower]
-    possible_sum = float((weights * judged.possible).sum())
+    possible_sum = float((weights * found.possible).sum())
     names = tested.collectives if collective is None else (collective,)
     exhaustive_s = sum(decided.exhaustive_s.get(name, 0.0) for name in names)
     saved = {
@@ -262,15 +258,13 @@ def _score(tested: Instances, decided: Decided, collective: str | None, seed: in
     }
     return Score(
         instances=len(selected),
-        shapes=len(np.unique(judged.blocks)),
+        shapes=len(np.unique(found.blocks)),
         arithmetic_mean_speedup=_mean(default / selected, weights),
-        geometric_mean_speedup=float(np.exp(_mean(judged.gained, weights))),
+        geometric_mean_speedup=float(np.exp(_mean(found.gained, weights))),
         geometric_mean_speedup_interval=interval(drawn.geometric_mean_speedup) if drawn else None,
         oracle_arithmetic_mean_speedup=_mean(default / best, weights),
-        oracle_geometric_mean_speedup=float(np.exp(_mean(judged.possible, weights))),
-        log_gain_share=float((weights * judged.gained).sum()) / possible_sum
-        if possible_sum > 0
-        else None,
+        oracle_geometric_mean_speedup=float(np.exp(_mean(found.possible, weights))),
+        log_gain_share=_over(float((weights * found.gained).sum()), possible_sum),
         log_gain_share_interval=interval(drawn.log_gain_share) if drawn else None,
         mean_regret=_mean(selected / best, weights),
         p95_regret=_quantile(selected / best, None if tested.weight is None else weights, 0.95),
@@ -286,10 +280,12 @@ def _score(tested: Instances, decided: Decided, collective: str | None, seed: in
         predict_s=sum(decided.predict_s.get(name, 0.0) for name in names),
         time_saved=saved["selected"],
         oracle_time_saved=saved["best"],
-        confirm_cost=sum(decided.confirm_s[name] for name in names) / exhaustive_s
-        if exhaustive_s
-        else None,
+        confirm_cost=_over(sum(decided.confirm_s.get(name, 0.0) for name in names), exhaustive_s),
     )
+
+
+def _over(part: float, total: float) -> float | None:
+    return part / total if total > 0 else None
 
 
 def _mean(values: Numbers | Flags, weights: Numbers) -> float:
@@ -343,7 +339,7 @@ def _difference(
     tested: Instances, first: Decided, second: Decided, collective: str | None, seed: int
 ) -> Difference:
     rows = tested.of(collective)
-    one, other = (Judged.of(tested, decided, rows) for decided in (first, second))
+    one, other = (LogGains.of(tested, decided, rows) for decided in (first, second))
     weights, drawn = one.weights, (one.drawn(seed), other.drawn(seed))
     ends: list[Ends] = [None, None, None]
     if drawn[0] and drawn[1]:
@@ -361,7 +357,7 @@ def _difference(
         shapes=len(np.unique(one.blocks)),
         speedup=float(np.exp(gained / mass)),
         speedup_interval=ends[0],
-        share=gained / total if total > 0 else None,
+        share=_over(gained, total),
         share_interval=ends[1],
         harm=float((weights * (other.harmed.astype(float) - one.harmed)).sum() / mass),
         harm_interval=ends[2],
