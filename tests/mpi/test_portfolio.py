@@ -56,9 +56,9 @@ def test_known_wrong_and_empty_configurations_are_not_offered() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("given", "wanted"),
-    [
+def test_there_is_one_spelling() -> None:
+    """Aliases, missing and ignored parameters all end in the same configuration."""
+    for given, wanted in (
         ("bcast.linear", "bcast.basic_linear"),
         ("bcast.binary:segsize=1024", "bcast.binary_tree:segsize=1024"),
         ("bcast.split_binary", "bcast.split_binary_tree:segsize=0"),
@@ -68,16 +68,13 @@ def test_known_wrong_and_empty_configurations_are_not_offered() -> None:
         ("reduce.in_order", "reduce.in-order_binary:segsize=0"),
         ("gather.linear_synch", "gather.linear_sync:segsize=0"),
         ("allgatherv.default", "allgatherv.default"),
-    ],
-)
-def test_there_is_one_spelling(given: str, wanted: str) -> None:
-    """Aliases, missing and ignored parameters all end in the same configuration."""
-    assert OPENMPI.at("4.1.8").canonical(parse(f"openmpi.{given}")).id == f"openmpi.{wanted}"
+    ):
+        assert OPENMPI.at("4.1.8").canonical(parse(f"openmpi.{given}")).id == f"openmpi.{wanted}"
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
+def test_the_unknown_is_refused_with_what_is_known() -> None:
+    """An unknown algorithm, parameter or value is an error that helps."""
+    for given, message in (
         ("openmpi.bcast.tree", "no bcast algorithm 'tree'; known: basic_linear, chain"),
         ("openmpi.bcast.binomial:fanout=2", "no parameter 'fanout'; known: segsize"),
         ("openmpi.alltoall.linear:radix=2", "no parameter 'radix'; known: none"),
@@ -85,28 +82,22 @@ def test_there_is_one_spelling(given: str, wanted: str) -> None:
         ("openmpi.bcast.chain:segsize=-1", "segsize must be from 0"),
         ("mpich.bcast.binomial", "a configuration of mpich, not of openmpi"),
         ("openmpi.allgather.sparbit", "Open MPI 4.1.8 has no allgather algorithm 'sparbit'"),
-    ],
-)
-def test_the_unknown_is_refused_with_what_is_known(given: str, message: str) -> None:
-    """An unknown algorithm, parameter or value is an error that helps."""
-    with pytest.raises(LibraryError, match=message):
-        OPENMPI.at("4.1.8").canonical(parse(given))
+    ):
+        with pytest.raises(LibraryError, match=message):
+            OPENMPI.at("4.1.8").canonical(parse(given))
 
 
-@pytest.mark.parametrize(
-    ("release", "message"),
-    [
+def test_unsupported_releases_are_refused_with_the_reason() -> None:
+    """A release whose rules file is not known to work is an error."""
+    for release, message in (
         ("4.1.3", "before 4.1.4"),
         ("4.0.7", "before 4.1.4"),
         ("7.0.0", "no such release was tried"),
         ("5.1.0", "no such release was tried"),
         ("5.0", "is not an Open MPI release"),
-    ],
-)
-def test_unsupported_releases_are_refused_with_the_reason(release: str, message: str) -> None:
-    """A release whose rules file is not known to work is an error."""
-    with pytest.raises(LibraryError, match=message):
-        OPENMPI.at(release).portfolio(Collective.BCAST)
+    ):
+        with pytest.raises(LibraryError, match=message):
+            OPENMPI.at(release).portfolio(Collective.BCAST)
 
 
 def test_a_suffix_of_the_release_does_not_matter() -> None:
@@ -118,9 +109,9 @@ def test_a_suffix_of_the_release_does_not_matter() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("given", "nprocs", "msize_bytes", "reason"),
-    [
+def test_limits_are_told_before_measuring() -> None:
+    """Outside an algorithm's limits the reason names the limit and what would run instead."""
+    for given, nprocs, msize_bytes, reason in (
         ("allgather.two_proc", 2, 0, ""),
         ("allgather.two_proc", 3, 0, "two_proc needs exactly 2 processes, not 3"),
         ("allgather.neighbor", 5, 8, "neighbor needs an even number of processes, not 5"),
@@ -166,15 +157,10 @@ def test_a_suffix_of_the_release_does_not_matter() -> None:
             8,
             "non-overlapping: in-place calls change what lies behind a process's own block",
         ),
-    ],
-)
-def test_limits_are_told_before_measuring(
-    given: str, nprocs: int, msize_bytes: int, reason: str
-) -> None:
-    """Outside an algorithm's limits the reason names the limit and what would run instead."""
-    configuration = parse(f"openmpi.{given}")
-    assert OPENMPI.at("5.0.11").why_not(configuration, nprocs, msize_bytes) == reason
-    assert OPENMPI.at("5.0.11").feasible(configuration, nprocs, msize_bytes) == (not reason)
+    ):
+        configuration = parse(f"openmpi.{given}")
+        assert OPENMPI.at("5.0.11").why_not(configuration, nprocs, msize_bytes) == reason
+        assert OPENMPI.at("5.0.11").feasible(configuration, nprocs, msize_bytes) == (not reason)
 
 
 def test_limits_count_elements() -> None:
@@ -187,23 +173,18 @@ def test_limits_count_elements() -> None:
     assert feasible == [False, False, True]
 
 
-@pytest.mark.parametrize(
-    ("given", "nprocs", "msize_bytes", "wanted"),
-    [
+def test_what_runs_in_the_same_way_has_one_name() -> None:
+    """Segments that hold the message and chains without processes make no difference."""
+    for given, nprocs, msize_bytes, wanted in (
         ("bcast.chain:fanout=8,segsize=65536", 4, 1024, "bcast.chain:fanout=3,segsize=0"),
         ("bcast.chain:fanout=2,segsize=1024", 4, 1024, "bcast.chain:fanout=2,segsize=0"),
         ("bcast.chain:fanout=2,segsize=1024", 4, 1025, "bcast.chain:fanout=2,segsize=1024"),
         ("gather.linear_sync:segsize=1024", 4, 8, "gather.linear_sync:segsize=1024"),
         ("bcast.split_binary:segsize=64", 4, 8, "bcast.split_binary_tree:segsize=64"),
         ("bcast.default", 4, 8, "bcast.default"),
-    ],
-)
-def test_what_runs_in_the_same_way_has_one_name(
-    given: str, nprocs: int, msize_bytes: int, wanted: str
-) -> None:
-    """Segments that hold the message and chains without processes make no difference."""
-    effective = OPENMPI.at("5.0.11").effective(parse(f"openmpi.{given}"), nprocs, msize_bytes)
-    assert effective.id == f"openmpi.{wanted}"
+    ):
+        effective = OPENMPI.at("5.0.11").effective(parse(f"openmpi.{given}"), nprocs, msize_bytes)
+        assert effective.id == f"openmpi.{wanted}"
 
 
 def test_what_needs_commuting_operations_is_unsafe_unless_they_all_do() -> None:
