@@ -8,14 +8,13 @@ are all that is taken over, and predictions are mgcv's.
 
 from __future__ import annotations
 
-import csv
 import tempfile
-from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import CubicSpline
 
@@ -35,7 +34,7 @@ _MOST_SPLINES = 10
 measurements than coefficients."""
 _AGREEMENT = 1e-6
 _FLAT = 1e-9
-_INTERCEPT = -1
+_INTERCEPT = "0"
 
 
 class ReferenceAdditiveModel(JointRegressor):
@@ -64,8 +63,7 @@ class ReferenceAdditiveModel(JointRegressor):
             folder = Path(name)
             if sizes.any():
                 modelled = np.where(sizes.any(axis=1), scaled, np.nan)
-                _write_data(folder / "data.csv", features, modelled)
-                _write_terms(folder / "terms.csv", sizes)
+                _write(folder, features, modelled, sizes)
                 _run(folder, len(units))
                 found = _read(folder, sizes)
                 _check(found, features, modelled, folder)
@@ -86,24 +84,17 @@ class ReferenceAdditiveModel(JointRegressor):
         return np.asarray(sizes, np.int64)
 
 
-def _write_data(file: Path, X: Numbers, y: Numbers) -> None:
-    """Write one row per finite time of `y` (n, C), output by output."""
-    with file.open("w", newline="") as stream:
-        rows = csv.writer(stream)
-        rows.writerow(["output", "y", *(f"x{feature + 1}" for feature in range(X.shape[1]))])
-        for output, column in enumerate(y.T):
-            for at in np.flatnonzero(np.isfinite(column)).tolist():
-                rows.writerow([output + 1, float(column[at]), *X[at].tolist()])
-
-
-def _write_terms(file: Path, sizes: NDArray[np.int64]) -> None:
-    with file.open("w", newline="") as stream:
-        rows = csv.writer(stream)
-        rows.writerow(["output", "feature", "k"])
-        rows.writerows(
-            [output + 1, feature + 1, int(sizes[output, feature])]
-            for output, feature in np.argwhere(sizes).tolist()
-        )
+def _write(folder: Path, X: Numbers, y: Numbers, sizes: NDArray[np.int64]) -> None:
+    """Write one row per finite time of `y` (n, C), output by output, and one per term."""
+    output, at = np.argwhere(np.isfinite(y.T)).T
+    features = {f"x{k + 1}": column[at] for k, column in enumerate(X.T)}
+    data = pd.DataFrame({"output": output + 1, "y": y[at, output], **features})
+    data.to_csv(folder / "data.csv", index=False)
+    output, feature = np.argwhere(sizes).T
+    terms = pd.DataFrame(
+        {"output": output + 1, "feature": feature + 1, "k": sizes[output, feature]}
+    )
+    terms.to_csv(folder / "terms.csv", index=False)
 
 
 def _run(folder: Path, n_outputs: int) -> None:
@@ -113,29 +104,25 @@ def _run(folder: Path, n_outputs: int) -> None:
     if outcome.returncode == _NO_MGCV:
         raise ProgramError(f"R has no package mgcv; {_INSTALL}")
     process.check(outcome, "fitting with mgcv")
-    for row in _rows(folder / "errors.csv"):
-        raise ValueError(
-            f"mgcv cannot fit configuration {int(row['output']) - 1}: {row['message']}"
-        )
+    for output, message in _table(folder, "errors").itertuples(index=False):
+        raise ValueError(f"mgcv cannot fit configuration {int(output) - 1}: {message}")
 
 
-def _rows(file: Path) -> Iterable[Mapping[str, str]]:
-    with file.open(newline="") as stream:
-        yield from csv.DictReader(stream)
+def _table(folder: Path, name: str) -> pd.DataFrame:
+    # as text, since pandas before 3 reads numbers with errors in their last digits
+    return pd.read_csv(folder / f"{name}.csv", dtype=str)
 
 
 def _read(folder: Path, sizes: NDArray[np.int64]) -> NaturalSplines:
     """Read the terms' values and lay natural cubic splines through them."""
-    points: dict[tuple[int, int], list[tuple[float, float]]] = {}
-    for row in _rows(folder / "curves.csv"):
-        key = int(row["output"]) - 1, int(row["feature"]) - 1
-        points.setdefault(key, []).append((float(row["x"]), float(row["value"])))
+    curves = dict(iter(_table(folder, "curves").groupby(["output", "feature"], sort=False)))
     result = _nothing(sizes)
     knots, values, bends = [result.knots], [result.values], [result.bends]
     for output, feature in np.argwhere(sizes).tolist():
-        x, value = np.array(points[output, feature]).T
+        curve = curves[f"{output + 1}", f"{feature + 1}"]
+        x, value = (np.array(curve[name], np.float64) for name in ("x", "value"))
         result.counts[output, feature] = len(x)
-        result.intercepts[output] = points[output, _INTERCEPT][0][1]
+        result.intercepts[output] = float(curves[f"{output + 1}", _INTERCEPT]["value"].iloc[0])
         knots.append(x)
         values.append(value)
         bends.append(CubicSpline(x, value, bc_type="natural")(x, 2))
@@ -153,7 +140,7 @@ def _nothing(sizes: NDArray[np.int64]) -> NaturalSplines:
 
 def _check(found: NaturalSplines, X: Numbers, y: Numbers, folder: Path) -> None:
     """Compare what was taken over with what mgcv itself has fitted to `y` (n, C)."""
-    expected = np.array([float(row["y"]) for row in _rows(folder / "fitted.csv")])
+    expected = _table(folder, "fitted")["y"].astype(np.float64).to_numpy()
     apart = np.abs(np.log(found.predict(X).T[np.isfinite(y.T)] / expected)).max()
     if not apart < _AGREEMENT:
         raise ValueError(f"mgcv's model could not be taken over: it differs by {apart:.1e}")
