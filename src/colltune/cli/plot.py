@@ -136,7 +136,8 @@ def map_(
 
     upwards = maps.Over(over.value) if over else None
 
-    def found(part: _Source, _shown: Progress) -> maps.Maps:
+    def found(part: _Source, shown: Progress) -> maps.Maps:
+        shown.phase("deciding")
         at: dict[str, Any] = {"allocation_of": part.allocation_of, "over": upwards}
         if part.bundle is None:
             statistic = _objective(objective, guard=guard, caution=caution)
@@ -145,7 +146,7 @@ def map_(
         return maps.decided(chooser, part.pick, part.dataset, **at)
 
     asked = _Asked(source, collective, nodes, ppn, shape, data, where)
-    _draw(asked, ("deciding", "deciding"), found, draw, out, quiet=quiet, json=json)
+    _draw(asked, found, draw, out, quiet=quiet, json=json)
 
 
 @plot.command("curves")
@@ -179,7 +180,8 @@ def curves_(
     from colltune.plot_data import runtimes
     from colltune.plots.runtimes import draw
 
-    def found(part: _Source, _shown: Progress) -> runtimes.Runtimes:
+    def found(part: _Source, shown: Progress) -> runtimes.Runtimes:
+        shown.phase("predicting" if part.bundle else "comparing")
         if part.bundle is None:
             statistic = _objective(objective, guard=guard, caution=caution)
             return runtimes.measured(part.measured, part.pick, objective=statistic)
@@ -187,7 +189,7 @@ def curves_(
         return runtimes.predicted(chooser, part.pick, part.dataset)
 
     asked = _Asked(source, collective, nodes, ppn, shape, data, where)
-    _draw(asked, ("predicting", "comparing"), found, draw, out, quiet=quiet, json=json)
+    _draw(asked, found, draw, out, quiet=quiet, json=json)
 
 
 @plot.command("regret")
@@ -255,7 +257,7 @@ def regret_(
         )
 
     asked = _Asked(source, collective, nodes, ppn, shape, data, where)
-    _draw(asked, ("deciding", "evaluating"), found, draw, out, quiet=quiet, json=json)
+    _draw(asked, found, draw, out, quiet=quiet, json=json)
 
 
 class _Asked(NamedTuple):
@@ -290,7 +292,6 @@ class _Source(NamedTuple):
 
 def _draw(
     asked: _Asked,
-    phases: tuple[str, str],
     find: Callable[[_Source, Progress], Any],
     draw: Callable[[Any], Figure],
     out: Path,
@@ -298,12 +299,11 @@ def _draw(
     quiet: bool,
     json: bool,
 ) -> None:
-    """Read, find out, draw and tell; `phases` are of a bundle and of measurements."""
+    """Read, find out, draw and tell."""
     from colltune.plots.saving import saved
 
     with progress("reading", quiet=quiet or json) as shown:
         part = _source(asked)
-        shown.phase(phases[0] if part.bundle else phases[1])
         found = find(part, shown)
         shown.phase("drawing")
         figure = draw(found)

@@ -12,7 +12,7 @@ import typer
 
 from colltune.cli.console import columns, output, range_text
 from colltune.cli.options import BuiltinOperationsOnly, Caution, Guarded, Json, Quiet, writable_file
-from colltune.domain import Instance, Shape, parse_collective
+from colltune.domain import Collective, Instance, Shape, parse_collective
 from colltune.errors import DataError
 from colltune.text import time_text
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from colltune.decisions import Selection
     from colltune.models.bundle import Bundle
     from colltune.models.guard import Guard
+    from colltune.selector.argmin import ModelSelector
     from colltune.selector.configuration import Target, WrittenConfiguration
 
 
@@ -89,10 +90,15 @@ def select(
         found = render(selector_for(loaded, target, guard=limits), shape, target)
         path = _needed(out, "--out")
         _show_written(write_rendered(found, path, *libcolltune_for(target)), as_json=json)
-    elif msize is not None:
-        _one(loaded, shape, wanted or loaded.collectives, msize, limits, json)
+        return
+    from colltune.selector.argmin import ModelSelector
+
+    selector = ModelSelector(loaded, guard=limits)
+    collectives = wanted or loaded.collectives
+    if msize is not None:
+        _show_some(selector, [Instance(each, shape, msize) for each in collectives], json=json)
     else:
-        _table(loaded, shape, wanted or loaded.collectives, limits, json)
+        _show_table(loaded, selector, shape, collectives, json=json)
 
 
 def libcolltune_for(target: Target) -> tuple[Path | None, tuple[str, ...]]:
@@ -129,25 +135,15 @@ def _needed(value: Any, flag: str) -> Any:
     return value
 
 
-def _one(
-    bundle: Bundle,
-    shape: Any,
-    collectives: Sequence[Any],
-    msize: int,
-    guard: bool | Guard,
-    as_json: bool,
-) -> None:
-    from colltune.selector.argmin import ModelSelector
+def _show_some(selector: ModelSelector, instances: Sequence[Instance], *, json: bool) -> None:
     from colltune.selector.selection_json import selection_json
 
-    selector = ModelSelector(bundle, guard=guard)
-    selections = selector.select_many([Instance(c, shape, msize) for c in collectives])
+    selections = selector.select_many(instances)
     rows = [selection_json(selection) for selection in selections]
-    output(rows[0] if len(rows) == 1 else rows, map(_sentence, selections), json=as_json)
+    output(rows[0] if len(rows) == 1 else rows, map(_sentence, selections), json=json)
 
 
 def _sentence(selection: Selection) -> str:
-
     instance, prediction = selection.instance, selection.prediction
     where = f"{instance.collective} on {instance.shape}, {instance.msize_bytes} bytes"
     text = f"{where}: {selection.configuration.id}\n  {selection.reason}"
@@ -162,13 +158,17 @@ def _sentence(selection: Selection) -> str:
     return text
 
 
-def _table(
-    bundle: Bundle, shape: Any, collectives: Sequence[Any], guard: bool | Guard, as_json: bool
+def _show_table(
+    bundle: Bundle,
+    selector: ModelSelector,
+    shape: Shape,
+    collectives: Sequence[Collective],
+    *,
+    json: bool,
 ) -> None:
-    from colltune.selector.argmin import ModelSelector
     from colltune.selector.selection_json import tables, tables_json
 
-    found = tables(ModelSelector(bundle, guard=guard), collectives, shape)
+    found = tables(selector, collectives, shape)
     rows = [
         (
             collective,
@@ -181,7 +181,7 @@ def _table(
     where = f"{shape.nodes} nodes x {shape.ppn} processes"
     lines = [f"{bundle.context}; {where}; {bundle.objective} times"]
     lines.append(columns(["collective", "bytes", "configuration", "why"], rows))
-    output(tables_json(bundle, shape, found), lines, json=as_json)
+    output(tables_json(bundle, shape, found), lines, json=json)
 
 
 def _select_many(
