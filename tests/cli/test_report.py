@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,6 +38,19 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def bundle(both: tuple[Path, Path]) -> Bundle:
     """Return the bundle of `both`."""
     return load(both[0])
+
+
+def test_a_report_without_data_waits_for_no_pandas(both: tuple[Path, Path], tmp_path: Path) -> None:
+    """Only measurements need pandas and pyarrow."""
+    words = ["report", str(both[0]), "--out", str(tmp_path / "report.html")]
+    code = (
+        f"import sys\nsys.argv = ['colltune', *{words!r}]\n"
+        "from colltune.cli import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "assert not {'pandas', 'pyarrow'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert (tmp_path / "report.html").exists()
 
 
 def _page(colltune: Verb, out: Path, *words: object) -> Page:

@@ -51,7 +51,7 @@ def report(
     pairs = parse_pairs(where, "--where")
     if held_out and not data:
         raise DataError("--held-out needs measurements to leave out: give --data")
-    from colltune.dataset import read
+    from colltune import dataset
     from colltune.files import whole
     from colltune.models.bundle import load
     from colltune.report.figures import as_json, figures
@@ -59,7 +59,7 @@ def report(
 
     with progress("reading", quiet=quiet or json) as shown:
         loaded = load(bundle)
-        measured = read(data, pairs) if data else None
+        measured = dataset.read(data, pairs) if data else None
         shown.phase("fitting and deciding" if held_out else "deciding")
         found = figures(loaded, measured, held_out=held_out, jobs=jobs, progress=shown.count)
         shown.phase("writing")
