@@ -39,8 +39,17 @@ def test_the_help_fits_on_a_screen(colltune: Verb) -> None:
     assert colltune("help").out.splitlines()[2:] == lines[2:]
 
 
+def test_help_is_as_wide_as_the_terminal(colltune: Verb, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a wide terminal fewer lines are broken, up to a width that one can read."""
+    for columns, widest in (("60", 60), ("90", 90), ("300", 110)):
+        monkeypatch.setenv("COLUMNS", columns)
+        lines = colltune("select", "--help").out.splitlines()
+        assert widest - 12 < max(map(len, lines)) <= widest, columns
+
+
 def test_help_explains_verbs_and_exit_statuses(colltune: Verb) -> None:
-    """It prints what --help of a verb prints, and every status with its meaning."""
+    """It prints what --help or -h of a verb prints, and every status with its meaning."""
+    assert colltune("rules", "lint", "-h").out == colltune("rules", "lint", "--help").out
     assert " rules lint [OPTIONS] FILE" in colltune("help", "rules", "lint").out
     told = colltune("help", "exits").out.splitlines()
     assert [line.split(maxsplit=1) for line in told] == [

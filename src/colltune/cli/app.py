@@ -74,7 +74,7 @@ class _Root(typer.core.TyperGroup):
                 [
                     ("--version", "Print the version and stop."),
                     ("--install-completion", "Complete words in this shell from now on."),
-                    ("--help", "Show this message and exit."),
+                    ("-h, --help", "Show this message and exit."),
                 ]
             )
 
@@ -105,6 +105,7 @@ def app(words: Iterable[str], *, completing: bool = False) -> typer.Typer:
         help="Pick the fastest algorithm of every MPI collective; prove that MPI obeys.",
         epilog="colltune VERB --help explains a verb, colltune help exits the exit statuses.",
         no_args_is_help=True,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
         add_completion=completing or first not in VERBS,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
