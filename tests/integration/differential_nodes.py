@@ -188,7 +188,7 @@ def across(release: str, outcome: Outcome, now: Seen, flat: Seen) -> str:
 
     `flat` is what coll/tuned runs without any file.
     """
-    if outcome.component != "han":
+    if outcome.component != "han" or outcome.returns_at_once:
         # what coll/han hands on is seen behind its own function
         own = [name for name in now.functions if not name.startswith(_HAN)]
         handed_on = replace(now, selected=own[0] if own else "")
