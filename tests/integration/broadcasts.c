@@ -132,6 +132,7 @@ static void count_messages(char **ids, int n) {
 /* ---- errors ---- */
 
 static int calls, seen_class;
+static int returns_it; /* later releases of MPICH return MPI_SUCCESS behind a handler that returns */
 static MPI_Comm seen_comm;
 
 static void note(MPI_Comm *comm, int *error, ...) {
@@ -141,13 +142,13 @@ static void note(MPI_Comm *comm, int *error, ...) {
 }
 
 static void expect(const char *what, MPI_Comm comm, int error, int class) {
-    int own;
+    int own, wanted = returns_it ? class : MPI_SUCCESS;
     MPI_Error_class(error, &own);
-    if (calls == 1 && seen_class == class && own == class && seen_comm == comm) right++;
+    if (calls == 1 && seen_class == class && own == wanted && seen_comm == comm) right++;
     else {
         wrong++;
-        printf("WRONG %s: %d calls, class %d, returned %d, wanted %d\n", what, calls, seen_class, own,
-               class);
+        printf("WRONG %s: %d calls, class %d of %d, returned %d of %d\n", what, calls, seen_class, class,
+               own, wanted);
     }
     calls = 0;
 }
@@ -165,6 +166,8 @@ static void check_errors(void) {
     MPI_Comm_create_errhandler(note, &handler);
     MPI_Comm_split(MPI_COMM_WORLD, world_rank > 1, world_rank, &comm);
     MPI_Comm_set_errhandler(comm, handler);
+    returns_it = PMPI_Bcast(numbers, 1, MPI_INT, 9, comm) != MPI_SUCCESS;
+    calls = 0;
     use("colltune.bcast.hierarchical:groups=1,inner=flat");
     error = MPI_Bcast(numbers, 1, MPI_INT, 9, comm);
     expect("root", comm, error, MPI_ERR_ROOT);
@@ -172,6 +175,7 @@ static void check_errors(void) {
     expect("count", comm, error, MPI_ERR_COUNT);
     error = MPI_Bcast(numbers, 1, MPI_DATATYPE_NULL, 0, comm);
     expect("datatype", comm, error, MPI_ERR_TYPE);
+    returns_it = 1; /* libcolltune does */
     if (world_rank < 2) { /* the others wait in MPI_Comm_free */
         error = MPI_Bcast(numbers, world_rank ? 2 : 20, MPI_INT, 0, comm);
         if (world_rank) expect("truncated", comm, error, MPI_ERR_TRUNCATE);
