@@ -19,7 +19,7 @@ from colltune.domain import Collective, Configuration
 from colltune.mpi import trace
 from colltune.mpi.catalogue import Algorithm
 from colltune.mpi.file_format import Call, Outcome
-from colltune.mpi.openmpi.releases import entry_of
+from colltune.mpi.openmpi.releases import catalogue_of
 from tests.integration.real import RealMpi
 
 MSIZES = (0, 8, 16, 24, 56, 104, 128, 400, 1000, 1016, 1024, 2000, 4096, 5000, 8192, 20008, 70000)
@@ -301,6 +301,7 @@ def other_component(outcome: Outcome, now: Seen) -> str:
 
 def algorithm_of(release: str, configuration: Configuration) -> Algorithm:
     """Return the algorithm of a configuration, which is none of the library's own decision."""
-    algorithm = entry_of(release, configuration.collective).named(configuration.algorithm)
+    entry = catalogue_of(release).collectives[configuration.collective]
+    algorithm = entry.named(configuration.algorithm)
     assert algorithm is not None, configuration
     return algorithm

@@ -23,7 +23,7 @@ from colltune.mpi.file_format import Call, ParsedFile
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.installation import Installation
 from colltune.mpi.openmpi.library import OPENMPI
-from colltune.mpi.openmpi.releases import entry_of
+from colltune.mpi.openmpi.releases import catalogue_of
 from tests.integration.real import Real, RealMpi, installed
 from tests.integration.test_openmpi_han_reads import compare_han_file, random_han_file
 from tests.integration.virtual_nodes import Namespaces, openmpi_hosts
@@ -106,7 +106,7 @@ def _functions(mpi: RealMpi, calls: list[Call], environment: Mapping[str, str]) 
 
 
 def _random_rule(rng: Random, collective: Collective, first_size: int, last_size: int) -> object:
-    entry = entry_of(RELEASE, collective)
+    entry = catalogue_of(RELEASE).collectives[collective]
     allowed = [
         a
         for a in entry.algorithms
@@ -134,7 +134,8 @@ def _random_json(rng: Random, collectives: list[Collective]) -> str:
         for _ in range(rng.randint(1, 4)):
             first = rng.randint(0, NPROCS)
             last = rng.choice([first, first, first + 1, NPROCS])
-            count = 1 if entry_of(RELEASE, collective).one_rule else rng.randint(0, 3)
+            entry = catalogue_of(RELEASE).collectives[collective]
+            count = 1 if entry.one_rule else rng.randint(0, 3)
             rules = [_random_rule(rng, collective, first, last) for _ in range(count)]
             communicator: dict[str, object] = {"comm_size_min": first, "rules": rules}
             if rng.random() < 0.8:

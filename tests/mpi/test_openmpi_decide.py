@@ -11,7 +11,7 @@ from colltune.mpi.file_format import Call, Rule
 from colltune.mpi.openmpi.decide import TunedMatch, decide
 from colltune.mpi.openmpi.decide.han_calls import HanLevel, HanMatch
 from colltune.mpi.openmpi.decide.tuned import Numbers, counted_bytes
-from colltune.mpi.openmpi.releases import entry_of
+from colltune.mpi.openmpi.releases import catalogue_of
 from tests.mpi.component_choices import STARTABLE, UNSTARTABLE
 
 C = Collective
@@ -310,7 +310,7 @@ def test_an_algorithm_outside_its_limits_falls_back(subtests: pytest.Subtests) -
         with subtests.test(call=call, number=number, runs=runs):
             found = decide("5.0.11", call, ACTIVE, Says(Numbers(number)))
             assert found.configuration == named(runs or "reduce_scatter_block.basic_linear")
-            entry = entry_of("5.0.11", call.collective)
+            entry = catalogue_of("5.0.11").collectives[call.collective]
             assert entry.named(found.chosen.algorithm) == entry.numbered(number)
             assert not found.ends_program
 
@@ -360,7 +360,9 @@ def test_what_a_rule_is_compared_with(subtests: pytest.Subtests) -> None:
         (Call(C.REDUCE_SCATTER_BLOCK, 4, 100), 400),
     ):
         with subtests.test(call=call, counted=counted):
-            assert counted_bytes(entry_of("5.0.11", call.collective), call) == counted
+            assert (
+                counted_bytes(catalogue_of("5.0.11").collectives[call.collective], call) == counted
+            )
 
 
 def test_a_forced_value_that_does_not_exist_is_ignored() -> None:

@@ -20,7 +20,6 @@ from colltune.evaluation.folds import Fold, Source, SplitError, digest, fold
 from colltune.models.cells import CellMatrix
 
 Flags = NDArray[np.bool_]
-Integers = NDArray[np.int64]
 _LEAST_COUNTS = 3
 
 

@@ -26,7 +26,6 @@ from colltune.models.predictors.level import Level, distinct, known_alike, looke
 from colltune.models.regressor import JointRegressor
 
 Numbers = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 _RICH = feature_set("rich").columns
 _INPUTS = (

@@ -28,7 +28,7 @@ from colltune.mpi.mpich.library import PREFIXES
 
 _SOURCE = Path(__file__).parent.parent / "native" / "cvars.c"
 _TIMEOUT_S = 120.0
-_FIELDS = 6
+_FIELDS = 4
 _MPIVARS = re.compile(
     r"\t(?P<name>\w+)\s*=(?P<value>[^\t\n]*)\tSCOPE_(?P<scope>\w+)\t[^\t\n]*\tMPI_\w+"
     r"\t[^\t\n]*\t(?P<text>.*?)(?=\n\t|\n\n|\n\d+ MPI|\Z)",
@@ -164,7 +164,7 @@ def parse_listing(text: str) -> Cvars:
     for line in text.splitlines():
         fields = line.split("\t")
         if len(fields) == _FIELDS:
-            name, _, scope, value, _, description = fields
+            name, scope, value, description = fields
             told = description.replace("\\n", "\n").replace("\\t", "\t")
             found.setdefault(name, Cvar(value, told, scope != "read-only"))
     return found

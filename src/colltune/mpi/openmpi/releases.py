@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from colltune.domain import Collective
 from colltune.errors import LibraryError
 from colltune.mpi import catalogue
-from colltune.mpi.catalogue import Catalogue, CollectiveEntry
+from colltune.mpi.catalogue import Catalogue
 
 LIBRARY, TITLE = "openmpi", "Open MPI"
 _SERIES = ("4.1", "5.0", "6.0")
@@ -44,10 +43,6 @@ def reads_version_header(release: str) -> bool:
     """Tell whether `release` understands ``rule-file-version-2`` in a classic rules file."""
     numbers = numbers_of(release)
     return (4, 1, 8) <= numbers < (5, 0, 0) or numbers >= (5, 0, 7)
-
-
-def entry_of(release: str, collective: Collective) -> CollectiveEntry:
-    return catalogue_of(release).collectives[collective]
 
 
 def _unsupported(release: str, numbers: tuple[int, ...]) -> str:
