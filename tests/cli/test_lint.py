@@ -70,8 +70,8 @@ def test_what_cannot_be_read(colltune: Verb, rules: Path, tmp_path: Path) -> Non
     assert answer.status == 2
     lines = answer.out.splitlines()
     assert "No such file" in lines[0]
-    assert ":2: a zero byte" in lines[1]
-    assert "looks like no configuration file" in lines[2]
+    assert ":2: this is not a text file" in lines[1]
+    assert "this is not a configuration file" in lines[2]
     assert lines[3].startswith(f"{bad}: ")
     assert "Is a directory" in lines[4]
     assert "nothing found" in lines[5]

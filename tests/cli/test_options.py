@@ -8,6 +8,7 @@ import pytest
 
 from colltune.cli.options import job_variables, parse_size
 from colltune.errors import DataError, LibraryError
+from tests.cli.conftest import Verb
 
 
 def test_sizes() -> None:
@@ -43,3 +44,33 @@ def test_pairs_go_before_the_file(tmp_path: Path) -> None:
         job_variables(["A"], None)
     with pytest.raises(LibraryError, match="cannot be read"):
         job_variables(None, tmp_path / "no")
+
+
+def test_an_option_of_one_value_is_given_once(colltune: Verb) -> None:
+    """A second value does not replace the first one: the error says how several are spelled."""
+    for words, mend in (
+        (("select", "--ppn", 1, "--ppn", 8), "Run the command once for each value."),
+        (("plot", "map", "x", "--nodes", 4, "--nodes", 8), "by commas: --nodes N,…"),
+        (("site", "bundles", "history", "--registry=a", "--registry=a"), "once for each value"),
+    ):
+        answer = colltune(*words)
+        assert answer.status == 2
+        assert "takes one value, but it is given 2 times" in answer.err
+        assert mend in answer.err
+
+
+def test_what_may_be_given_twice(colltune: Verb, bundle_path: Path) -> None:
+    """Repeatable options, and flags."""
+    answer = colltune(
+        *("plot", "map", bundle_path, "--out", bundle_path.parent / "map.svg", "--no-guard"),
+        *("--shape", "2x1", "--shape", "4x2", "--no-guard"),
+    )
+    assert answer.status == 0, answer.err
+
+
+def test_a_similar_verb_is_suggested_once(colltune: Verb) -> None:
+    """Click and typer both know how."""
+    for words in (("selct",), ("rules", "lnt"), ("plot", "mapp")):
+        answer = colltune(*words)
+        assert answer.status == 2
+        assert answer.err.count("Did you mean") == 1

@@ -6,7 +6,7 @@ import keyword
 import sys
 from collections.abc import Iterable, Sequence
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, TypeGuard
 
 import click
 import typer
@@ -61,7 +61,45 @@ FORMER = {verb: (group, verb) for group, verbs in GROUPS.items() for verb in ver
 _EPILOG = "Exit statuses are explained by: colltune help exits"
 
 
-class _Root(typer.core.TyperGroup):
+class _Verb(typer.core.TyperCommand):
+    """Refuses an option of one value that is given twice, of which click takes the last."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        _, _, given = self.make_parser(ctx).parse_args(args=list(args))
+        for option in given:
+            if _takes_one_value(option) and given.count(option) > 1 and not ctx.resilient_parsing:
+                name = max(option.opts, key=len)
+                mend = "Run the command once for each value."
+                if "," in (option.metavar or ""):
+                    mend = f"Separate several values by commas: {name} {option.metavar}"
+                times = given.count(option)
+                ctx.fail(f"{name} takes one value, but it is given {times} times. {mend}")
+        return super().parse_args(ctx, args)
+
+
+def _takes_one_value(option: click.Parameter) -> TypeGuard[click.Option]:
+    return isinstance(option, click.Option) and not (
+        option.is_flag or option.multiple or option.count
+    )
+
+
+class _Group(typer.core.TyperGroup):
+    """Says of each verb what it does in a whole sentence."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        # click suggests a similar verb since 8.4, and typer would do it once more
+        self.suggest_commands = not hasattr(click.exceptions, "NoSuchCommand")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = [(name, _sentence(command)) for name, command in self.commands.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+class _Root(_Group):
     """Lists the verbs by what people do, on one screen."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -77,15 +115,6 @@ class _Root(typer.core.TyperGroup):
                     ("-h, --help", "Show this message and exit."),
                 ]
             )
-
-
-class _Group(typer.core.TyperGroup):
-    """Says of each verb what it does in a whole sentence."""
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        rows = [(name, _sentence(command)) for name, command in self.commands.items()]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
 
 
 def _sentence(command: click.Command) -> str:
@@ -130,9 +159,11 @@ def _add(group: typer.Typer, verb: str) -> None:
     name = verb.replace("-", "_") + "_" * keyword.iskeyword(verb)
     found = getattr(import_module(f"colltune.cli.{name}"), name)
     if isinstance(found, typer.Typer):
+        for command in found.registered_commands:
+            command.cls = _Verb
         group.add_typer(found, cls=_Group, name=verb, epilog=_EPILOG)
     else:
-        group.command(verb, epilog=_EPILOG)(found)
+        group.command(verb, cls=_Verb, epilog=_EPILOG)(found)
 
 
 def as_spelled_now(words: Sequence[str]) -> list[str]:

@@ -48,10 +48,12 @@ def evaluate(
         ),
     ] = None,
     train_nodes: Annotated[
-        str | None, typer.Option(help="Node counts to train on, instead of a split: 4,16,36.")
+        str | None,
+        typer.Option(metavar="N,…", help="Node counts to train on, instead of a split: 4,16,36."),
     ] = None,
     test_nodes: Annotated[
-        str | None, typer.Option(help="Node counts to test on, with --train-nodes: 7,13,19.")
+        str | None,
+        typer.Option(metavar="N,…", help="Node counts to test on, with --train-nodes: 7,13,19."),
     ] = None,
     largest: Annotated[
         int | None,
@@ -61,7 +63,7 @@ def evaluate(
         int | None, typer.Option(help="extrapolation: test what has more nodes than this.")
     ] = None,
     ppn: Annotated[
-        str | None, typer.Option(help="leave-ppn-out: leave out only these: 8,16.")
+        str | None, typer.Option(metavar="N,…", help="leave-ppn-out: leave out only these: 8,16.")
     ] = None,
     test_data: Annotated[
         list[Path] | None,

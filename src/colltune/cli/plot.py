@@ -62,8 +62,8 @@ Collectives = Annotated[
     list[str] | None,
     typer.Option("--collective", help="Only this collective; repeatable; default: all."),
 ]
-Nodes = Annotated[str | None, typer.Option(help="Only these node counts: 4,16,36.")]
-Ppn = Annotated[str | None, typer.Option(help="Only these processes per node: 1,8.")]
+Nodes = Annotated[str | None, typer.Option(metavar="N,…", help="Only these node counts: 4,16,36.")]
+Ppn = Annotated[str | None, typer.Option(metavar="N,…", help="Only these processes per node: 1,8.")]
 Shapes = Annotated[
     list[str] | None,
     typer.Option("--shape", metavar="NODESxPPN", help="Only this shape; repeatable."),

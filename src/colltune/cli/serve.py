@@ -44,7 +44,7 @@ def serve(
     allowed_hosts: Annotated[
         str | None,
         typer.Option(
-            metavar="NAMES",
+            metavar="NAME,…",
             help="Names with a dot by which clients ask for the service, with commas: "
             "tuning.example.org, *.example.org; addresses and names of one word always may.",
         ),
@@ -66,7 +66,7 @@ def serve(
     munge_users: Annotated[
         str | None,
         typer.Option(
-            metavar="NAMES",
+            metavar="NAME,…",
             help="Whose, with commas: alice, @group, alice:measurements (nothing else).",
         ),
     ] = None,

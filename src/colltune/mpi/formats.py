@@ -7,6 +7,7 @@ library; the contract tests then run for it.
 from __future__ import annotations
 
 import importlib
+import json
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -15,6 +16,7 @@ from colltune.errors import LibraryError
 from colltune.files.reading import opened
 from colltune.mpi import LIBRARIES, check_no_derivative
 from colltune.mpi.file_format import Format
+from colltune.text import printable
 
 
 class _Formats(Mapping[str, Format]):
@@ -68,10 +70,24 @@ def format_of(
         return alike[0]
     if alike:
         seen = " or ".join(known.name for known in alike)
-    else:
-        seen = f"no configuration file{f' of {library}' if library else ''} that is known"
-    names = ", ".join(known.name for known in ours)
-    raise LibraryError(f"{source}: looks like {seen}; name its format: {names}")
+        raise LibraryError(f"{source}: may be {seen}. Name its format with --format.")
+    whose = LIBRARIES[library].title if library else "an MPI library"
+    names = ", ".join(known.name for known in ours[:3])
+    raise LibraryError(
+        f"{source}: this is not a configuration file of {whose} ({_what(text)}). If it is one, name"
+        f" its format with --format: {names}, …"
+    )
+
+
+def _what(text: str) -> str:
+    """Return what a text is that no format recognises: its first words, or the keys of JSON."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        begin = printable(text.lstrip()[:40].partition("\n")[0])
+        return f"it begins with {begin}" if begin else "it is empty"
+    keys = [*document][:3] if isinstance(document, dict) else []
+    return f"it is JSON with the keys {printable(', '.join(keys))[:60]}" if keys else "it is JSON"
 
 
 def format_for(name: str, release: str) -> Format:
@@ -167,9 +183,10 @@ def text_of(content: bytes, source: str) -> str:
     """
     if len(content) > LARGEST_BYTES:
         raise LibraryError(
-            f"{source}: larger than {LARGEST_BYTES >> 20} MiB; no library needs that"
+            f"{source}: this is not a configuration file (it is larger than"
+            f" {LARGEST_BYTES >> 20} MiB)"
         )
     if b"\0" in content:
         line = content[: content.index(b"\0")].count(b"\n") + 1
-        raise LibraryError(f"{source}:{line}: a zero byte; this is no text file")
+        raise LibraryError(f"{source}:{line}: this is not a text file (it has a zero byte)")
     return content.decode("utf-8", errors="surrogateescape")
