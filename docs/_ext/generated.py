@@ -15,6 +15,7 @@ from docs._ext import (
     environment,
     exit_statuses,
     http_interface,
+    lint_samples,
     registries,
     service_metrics,
     stored_formats,
@@ -27,7 +28,9 @@ GENERATORS: dict[str, Callable[[str], str]] = {
     "configuration-formats": configuration_formats.markdown,
     "exit-statuses": exit_statuses.markdown,
     "http": http_interface.markdown,
+    "lint-sample": lint_samples.sample,
     "metrics": service_metrics.markdown,
+    "output": lint_samples.output,
     "registry": registries.markdown,
     "server-settings": environment.markdown,
     "stored-formats": stored_formats.markdown,
@@ -35,7 +38,7 @@ GENERATORS: dict[str, Callable[[str], str]] = {
 """Each returns Markdown; it is given the rest of the block's first line."""
 
 
-_FENCED = re.compile(r"^```\{generated\} (?P<name>\S+)(?: (?P<argument>\S+))?\n```$", re.MULTILINE)
+_FENCED = re.compile(r"^```\{generated\} (?P<name>\S+)(?: (?P<argument>.+))?\n```$", re.MULTILINE)
 
 
 def expanded(page: str) -> str:
