@@ -1,6 +1,6 @@
 """Campaign files: TOML whose every key is checked; an error names file, line and key.
 
-``docs/howto/measuring.md`` tells what each key means and what it is by default.
+``docs/reference/campaign-files.md`` tells what each key means and what it is by default.
 """
 
 from __future__ import annotations
