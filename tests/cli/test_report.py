@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 import subprocess
 import sys
@@ -163,8 +164,7 @@ def test_a_bundle_without_the_default_is_shown_honestly(colltune: Verb, tmp_path
     page = _page(colltune, tmp_path / "r.html", tmp_path / "bundle", "--data", tmp_path / "d.csv")
     assert "The library's default was not measured" in page.text
     assert "nothing can be compared" in page.text
-    overview = page.table("Overview")
-    assert overview[0][7:11] == ["–", "–", "–", "–"]
+    assert page.table("In-sample")[0][1:6] == ["0", "–", "–", "–", "–"]
 
 
 @pytest.mark.parametrize("msizes", [(0,), (64,), (1, 1 << 40)])
@@ -187,14 +187,15 @@ def test_without_data_predictions_are_called_so(
 ) -> None:
     """Nobody takes the models' own opinion for a measurement."""
     page = _page(colltune, tmp_path / "r.html", both[0])
-    assert "No measurements were given" in page.text
+    assert "give them with --data" in page.text
     assert "PREDICTED runtimes" in page.text
     assert "measured gain" not in page.text
+    assert not any(caption.startswith("In-sample") for caption, _ in page.tables)
     assert "Not known: no measurements of this collective were given" in page.text
 
 
 def test_evidence_of_the_manifest_is_shown(colltune: Verb, bundle: Bundle, tmp_path: Path) -> None:
-    """Nested figures become tables beside the collective they belong to."""
+    """Figures of learners are a table; whatever else there is stands as JSON."""
     evidence = {
         "learners": {"bcast": {"knn": {"share": 0.91234, "harm": 0.01}}},
         "splits": {"a": {"b": {"c": {"d": {"e": 1}}}}, "nodes": [2, 4]},
@@ -206,8 +207,8 @@ def test_evidence_of_the_manifest_is_shown(colltune: Verb, bundle: Bundle, tmp_p
         ["MPI_Allreduce", "knn", "", ""],
         ["MPI_Bcast", "knn", "0.9123", "0.01"],
     ]
-    assert '{"e": 1}' in page.text
-    assert ["nodes", "2, 4"] in page.table("Evidence stated by the bundle: splits")
+    told = page.text.split("What else the bundle states")[1].partition("What is decided")[0]
+    assert json.loads(told) == {"splits": evidence["splits"]}
 
 
 def test_json_holds_the_figures(colltune: Verb, both: tuple[Path, Path], tmp_path: Path) -> None:
@@ -221,8 +222,8 @@ def test_json_holds_the_figures(colltune: Verb, both: tuple[Path, Path], tmp_pat
     assert bcast["data"]["decisions"]["compared"] == 48
     assert bcast["held_out"] is None
     page = Page.of(out.read_text(encoding="utf-8"))
-    overview = {row[0]: row for row in page.table("Overview")}
-    assert overview["MPI_Bcast"][7] == f"{bcast['data']['decisions']['speedup']:.2f}"
+    measured_gains = {row[0]: row for row in page.table("In-sample")}
+    assert measured_gains["MPI_Bcast"][2] == f"{bcast['data']['decisions']['speedup']:.2f}"
     rows = page.table("Decisions by shape and message size", number=1)
     assert len(rows) == len(bcast["decisions"])
 
@@ -272,4 +273,4 @@ def test_an_existing_page_is_replaced_whole(
     out.write_text("old")
     page = _page(colltune, out, bundle_path, "--data", measurements_csv)
     assert "old" not in page.text.split()
-    assert page.table("Overview")[0][7] == "3.00"
+    assert page.table("In-sample")[0][2] == "3.00"

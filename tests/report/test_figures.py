@@ -13,7 +13,7 @@ from colltune.domain import Collective, Context, Instance, Measurement, Shape
 from colltune.errors import DataError
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
-from colltune.report.figures import as_json, figures
+from colltune.report.figures import Sample, as_json, figures
 from tests.models.machines import CONTEXT, configuration, measured
 
 BOTH = (Collective.ALLREDUCE, Collective.BCAST)
@@ -43,16 +43,16 @@ def test_collectives_without_models_are_named(bundle: Bundle) -> None:
     found = figures(bundle, measured(collectives=BOTH))
     assert found.not_in_bundle == (Collective.ALLREDUCE,)
     assert [f.collective for f in found.collectives] == [Collective.BCAST]
-    assert found.collectives[0].comparison is not None
+    assert found.collectives[0].data is not None
 
 
 def test_collectives_without_data_are_shown_without() -> None:
     """A collective that the data lack keeps its maps and has no measured figures."""
     found = figures(fit(measured(collectives=BOTH), "knn"), measured())
     allreduce, bcast = found.collectives
-    assert allreduce.comparison is None
+    assert allreduce.judged == ()
     assert not allreduce.curves[0].measured
-    assert bcast.errors is not None
+    assert bcast.of(Sample.IN_SAMPLE) is not None
 
 
 @pytest.mark.parametrize("objective", [Objective.MEDIAN, Objective.MEAN])
@@ -67,10 +67,10 @@ def test_the_statistic_that_was_learned_is_compared(objective: Objective) -> Non
         for n in (2, 4)
     ]  # fmt: skip
     data = PerformanceDataset.of(CONTEXT, cells)
-    comparison = figures(fit(data, "knn", objective=objective), data).collectives[0].comparison
-    assert comparison is not None
+    judged = figures(fit(data, "knn", objective=objective), data).collectives[0].data
+    assert judged is not None
     expected = 2e-6 if objective is Objective.MEDIAN else 4e-6
-    assert comparison.default_s.tolist() == pytest.approx([expected, expected])
+    assert judged.comparison.default_s.tolist() == pytest.approx([expected, expected])
 
 
 def test_progress_counts_collectives_and_fits(bundle: Bundle) -> None:
@@ -92,8 +92,26 @@ def test_figures_are_json(bundle: Bundle) -> None:
     assert {row["shape"] for row in bcast["gains"]} >= {"2x1", "16x4"}
     assert bcast["judged_on"] == "held_out"
     assert not any(curve["trained"] for curve in bcast["runtimes"])
-    comparison = found.collectives[0].comparison
-    assert comparison is not None
-    assert bcast["data"]["decisions"]["speedup"] == comparison.summary().speedup
+    judged = found.collectives[0].data
+    assert judged is not None
+    assert bcast["data"]["decisions"]["speedup"] == judged.comparison.summary().speedup
+    assert bcast["in_sample"] == bcast["data"]
+    assert bcast["unseen"] is None
     assert bcast["held_out"]["calibration"][0]["nodes"] is None
     assert [row["nodes"] for row in bcast["held_out"]["calibration"][1:]] == [2, 4, 8, 16]
+
+
+def test_learned_and_unseen_shapes_are_told_apart() -> None:
+    """Figures on shapes that the bundle learned hold none of other shapes, nor the reverse."""
+    found = figures(fit(measured(nodes=(2, 4)), "knn"), measured(nodes=(4, 8, 16)))
+    unseen, learned = found.collectives[0].judged
+    assert (unseen.sample, learned.sample) == (Sample.UNSEEN, Sample.IN_SAMPLE)
+    assert set(unseen.comparison.nodes.tolist()) == {8, 16}
+    assert set(unseen.errors.nodes.tolist()) == {8, 16}
+    assert set(learned.comparison.nodes.tolist()) == {4}
+    assert {curve.shape.nodes for curve in found.collectives[0].curves} == {8, 16}
+    both = found.collectives[0].data
+    assert both is not None
+    assert len(both.comparison.nodes) == len(unseen.comparison.nodes) + len(
+        learned.comparison.nodes
+    )

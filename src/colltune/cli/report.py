@@ -56,6 +56,7 @@ def report(
     from colltune.models.bundle import load
     from colltune.report.figures import as_json, figures
     from colltune.report.page import page
+    from colltune.report.summary import summary
 
     with progress("reading", quiet=quiet or json) as shown:
         loaded = load(bundle)
@@ -66,4 +67,4 @@ def report(
         with whole(out) as temporary:
             temporary.write_text(page(found), encoding="utf-8")
     line = f"report on {len(found.collectives)} collectives of {loaded.context} -> {out}"
-    output({**as_json(found), "out": out}, [line], json=json)
+    output({"summary": summary(found), **as_json(found), "out": out}, [line], json=json)

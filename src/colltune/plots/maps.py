@@ -29,10 +29,11 @@ from colltune.plots.styles import (
     AlgorithmStyles,
     Style,
     legend,
+    patch,
 )
 
 _MOST_ROW_LABELS = 16
-_WIDTH_IN = 5.2
+_WIDTH_IN, _PAGE_WIDTH_IN = 5.2, 4.8
 _PALER = 0.62
 _HEIGHT, _NARROW = 0.46, 0.14
 _NEAR = "default as fast, within noise or 2 %"
@@ -81,12 +82,18 @@ def draw(found: Maps, by: By = By.ALGORITHM) -> Figure:
     looks = _all_looks(found, by)
     heights = [_height_in(len(lines)) for lines in groups]
     labels_in = 0.9 if found.over is Over.NODES else 1.25
-    # a picture without a title is part of a page, which tells what the map's marks mean
-    frame = _frame(found) if found.subject else scaffold.Frame("", found.notes)
-    figure, blocks = scaffold.blocks([1] * len(groups), _WIDTH_IN, heights, frame, labels_in)
-    for block, one, lines in zip(blocks, found.maps, groups, strict=True):
+    legends = [looks[one.collective].entries for one in found.maps]
+    frame, width_in, legend_in = _frame(found), _WIDTH_IN, scaffold.LEGEND_IN
+    if not found.subject:
+        # part of a page, which tells what the marks mean: narrow, so that texts are large there
+        frame = scaffold.Frame("", (), [patch(*one) for one in legends[0]])
+        width_in, legend_in = _PAGE_WIDTH_IN, 0.0
+    counts = [1] * len(groups)
+    figure, blocks = scaffold.blocks(counts, width_in, heights, frame, labels_in, legend_in)
+    for block, one, lines, entries in zip(blocks, found.maps, groups, legends, strict=True):
         _draw_panel(block.panels[0], one, lines, looks[one.collective], found.over)
-        legend(block, looks[one.collective].entries)
+        if found.subject:
+            legend(block, entries)
     return figure
 
 

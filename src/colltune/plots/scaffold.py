@@ -24,7 +24,7 @@ COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:purple", "tab:brown", "ta
 _LONGEST = 26
 _MOST_ACROSS = 4
 _LEAST_WIDTH_IN, _MOST_WIDTH_IN = 6.5, 16.9
-_LEGEND_IN, _HANDLE_IN = 2.2, 2.9
+LEGEND_IN, _HANDLE_IN = 2.2, 2.9
 # around a panel: to the right; above and below; of these below, for ticks and label
 _GAP_IN, _AROUND_IN, _BELOW_IN = 0.1, 0.85, 0.5
 _SIGNS_PER_IN = 12
@@ -91,18 +91,21 @@ def blocks(
     heights_in: Sequence[float],
     frame: Frame,
     labels_in: float = 0.72,
+    legend_in: float = LEGEND_IN,
 ) -> tuple[Figure, list[Block]]:
     """Return a figure of blocks with `counts` empty panels each.
 
     Blocks stand side by side, in order, as far as there is room; one of more than four panels has
     several rows of them. A panel is `width_in` inches wide without its labels, for which there are
-    `labels_in` inches, and `heights_in` (by block) high. Places are fixed: layouts that matplotlib
-    finds by itself take it seconds.
+    `labels_in` inches, and `heights_in` (by block) high, its legend `legend_in`. Places are fixed:
+    layouts that matplotlib finds by itself take it seconds.
     """
     width_in += labels_in + _GAP_IN
-    widths = [min(count, _MOST_ACROSS) * width_in + _LEGEND_IN for count in counts]
+    widths = [min(count, _MOST_ACROSS) * width_in + legend_in for count in counts]
     lines = _packed(widths, heights_in)
-    figure_in = max(_LEAST_WIDTH_IN, *(sum(widths[k] for k in line) for line in lines))
+    figure_in = max(
+        _LEAST_WIDTH_IN if legend_in else 0.0, *(sum(widths[k] for k in line) for line in lines)
+    )
     title = _title(frame, figure_in)
     above_in = 0.15 + 0.2 * (title.count("\n") + 1) if title else 0.0
     columns = max(1, min(len(frame.handles), int(figure_in / _HANDLE_IN)))

@@ -126,7 +126,7 @@ def legend(block: Block, named: Iterable[tuple[str, Style]], *, markers: bool = 
     figure = block.panels[0].get_figure(root=True)
     assert figure is not None
     figure.legend(
-        handles=[_marker(*one) if markers else _patch(*one) for one in named],
+        handles=[_marker(*one) if markers else patch(*one) for one in named],
         loc="center left",
         bbox_to_anchor=block.legend_at,
         frameon=False,
@@ -135,7 +135,7 @@ def legend(block: Block, named: Iterable[tuple[str, Style]], *, markers: bool = 
     )
 
 
-def _patch(name: str, style: Style) -> Patch:
+def patch(name: str, style: Style) -> Patch:
     return Patch(
         facecolor=style.colour,
         edgecolor=style.hatch_colour,

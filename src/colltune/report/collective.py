@@ -21,7 +21,7 @@ from colltune.plot_data.summaries import (
 )
 from colltune.plots import gains, maps, runtimes
 from colltune.plots.saving import inline_svg
-from colltune.report.figures import LEAST_NODE_COUNTS, CollectiveFigures
+from colltune.report.figures import LEAST_NODE_COUNTS, CollectiveFigures, Sample
 from colltune.report.markup import (
     Child,
     Markup,
@@ -102,6 +102,7 @@ def _decisions(decisions: DecisionMap, picture: Markup, notes: str) -> Iterator[
         " Shapes in grey were not measured; the frame goes around what was, and outside the colours"
         f" are paler.{notes}",
         picture,
+        "map",
     )
     yield table(
         "What is used on the measured shapes and sizes",
@@ -152,7 +153,7 @@ def _run_table(runs: list[DecisionRun]) -> Markup:
 def _guard(decisions: DecisionMap, picture: Markup) -> Iterator[Markup]:
     inside = max(int(decisions.inside.sum()), 1)
     yield element("h3", "Where the guard keeps the default, and why")
-    yield figure("The same map, by reason.", picture)
+    yield figure("The same map, by reason.", picture, "map")
     yield table(
         "How often each reason holds",
         ["letter", "reason", "measured fields", "share", "other fields"],
@@ -165,67 +166,69 @@ def _guard(decisions: DecisionMap, picture: Markup) -> Iterator[Markup]:
 
 
 def _gains(found: CollectiveFigures, picture: Markup) -> Iterator[Markup]:
-    rows, where = found.gains, _judged_on(found)
-    told = (
-        f"; a cross is the gain measured on {where}, and dot and bar then stand for the same"
-        " instances and models"
-        if found.judged
-        else ""
-    )
     yield element("h3", "Predicted gain over the default")
-    yield figure("Runtime of the default over that of what is used, as predicted.", picture)
-    measured = [row for row in rows if row.measured or row.outcome]
     yield figure(
-        "The dot is the mean gain of a shape (nodes x ppn), the bar reaches down to its lower bound"
-        f" (no bar: none is stated){told}.",
-        Markup(inline_svg(gains.of_shapes(measured), "gain over the default by shape")),
+        "Runtime of the default over that of what is used, as the bundle predicts it.",
+        picture,
+        "map",
     )
-    title = f"Gains of {len(rows)} shapes as a table"
-    yield folded(title, _gain_table(rows, where), opened=len(rows) <= _OPEN_UP_TO)
-
-
-def _judged_on(found: CollectiveFigures) -> str:
-    return "node counts left out of the fit, one at a time" if found.held_out else "the data"
-
-
-def _gain_table(rows: tuple[ShapeGain, ...], where: str) -> Markup:
-    compared = any(row.outcome for row in rows)
-    header = ["shape", "replaced", "predicted gain", "at least", "largest", "at"]
-    told = ""
-    if compared:
-        header += ["predicted there", "measured gain", "possible", "of possible", "slower > 5 %"]
-        told = (
-            f"; on {where}: geometric means of the predicted and the measured gain and of what the"
-            " best would gain, the share of that in logarithms, and how many decisions are more"
-            " than 5 % slower than the default"
+    title = f"Predicted gains of {len(found.gains)} shapes as a table"
+    yield folded(title, _gain_table(found.gains), opened=len(found.gains) <= _OPEN_UP_TO)
+    told = [row for row in found.gains if row.outcome]
+    if found.judged:
+        sample, drawn = found.judged[0].sample, told
+        caption = (
+            f"{sample}. The dot is the predicted gain of a shape (nodes x ppn), the bar reaches"
+            " down to its lower bound (no bar: none is stated), and the cross is the gain that was"
+            " measured: geometric means over the same message sizes and models."
         )
+    else:
+        drawn = [row for row in found.gains if row.measured]
+        caption = (
+            "The dot is the predicted gain of a shape (nodes x ppn), a geometric mean over its"
+            " measured message sizes; the bar reaches down to its lower bound (no bar: none is"
+            " stated)."
+        )
+    yield figure(caption, Markup(inline_svg(gains.of_shapes(drawn), "gain by shape")))
+    if told:
+        yield folded(f"The same of {len(told)} shapes as a table", _outcome_table(told, sample))
+
+
+def _gain_table(rows: tuple[ShapeGain, ...]) -> Markup:
     return table(
-        "Per shape, over the measured message sizes: how often the default is replaced, geometric"
-        f" means of the predicted gain and of its lower bound, the largest predicted gain{told}",
-        header,
-        (_gain_row(row, compared) for row in rows),
+        "Predicted, per shape over the measured message sizes: how often the default is replaced,"
+        " geometric means of the gain and of its lower bound, and the largest gain",
+        ["shape", "replaced", "predicted gain", "at least", "largest", "at"],
+        (
+            [
+                f"{row.shape.nodes} x {row.shape.ppn}{'' if row.measured else ' (not measured)'}",
+                f"{row.replaced_share:.0%}",
+                factor(row.gain),
+                factor(row.bound),
+                factor(row.largest),
+                bytes_text(row.largest_bytes) if row.largest > 1 else UNKNOWN,
+            ]
+            for row in rows
+        ),
     )
 
 
-def _gain_row(row: ShapeGain, compared: bool) -> list[Child]:
-    cells: list[Child] = [
-        f"{row.shape.nodes} x {row.shape.ppn}{'' if row.measured else ' (not measured)'}",
-        f"{row.replaced_share:.0%}",
-        factor(row.gain),
-        factor(row.bound),
-        factor(row.largest),
-        bytes_text(row.largest_bytes) if row.largest > 1 else UNKNOWN,
-    ]
-    if not compared:
-        return cells
-    if row.outcome is None:
-        return [*cells, *[UNKNOWN] * 5]
-    outcome = row.outcome
-    return [
-        *cells,
-        *map(factor, (outcome.predicted, outcome.speedup, outcome.oracle_speedup)),
-        *map(percent, (outcome.log_gain_share, outcome.slower_share)),
-    ]
+def _outcome_table(rows: list[ShapeGain], sample: Sample) -> Markup:
+    return table(
+        f"{sample}. Geometric means of the predicted and of the measured gain, and of what the best"
+        " would gain (possible); the share of that in logarithms; decisions more than 5 % slower"
+        " than the default",
+        ["shape", "predicted gain", "measured gain", "possible", "of possible", "slower > 5 %"],
+        (
+            [
+                f"{row.shape.nodes} x {row.shape.ppn}",
+                *map(factor, (one.predicted, one.speedup, one.oracle_speedup)),
+                *map(percent, (one.log_gain_share, one.slower_share)),
+            ]
+            for row in rows
+            if (one := row.outcome)
+        ),
+    )
 
 
 def _runtimes(found: CollectiveFigures) -> Iterator[Markup]:
@@ -233,8 +236,8 @@ def _runtimes(found: CollectiveFigures) -> Iterator[Markup]:
     at = np.unique(np.linspace(0, len(curves) - 1, min(len(curves), _MOST_PANELS)).round())
     shown = [curves[int(i)] for i in at]
     source = (
-        f"measured runtimes over the fastest measured one, on {_judged_on(found)}; a line is broken"
-        " where nothing was measured"
+        f"{found.judged[0].sample}. Measured runtimes over the fastest measured one. A line is"
+        " broken where nothing was measured"
         if shown[0].measured
         else "PREDICTED runtimes over the fastest predicted one: the models' own opinion, no"
         " evidence; give data to see measured ones"
@@ -243,7 +246,7 @@ def _runtimes(found: CollectiveFigures) -> Iterator[Markup]:
     more = f" {hidden} further shapes are in the table only." if hidden else ""
     yield element("h3", "Normalised runtimes")
     yield figure(
-        f"Message size against {source}. 1 is the best; lower is better.{more}",
+        f"{source}. 1 is the best; lower is better.{more}",
         Markup(inline_svg(runtimes.normalised(shown), "normalised runtimes")),
     )
     kind = "Measured" if curves[0].measured else "Predicted"
@@ -279,45 +282,41 @@ def _curve_rows(curve: Curve) -> Iterator[list[Child]]:
 
 
 def _calibration(found: CollectiveFigures) -> Iterator[Markup]:
-    if found.comparison is None or found.errors is None:
+    if not found.judged:
         yield element(
             "p",
             "Not known: no measurements of this collective were given. Run the report with --data,"
             " and with --held-out to see it on node counts left out of the fit.",
         )
         return
-    if found.held_out is not None:
-        held_out = found.held_out
-        yield from _judged(held_out.comparison, held_out.errors, "node counts left out of the fit")
-        yield element("p", "And with the bundle as it is:")
-    else:
+    if found.of(Sample.HELD_OUT) is None:
         yield element(
             "p",
             "Not shown on node counts left out of the fit: that takes --held-out, data of at least"
             f" {LEAST_NODE_COUNTS} node counts, and a learner that can be fitted to the rest.",
         )
-    trained = found.comparison.trained
-    if trained.any():
-        yield element(
-            "p",
-            f"{trained.mean():.0%} of the data's instances lie on shapes that the models were"
-            " fitted to. If these are the measurements they learned from, the figures flatter.",
-            class_="note",
-        )
-    yield from _judged(found.comparison, found.errors, "the data")
+    for judged in found.judged:
+        yield element("h4", judged.sample)
+        if judged.sample is Sample.IN_SAMPLE:
+            yield element(
+                "p",
+                "If these are the measurements that the models learned from, the figures flatter.",
+                class_="note",
+            )
+        yield from _judged(judged.comparison, judged.errors, judged.sample.partition(":")[0])
 
 
 def _judged(comparison: Comparison, errors: Errors, where: str) -> Iterator[Markup]:
     rows = (errors.all(), *errors.by_nodes())
-    yield element("p", _sentence(comparison.summary()))
+    yield element("p", f"{where}. {_sentence(comparison.summary())}")
     yield beside(
         figure(
-            f"On {where}: share of measured times inside the predicted interval, which promises"
+            f"{where}. Share of measured times inside the predicted interval, which promises"
             " 90 % (dashed line). Far below: too sure of itself; far above: too timid.",
             Markup(inline_svg(gains.calibration(rows), "measured times inside the interval")),
         ),
         table(
-            f"On {where}: measured times inside the predicted 90 % interval, faster than all of"
+            f"{where}. Measured times inside the predicted 90 % interval, faster than all of"
             " it, slower than all of it; median factor between measured and predicted time",
             ["nodes", "times", "inside", "faster", "slower", "typical error"],
             (
@@ -340,7 +339,7 @@ def _judged(comparison: Comparison, errors: Errors, where: str) -> Iterator[Mark
     thinned = f" {most} of {known} points are drawn." if known > most else ""
     yield beside(
         figure(
-            f"On {where}, where the default is replaced: on the diagonal the gain is as"
+            f"{where}, where the default is replaced. On the diagonal the gain is as"
             " predicted; in the shaded part the selected is more than 5 % slower than the"
             f" default. Rings lie outside the measured range.{thinned}",
             Markup(inline_svg(picture, "predicted against measured gain")),
@@ -368,7 +367,7 @@ def _sentence(summary: Summary) -> str:
 
 def _bin_table(bins: tuple[GainBin, ...], where: str) -> Markup:
     return table(
-        f"On {where}: predicted beside measured gains, by predicted gain",
+        f"{where}. Predicted and measured gains, by predicted gain",
         [
             "predicted gain",
             "decisions",

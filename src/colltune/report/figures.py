@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
-from functools import partial
+from enum import StrEnum
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,37 +37,67 @@ if TYPE_CHECKING:
     from colltune.models.fitting import Progress
 
 LEAST_NODE_COUNTS = 3
+_DAY = re.compile(r"(20\d\d)[-_]?([01]\d)[-_]?([0-3]\d)(?!\d)")
+
+
+class Sample(StrEnum):
+    """Which instances figures are of: figures of different ones never share a table or picture."""
+
+    HELD_OUT = "Held out: node counts left out of the fit, one at a time"
+    UNSEEN = "Not learned: shapes that the bundle was not fitted to"
+    IN_SAMPLE = "In-sample: shapes that the bundle was fitted to"
 
 
 @dataclass(frozen=True, eq=False)
-class HeldOut:
-    """Decisions and errors on node counts each of which the models had not seen."""
+class Judged:
+    """Decisions and errors on measured instances."""
 
+    sample: Sample
     comparison: Comparison
     errors: Errors
+
+    def merged(self, other: Judged) -> Judged:
+        comparison = self.comparison.merged(other.comparison)
+        return Judged(self.sample, comparison, self.errors.merged(other.errors))
 
 
 @dataclass(frozen=True, eq=False)
 class CollectiveFigures:
     """What one collective's part of a report shows.
 
-    ``comparison`` and ``errors`` are None without data of the collective, ``held_out`` unless it
-    was asked for and there are node counts enough. ``gains`` and ``curves`` hold the decisions of
-    `judged`.
+    ``judged`` is empty without data of the collective; the most honest comes first. ``gains`` and
+    ``curves`` hold the decisions of that one.
     """
 
     collective: Collective
     decisions: DecisionMap
     gains: tuple[ShapeGain, ...]
     curves: tuple[Curve, ...]
-    comparison: Comparison | None
-    errors: Errors | None
-    held_out: HeldOut | None
+    judged: tuple[Judged, ...]
 
     @property
-    def judged(self) -> Comparison | None:
-        """The most honest comparison at hand: on node counts left out of the fit, else the data."""
-        return self.held_out.comparison if self.held_out else self.comparison
+    def data(self) -> Judged | None:
+        """Return the bundle's own decisions on all data."""
+        parts = [one for one in self.judged if one.sample is not Sample.HELD_OUT]
+        return reduce(Judged.merged, parts) if parts else None
+
+    def of(self, sample: Sample) -> Judged | None:
+        return next((one for one in self.judged if one.sample is sample), None)
+
+
+@dataclass(frozen=True)
+class Data:
+    """How much was measured: rows, launches, and the days as far as names of launches tell them."""
+
+    rows: int
+    launches: int
+    days: tuple[str, ...]
+
+    @classmethod
+    def of(cls, dataset: PerformanceDataset) -> Data:
+        launches = [name for name in dataset.frame["launch"].unique().tolist() if name]
+        days = [match and "-".join(match.groups()) for match in map(_DAY.match, launches)]
+        return cls(len(dataset), len(launches), tuple(sorted(set(filter(None, days)))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +114,7 @@ class Figures:
     not_in_bundle: tuple[Collective, ...]
     with_data: bool
     with_held_out: bool
+    data: Data | None = None
 
 
 def figures(
@@ -116,8 +149,9 @@ def figures(
         found.append(_of_collective(selector, model.collective, cells, left_out))
         step()
     missing = tuple(c for c in matrices if c not in measured)
+    told = None if dataset is None else Data.of(dataset)
     return Figures(
-        bundle, str(selector.guard), tuple(found), missing, dataset is not None, held_out
+        bundle, str(selector.guard), tuple(found), missing, dataset is not None, held_out, told
     )
 
 
@@ -125,22 +159,24 @@ def _of_collective(
     selector: ModelSelector,
     collective: Collective,
     cells: CellMatrix | None,
-    held_out: HeldOut | None,
+    held_out: Judged | None,
 ) -> CollectiveFigures:
     decisions = decision_map(selector, collective)
-    comparison = errors = None
+    judged = [held_out] if held_out else []
     if cells is not None:
-        comparison = compare(selector, cells)
-        errors = Errors.of(selector.bundle.model(collective), cells)
-    judged = held_out.comparison if held_out else comparison
+        model = selector.bundle.model(collective)
+        trained = compare(selector, cells).trained
+        for sample, rows in ((Sample.UNSEEN, ~trained), (Sample.IN_SAMPLE, trained)):
+            if rows.any():
+                part = cells.rows(rows)
+                judged.append(Judged(sample, compare(selector, part), Errors.of(model, part)))
+    best = judged[0].comparison if judged else None
     return CollectiveFigures(
         collective,
         decisions,
-        shape_gains(decisions, judged),
-        curves(decisions, judged),
-        comparison,
-        errors,
-        held_out,
+        shape_gains(decisions, best),
+        curves(decisions, best),
+        tuple(judged),
     )
 
 
@@ -157,7 +193,7 @@ def leave_node_counts_out(
     guard: bool = True,
     jobs: int | None = None,
     step: Callable[[], None] = lambda: None,
-) -> HeldOut | None:
+) -> Judged | None:
     """Fit the collective's learner again without each node count and look at that one."""
     parts = []
     for count in node_counts(cells):
@@ -166,14 +202,10 @@ def leave_node_counts_out(
         if selector is not None:
             tested = cells.rows(held_out)
             model = selector.bundle.model(cells.collective)
-            parts.append(HeldOut(compare(selector, tested), Errors.of(model, tested)))
+            comparison = compare(selector, tested)
+            parts.append(Judged(Sample.HELD_OUT, comparison, Errors.of(model, tested)))
         step()
-    if not parts:
-        return None
-    whole = parts[0]
-    for part in parts[1:]:
-        whole = HeldOut(whole.comparison.merged(part.comparison), whole.errors.merged(part.errors))
-    return whole
+    return reduce(Judged.merged, parts) if parts else None
 
 
 def _fitted_without(
@@ -236,27 +268,27 @@ def _collective(bundle: Bundle, found: CollectiveFigures) -> dict[str, Any]:
         ],
         "gains": _rows(found.gains),
         "runtimes": [_curve(curve) for curve in found.curves],
-        "data": _evidence(found.comparison, found.errors),
-        "held_out": (
-            _evidence(found.held_out.comparison, found.held_out.errors) if found.held_out else None
-        ),
+        "data": _evidence(found.data),
+        "held_out": _evidence(found.of(Sample.HELD_OUT)),
+        "unseen": _evidence(found.of(Sample.UNSEEN)),
+        "in_sample": _evidence(found.of(Sample.IN_SAMPLE)),
     }
 
 
 def _judged_on(found: CollectiveFigures) -> str | None:
     """Return what measured gains and runtimes are of, None if they are predicted."""
-    if found.held_out is not None:
-        return "held_out"
-    return "data" if found.comparison is not None else None
+    if not found.judged:
+        return None
+    return "held_out" if found.judged[0].sample is Sample.HELD_OUT else "data"
 
 
-def _evidence(comparison: Comparison | None, errors: Errors | None) -> dict[str, Any] | None:
-    if comparison is None or errors is None:
+def _evidence(judged: Judged | None) -> dict[str, Any] | None:
+    if judged is None:
         return None
     return {
-        "decisions": _plain(asdict(comparison.summary())),
-        "calibration": _rows((errors.all(), *errors.by_nodes())),
-        "gains": _rows(gain_bins(comparison)),
+        "decisions": _plain(asdict(judged.comparison.summary())),
+        "calibration": _rows((judged.errors.all(), *judged.errors.by_nodes())),
+        "gains": _rows(gain_bins(judged.comparison)),
     }
 
 

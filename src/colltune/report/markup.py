@@ -108,6 +108,6 @@ def beside(*parts: Markup) -> Markup:
     return element("div", *(element("div", part) for part in parts if part), class_="beside")
 
 
-def figure(caption: str, *children: Child) -> Markup:
-    """Return pictures with the text that says what they show."""
-    return element("figure", element("figcaption", caption) if caption else None, *children)
+def figure(caption: str, picture: Markup, kind: str | None = None) -> Markup:
+    """Return a picture with the text that says what it shows."""
+    return element("figure", element("figcaption", caption), picture, class_=kind)
