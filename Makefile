@@ -1,7 +1,7 @@
 # `make tune` and `make test` do everything, set-up included; see README.md.
 SHELL := /bin/sh
 PYTHON ?= python3
-BUDGET ?= 90
+BUDGET ?= 90s
 OUT ?= tuned
 MPI ?=
 NAME ?=

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
+from colltune.errors import DataError
+
+_SIZE = re.compile(r"(?P<number>[0-9]{1,19})\s*(?P<unit>[KMG]?)(?:i?B)?", re.IGNORECASE)
+_SHIFT = {"": 0, "K": 10, "M": 20, "G": 30}
+
 
 def printable(text: str) -> str:
     """Return `text`, which may quote any file, such that no terminal does anything but show it."""
@@ -9,12 +16,32 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in shown)
 
 
+def parse_bytes(text: str) -> int:
+    """Return the bytes of ``65536``, ``64k``, ``64KiB`` or ``1M``.
+
+    k, M and G are powers of 1024, with or without ``B`` or ``iB``, as in OSU's and Intel's
+    benchmarks.
+    """
+    match = _SIZE.fullmatch(text.strip())
+    if not match:
+        raise DataError(f"{text[:40]!r} is not a size; one looks like 65536, 64k, 64KiB or 1M")
+    return int(match["number"]) << _SHIFT[match["unit"].upper()]
+
+
 def bytes_text(n: int) -> str:
-    """Return a message size for people: ``64``, ``4 KiB``, ``1 MiB``."""
-    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if n >= size and n % size == 0:
-            return f"{n // size} {unit}"
-    return str(n)
+    """Return a size for people, exactly: ``64 B``, ``4 KiB``, ``1 MiB``."""
+    for unit, shift in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
+        if n >= 1 << shift and n % (1 << shift) == 0:
+            return f"{n >> shift} {unit}"
+    return f"{n} B"
+
+
+def rounded_bytes_text(n: int) -> str:
+    """Return the size of a file for people, with three digits: ``1.25 MiB``."""
+    for unit, shift in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
+        if n >= 1 << shift:
+            return f"{n / (1 << shift):.3g} {unit}"
+    return f"{n} B"
 
 
 def time_text(seconds: float) -> str:

@@ -110,7 +110,7 @@ def test_a_candidate_is_compared_with_what_is_in_force(
     assert answer.status == 0
     head, _, *rows = answer.out.split("\n\n")[1].splitlines()
     assert " ".join(head.split()) == (
-        "collective shape bytes old new old takes new takes faster before"
+        "collective shape message size old new old takes new takes faster before"
     )
     assert rows
     assert all(row.startswith("bcast") and "8x4" in row and "binomial" in row for row in rows)

@@ -11,8 +11,8 @@ import pytest
 
 from colltune.cli.console import (
     Mark,
+    Table,
     can_redraw,
-    columns,
     marked,
     output,
     painted,
@@ -72,12 +72,12 @@ def test_tables_are_aligned_alike_with_and_without_colours(monkeypatch: pytest.M
     plain = [[str(cell) for cell in row] for row in _TABLE]
     header = ["collective", "in effect", "n"]
     monkeypatch.setenv("NO_COLOR", "1")
-    assert columns(header, _TABLE) == columns(header, plain)
+    assert str(Table(header, _TABLE)) == str(Table(header, plain))
     monkeypatch.delenv("NO_COLOR")
     monkeypatch.setenv("FORCE_COLOR", "1")
-    coloured = columns(header, _TABLE)
+    coloured = str(Table(header, _TABLE))
     assert coloured.count("\x1b[") == 2
-    assert coloured.replace("\x1b[32m", "").replace("\x1b[0m", "") == columns(header, plain)
+    assert coloured.replace("\x1b[32m", "").replace("\x1b[0m", "") == str(Table(header, plain))
 
 
 def test_spaces_are_not_coloured(monkeypatch: pytest.MonkeyPatch) -> None:

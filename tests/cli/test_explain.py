@@ -38,7 +38,7 @@ def test_what_runs_is_told_in_a_paragraph(colltune: Verb, rules: Path) -> None:
             " rule for it is on line 3: `bcast 4 1024 chain:fanout=4,segsize=8192`. A rule fits."
             " This holds for a job that sets exactly what puts the file into effect.\n",
         ),
-        ("scan", 7, "MPI_Scan of 7 bytes"),
+        ("scan", 7, "MPI_Scan of 7 B on"),
         ("scan", 7, "runs what the library itself decides"),
         ("scan", 7, "No rule of the file applies. Nothing is said."),
         (
@@ -78,7 +78,7 @@ def classic(tmp_path: Path) -> Path:
 def test_a_call_without_data_runs_nothing(colltune: Verb, classic: Path) -> None:
     """Nothing is said to run, whatever the rule chooses."""
     out = colltune("rules", "explain", classic, *JOB, "--collective", "alltoall", "--msize", 0).out
-    assert "MPI_Alltoall of 0 bytes per process on MPI_COMM_WORLD (8 processes on 2 nodes)" in out
+    assert "MPI_Alltoall of 0 B per process on MPI_COMM_WORLD (8 processes on 2 nodes)" in out
     assert "returns before anything runs. " in out
     assert " runs." not in out.replace("before anything runs.", "")
 

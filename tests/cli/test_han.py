@@ -26,8 +26,8 @@ def test_picks_are_shown_and_written(tmp_path: Path) -> None:
     tasks = write_tasks(tmp_path / "tasks.jsonl")
     output = _run("select", tasks, "--shape", "2x2", *ONE, "--msize", "4K,40K", "--out", tmp_path)
     rows = [line.split() for line in output.splitlines()]
-    assert ["bcast", "4096", "low=sm,segsize=4096,up=libnbc", "3.000"] in rows
-    assert ["bcast", "40960", "low=sm,segsize=4096,up=libnbc", "12.000"] in rows
+    assert ["bcast", "4", "KiB", "low=sm,segsize=4096,up=libnbc", "3.000"] in rows
+    assert ["bcast", "40", "KiB", "low=sm,segsize=4096,up=libnbc", "12.000"] in rows
     assert "1.00 times the best of each message in the mean, 1.00 at worst" in output
     assert f"mpirun --tune {tmp_path / 'han.tune'} …" in output
     assert "0 han @intra" in (tmp_path / "han.rules").read_text()

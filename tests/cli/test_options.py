@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from colltune.cli.options import job_variables, parse_size
+from colltune.cli.options import job_variables
 from colltune.errors import DataError, LibraryError
+from colltune.text import parse_bytes
 from tests.cli.conftest import Verb
 
 
@@ -18,19 +19,22 @@ def test_sizes() -> None:
         ("65536", 65536),
         ("64K", 65536),
         ("64 KiB", 65536),
+        ("4k", 4096),
+        ("4kB", 4096),
+        ("64KiB", 65536),
         ("1m", 1048576),
         (" 2MB ", 2097152),
         ("1G", 2**30),
         ("8b", 8),
     ):
-        assert parse_size(text) == n_bytes, text
+        assert parse_bytes(text) == n_bytes, text
 
 
 def test_what_is_no_size() -> None:
     """Anything else is refused with an example."""
     for text in ("", "K", "-1", "1.5M", "1T", "٣", "1e6", "9" * 20, "1\x00", "0x10"):
-        with pytest.raises(DataError, match="one looks like 65536, 64K or 1M"):
-            parse_size(text)
+        with pytest.raises(DataError, match="one looks like 65536, 64k, 64KiB or 1M"):
+            parse_bytes(text)
 
 
 def test_pairs_go_before_the_file(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def test_the_table_shows_where_time_goes(colltune: Verb, profiles: Path) -> None
     assert lines[0] == "solver: 1 run on 8x4, openmpi 4.1.4"
     assert "(15.0%) in collectives" in lines[1]
     assert lines[5].split() == [
-        *("bcast", "32", "(8x4)", "600", "1000", "1", "s", "66.6%", "10.0%", "1", "ms")
+        *("bcast", "32", "(8x4)", "600", "B", "1000", "1", "s", "66.6%", "10.0%", "1", "ms")
     ]
     assert lines[-1].startswith("and 1 more lines, 0.2% of the time")
 

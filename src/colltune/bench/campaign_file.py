@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Set
 from importlib import resources
 from pathlib import Path
@@ -18,7 +17,7 @@ from colltune.bench.launchers import LAUNCHERS
 from colltune.bench.simulated import TOPOLOGIES, Simulation
 from colltune.bench.strategies import STRATEGIES
 from colltune.domain import Collective, Synchronisation, parse_collective
-from colltune.errors import CampaignError
+from colltune.errors import CampaignError, DataError
 from colltune.files.reading import text_of
 from colltune.files.toml_schema import (
     Key,
@@ -34,6 +33,7 @@ from colltune.files.toml_schema import (
     strings,
 )
 from colltune.mpi import LIBRARIES
+from colltune.text import parse_bytes
 
 _WEIGHTS = "weights."
 _SMPI = "smpi."
@@ -41,12 +41,29 @@ _SMPI_NUMBERS = (
     *("speed_gflops", "latency_us", "rate_mbit", "memory_latency_us", "memory_rate_mbit"),
     *("overhead_us", "overhead_ns_per_byte", "limit_s"),
 )
+_SIZE = 'whole number of bytes, or a size such as "64k"'
 _DURATION = 'seconds, or a wall time such as "4h"'
 _NEEDED = ("space.collectives", "space.msizes_bytes")
 
 
+def _size(value: int | str) -> int:
+    return parse_bytes(value) if isinstance(value, str) else value
+
+
+def _sizes(value: list[int | str]) -> tuple[int, ...]:
+    return tuple(map(_size, value))
+
+
 def _sizes_by_name(value: object) -> bool:
-    return isinstance(value, dict) and all(list_of(int)(v) for v in value.values())
+    return isinstance(value, dict) and all(list_of(int, str)(v) for v in value.values())
+
+
+def _size_key(field: str) -> Key:
+    return Key(field, f"a {_SIZE}", instance_of(int, str), _size)
+
+
+def _sizes_key(field: str) -> Key:
+    return Key(field, f"a list, each a {_SIZE}", list_of(int, str), _sizes)
 
 
 def _number(field: str) -> Key:
@@ -79,13 +96,16 @@ KEYS: Tables = {
         "collectives": strings("collectives"),
         "nodes": integers("nodes"),
         "ppn": integers("ppn"),
-        "msizes_bytes": integers("msizes_bytes"),
+        "msizes_bytes": _sizes_key("msizes_bytes"),
         "msizes_bytes_of": Key(
-            "msizes_bytes_of", "a table of lists of whole numbers", _sizes_by_name
+            "msizes_bytes_of",
+            f"a table of lists, each value a {_SIZE}",
+            _sizes_by_name,
+            lambda value: {name: _sizes(sizes) for name, sizes in value.items()},
         ),
         "only": strings("only"),
         "skip": strings("skip"),
-        "segsizes_bytes": integers("segsizes_bytes"),
+        "segsizes_bytes": _sizes_key("segsizes_bytes"),
         "fanouts": integers("fanouts"),
         "profile": string("profile"),
     },
@@ -113,13 +133,14 @@ KEYS: Tables = {
         ),
         "max_reps": integer("max_reps"),
         "cell_s": Key("cell_s", "a number of seconds", instance_of(int, float)),
-        "max_buffer_bytes": integer("max_buffer_bytes"),
+        "max_buffer_bytes": _size_key("max_buffer_bytes"),
     },
     "smpi": {
         "platform": string(f"{_SMPI}platform"),
         "topology": choice(f"{_SMPI}topology", TOPOLOGIES),
         "parameters": string(f"{_SMPI}parameters"),
-        **{name: integer(f"{_SMPI}{name}") for name in ("cores", "eager_bytes", "checked_bytes")},
+        "cores": integer(f"{_SMPI}cores"),
+        **{name: _size_key(f"{_SMPI}{name}") for name in ("eager_bytes", "checked_bytes")},
         **{name: _number(f"{_SMPI}{name}") for name in _SMPI_NUMBERS},
     },
 }
@@ -148,7 +169,7 @@ def parse(text: str, source: str) -> Campaign:
         for name in values["collectives"]
     )
     values["msizes_bytes_of"] = {
-        file.converted("space.msizes_bytes_of", parse_collective, name): tuple(sizes)
+        file.converted("space.msizes_bytes_of", parse_collective, name): sizes
         for name, sizes in values.get("msizes_bytes_of", {}).items()
     }
     given_weights = _taken(values, _WEIGHTS)
@@ -192,7 +213,11 @@ def _size_weights(
 def _size_weight(
     file: TomlFile, collective: Collective, path: str, sizes: str, weight: float
 ) -> SizeWeight:
-    match = re.fullmatch(r"(\d+)\.\.(\d*)", sizes)
-    if match is None:
-        raise file.fail(path, f'"{sizes}" is no range of bytes; write "0..4096" or "1048576.."')
-    return SizeWeight(collective, int(match[1]), int(match[2]) if match[2] else None, float(weight))
+    first, dots, last = sizes.partition("..")
+    try:
+        least, most = parse_bytes(first), parse_bytes(last) if last else None
+    except DataError:
+        dots = ""
+    if not dots:
+        raise file.fail(path, f'"{sizes}" is no range of bytes; write "0..4096" or "1M.."')
+    return SizeWeight(collective, least, most, float(weight))

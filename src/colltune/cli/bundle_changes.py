@@ -6,17 +6,27 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from colltune.cli.console import columns, range_text
+from colltune.cli.console import Table, range_text
 from colltune.text import printable, time_text
 
 if TYPE_CHECKING:
     from colltune.models.bundle import Bundle
     from colltune.selector.bundle_diff import BundleDiff, Change, Judged
 
-_HEAD = ("collective", "shape", "bytes", "old", "new", "old takes", "new takes", "faster", "before")
+_HEAD = (
+    "collective",
+    "shape",
+    "message size",
+    "old",
+    "new",
+    "old takes",
+    "new takes",
+    "faster",
+    "before",
+)
 
 
-def diff_lines(found: BundleDiff, old: Bundle, new: Bundle) -> Iterator[str]:
+def diff_lines(found: BundleDiff, old: Bundle, new: Bundle) -> Iterator[str | Table]:
     for side, bundle in (("old", old), ("new", new)):
         about = f"{side} {bundle.id[:12]} of {bundle.context}, fitted {bundle.created_utc}"
         yield printable(about)
@@ -24,7 +34,8 @@ def diff_lines(found: BundleDiff, old: Bundle, new: Bundle) -> Iterator[str]:
     if not found.changes:
         yield f"no decision changes on {len(found.shapes)} shapes"
         return
-    yield columns(_HEAD, [_row(change) for change in found.changes])
+    rows = [_row(change) for change in found.changes]
+    yield Table(_HEAD, rows, ("old", "new"), ("before", "old takes", "new takes"))
     yield ""
     for collective, extent in found.extents.items():
         line = f"{collective}: {100 * extent.share:.1f} % of the decisions change"

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import Mark, columns, marked, output
+from colltune.cli.console import Mark, Table, marked, output
 from colltune.cli.options import Json, Quiet, parse_shape
 from colltune.cli.progress import progress
 from colltune.domain import parse_collective
 from colltune.errors import BundleError
-from colltune.text import printable
+from colltune.text import printable, rounded_bytes_text
 
 if TYPE_CHECKING:
     from colltune.cli.progress import Progress
@@ -356,7 +356,7 @@ def _listed(registry: Registry) -> dict[str, Any]:
     }
 
 
-def _list_lines(found: dict[str, Any]) -> Iterator[str]:
+def _list_lines(found: dict[str, Any]) -> Iterator[str | Table]:
     if not found["bundles"] and not found["damaged"]:
         yield "no bundles; add one with `colltune site bundles add BUNDLE`"
     rows = [
@@ -367,14 +367,14 @@ def _list_lines(found: dict[str, Any]) -> Iterator[str]:
             b["created_utc"],
             len(b["collectives"]),
             b["objective"],
-            _size(b["size_bytes"]),
+            rounded_bytes_text(b["size_bytes"]),
             b["context"].machine,
         ]
         for b in found["bundles"]
     ]
     if rows:
         head = ("bundle", "slot", "state", "fitted", "collectives", "objective", "size", "machine")
-        yield columns(head, rows)
+        yield Table(head, rows, ("machine",), ("objective", "collectives", "size", "fitted"))
     for b in found["damaged"]:
         yield printable(f"damaged: {b['id'][:12]}: {b['why']}")
 
@@ -398,12 +398,12 @@ def _facts(registry: Registry, bundle: Bundle) -> dict[str, Any]:
     }
 
 
-def _fact_lines(facts: dict[str, Any], bundle: Bundle) -> Iterator[str]:
+def _fact_lines(facts: dict[str, Any], bundle: Bundle) -> Iterator[str | Table]:
     yield printable(f"bundle {bundle.id}")
     yield printable(f"  of {bundle.context}, {bundle.objective} times")
     yield printable(
         f"  fitted {bundle.created_utc} by colltune {bundle.colltune_version},"
-        f" {_size(facts['size_bytes'])}, all hashes fit"
+        f" {rounded_bytes_text(facts['size_bytes'])}, all hashes fit"
     )
     in_force = "in force" if facts["in_force"] else "not in force"
     yield printable(f"  {in_force} in {facts['slot']}")
@@ -416,7 +416,7 @@ def _fact_lines(facts: dict[str, Any], bundle: Bundle) -> Iterator[str]:
         yield from _history_lines(facts["events"])
 
 
-def _history_lines(events: Sequence[Event]) -> Iterator[str]:
+def _history_lines(events: Sequence[Event]) -> Iterator[str | Table]:
     if not events:
         yield "nothing was promoted yet"
         return
@@ -434,12 +434,12 @@ def _history_lines(events: Sequence[Event]) -> Iterator[str]:
         ]
         for e in events
     ]
-    yield columns(head, rows)
+    yield Table(head, rows, ("note", "by"), ("instead of", "event", "by"))
 
 
 def _collection_lines(
     plan: Plan, removed: Sequence[Item] | None, repointed: Sequence[str]
-) -> Iterator[str]:
+) -> Iterator[str | Table]:
     """Yield what stays and goes, or went; `removed` is None where nothing was to be removed."""
     gone = plan.doomed if removed is None else removed
     verb = "remove" if removed is None else "removed"
@@ -449,13 +449,13 @@ def _collection_lines(
             what,
             item.bundle_id[:12] if item.bundle_id else item.key,
             item.why,
-            _size(item.size_bytes) if item.bundle_id else "",
+            rounded_bytes_text(item.size_bytes) if item.bundle_id else "",
         ]
         for what, item in every
     ]
     if rows:
-        yield columns(("", "what", "why", "size"), rows)
-    freed = _size(sum(item.size_bytes for item in gone))
+        yield Table(("", "what", "why", "size"), rows, wrap=("why", "what"))
+    freed = rounded_bytes_text(sum(item.size_bytes for item in gone))
     yield (
         f"{len(gone)} to remove, {freed}; do it with --yes"
         if removed is None
@@ -463,10 +463,3 @@ def _collection_lines(
     )
     for slot in repointed:
         yield printable(f"current/{slot} points to what is in force again")
-
-
-def _size(n_bytes: int) -> str:
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if n_bytes >= size:
-            return f"{n_bytes / size:.3g} {unit}"
-    return f"{n_bytes} B"

@@ -161,5 +161,4 @@ def under_way(progress: CampaignProgress) -> str:
     configuration, instance = progress.now.configuration, progress.now.instance
     words = filter(None, (configuration.stored_algorithm, configuration.parameter_text))
     size = bytes_text(instance.msize_bytes)
-    unit = "" if size.endswith("B") else " B"
-    return f"{instance.collective} {':'.join(words)}, {size}{unit} on {instance.shape} ({where})"
+    return f"{instance.collective} {':'.join(words)}, {size} on {instance.shape} ({where})"

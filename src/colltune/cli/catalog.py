@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import columns, output
+from colltune.cli.console import Table, output, terminal_width
 from colltune.cli.options import Json, Mpi, Quiet
 from colltune.cli.progress import progress
 from colltune.errors import LibraryError
@@ -65,7 +65,7 @@ def catalog(
     return 0
 
 
-def _told(library: str | None, collective: str | None) -> tuple[object, Iterable[str]]:
+def _told(library: str | None, collective: str | None) -> tuple[object, Iterable[str | Table]]:
     """Return what is known of all libraries, a release or one of its collectives, in both ways."""
     from colltune.mpi import LIBRARIES
     from colltune.mpi.reference import collective_named, facts, release_of
@@ -168,7 +168,7 @@ def _release_lines(found: Release, shown: str, facts: Sequence[CollectiveFacts])
     yield f"\n{example} explains a collective."
 
 
-def _collective_lines(found: Release, shown: str, facts: CollectiveFacts) -> Iterator[str]:
+def _collective_lines(found: Release, shown: str, facts: CollectiveFacts) -> Iterator[str | Table]:
     """Yield everything about one collective."""
     pairs = _properties(facts)
     width = max(len(label) for label, _ in pairs)
@@ -176,7 +176,8 @@ def _collective_lines(found: Release, shown: str, facts: CollectiveFacts) -> Ite
     yield from (_labelled(label, text, width) for label, text in pairs)
     for header, rows in _tables(facts):
         if rows:
-            yield f"\n{columns(header, rows)}"
+            yield ""
+            yield Table(header, rows, wrap=header)
 
 
 def _properties(facts: CollectiveFacts) -> list[tuple[str, str]]:
@@ -219,7 +220,7 @@ def _release_json(release: Release, facts: Sequence[CollectiveFacts]) -> dict[st
     }
 
 
-def _check_lines(found: Check) -> Iterator[str]:
+def _check_lines(found: Check) -> Iterator[str | Table]:
     """Yield what differs between the catalogue and an installation."""
     from colltune.mpi import LIBRARIES
 
@@ -241,7 +242,8 @@ def _check_lines(found: Check) -> Iterator[str]:
         )
         for each in found.differences
     ]
-    yield columns(("where", "what", "catalogue", "here"), rows)
+    head = ("where", "what", "catalogue", "here")
+    yield Table(head, rows, wrap=head)
     n = counted(len(rows), "difference")
     yield f"\n{n}; the installation is right: please report what nobody set here"
 
@@ -263,10 +265,10 @@ def _heading(release: Release, shown: str) -> str:
 
 
 def _labelled(label: str, text: str, width: int) -> str:
-    """Return a text beside its label, lines of a hundred characters."""
+    """Return a text beside its label, in lines of a hundred characters or less."""
     wrapped = textwrap.fill(
         text,
-        _WIDTH,
+        min(_WIDTH, terminal_width() or _WIDTH),
         initial_indent=f"{label.ljust(width)}  ",
         subsequent_indent=" " * (width + 2),
         break_long_words=False,

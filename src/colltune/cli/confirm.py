@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.console import columns, output, range_text, warn
+from colltune.cli.console import Mark, Table, marked, output, range_text, warn
 from colltune.cli.options import (
     Fresh,
     Json,
@@ -171,14 +171,14 @@ def _show(bundle: Bundle, report: CampaignReport, target: Path, *, as_json: bool
     output(facts, _lines(bundle, report, target), json=as_json)
 
 
-def _lines(bundle: Bundle, report: CampaignReport, target: Path) -> Iterator[str]:
+def _lines(bundle: Bundle, report: CampaignReport, target: Path) -> Iterator[str | Table]:
     if not report.judgements:
         yield (
             "nothing to confirm: nothing is worth measuring, or all was measured before (--again)"
         )
         return
     yield str(bundle.context)
-    yield columns(_HEADER, map(_row, report.judgements))
+    yield Table(_HEADER, [_row(each) for each in report.judgements], _WRAP, _DROP)
     if not report.finished:
         yield "the job's time is over; the same command goes on"
         return
@@ -189,9 +189,12 @@ def _lines(bundle: Bundle, report: CampaignReport, target: Path) -> Iterator[str
 
 
 _HEADER = (
-    *("collective", "shape", "bytes", "proposed", "predicted", "measured", "launches"),
+    *("collective", "shape", "message size", "proposed", "predicted", "measured", "launches"),
     "status",
 )
+_WRAP = ("proposed", "status")
+_DROP = ("launches", "predicted")
+_MARKS = {"confirmed": Mark.GOOD, "withdrawn": Mark.DOUBTFUL}
 
 
 def _row(judgement: Judgement) -> list[object]:
@@ -206,7 +209,7 @@ def _row(judgement: Judgement) -> list[object]:
         f"{contest.gain:.2f}x",
         f"{gain.ratio:.2f}x ({gain.lower:.2f} to {gain.upper:.2f})" if gain else "",
         gain.launches if gain else "",
-        f"{judgement.status}{instead}",
+        marked(f"{judgement.status}{instead}", _MARKS.get(judgement.status)),
     ]
 
 

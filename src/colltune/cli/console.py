@@ -11,6 +11,7 @@ import os
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TextIO
@@ -19,6 +20,7 @@ from colltune.domain import Collective, Configuration, Shape
 from colltune.text import bytes_text, printable
 
 _NO_TERMINAL = ("", "dumb", "unknown")
+_LEAST_WRAPPED = 16
 _FORCING = ("FORCE_COLOR", "CLICOLOR_FORCE")
 
 
@@ -29,6 +31,7 @@ class Mark(StrEnum):
     DOUBTFUL = "33"
     BAD = "31"
     REMARK = "36"
+    UNCHANGED = "2"
 
 
 class _Marked(str):
@@ -36,6 +39,91 @@ class _Marked(str):
 
     __slots__ = ("mark",)
     mark: Mark
+
+
+class Verbatim(str):
+    """Lines to be copied, which are never wrapped: a command, a script, a secret."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells below a header, columns aligned (numbers to the right).
+
+    Where the terminal is too narrow, the columns titled ``wrap`` are wrapped at words, then those
+    titled ``drop`` are left out in that order, and at last every column is wrapped.
+    """
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    wrap: Sequence[str] = ()
+    drop: Sequence[str] = ()
+
+    def __str__(self) -> str:
+        return self.fitted(None)[0]
+
+    def fitted(self, width: int | None) -> tuple[str, list[str]]:
+        """Return the text, of at most `width` characters a line, and what columns it leaves out."""
+        columns = [
+            [title, *(_cell(row[at]) for row in self.rows)] for at, title in enumerate(self.header)
+        ]
+        dropped: list[str] = []
+        while True:
+            shown = [column for column in columns if column[0] not in dropped]
+            widths = [max(map(len, column)) for column in shown]
+            if width is None:
+                break
+            left = [title for title in self.drop if title not in dropped]
+            loose = [column[0] in self.wrap for column in shown]
+            if _squeezed(widths, loose, width, _LEAST_WRAPPED):
+                break
+            if not left:
+                _squeezed(widths, [True] * len(shown), width, 1)
+                break
+            dropped.append(left[0])
+        return _laid_out(shown, widths), [title for title in self.header if title in dropped]
+
+
+def _squeezed(widths: list[int], loose: Sequence[bool], width: int, least: int) -> bool:
+    """Narrow the widest of the `loose` columns until all fit into `width`; tell whether they do."""
+    while sum(widths) + 2 * (len(widths) - 1) > width:
+        widest = max((w, at) for at, w in enumerate(widths) if loose[at]) if any(loose) else (0, 0)
+        if widest[0] <= least:
+            return False
+        widths[widest[1]] -= 1
+    return True
+
+
+def _laid_out(columns: Sequence[Sequence[str]], widths: Sequence[int]) -> str:
+    numeric = [_is_numeric(column[1:]) for column in columns]
+    lines = []
+    for number, row in enumerate(zip(*columns, strict=True)):
+        parts = [_broken(cell, width) for cell, width in zip(row, widths, strict=True)]
+        for at in range(max(map(len, parts))):
+            cells = (
+                _aligned(part[at] if at < len(part) else "", width, cell, right=right)
+                for part, width, cell, right in zip(parts, widths, row, numeric, strict=True)
+            )
+            lines.append("  ".join(cells).rstrip())
+        if number == 0:
+            lines.append("  ".join("-" * width for width in widths))
+    return "\n".join(lines)
+
+
+def _is_numeric(cells: Sequence[str]) -> bool:
+    """Tell whether most of the cells that are not empty begin with a number."""
+    filled = [cell.lstrip("<+-~ ") for cell in cells if cell]
+    return 2 * sum(cell[:1].isdigit() for cell in filled) > len(filled)
+
+
+def _broken(text: str, width: int) -> list[str]:
+    """Return `text` in lines of at most `width` characters, parted at blanks where possible."""
+    if len(text) <= width:
+        return [text]
+    from textwrap import wrap
+
+    return wrap(text, width, break_on_hyphens=False)
 
 
 def show_json(value: object) -> None:
@@ -55,7 +143,7 @@ def _plain(value: object) -> object:
 
 
 def output(
-    facts: object, lines: Iterable[str], *, json: bool, warnings: Iterable[str] = ()
+    facts: object, lines: Iterable[str | Table], *, json: bool, warnings: Iterable[str] = ()
 ) -> None:
     """Print `facts` as one JSON document, or else for people `warnings` and `lines`."""
     if json:
@@ -63,18 +151,64 @@ def output(
         return
     for warning in warnings:
         warn(warning)
+    width = terminal_width()
+    left_out: dict[str, None] = {}
     for line in lines:
-        show(line)
+        if isinstance(line, Table):
+            text, dropped = line.fitted(width)
+            left_out |= dict.fromkeys(dropped)
+            sys.stdout.write(f"{text}\n")
+        else:
+            show(line)
+    if left_out:
+        names = ", ".join(left_out)
+        show(f"not shown for want of width: {names}; --json or a wider terminal has them")
 
 
 def show(text: str = "") -> None:
-    """Print a line."""
-    sys.stdout.write(text + "\n")
+    """Print a line, wrapped at words where a terminal is narrower than it."""
+    sys.stdout.write(_wrapped(text, terminal_width()) + "\n")
 
 
 def warn(text: str) -> None:
     """Print a line on standard error."""
-    sys.stderr.write(f"colltune: {text}\n")
+    sys.stderr.write(_wrapped(f"colltune: {text}", terminal_width(sys.stderr)) + "\n")
+
+
+def terminal_width(stream: TextIO | None = None) -> int | None:
+    """Return how many characters a line of `stream` (default: stdout) holds; None for no terminal.
+
+    COLUMNS says another number, as for most programs.
+    """
+    stream = stream or sys.stdout
+    if not stream.isatty():
+        return None
+    try:
+        columns = os.environ.get("COLUMNS") or os.get_terminal_size(stream.fileno()).columns
+        return int(columns) or None
+    except (OSError, ValueError):
+        return None
+
+
+def _wrapped(text: str, width: int | None) -> str:
+    """Return `text` in lines that fit into `width`; words are whole, continued lines indented."""
+    if width is None or isinstance(text, Verbatim) or len(text) <= width:
+        return text
+    from textwrap import fill
+
+    parted = []
+    for line in text.split("\n"):
+        indent = " " * (len(line) - len(line.lstrip()) + 2)
+        parted.append(
+            fill(
+                line,
+                width,
+                subsequent_indent=indent,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+        )
+    return "\n".join(parted)
 
 
 def activation_lines(variables: Mapping[str, str]) -> Iterator[str]:
@@ -82,31 +216,21 @@ def activation_lines(variables: Mapping[str, str]) -> Iterator[str]:
     if variables:
         yield "to put it into effect, add to the job:"
     for name, value in variables.items():
-        yield printable(f"  export {name}={shlex.quote(value)}")
-
-
-def columns(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return a table in plain text, columns aligned (numbers to the right)."""
-    table = [list(header), *([_cell(value) for value in row] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    lines = [
-        "  ".join(_aligned(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in table
-    ]
-    return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
+        yield Verbatim(printable(f"  export {name}={shlex.quote(value)}"))
 
 
 def _cell(value: object) -> str:
     return value if isinstance(value, _Marked) else printable(str(value))
 
 
-def _aligned(cell: str, width: int) -> str:
-    text = cell.rjust(width) if cell[:1].isdigit() else cell.ljust(width)
-    return painted(text, cell.mark) if isinstance(cell, _Marked) else text
+def _aligned(text: str, width: int, cell: str, *, right: bool) -> str:
+    shown = painted(text, cell.mark) if isinstance(cell, _Marked) else text
+    blanks = " " * (width - len(text))
+    return blanks + shown if right else shown + blanks
 
 
 def marked(text: str, mark: Mark | None) -> str:
-    """Return `text` as a cell for `columns` that has a colour on terminals."""
+    """Return `text` as a cell of a `Table` that has a colour on terminals."""
     if mark is None:
         return text
     found = _Marked(text)
@@ -123,16 +247,20 @@ def painted(text: str, mark: Mark | None, stream: TextIO | None = None) -> str:
 
 
 def range_text(first_bytes: int, last_bytes: int | None) -> str:
-    """Return a message-size range for people: ``0 .. 4095``, ``from 1 MiB``."""
+    """Return a range of message sizes for people.
+
+    ``1 KiB .. <4 KiB``, ``741455 B .. 2 MiB``, ``from 1 MiB``.
+    """
     if last_bytes is None:
         return f"from {bytes_text(first_bytes)}"
-    return f"{bytes_text(first_bytes)} .. {bytes_text(last_bytes)}"
+    whole = last_bytes % 1024 == 1023
+    last = f"<{bytes_text(last_bytes + 1)}" if whole else bytes_text(last_bytes)
+    return f"{bytes_text(first_bytes)} .. {last}"
 
 
 def message_text(collective: Collective, msize_bytes: int) -> str:
-    """Return the size of a message for people: ``64 KiB per process``, ``100 bytes``."""
-    text = bytes_text(msize_bytes)
-    size = f"{text} bytes" if text.isdigit() else text
+    """Return the size of a message for people: ``64 KiB per process``, ``100 B``."""
+    size = bytes_text(msize_bytes)
     return f"{size} per process" if collective.has_block_per_rank else size
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from colltune.cli.console import Table
 from colltune.cli.options import parse_pairs
 from colltune.decisions import Prediction
 from colltune.domain import Configuration, Instance, Shape
@@ -92,7 +93,7 @@ def _part(
     return Part(configuration, prediction, shares(seconds, generic=cost.is_generic))
 
 
-def lines(costs: ExplainedCosts) -> Iterator[str]:
+def lines(costs: ExplainedCosts) -> Iterator[str | Table]:
     """Yield the costs for people."""
     decision = costs.decision
     yield (
@@ -155,15 +156,12 @@ GENERIC = (
 )
 
 
-def side_by_side(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return rows of a label and one cell per head, all aligned to the left."""
-    table = [["", *heads], *rows]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    padded = ([c.ljust(width) for c, width in zip(row, widths, strict=True)] for row in table)
-    return "\n".join("  ".join(row).rstrip() for row in padded)
+def side_by_side(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """Return a table of rows with a label and one cell per head."""
+    return Table(("", *heads), rows, wrap=heads)
 
 
-def terms_table(heads: Sequence[str], columns: Sequence[Sequence[Share]]) -> str:
+def terms_table(heads: Sequence[str], columns: Sequence[Sequence[Share]]) -> Table:
     """Return seconds and share of each kind of cost, one column of terms per head."""
     found = [{share.kind: share for share in column} for column in columns]
     kinds = sorted({kind for column in found for kind in column})

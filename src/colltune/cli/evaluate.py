@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import columns, output, show, show_json
+from colltune.cli.console import Table, output
 from colltune.cli.options import (
     Data,
     Jobs,
@@ -196,9 +196,9 @@ _SCORE: tuple[tuple[str, str, str], ...] = (
     ("t/t_best", "mean_regret", "{:.3f}"),
     ("p95", "p95_regret", "{:.3f}"),
     ("slower >5 %", "slower_share", "{:.1%}"),
-    ("95 % of it", "slower_share_interval", "{:.1%} .. {:.1%}"),
+    ("95 % of slower", "slower_share_interval", "{:.1%} .. {:.1%}"),
     ("harm", "harm_share", "{:.1%}"),
-    ("95 % of it", "harm_share_interval", "{:.1%} .. {:.1%}"),
+    ("95 % of harm", "harm_share_interval", "{:.1%} .. {:.1%}"),
     ("by", "mean_slowdown", "{:.2f}x"),
     ("worst", "worst_slowdown", "{:.2f}x"),
     ("default", "default_share", "{:.0%}"),
@@ -206,6 +206,10 @@ _SCORE: tuple[tuple[str, str, str], ...] = (
     ("time saved", "time_saved", "{:.1%}"),
     ("fit s", "fit_s", "{:.2f}"),
     ("confirm cost", "confirm_cost", "{:.1%}"),
+)
+_DROP = (
+    *("fit s", "not measured", "by", "p95", "95 % of slower", "95 % of harm", "worst", "default"),
+    *("am speed-up", "time saved", "confirm cost", "95 % of share", "t/t_best"),
 )
 _BASELINES = ("default", "virtual_best")
 _PAPER_NAMES = {
@@ -220,17 +224,18 @@ _PAPER_NAMES = {
 def _show_result(result: Result, out: Path | None, *, json: bool) -> None:
     """Print `result`, and write it, and the paper's figures if they were asked for, to `out`."""
     written = _written(result, out)
-    if json:
-        show_json(_as_dict(result) | ({"written": written} if written else {}))
-        return
-    for line in _table_iv(result) if result.paper else _run_lines(result.runs):
-        show(line)
+    facts = _as_dict(result) | ({"written": written} if written else {})
+    output(facts, _lines(result, written), json=json)
+
+
+def _lines(result: Result, written: Sequence[Path]) -> Iterator[str | Table]:
+    yield from _table_iv(result) if result.paper else _run_lines(result.runs)
     for note in dict.fromkeys(note for run in result.runs for note in run.notes):
-        show(printable(f"note: {note}"))
+        yield printable(f"note: {note}")
     for name, reason in result.left_out.items():
-        show(printable(f"left out: {name}: {reason}"))
+        yield printable(f"left out: {name}: {reason}")
     for path in written:
-        show(f"-> {path}")
+        yield f"-> {path}"
 
 
 def _show_comparison(paths: Sequence[Path], *, json: bool) -> None:
@@ -245,13 +250,13 @@ def _show_comparison(paths: Sequence[Path], *, json: bool) -> None:
         )
     first, second = paths
     found = compare(read(first), read(second), (str(first), str(second)))
-    lines = [
+    lines: list[str | Table] = [
         f"A is {first}, B is {second}; B better: speed-up above 1, share above 0, harm below 0"
     ]
     for each in found:
         lines.append(f"\n{each.split}: A {each.first}, B {each.second}")
         rows = [_cells(difference, _DIFFERENCE) for difference in each.differences]
-        lines.append(columns(_titles(_DIFFERENCE), rows))
+        lines.append(Table(_titles(_DIFFERENCE), rows, drop=_DROP_DIFFERENCE))
     facts = {"first": first, "second": second, "comparisons": [c.as_dict() for c in found]}
     output(facts, lines, json=json)
 
@@ -299,7 +304,7 @@ def _differences(run: Evaluation, learner: str) -> dict[str, Difference]:
     }
 
 
-def _run_lines(runs: Iterable[Evaluation]) -> Iterator[str]:
+def _run_lines(runs: Iterable[Evaluation]) -> Iterator[str | Table]:
     from colltune.evaluation.scores import ALL
 
     for run in runs:
@@ -312,13 +317,13 @@ def _run_lines(runs: Iterable[Evaluation]) -> Iterator[str]:
             table = [[name, *_cells(s[collective], _SCORE)] for name, s in run.scores.items()]
             # a column that nobody has a value in is left out
             every = zip(["selector", *_titles(_SCORE)], *table, strict=True)
-            kept = zip(*(column for column in every if any(column[1:])), strict=True)
-            yield columns(next(kept), kept)
+            head, *scores = zip(*(column for column in every if any(column[1:])), strict=True)
+            yield Table(head, scores, drop=_DROP)
         for mine in run.learners:
             differences = _differences(run, mine).items()
             yield f"\n{mine} less the others, all collectives, same instances"
             rows = [[name, *_cells(d, _DIFFERENCE[1:])] for name, d in differences]
-            yield columns(["other", *_titles(_DIFFERENCE[1:])], rows)
+            yield Table(["other", *_titles(_DIFFERENCE[1:])], rows, drop=_DROP_DIFFERENCE)
         yield ""
 
 
@@ -326,14 +331,15 @@ _DIFFERENCE: tuple[tuple[str, str, str], ...] = (
     ("collective", "collective", "{}"),
     ("instances", "instances", "{}"),
     ("speed-up", "speedup", "{:.3f}"),
-    ("95 %", "speedup_interval", "{:.3f} .. {:.3f}"),
+    ("95 % of speed-up", "speedup_interval", "{:.3f} .. {:.3f}"),
     ("share", "share", "{:+.3f}"),
-    ("95 %", "share_interval", "{:+.2f} .. {:+.2f}"),
+    ("95 % of share", "share_interval", "{:+.2f} .. {:+.2f}"),
     ("harm", "harm", "{:+.1%}"),
-    ("95 %", "harm_interval", "{:+.1%} .. {:+.1%}"),
+    ("95 % of harm", "harm_interval", "{:+.1%} .. {:+.1%}"),
     ("faster on", "better", "{:.0%}"),
     ("slower on", "worse", "{:.0%}"),
 )
+_DROP_DIFFERENCE = ("instances", "95 % of harm", "95 % of share", "slower on", "faster on", "harm")
 
 
 def _titles(columns: Sequence[tuple[str, str, str]]) -> list[str]:
@@ -350,7 +356,7 @@ def _cells(found: Score | Difference, columns: Sequence[tuple[str, str, str]]) -
     return cells
 
 
-def _table_iv(result: Result) -> Iterator[str]:
+def _table_iv(result: Result) -> Iterator[str | Table]:
     """Yield the paper's Table IV, its rows first, and below them what it did not have."""
     from colltune.evaluation.paper import described, table_iv
 
@@ -368,4 +374,4 @@ def _table_iv(result: Result) -> Iterator[str]:
             for name in (*first, *others, *last)
         ]
         yield f"\n({letter}) {size.capitalize()} training dataset"
-        yield columns(["method", *rows["default"]], cells)
+        yield Table(["method", *rows["default"]], cells)

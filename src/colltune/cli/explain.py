@@ -17,6 +17,7 @@ from colltune.cli.options import (
     Parameters,
     Quiet,
     Release,
+    Size,
     job_variables,
 )
 from colltune.cli.progress import progress
@@ -44,7 +45,11 @@ def explain(
     collective: Annotated[str, typer.Option(help="bcast, allreduce, …")],
     msize: Annotated[
         int,
-        typer.Option(help="Message size in bytes: the buffer, or the block per process.", min=0),
+        typer.Option(
+            help="Message size: 65536, 64k, 64KiB (k is 1024); the buffer, or the block per"
+            " process.",
+            click_type=Size(),
+        ),
     ],
     release: Release = None,
     format_: FormatName = None,
@@ -64,7 +69,7 @@ def explain(
             help="Bytes per process that the send arguments of an in-place call describe: MPI"
             " ignores them, Open MPI compares them with rules for allgather(v) and alltoall. Empty"
             " arguments are assumed.",
-            min=0,
+            click_type=Size(),
         ),
     ] = None,
     non_commutative: Annotated[

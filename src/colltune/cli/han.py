@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.console import columns, output
+from colltune.cli.console import Table, Verbatim, output
 from colltune.cli.options import (
     Json,
     Mpi,
     Quiet,
     parse_shape,
-    parse_size,
     picture_file,
     writable_folder,
 )
 from colltune.cli.progress import progress
 from colltune.domain import Context, Instance, parse_collective
 from colltune.errors import UNFINISHED, DataError
+from colltune.text import bytes_text, parse_bytes
 
 if TYPE_CHECKING:
     from colltune.domain import Collective, Configuration, Shape
@@ -41,7 +41,7 @@ Shapes = Annotated[
     typer.Option("--shape", metavar="NxP", help="Shape of jobs, 4x2; repeatable."),
 ]
 Msizes = Annotated[
-    str, typer.Option("--msize", metavar="BYTES,…", help="Message sizes: 4K,64K,1M.")
+    str, typer.Option("--msize", metavar="BYTES,…", help="Message sizes: 4k,64KiB,1M.")
 ]
 Collectives = Annotated[
     str, typer.Option("--collective", metavar="NAME,…", help="bcast, allreduce or both.")
@@ -65,7 +65,7 @@ Heuristics = Annotated[
         "--heuristics/--no-heuristics", help="Leave out what is known beforehand not to pay."
     ),
 ]
-_MSIZES, _SEGSIZES = "4K,16K,64K,256K,1M", "4K,16K,64K,256K"
+_MSIZES, _SEGSIZES = "4k,16k,64k,256k,1M", "4k,16k,64k,256k"
 _COLLECTIVES, _UPS, _TREES = "bcast,allreduce", "libnbc,adapt", "binomial,binary,pipeline,linear"
 
 
@@ -246,7 +246,8 @@ def compare(
         "mean_regret": round(mean_regret(found), 4),
         "instances": [_compared_facts(one) for one in found],
     }
-    lines = [columns(_COMPARED, map(_compared_row, found))]
+    rows = [_compared_row(one) for one in found]
+    lines: list[str | Table] = [Table(_COMPARED, rows, ("picked",), ("median ms", "composed ms"))]
     lines.append(f"\nmean regret: {mean_regret(found):.1%}")
     lines += [f"-> {picture}"] * (picture is not None)
     output(facts, lines, json=json)
@@ -275,11 +276,11 @@ def _space(
     from colltune.mpi.openmpi.library import OPENMPI
 
     return Space(
-        tuple(parse_size(word) for word in _words(segsizes)),
+        tuple(parse_bytes(word) for word in _words(segsizes)),
         _words(ups),
         tuple(OPENMPI.han_setups(release).low_modules()) if lows is None else _words(lows),
         _words(trees),
-        tuple(parse_size(word) for word in _words(inner)),
+        tuple(parse_bytes(word) for word in _words(inner)),
     )
 
 
@@ -289,7 +290,7 @@ def _inputs(collectives: str, shapes: Sequence[str] | None, msizes: str) -> Inpu
     return Inputs(
         tuple(dict.fromkeys(parse_collective(word) for word in _words(collectives))),
         tuple(dict.fromkeys(parse_shape(text) for text in shapes or ())),
-        tuple(sorted({parse_size(word) for word in _words(msizes)})),
+        tuple(sorted({parse_bytes(word) for word in _words(msizes)})),
     )
 
 
@@ -311,20 +312,23 @@ def _written(times: TaskTimes, shape: Shape, job: JobSetup, folder: Path) -> tup
     return rules, parameters
 
 
-def _pick_lines(picks: Sequence[Pick], job: JobSetup, files: Sequence[Path]) -> Iterator[str]:
+def _pick_lines(
+    picks: Sequence[Pick], job: JobSetup, files: Sequence[Path]
+) -> Iterator[str | Table]:
     """Yield the best setup of every instance, the job's, and what was written."""
     from colltune.mpi.openmpi.library import OPENMPI
 
     rows = [
         (
             pick.instance.collective,
-            pick.instance.msize_bytes,
+            bytes_text(pick.instance.msize_bytes),
             pick.setup.parameter_text,
             f"{pick.time_s * _MS:.3f}",
         )
         for pick in picks
     ]
-    yield columns(["collective", "bytes", "best setup", "composed ms"], rows)
+    head = ("collective", "message size", "best setup", "composed ms")
+    yield Table(head, rows, wrap=head[2:3])
     yield "\nFor a whole job, of which a collective has one setup for all messages:"
     for collective, setup in job.setups.items():
         mean, worst = job.slowdown[collective], job.worst[collective]
@@ -332,12 +336,12 @@ def _pick_lines(picks: Sequence[Pick], job: JobSetup, files: Sequence[Path]) -> 
         yield f"  {mean:.2f} times the best of each message in the mean, {worst:.2f} at worst"
     if files:
         yield f"\n-> {', '.join(map(str, files))}"
-        yield OPENMPI.start_line(files[-1].absolute())
+        yield Verbatim(OPENMPI.start_line(files[-1].absolute()))
 
 
 _MS = 1e3
 _COMPARED = (
-    *("collective", "shape", "bytes", "picked"),
+    *("collective", "shape", "message size", "picked"),
     *("composed ms", "ms", "best ms", "median ms", "regret"),
 )
 
@@ -346,7 +350,7 @@ def _compared_row(one: Compared) -> list[object]:
     return [
         one.instance.collective,
         one.instance.shape,
-        one.instance.msize_bytes,
+        bytes_text(one.instance.msize_bytes),
         one.picked.parameter_text,
         *(f"{s * _MS:.3f}" for s in (one.composed_s, one.picked_s, one.best_s, one.median_s)),
         f"{one.regret:.1%}",

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from colltune.cli.console import output, warn
+from colltune.cli.console import Verbatim, output, warn
 from colltune.cli.options import Json, Mpi, writable_file
 
 
@@ -53,4 +53,4 @@ def interpose(
     line = f"export {assignment(PRELOAD, str(path))}"
     facts = {"path": path, "library": found.library, "release": found.release, "line": line}
     head = f"libcolltune for {found.library} {found.release}:"
-    output(facts, [head, f"  {path}", f"add to the job: {line}"], json=json)
+    output(facts, [head, f"  {path}", Verbatim(f"add to the job: {line}")], json=json)

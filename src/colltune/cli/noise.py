@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.console import columns, output
+from colltune.cli.console import Table, output
 from colltune.cli.options import Data, Json, Quiet, Where, parse_pairs, picture_file
 from colltune.cli.progress import progress
 from colltune.text import bytes_text, counted
@@ -70,9 +70,11 @@ def noise(
     output(report.as_dict(), _lines(report, picture), json=json)
 
 
-def _lines(report: NoiseReport, picture: Path | None) -> Iterator[str]:
+def _lines(report: NoiseReport, picture: Path | None) -> Iterator[str | Table]:
     yield _table(report)
-    for paragraph in (_meaning(report), _notes(report), _noisy_cells(report)):
+    paragraphs: list[Iterable[str | Table]]
+    paragraphs = [_meaning(report), _notes(report), _noisy_cells(report)]
+    for paragraph in paragraphs:
         lines = list(paragraph)
         yield from ["", *lines] if lines else []
     if picture:
@@ -83,9 +85,11 @@ _HEADER = (
     *("", "cells", "launches", "p90/median", "first 10"),
     *("between launches", "between allocations", "detectable"),
 )
+_WRAP = ("between launches", "between allocations")
+_DROP = ("p90/median", "first 10", "launches", "cells")
 
 
-def _table(report: NoiseReport) -> str:
+def _table(report: NoiseReport) -> Table:
     groups = (report.overall, *report.collectives, *report.size_classes)
     rows = [
         [
@@ -100,7 +104,7 @@ def _table(report: NoiseReport) -> str:
         ]
         for group in groups
     ]
-    return columns(_HEADER, rows)
+    return Table(_HEADER, rows, _WRAP, _DROP)
 
 
 def _number(value: float | None) -> str:
@@ -217,15 +221,19 @@ def _repetition_notes(within: Within) -> Iterator[str]:
         )
 
 
-def _noisy_cells(report: NoiseReport) -> Iterator[str]:
+def _noisy_cells(report: NoiseReport) -> Iterator[str | Table]:
     if not report.noisiest:
         return
-    header = ["shape", "bytes", "launches", "p90/median", "slowest/fastest", ""]
-    yield columns(["noisiest cells", *header], map(_noisy_row, report.noisiest))
+    yield _cells_table("noisiest cells", report.noisiest)
     if report.bimodal_cells:
         cells = f"{report.bimodal_cells} of {report.overall.cells} cells"
         yield f"\n{cells} have two modes more than 1.3x apart; most of all:"
-        yield columns(["bimodal cells", *header], map(_noisy_row, report.bimodal))
+        yield _cells_table("bimodal cells", report.bimodal)
+
+
+def _cells_table(title: str, cells: Sequence[NoisyCell]) -> Table:
+    header = (title, "shape", "message size", "launches", "p90/median", "slowest/fastest", "")
+    return Table(header, [_noisy_row(cell) for cell in cells], (title, ""), header[3:5])
 
 
 def _noisy_row(cell: NoisyCell) -> list[object]:

@@ -5,27 +5,31 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
+import click
 import typer
 
 from colltune.domain import Shape
 from colltune.errors import DataError
+from colltune.text import parse_bytes
 
 if TYPE_CHECKING:
     from colltune.models.workers import Workers
 
-_SIZE = re.compile(r"(?P<number>[0-9]{1,19})\s*(?P<unit>[KMG]?)(?:i?B)?", re.IGNORECASE)
-_SCALE = {"": 0, "K": 10, "M": 20, "G": 30}
 _SHAPE = re.compile(r"([0-9]{1,10})x([0-9]{1,10})", re.IGNORECASE)
 
 
-def parse_size(text: str) -> int:
-    """Return the bytes of ``65536``, ``64K``, ``64 KiB`` or ``1M``; K, M, G are powers of 1024."""
-    match = _SIZE.fullmatch(text.strip())
-    if not match:
-        raise DataError(f"{text[:40]!r} is not a message size; one looks like 65536, 64K or 1M")
-    return int(match["number"]) << _SCALE[match["unit"].upper()]
+class Size(click.ParamType[int]):
+    """A number of bytes such as 65536, 64k, 64KiB or 1M."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return value if isinstance(value, int) else parse_bytes(value)
+        except DataError as error:
+            self.fail(str(error), param, ctx)
 
 
 def parse_shape(text: str) -> Shape:

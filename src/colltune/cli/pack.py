@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.console import columns, output, range_text
+from colltune.cli.console import Table, Verbatim, output, range_text
 from colltune.cli.options import (
     BuiltinOperationsOnly,
     Caution,
@@ -87,7 +87,7 @@ def pack(
     output(packed.as_dict(written), _lines(packed, written), json=json, warnings=warnings)
 
 
-def _lines(packed: Packed, written: WrittenConfiguration) -> Iterator[str]:
+def _lines(packed: Packed, written: WrittenConfiguration) -> Iterator[str | Table]:
     from colltune.selector.packing import SCRIPT
 
     rows = [
@@ -100,9 +100,10 @@ def _lines(packed: Packed, written: WrittenConfiguration) -> Iterator[str]:
         for found in packed.chosen()
     ]
     if rows:
-        yield columns(["collective", "processes", "bytes", "configuration"], rows)
+        head = ("collective", "processes", "message size", "configuration")
+        yield Table(head, rows, wrap=head[3:])
     yield packed.expected
     yield f"{written.written.format} for {written.table.library} {written.written.release}:"
     yield f"  {written.rules_path}"
-    yield f"add to the job: . {written.rules_path.with_name(SCRIPT)}"
-    yield f"or start it with: {written.start_line}"
+    yield Verbatim(f"add to the job: . {written.rules_path.with_name(SCRIPT)}")
+    yield Verbatim(f"or start it with: {written.start_line}")

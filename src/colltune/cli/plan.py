@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import columns, output, show
+from colltune.cli.console import Table, output
 from colltune.cli.options import (
     CampaignFile,
     Interposed,
@@ -105,8 +105,7 @@ def plan(
         rehearsal = rehearse(chosen, planned, time_s, launch_s=launch_s, progress=tell)
     facts = _facts(chosen, rehearsal, basis)
     if not json:
-        for line in _lines(chosen, rehearsal, facts):
-            show(line)
+        output(facts, _lines(chosen, rehearsal, facts), json=False)
     if replay is not None:
         facts["replay"] = _replayed(
             replay,
@@ -182,7 +181,9 @@ def _facts(campaign: Campaign, rehearsal: Rehearsal, basis: str) -> dict[str, An
     }
 
 
-def _lines(campaign: Campaign, rehearsal: Rehearsal, facts: dict[str, Any]) -> Iterator[str]:
+def _lines(
+    campaign: Campaign, rehearsal: Rehearsal, facts: dict[str, Any]
+) -> Iterator[str | Table]:
     from colltune.bench import durations
 
     yield (
@@ -197,7 +198,7 @@ def _lines(campaign: Campaign, rehearsal: Rehearsal, facts: dict[str, Any]) -> I
     for cell in rehearsal.cells:
         members.setdefault(cell.instance.collective, []).append(cell.configuration)
     counts = [(name, len(set(every)), len(every)) for name, every in members.items()]
-    yield columns(("collective", "configurations", "cells"), counts)
+    yield Table(("collective", "configurations", "cells"), counts)
     every, within = facts["all_cells"], facts["within_budget"]
     again, most = within["second_launches"], within["worst_node_hours"]
     n, limit_s = every["launches"], campaign.budget_s
@@ -211,7 +212,9 @@ def _lines(campaign: Campaign, rehearsal: Rehearsal, facts: dict[str, Any]) -> I
     if not again["shapes"]:
         del costs[3]
     rows = [(what, n, durations.text(wall_s), f"{hours:.3g}") for what, n, wall_s, hours in costs]
-    yield "\n" + columns(("", "launches", "wall time", "node-hours"), rows) + "\n"
+    yield ""
+    yield Table(("", "launches", "wall time", "node-hours"), rows)
+    yield ""
     yield from _left_out_lines(rehearsal, facts["cells"])
 
 
@@ -278,7 +281,7 @@ def _replayed_facts(curves: list[Curve]) -> dict[str, float | None]:
     return facts
 
 
-def _replay_lines(facts: dict[str, Any]) -> Iterator[str]:
+def _replay_lines(facts: dict[str, Any]) -> Iterator[str | Table]:
     header = ("strategy", *(f"cost at {100 * share:.0f} %" for share in _SHARES), "share at end")
     rows = [(name, *map(_percent, each.values())) for name, each in facts["strategies"].items()]
     yield (
@@ -286,7 +289,7 @@ def _replay_lines(facts: dict[str, Any]) -> Iterator[str]:
         " worst collective\nkeeps that share of the full grid's gain on node counts that were not"
         f" measured ({facts['seeds']} seeds)\n"
     )
-    yield columns(header, rows)
+    yield Table(header, rows)
     yield f"\npicture: {facts['picture']}"
 
 

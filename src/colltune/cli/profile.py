@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import columns, output, range_text
+from colltune.cli.console import Table, output, range_text
 from colltune.cli.options import Caution, Json, Programs, Quiet, picture_file
 from colltune.cli.progress import progress
 from colltune.text import bytes_text, counted, printable, time_text
@@ -81,12 +81,21 @@ def _outlook(profile: Profile, bundle: Path, caution: float) -> Outlook:
     return outlook(profile, ModelSelector(load(bundle), guard=Guard(caution=caution)))
 
 
-_TITLES = ("collective", "processes", "bytes", "calls", "time", "of them", "of the run", "per call")
+_TITLES = (
+    "collective",
+    "processes",
+    "message size",
+    "calls",
+    "time",
+    "of them",
+    "of the run",
+    "per call",
+)
 _FORESEEN = ("the bundle would choose", "saves of the run")
 _UNSURE = "~"
 
 
-def _lines(profile: Profile, foreseen: Outlook | None, top: int) -> Iterator[str]:
+def _lines(profile: Profile, foreseen: Outlook | None, top: int) -> Iterator[str | Table]:
     yield from _head(profile)
     uses = profile.uses[: top or None]
     if not uses:
@@ -98,7 +107,7 @@ def _lines(profile: Profile, foreseen: Outlook | None, top: int) -> Iterator[str
     if foreseen is not None:
         titles = (*_TITLES, *_FORESEEN)
         rows = [[*r, *_foreseen(profile, c)] for r, c in zip(rows, foreseen.rows, strict=False)]
-    yield columns(titles, rows)
+    yield Table(titles, rows, (_FORESEEN[0], "processes"), ("per call", "calls", "time", "of them"))
     left = profile.uses[len(uses) :]
     if left:
         share = sum(use.process_s for use in left) / max(profile.collectives_s, 1e-300)

@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import columns, output, range_text
-from colltune.cli.options import BuiltinOperationsOnly, Caution, Guarded, Json, Quiet, writable_file
+from colltune.cli.console import Mark, Table, Verbatim, marked, message_text, output, range_text
+from colltune.cli.options import (
+    BuiltinOperationsOnly,
+    Caution,
+    Guarded,
+    Json,
+    Quiet,
+    Size,
+    writable_file,
+)
 from colltune.domain import Collective, Instance, Shape, parse_collective
 from colltune.errors import DataError
 from colltune.text import time_text
@@ -32,7 +40,8 @@ def select(
         str | None, typer.Option(help="Only this collective: bcast, allreduce, …")
     ] = None,
     msize: Annotated[
-        int | None, typer.Option(help="Only this message size in bytes.", min=0)
+        int | None,
+        typer.Option(help="Only this message size: 65536, 64k, 64KiB.", click_type=Size()),
     ] = None,
     format_: Annotated[
         str | None,
@@ -123,8 +132,8 @@ def _show_written(found: WrittenConfiguration, *, as_json: bool) -> None:
     lines = [
         f"{written.format} for {found.table.library} {written.release}, {found.table.shape}:",
         f"  {found.rules_path}",
-        f"add to the job: {found.job_line}",
-        f"or start it with: {found.start_line}",
+        Verbatim(f"add to the job: {found.job_line}"),
+        Verbatim(f"or start it with: {found.start_line}"),
     ]
     output(facts, lines, json=as_json, warnings=(f"note: {note}" for note in written.notes))
 
@@ -145,7 +154,8 @@ def _show_some(selector: ModelSelector, instances: Sequence[Instance], *, json: 
 
 def _sentence(selection: Selection) -> str:
     instance, prediction = selection.instance, selection.prediction
-    where = f"{instance.collective} on {instance.shape}, {instance.msize_bytes} bytes"
+    size = message_text(instance.collective, instance.msize_bytes)
+    where = f"{instance.collective} on {instance.shape}, {size}"
     text = f"{where}: {selection.configuration.id}\n  {selection.reason}"
     if prediction is not None:
         low, high = time_text(prediction.lower_s), time_text(prediction.upper_s)
@@ -173,14 +183,20 @@ def _show_table(
         (
             collective,
             range_text(interval.first_bytes, interval.last_bytes),
-            interval.configuration.short,
+            marked(
+                interval.configuration.short,
+                Mark.UNCHANGED if interval.configuration.is_default else None,
+            ),
             interval.reason,
         )
         for collective, interval in found
     ]
     where = f"{shape.nodes} nodes x {shape.ppn} processes"
-    lines = [f"{bundle.context}; {where}; {bundle.objective} times"]
-    lines.append(columns(["collective", "bytes", "configuration", "why"], rows))
+    header = ("collective", "message size", "configuration", "why")
+    lines: list[str | Table] = [
+        f"{bundle.context}; {where}; {bundle.objective} times",
+        Table(header, rows, wrap=("why", "configuration")),
+    ]
     output(tables_json(bundle, shape, found), lines, json=json)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.console import columns, output
+from colltune.cli.console import Table, Verbatim, output
 from colltune.cli.options import Interposed, Json, Mpi, Only, Skip
 from colltune.domain import Shape
 from colltune.errors import CampaignError
@@ -103,7 +103,7 @@ def submit(
     )
     if print_:
         script = job.script()
-        output({"script": script}, [script.removesuffix("\n")], json=json)
+        output({"script": script}, [Verbatim(script.removesuffix("\n"))], json=json)
         return
     _report(job, slurm.submit(job), as_json=json)
 
@@ -175,6 +175,6 @@ def _show_status(dataset: Path, *, as_json: bool) -> None:
 
     found = tasks(dataset)
     rows = [[task.name, task.state, task.left, task.said] for task in found]
-    table = columns(["task", "state", "time left", "said"], rows)
+    table = Table(("task", "state", "time left", "said"), rows, wrap=("said",))
     nothing = f"no task has measured into {dataset}"
     output(found, [table if found else nothing], json=as_json)

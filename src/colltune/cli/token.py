@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import Mark, columns, marked, output
+from colltune.cli.console import Mark, Table, Verbatim, marked, output
 from colltune.cli.options import Json
 from colltune.errors import TokenFileError
 
@@ -75,7 +75,7 @@ def add(
             )
         entries.append(token_file.Token(name, scopes, token_file.digest(secret), until))
     once = f"this token of {name} is shown only now; keep it where only its user can read it"
-    output({**_facts(entries[-1]), "token": secret}, [secret], json=json, warnings=[once])
+    output({**_facts(entries[-1]), "token": secret}, [Verbatim(secret)], json=json, warnings=[once])
 
 
 @token.command("list")
@@ -91,7 +91,7 @@ def list_(tokens: Tokens, json: Json = False) -> None:
     entries = token_file.read(tokens)
     now = datetime.now(UTC)
     rows = [[e.name, ", ".join(sorted(e.scopes)), _validity(e, now)] for e in entries]
-    table = columns(["name", "scopes", "valid"], rows)
+    table = Table(("name", "scopes", "valid"), rows, wrap=("scopes", "valid"))
     output([_facts(entry) for entry in entries], [table], json=json)
 
 

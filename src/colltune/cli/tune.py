@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from colltune.cli import started_s
-from colltune.cli.console import Mark, columns, marked, output, range_text
+from colltune.cli.console import Mark, Table, Verbatim, marked, output, range_text
 from colltune.cli.options import (
     BuiltinOperationsOnly,
     Interposed,
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 def tune(
     budget: Annotated[
-        float,
-        typer.Option(help="Hard limit of wall time in seconds, first compilation included."),
-    ] = 90.0,
+        str,
+        typer.Option(help="Hard limit of wall time, first compilation included: 90, 2m, 1h30m."),
+    ] = "90s",
     out: Annotated[
         Path, typer.Option(help="Folder for everything that is made.", callback=writable_folder)
     ] = Path("tuned"),
@@ -67,7 +67,7 @@ def tune(
 
     began = started_s() or time.monotonic()
     from colltune import process
-    from colltune.bench import campaign_file
+    from colltune.bench import campaign_file, durations
     from colltune.bench.backends.native import NativeBackend
     from colltune.cli.campaigns import installation_of
     from colltune.tune import pipeline
@@ -75,7 +75,7 @@ def tune(
 
     plan = campaign_file.load(campaign) if campaign else campaign_file.laptop()
     plan = plan.changed(
-        total_s=budget,
+        total_s=durations.seconds(budget),
         ppn=(ppn,) if ppn else None,
         only=tuple(only) if only else None,
         skip=tuple(skip) if skip else None,
@@ -113,14 +113,16 @@ def _teller(shown: Progress, settings: Settings) -> Tell:
 
 
 _HEADER = (
-    *("collective", "bytes", "default runs", "chosen", "predicted", "measured"),
+    *("collective", "message size", "default runs", "chosen", "predicted", "measured"),
     *("launches", "verdict", "in effect"),
 )
+_WRAP = ("chosen", "default runs")
+_DROP = ("launches", "predicted", "default runs", "in effect")
 
 
-def _lines(result: TuneResult) -> Iterator[str]:
+def _lines(result: TuneResult) -> Iterator[str | Table]:
     yield f"{result.context}; {result.shape.nodes} node x {result.shape.ppn} processes"
-    yield columns(_HEADER, map(_cells, result.rows))
+    yield Table(_HEADER, [_cells(row) for row in result.rows], _WRAP, _DROP)
     yield ""
     share = result.timed_s / result.wall_s
     yield (
@@ -133,7 +135,7 @@ def _lines(result: TuneResult) -> Iterator[str]:
     if result.picture_path is not None:
         yield f"picture        {result.picture_path}"
     yield "add this line to a job:"
-    yield f"  {result.written.job_line}"
+    yield Verbatim(f"  {result.written.job_line}")
 
 
 def _cells(row: Row) -> list[object]:
@@ -150,7 +152,7 @@ def _cells(row: Row) -> list[object]:
         row.collective,
         range_text(interval.first_bytes, interval.last_bytes),
         ", ".join(row.default_algorithms) or "?",
-        "default kept" if configuration.is_default else configuration.short,
+        marked("default kept", Mark.UNCHANGED) if configuration.is_default else configuration.short,
         f"{row.predicted:.2f}x" if row.predicted else "",
         gain,
         measured.launches if measured else "",

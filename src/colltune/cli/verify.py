@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import Mark, columns, marked, output, painted
+from colltune.cli.console import Mark, Table, marked, output, painted
 from colltune.cli.options import Json, Mpi, Quiet
 from colltune.cli.progress import progress
 from colltune.text import bytes_text, counted, printable
@@ -146,7 +146,7 @@ def _readability_lines(found: Readability) -> Iterator[str]:
     )
 
 
-def _lines(proof: Proof) -> Iterator[str]:
+def _lines(proof: Proof) -> Iterator[str | Table]:
     if proof.readability.problems:
         yield from _readability_lines(proof.readability)
         return
@@ -159,7 +159,7 @@ def _lines(proof: Proof) -> Iterator[str]:
     if proof.results:
         yield ""
         shown = [result for result in proof.results if not _tells_nothing(result)]
-        yield columns(_HEADER, [_row(result) for result in shown])
+        yield Table(_HEADER, [_row(result) for result in shown], _WRAP, _DROP)
         if left := len(proof.results) - len(shown):
             yield f"not shown: {left} rules that leave the decision to the library"
         yield ""
@@ -184,6 +184,8 @@ def _tells_nothing(result: RuleResult) -> bool:
 
 
 _HEADER = ("line", "rule", "status", "seen as", "speed-up", "95 % interval", "why")
+_WRAP = ("why", "rule", "seen as")
+_DROP = ("95 % interval", "seen as")
 
 
 def _row(result: RuleResult) -> tuple[object, ...]:
@@ -193,8 +195,7 @@ def _row(result: RuleResult) -> tuple[object, ...]:
         text = f"…{text[1 - _LONGEST_TEXT :]}"
     seen = ""
     if call is not None:
-        size = f"{bytes_text(call.msize_bytes)} B".replace("iB B", "iB")
-        seen = f"{size}, {call.comm_size} on {counted(call.nodes, 'node')}"
+        seen = f"{bytes_text(call.msize_bytes)}, {call.comm_size} on {counted(call.nodes, 'node')}"
         seen = f"{assessment.ran} ({seen})" if assessment.ran else seen
     interval = ""
     if gain is not None:
@@ -208,7 +209,7 @@ def _row(result: RuleResult) -> tuple[object, ...]:
         f"{rule.collective}: {text}",
         marked(assessment.status, _MARKS.get(assessment.status)),
         seen,
-        f"{gain.ratio:.2f}" if gain else "",
+        f"{gain.ratio:.2f}x" if gain else "",
         interval,
         why,
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import message_text, output
+from colltune.cli.console import Table, message_text, output
 from colltune.cli.cost_tables import (
     GENERIC,
     costs_of,
@@ -18,7 +18,7 @@ from colltune.cli.cost_tables import (
     terms_json,
     terms_table,
 )
-from colltune.cli.options import Guarded, Json, Quiet, Where, parse_shape, parse_size, picture_file
+from colltune.cli.options import Guarded, Json, Quiet, Size, Where, parse_shape, picture_file
 from colltune.cli.progress import progress
 from colltune.domain import Instance, Shape, parse_collective
 from colltune.text import counted, time_text
@@ -39,8 +39,12 @@ def what_if(
     bundle: Annotated[Path, typer.Argument(help="Bundle folder that `colltune fit` wrote.")],
     collective: Annotated[str, typer.Option(help="bcast, allreduce, …")],
     msize: Annotated[
-        str,
-        typer.Option(help="Message size: 65536, 64K, 1M; the buffer, or the block per process."),
+        int,
+        typer.Option(
+            help="Message size: 65536, 64k, 64KiB (k is 1024); the buffer, or the block per"
+            " process.",
+            click_type=Size(),
+        ),
     ],
     nodes: Annotated[int | None, typer.Option(help="Nodes then; default: as now.", min=1)] = None,
     ppn: Annotated[
@@ -105,9 +109,8 @@ def what_if(
         asked = WhatIf(loaded, measured, costs, guard=guard)
         shapes = _shapes(asked, now, nodes, ppn)
         then = measured if rails is None else measured._replace(adapters=rails)
-        size = parse_size(msize)
         pair = [
-            Situation(Instance(wanted, shape, size), there)
+            Situation(Instance(wanted, shape, msize), there)
             for shape, there in zip(shapes, (measured, then), strict=True)
         ]
         answers = [asked.answer(situation) for situation in pair]
@@ -122,7 +125,7 @@ def what_if(
         "version": 1,
         "bundle": loaded.id,
         "collective": wanted,
-        "msize_bytes": size,
+        "msize_bytes": msize,
         "cost_model": source,
         **{head: _answer_json(answer) for head, answer in zip(_HEADS, answers, strict=True)},
         "notes": notes,
@@ -178,7 +181,7 @@ _HEADS = ("now", "then")
 
 def _lines(
     bundle: Bundle, answers: Sequence[Answer], notes: Sequence[str], source: str | None
-) -> Iterator[str]:
+) -> Iterator[str | Table]:
     """Yield the report for people; `source` says what the cost model was fitted to."""
     instance = answers[0].situation.instance
     size = message_text(instance.collective, instance.msize_bytes)
@@ -220,7 +223,7 @@ def _cells(answer: Answer) -> list[str]:
     ]
 
 
-def _terms(answers: Sequence[Answer], source: str) -> Iterator[str]:
+def _terms(answers: Sequence[Answer], source: str) -> Iterator[str | Table]:
     parts = [("chosen configuration", [a.chosen_terms for a in answers])]
     if not all(a.selection.configuration.is_default for a in answers):
         parts.append(("default", [a.default_terms for a in answers]))
@@ -232,7 +235,7 @@ def _terms(answers: Sequence[Answer], source: str) -> Iterator[str]:
         yield GENERIC
 
 
-def _designs(answers: Sequence[Answer]) -> Iterator[str]:
+def _designs(answers: Sequence[Answer]) -> Iterator[str | Table]:
     """Yield what published designs would take, where there are any for the collective."""
     names = list(dict.fromkeys(d.name for a in answers for d in a.designs))
     if not names:

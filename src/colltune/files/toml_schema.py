@@ -33,9 +33,9 @@ def instance_of(*kinds: type) -> Callable[[object], bool]:
     return lambda value: type(value) in kinds
 
 
-def list_of(kind: type) -> Callable[[object], bool]:
-    """Return a check for lists of values of exactly this type."""
-    return lambda value: isinstance(value, list) and all(type(v) is kind for v in value)
+def list_of(*kinds: type) -> Callable[[object], bool]:
+    """Return a check for lists of values of exactly these types."""
+    return lambda value: isinstance(value, list) and all(type(v) in kinds for v in value)
 
 
 def string(field: str) -> Key:

@@ -19,7 +19,8 @@ from matplotlib.ticker import FormatStrFormatter, LogLocator
 from colltune.domain import Collective, Shape
 from colltune.errors import DataError
 from colltune.mpi.libcolltune.adaptation import Adaptation, Iteration, Kind, Verdict
-from colltune.plots.scaffold import COLOURS, plain, size_text
+from colltune.plots.scaffold import COLOURS, plain
+from colltune.text import bytes_text
 
 if TYPE_CHECKING:
     from colltune.bench.strategies.curves import Curve
@@ -168,7 +169,7 @@ def _draw_thresholds(panel: Axes, iterations: Sequence[Iteration]) -> None:
     panel.set_yscale("symlog", base=2, linthresh=smallest, linscale=0.5)
     panel.set_ylim(bottom=0)
     seen = sorted({i.threshold_bytes for i in iterations})
-    panel.set_yticks(seen, [size_text(value) if value else "0 (pairwise)" for value in seen])
+    panel.set_yticks(seen, [bytes_text(value) if value else "0 (pairwise)" for value in seen])
     panel.minorticks_off()
     panel.set(xlabel="iteration", ylabel="threshold")
     panel.grid(color="0.92", linewidth=0.6)
@@ -214,7 +215,7 @@ def picks(compared: Sequence[Compared]) -> Figure:
         for place, (name, colour, values) in enumerate(zip(*_BARS, series, strict=True)):
             at = [i + (place - 1.5) * _WIDTH for i in range(len(found))]
             axes.bar(at, [1e3 * v for v in values], width=_WIDTH, color=colour, label=name)
-        sizes = [size_text(one.instance.msize_bytes) for one in found]
+        sizes = [bytes_text(one.instance.msize_bytes) for one in found]
         axes.set_xticks(range(len(found)), sizes)
         axes.set_yscale("log")
         axes.set_ylabel("milliseconds")

@@ -7,8 +7,9 @@ from matplotlib.figure import Figure
 
 from colltune.dataset.profile import Profile
 from colltune.domain import Collective
-from colltune.plots.scaffold import plain, size_text
+from colltune.plots.scaffold import plain
 from colltune.selector.profiled import Outlook
+from colltune.text import bytes_text
 
 _MOST_TICKS = 12
 
@@ -64,7 +65,7 @@ def _hatch(panel: Axes, foreseen: Outlook, bins: list[int], total_s: float) -> N
 def _letter(panel: Axes, profile: Profile, bins: list[int]) -> None:
     step = max(1, -(-len(bins) // _MOST_TICKS))
     ticks = list(range(0, len(bins), step))
-    panel.set_xticks(ticks, [size_text(bins[k]) for k in ticks])
+    panel.set_xticks(ticks, [bytes_text(bins[k]) for k in ticks])
     panel.set(xlabel="message size, from", ylabel="share of the run [%]")
     share = 100 * profile.collectives_s / max(profile.process_s, 1e-300)
     names = plain(", ".join(profile.programs))

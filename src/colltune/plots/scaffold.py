@@ -52,11 +52,6 @@ def shortened(text: str, longest: int = _LONGEST) -> str:
     return plain(f"{text[: longest - end - 1]}…{text[-end:]}")
 
 
-def size_text(msize_bytes: int) -> str:
-    text = bytes_text(msize_bytes)
-    return f"{text} B" if text.isdigit() else text
-
-
 def runtime_text(time_s: float) -> str:
     """Return a runtime with its unit: ``20 µs``, ``1.5 ms``."""
     if 0 < time_s < 1e-6:
@@ -223,9 +218,9 @@ def size_labels(msize_bytes: Iterable[int], most: int = _MOST_SIZE_LABELS) -> di
     # with these steps, 1 KiB and 1 MiB are labelled where they are on the axis
     step = next((k for k in (1, 2, 5, 10) if (last - first) // k < most), 20)
     start = first + (-first) % step if last - first >= step else first
-    labels = {float(1 << k): size_text(1 << k) for k in range(start, last + 1, step)}
+    labels = {float(1 << k): bytes_text(1 << k) for k in range(start, last + 1, step)}
     if not labels:
-        labels = {float(size): size_text(size) for size in positive[:1]}
+        labels = {float(size): bytes_text(size) for size in positive[:1]}
     if sizes[0] == 0:
         zero = size_places(sizes)[0]
         far = zero * 2 ** (0.7 * step)
