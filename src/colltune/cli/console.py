@@ -113,7 +113,7 @@ def _laid_out(columns: Sequence[Sequence[str]], widths: Sequence[int]) -> str:
 
 def _is_numeric(cells: Sequence[str]) -> bool:
     """Tell whether most of the cells that are not empty begin with a number."""
-    filled = [cell.lstrip("<+-~ ") for cell in cells if cell]
+    filled = [cell.lstrip("<>+-~ ") for cell in cells if cell]
     return 2 * sum(cell[:1].isdigit() for cell in filled) > len(filled)
 
 
@@ -249,13 +249,16 @@ def painted(text: str, mark: Mark | None, stream: TextIO | None = None) -> str:
 def range_text(first_bytes: int, last_bytes: int | None) -> str:
     """Return a range of message sizes for people.
 
-    ``1 KiB .. <4 KiB``, ``741455 B .. 2 MiB``, ``from 1 MiB``.
+    ``1 KiB .. <4 KiB``, ``741455 B .. 2 MiB``, ``from 1 MiB``, ``above 2 MiB``.
     """
+    if first_bytes == last_bytes:
+        return bytes_text(first_bytes)
+    excluded = first_bytes > 1 and first_bytes % 1024 == 1
+    first = bytes_text(first_bytes - excluded)
     if last_bytes is None:
-        return f"from {bytes_text(first_bytes)}"
+        return f"{'above' if excluded else 'from'} {first}"
     whole = last_bytes % 1024 == 1023
-    last = f"<{bytes_text(last_bytes + 1)}" if whole else bytes_text(last_bytes)
-    return f"{bytes_text(first_bytes)} .. {last}"
+    return f"{'>' * excluded}{first} .. {'<' * whole}{bytes_text(last_bytes + whole)}"
 
 
 def message_text(collective: Collective, msize_bytes: int) -> str:

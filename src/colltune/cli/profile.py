@@ -11,7 +11,7 @@ import typer
 from colltune.cli.console import Table, output, range_text
 from colltune.cli.options import Caution, Json, Programs, Quiet, picture_file
 from colltune.cli.progress import progress
-from colltune.text import bytes_text, counted, printable, time_text
+from colltune.text import counted, printable, time_text
 
 if TYPE_CHECKING:
     from colltune.dataset.profile import Profile, Use
@@ -137,13 +137,10 @@ def _head(profile: Profile) -> Iterator[str]:
 
 def _row(profile: Profile, use: Use) -> list[object]:
     kind = use.kind
-    sizes = bytes_text(use.least_bytes)
-    if use.least_bytes != use.most_bytes:
-        sizes = range_text(use.least_bytes, use.most_bytes)
     return [
         kind.collective,
         f"{kind.nprocs} ({kind.shape or 'layout not known'})",
-        sizes,
+        range_text(use.least_bytes, use.most_bytes),
         f"{use.operations:.0f}",
         time_text(use.process_s / sum(job.nprocs for job in profile.jobs)),
         f"{use.process_s / max(profile.collectives_s, 1e-300):.1%}",

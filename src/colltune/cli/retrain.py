@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import output, warn
+from colltune.cli.console import Verbatim, output, range_text, warn
 from colltune.cli.options import Backend, Jobs, Json, Quiet, Scheduler, workers_of
 from colltune.cli.progress import progress
 from colltune.errors import SiteError
@@ -58,7 +58,7 @@ def retrain(
         from colltune.retraining.site_file import deploy_file
 
         text = deploy_file(print_unit).rstrip("\n")
-        output({"unit": print_unit, "text": text}, [text], json=json)
+        output({"unit": print_unit, "text": text}, [Verbatim(text)], json=json)
         return 0
     if config is None:
         raise SiteError("name the site file with --config; --print-unit site prints an example")
@@ -153,10 +153,9 @@ def _of_changes(changes: dict[str, Any]) -> Iterator[str]:
     shares = ", ".join(f"{name} {share:.0%}" for name, share in changes["changed"].items())
     yield f"  decisions that change: {changes['changes']} ranges ({shares}){effect}"
     for change in changes["largest"][:_SHOWN_CHANGES]:
-        last = change["last_bytes"]
-        sizes = f"{change['first_bytes']}..{'' if last is None else last}"
+        sizes = range_text(change["first_bytes"], change["last_bytes"])
         yield (
-            f"    {change['collective']} {change['shape']} {sizes} bytes: {change['old']} ->"
+            f"    {change['collective']} {change['shape']}, {sizes}: {change['old']} ->"
             f" {change['new']}, predicted {change['predicted_ratio']:.2f}x"
         )
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from colltune.cli.console import output
+from colltune.cli.console import Verbatim, output
 from colltune.cli.options import Json
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+-]+")
@@ -58,14 +58,17 @@ def write_hooks(
 
     settings = _settings(url, socket, folder, library or [])
     shown = hooks.Installed(Path("/etc/slurm/colltune"), (), ())
-    lines = [shown.slurm_conf().rstrip(), f"# the hooks are written with --out {shown.folder}"]
+    lines = [
+        Verbatim(shown.slurm_conf().rstrip()),
+        f"# the hooks are written with --out {shown.folder}",
+    ]
     if out is not None:
         shown = hooks.install(out, Path(sys.executable).parent, settings)
         lines = [
             *(f"{shown.folder / name}" for name in shown.written),
             *(f"{shown.folder / name} (kept as it was)" for name in shown.kept),
             "look into site.sh, then add to slurm.conf:",
-            shown.slurm_conf().rstrip(),
+            Verbatim(shown.slurm_conf().rstrip()),
             f"users without these: srun --task-prolog={shown.folder / 'task_prolog.sh'}",
         ]
     facts = {
