@@ -154,9 +154,21 @@ def test_every_key_has_its_field() -> None:
     assert sizes == [(1, 1024), (16,), (0,)]
 
 
+def test_sizes_in_words_are_bytes() -> None:
+    """A campaign with sizes such as "1k" is the same as one with their bytes."""
+    in_words = (
+        WHOLE.replace("[1, 1024]", '[1, "1KiB"]')
+        .replace("[1024]", '["1k"]')
+        .replace("[16]", '["16"]')
+    )
+    assert campaign_file.parse(in_words, "w.toml") == campaign_file.parse(WHOLE, "w.toml")
+    with pytest.raises(CampaignError, match=r"key space\.msizes_bytes: '1T' is not a size"):
+        campaign_file.parse(WHOLE.replace("[1, 1024]", '["1T"]'), "w.toml")
+
+
 def test_every_key_is_documented() -> None:
     """The guide's table of campaign files names each key; those of weights are collectives."""
-    guide = (Path(__file__).parents[2] / "docs" / "howto" / "measuring.md").read_text()
+    guide = (Path(__file__).parents[2] / "docs" / "reference" / "campaign-files.md").read_text()
     table = guide.partition("| key |")[2].partition("\n\n")[0]
     names = set(re.findall(r"[a-z_]{2,}", " ".join(re.findall(r"`[^`]*`", table))))
     named = {t: keys for t, keys in KEYS.items() if t != "weights"}

@@ -12,10 +12,12 @@ import pytest
 from colltune.cli.console import (
     Mark,
     Table,
+    Verbatim,
     can_redraw,
     marked,
     output,
     painted,
+    range_text,
     takes_colours,
 )
 from colltune.domain import Collective, Configuration, Instance, Shape
@@ -78,6 +80,67 @@ def test_tables_are_aligned_alike_with_and_without_colours(monkeypatch: pytest.M
     coloured = str(Table(header, _TABLE))
     assert coloured.count("\x1b[") == 2
     assert coloured.replace("\x1b[32m", "").replace("\x1b[0m", "") == str(Table(header, plain))
+
+
+_WIDE = Table(
+    ("name", "n", "why", "extra"),
+    [("bcast", 7, "a reason of several words", "x" * 20), ("scan", 12, "another", "y")],
+    wrap=("why",),
+    drop=("extra", "n"),
+)
+
+
+def test_a_table_fits_any_width() -> None:
+    """Text columns wrap first, then columns go by rank, and nothing that stays is lost."""
+    assert _WIDE.fitted(None)[0] == str(_WIDE)
+    assert _WIDE.fitted(58) == (str(_WIDE), [])
+    for width, dropped in ((50, []), (40, ["extra"]), (24, ["n", "extra"]), (9, ["n", "extra"])):
+        text, left_out = _WIDE.fitted(width)
+        assert left_out == dropped, width
+        assert max(map(len, text.splitlines())) <= width
+        for word in ("bcast", "areasonofseveralwords", "another"):
+            assert _is_within(word, text), (word, width)
+
+
+def _is_within(word: str, text: str) -> bool:
+    """Tell whether the letters of `word` follow each other in `text`, whatever is between them."""
+    letters = iter(text)
+    return all(letter in letters for letter in word)
+
+
+def test_what_a_narrow_terminal_leaves_out_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The last line names the columns; a pipe gets them all, whatever COLUMNS says."""
+    monkeypatch.setenv("COLUMNS", "40")
+    output({}, [_WIDE], json=False)
+    assert capsys.readouterr().out == f"{_WIDE}\n"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    output({}, [_WIDE, "  words " + 8 * "word ", Verbatim(20 * "x y ")], json=False)
+    assert capsys.readouterr().out.splitlines()[-5:] == [
+        "  words word word word word word word",
+        "    word word",
+        20 * "x y ",
+        "not shown for want of width: extra;",
+        "  --json or a wider terminal has them",
+    ]
+
+
+SIZES = (
+    ((0, 15), "0 B .. 15 B"),
+    ((0, 0), "0 B"),
+    ((1024, 4095), "1 KiB .. <4 KiB"),
+    ((741455, 2 << 20), "741455 B .. 2 MiB"),
+    ((1025, 3072), ">1 KiB .. 3 KiB"),
+    ((1 << 20, None), "from 1 MiB"),
+    (((2 << 20) + 1, None), "above 2 MiB"),
+)
+
+
+def test_ranges_of_sizes_are_spelled_one_way() -> None:
+    """Every size has its unit; a bound one byte off a round size is told by the round one."""
+    for bounds, text in SIZES:
+        assert range_text(*bounds) == text
 
 
 def test_spaces_are_not_coloured(monkeypatch: pytest.MonkeyPatch) -> None:
