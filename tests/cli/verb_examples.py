@@ -11,12 +11,15 @@ import click
 import pytest
 import typer
 
+from colltune import doctor
 from colltune.bench import build
 from colltune.bench.runner import CampaignReport
 from colltune.cli import campaigns
 from colltune.cli.app import app
 from colltune.decisions import Interval
+from colltune.doctor import Answer, Check, Host
 from colltune.domain import Collective, Configuration, Shape
+from colltune.errors import LibraryError
 from colltune.models.bundle import load
 from colltune.mpi import installation
 from colltune.mpi.file_format import Rule
@@ -102,7 +105,12 @@ def replaced(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(installation, "find", lambda *_: imagined)
     library = place.written("libcolltune.so", "")
     monkeypatch.setattr(build, "interposed_library", lambda _: library)
+    monkeypatch.setattr(doctor, "CHECKS", {"cache": doctor.CHECKS["cache"], "bad": Check(_bad)})
     replace_measuring(monkeypatch)
+
+
+def _bad(_host: Host) -> Answer:
+    raise LibraryError("µ × …; mend µ")
 
 
 def _proof(path: Path) -> Proof:
@@ -166,6 +174,7 @@ def _token_list(place: Place) -> Words:
 
 
 EXAMPLES: dict[str, Callable[[Place], Words]] = {
+    "doctor": lambda _: ("doctor",),
     "tune": lambda p: ("tune", "--out", p.folder / "tuned"),
     "plan": lambda p: (
         *("plan", p.written("c.toml", _PLANNED), "--data", p.data, "--replay", p.data),

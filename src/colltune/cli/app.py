@@ -21,6 +21,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "tune": "Find faster algorithms for this machine, and prove that MPI obeys.",
         "select": "Select algorithms for a job, and write the MPI library's file.",
         "verify": "Prove in a job of your own that MPI obeys a file, and time it.",
+        "doctor": "Tell what is wrong here with MPI, files, Slurm, and its mend.",
     },
     "On a cluster": {
         "plan": "Show what a campaign measures and costs before anything runs.",

@@ -19,10 +19,10 @@ from colltune.dataset.importers.reprompi import ReproMpiOutput, parse_output
 from colltune.domain import Collective, Instance
 from colltune.errors import DataError, ProgramError
 
-_VARIABLE = "COLLTUNE_REPROMPI"
+VARIABLE = "COLLTUNE_REPROMPI"
 _MEND = (
     "build ReproMPI (https://github.com/hunsa/reprompi) with the MPI to be measured, and put its"
-    f" mpibenchmark on PATH or name it in the variable {_VARIABLE}"
+    f" mpibenchmark on PATH or name it in the variable {VARIABLE}"
 )
 PROBED_NPROCS = 2
 _PROBED_NREP = 3
@@ -85,7 +85,7 @@ class Program(NamedTuple):
 
 def find(named: str | None) -> Path:
     """Return the path of mpibenchmark: `named`, or as the environment says, or on PATH."""
-    return process.find(named or os.environ.get(_VARIABLE) or "mpibenchmark", _MEND)
+    return process.find(named or os.environ.get(VARIABLE) or "mpibenchmark", _MEND)
 
 
 def probe(path: Path, start: Callable[[Sequence[str | Path], Mode], process.Outcome]) -> Program:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import http.client
 import socket
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
+from types import MappingProxyType
 from urllib.parse import urlsplit
 
 from colltune.errors import ColltuneError
@@ -13,6 +15,7 @@ from colltune.files.reading import json_of
 from colltune.server.slurm.job_file import LARGEST_BYTES, AnswerError
 
 _OK = 200
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 _SHOWN_CHARACTERS = 200
 _FAREWELL_S = 0.1
 _UNIX = "unix:"
@@ -31,14 +34,21 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock.connect(self._path)
 
 
-def ask(url: str, path: str, limit_s: float) -> bytes:
-    """Return what the service at `url` answers to a GET of `path`."""
+def ask(
+    url: str,
+    path: str,
+    limit_s: float,
+    method: str = "GET",
+    headers: Mapping[str, str] = _NO_HEADERS,
+    expected: int = _OK,
+) -> bytes:
+    """Return what the service at `url` answers for `path`; another status than expected raises."""
     connection = _connection(url, limit_s)
     found: list[bytes | Exception] = []
 
     def talk() -> None:
         try:
-            found.append(_talk(connection, path))
+            found.append(_talk(connection, method, path, headers, expected))
         except Exception as error:
             found.append(error)
 
@@ -79,14 +89,20 @@ def _connection(url: str, limit_s: float) -> http.client.HTTPConnection:
     return http.client.HTTPConnection(host, port, timeout=limit_s)
 
 
-def _talk(connection: http.client.HTTPConnection, path: str) -> bytes:
+def _talk(
+    connection: http.client.HTTPConnection,
+    method: str,
+    path: str,
+    headers: Mapping[str, str],
+    expected: int,
+) -> bytes:
     try:
-        connection.request("GET", path)
+        connection.request(method, path, headers=dict(headers))
         response = connection.getresponse()
         body = response.read(LARGEST_BYTES + 1)
     finally:
         connection.close()
-    if response.status != _OK:
+    if response.status != expected:
         raise AnswerError(f"the service says {response.status}: {_detail(body)}")
     length = response.headers.get("Content-Length", "")
     if length.isdigit() and len(body) < min(int(length), LARGEST_BYTES):

@@ -1,0 +1,73 @@
+"""`colltune doctor`: what is wrong with this machine, in one screen, and how to mend it."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from colltune.cli.console import Mark, output, painted
+from colltune.cli.options import Json, Mpi, Quiet
+from colltune.cli.progress import progress
+from colltune.text import counted, printable
+
+if TYPE_CHECKING:
+    from colltune.doctor import Answer
+
+_MARKS = {"ok": Mark.GOOD, "note": Mark.DOUBTFUL, "problem": Mark.BAD}
+
+
+def doctor(
+    mpi: Mpi = None,
+    job: Annotated[
+        bool, typer.Option("--job", help="Also look at the job that this runs in, on all nodes.")
+    ] = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> int:
+    """Look at what colltune needs here, and print what mends each problem.
+
+    It looks at MPI, compiler, settings, libcolltune, folders, Slurm, service, bundle and ReproMPI.
+    It changes nothing and does not need root. The exit status is 1 if there is a problem.
+
+    Examples: this machine, another MPI, in a batch script.
+
+    colltune doctor
+
+    colltune doctor --mpi /opt/openmpi
+
+    colltune doctor --job
+    """
+    from colltune.doctor import Host, Status, answers, rank
+
+    if job and rank():
+        return 0  # one process of a job speaks
+    with progress("looking", quiet=quiet or json) as shown:
+        found = answers(Host(mpi, job), lambda name: shown.phase(f"looking at {name}"))
+    status = int(any(answer.status is Status.PROBLEM for answer in found.values()))
+    checks = [{"id": name, **answer._asdict()} for name, answer in found.items()]
+    output({"version": 1, "exit_status": status, "checks": checks}, _lines(found), json=json)
+    return status
+
+
+def _lines(found: Mapping[str, Answer]) -> Iterator[str]:
+    from shutil import get_terminal_size
+
+    width = get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+    name_width = max(map(len, found))
+    indent = " " * (9 + name_width + 2)
+    for name, (status, finding, mend) in found.items():
+        lines = textwrap.wrap(
+            printable(finding), max(30, width - len(indent)), break_on_hyphens=False
+        )
+        yield f"{painted(status.ljust(9), _MARKS[status])}{name.ljust(name_width)}  {lines[0]}"
+        yield from (f"{indent}{line}" for line in lines[1:])
+        if mend:
+            yield f"{indent}-> {printable(mend)}"
+    counts = Counter(str(answer.status) for answer in found.values())
+    said = [counted(counts[word], word) for word in ("problem", "note")]
+    yield f"{', '.join(said)}, {counts['ok']} ok"

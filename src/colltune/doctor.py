@@ -1,0 +1,711 @@
+"""What `colltune doctor` looks at: a table of checks, each with one finding and its mend.
+
+A check changes nothing and does not depend on the others: one that fails or hangs says so, and the
+others go on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import shlex
+import shutil
+import stat
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from functools import cached_property
+from importlib import metadata
+from pathlib import Path
+from typing import NamedTuple
+
+from colltune import __version__, process
+from colltune.bench import build
+from colltune.bench.backends import mpibenchmark
+from colltune.bench.backends.installed import InstalledMpi
+from colltune.domain import Shape
+from colltune.errors import ColltuneError, LibraryError, ProgramError
+from colltune.files import cache_folder
+from colltune.files.ownership import danger
+from colltune.models.bundle import load
+from colltune.mpi import installation
+from colltune.mpi.activation_check import effect_findings, outranked_findings
+from colltune.mpi.file_format import Severity
+from colltune.mpi.formats import FORMATS, reads
+from colltune.mpi.installation import Installation, Launcher
+from colltune.mpi.installation_facts import INSPECTORS
+from colltune.mpi.installation_facts.facts import DEFAULT
+from colltune.mpi.job_variables import concerns_collectives, variable_of
+from colltune.mpi.libcolltune import PRELOAD
+from colltune.mpi.libcolltune.library import DECIDING, FILE_STEM
+from colltune.mpi.opened_file import open_file
+from colltune.provenance import machine
+from colltune.registry import Registry
+from colltune.registry.names import nearest_release, slot_of
+from colltune.server.slurm import hooks
+from colltune.server.slurm.ask import ask
+from colltune.server.slurm.job_decision import JobRequest, decide, folder_of, shape_of
+from colltune.text import counted
+from colltune.verify.canary import Canary, Run
+from colltune.verify.proving import identified
+from colltune.verify.user_line import UserLine, words_of
+
+_LIMIT_S = 30.0
+_SERVICE_S = 2.0
+_SLOW_START_S = 5.0
+_OLD_DAYS = 90
+_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - it is looked at
+_LEAST_SHARED_MIB, _LEAST_FREE_MIB = 64, 200
+_SLOW_CLOCKS = ("acpi_pm", "hpet", "jiffies", "refined-jiffies")
+_RANKS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
+_SIZES = (("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"), ("PMI_SIZE", "MPI_LOCALNRANKS"))
+_ENVIRONMENT = "the environment"
+_HARMLESS_URL = re.compile(r"https:|unix:|http://(localhost|127\.|\[::1\])")
+_NO_LIBRARY = re.compile(r"loading shared libraries: ([^\s:]+)")
+_REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(?:.*extra\s*==\s*['\"](?P<extra>[^'\"]+))?")
+_FOR_DEVELOPERS = ("dev", "docs", "test")
+
+
+class Status(StrEnum):
+    OK = "ok"
+    NOTE = "note"
+    PROBLEM = "problem"
+
+
+class Answer(NamedTuple):
+    """What a check found, in a line, and the command or step that mends it."""
+
+    status: Status
+    finding: str
+    mend: str = ""
+
+
+def _ok(finding: str) -> Answer:
+    return Answer(Status.OK, finding)
+
+
+def _note(finding: str, mend: str = "") -> Answer:
+    return Answer(Status.NOTE, finding, mend)
+
+
+def _problem(finding: str, mend: str) -> Answer:
+    return Answer(Status.PROBLEM, finding, mend)
+
+
+def rank() -> int | None:
+    """Return this process's rank if a launcher started it, None outside."""
+    told = [os.environ[name] for name in _RANKS if name in os.environ]
+    if os.environ.get("SLURM_STEP_ID"):
+        told.append(os.environ.get("SLURM_PROCID", ""))
+    return int(told[0]) if told and told[0].isdigit() else None
+
+
+@dataclass
+class Host:
+    """What several checks ask, each thing once; ``mpi`` and ``job`` are the user's options."""
+
+    mpi: str | None = None
+    job: bool = False
+    temporary: ExitStack = field(default_factory=ExitStack)
+
+    @cached_property
+    def launcher(self) -> Launcher:
+        return installation.find_launcher(self.mpi)
+
+    @cached_property
+    def installation(self) -> Installation:
+        return installation.find(self.mpi)
+
+    @cached_property
+    def shape(self) -> Shape:
+        return shape_of(JobRequest(), os.environ) if self.job else Shape(1, 2)
+
+    @cached_property
+    def canary(self) -> Canary:
+        """The canary, where every process of the job can start it; it is removed afterwards."""
+        around = Path.cwd() if self.job else None
+        folder = tempfile.TemporaryDirectory(
+            prefix=".colltune-doctor-", dir=around, ignore_cleanup_errors=True
+        )
+        program = build.canary(self.installation, Path(self.temporary.enter_context(folder)))
+        command, variables = InstalledMpi(self.installation).command(self.shape, [], {})
+        return Canary(UserLine(command, variables, {}), program, _LIMIT_S)
+
+    @cached_property
+    def run(self) -> Run:
+        return self.canary.start({})
+
+    @cached_property
+    def settings(self) -> dict[str, tuple[str, str]]:
+        """The variables that bear on collectives, with their values and where each comes from."""
+        found = {
+            name: (value, _ENVIRONMENT)
+            for name, value in os.environ.items()
+            if concerns_collectives(name) or name in DECIDING
+        }
+        mpi = self.launcher.mpi
+        if mpi.prints_settings:  # those of parameter files, too
+            known = mpi.catalogue_of(self.launcher.release)
+            with suppress(ColltuneError):
+                facts = INSPECTORS[mpi.name](self.launcher, known)
+                for name, told in facts.variables.items():
+                    if told.source not in (DEFAULT, "environment"):
+                        source = told.source.removeprefix("file (").rstrip(")")
+                        found.setdefault(variable_of(name), (told.value, source))
+        return found
+
+    @cached_property
+    def activation(self) -> dict[str, str]:
+        """The variables that put files into effect; ``/file`` stands for the file."""
+        found: dict[str, str] = {}
+        release = self.launcher.release
+        for name in self.launcher.mpi.formats:
+            if reads(FORMATS[name], release):
+                found |= FORMATS[name].activation(release, {"": "/file", "library": "/library"})
+        return found
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """The rules files that are named, by the variables that name them."""
+        names = (name for name, value in self.activation.items() if value == "/file")
+        return {name: Path(self.settings[name][0]) for name in names if name in self.settings}
+
+    @cached_property
+    def slurm(self) -> dict[str, str]:
+        """Slurm's configuration, as its controller tells it; empty without one."""
+        if shutil.which("scontrol") is None:
+            return {}
+        lines = _asked("scontrol", "show", "config").stdout.splitlines()
+        pairs = (line.partition("=") for line in lines)
+        return {name.strip(): value.strip() for name, equals, value in pairs if equals}
+
+    @cached_property
+    def hooks(self) -> Path | None:
+        """The folder of colltune's hooks, if Slurm runs them before tasks."""
+        path = Path(self.slurm.get("TaskProlog", ""))
+        return path.parent if path.name == "task_prolog.sh" else None
+
+    @cached_property
+    def site(self) -> dict[str, str]:
+        """The settings of the site's hooks, as far as this user can read them."""
+        with suppress(OSError, ValueError):
+            text = (self.hooks / hooks.SITE).read_text(encoding="utf-8") if self.hooks else ""
+            pairs = (word.partition("=") for word in shlex.split(text, comments=True))
+            return {name: value for name, _, value in pairs}
+        return {}
+
+    @cached_property
+    def url(self) -> str:
+        """The service that jobs ask; empty if none is named."""
+        socket = self.site.get("COLLTUNE_SITE_SOCKET")
+        theirs = f"unix:{socket}" if socket else self.site.get("COLLTUNE_SITE_URL", "")
+        return os.environ.get("COLLTUNE_URL") or theirs
+
+
+def _asked(program: str, *words: str) -> process.Outcome:
+    return process.run([program, *words], timeout_s=_LIMIT_S)
+
+
+def _first(text: str) -> str:
+    return text.strip().partition("\n")[0]
+
+
+# ---- MPI ----
+
+
+def _mpi(host: Host) -> Answer:
+    found = host.launcher
+    said = f"{found.mpi.title} {found.release}, {found.mpirun}"
+    module = installation.loaded(os.environ)
+    if module and (module.library != found.library or not _alike(module.release, found.release)):
+        loaded = f"{said}; the loaded module is of {module.library} {module.release}"
+        return _note(loaded, "name the MPI of your jobs with --mpi")
+    others = {path: name for path, name in _on_path() if name != said.partition(",")[0]}
+    first = shutil.which("mpirun")
+    if first in others and host.mpi is None:
+        mend = f"colltune doctor --mpi {first}, if jobs use that one"
+        return _note(f"{said}; the first mpirun on PATH is of {others[first]}", mend)
+    also = ", ".join(f"{name} ({path})" for path, name in others.items())
+    return _ok(said + (f"; also on PATH: {also}" if also else ""))
+
+
+def _on_path() -> Iterator[tuple[str, str]]:
+    """Yield each mpirun on PATH, and which MPI it is of."""
+    paths = (shutil.which("mpirun", path=folder) for folder in os.get_exec_path())
+    for path in {Path(path).resolve(): path for path in reversed([*paths]) if path}.values():
+        with suppress(ColltuneError):
+            other = installation.find_launcher(path)
+            yield path, f"{other.mpi.title} {other.release}"
+
+
+def _alike(a: str, b: str) -> bool:
+    """Tell whether two releases are the same as far as both are told."""
+    return not a or f"{a}.".startswith(f"{b}.") or f"{b}.".startswith(f"{a}.")
+
+
+def _compiler(host: Host) -> Answer:
+    found = host.installation
+    said = f"{found.mpicc} compiles for {found.libmpi}"
+    if rank() is not None:
+        return _ok(f"{found.mpicc}; not tried within a process of a job")
+    _ = host.canary
+    first = shutil.which("mpicc") if shutil.which("mpirun") == str(found.mpirun) else None
+    if first and Path(first).resolve() != found.mpicc.resolve():
+        return _note(f"{said}; the first on PATH is {first}", f"compile with {found.mpicc}")
+    return _ok(said)
+
+
+def _start(host: Host) -> Answer:
+    if rank() is not None:
+        return _ok("not tried within a process of a job")
+    began = time.monotonic()
+    try:
+        run, found = host.run, host.installation
+    except ProgramError as error:
+        lines = str(error).splitlines()
+        told = [line.partition(": ")[2] for line in lines if line.startswith("stderr: ")]
+        said = f"{host.shape.nprocs} processes do not start: {(told or lines)[0].partition(';')[0]}"
+        return _problem(said, shlex.join([*host.canary.line.words, "hostname"]))
+    seconds = time.monotonic() - began
+    library, release = identified(run.library)
+    if library != found.library or not _alike(release, found.release):
+        said = f"programs load {library} {release}, but {found.mpirun} is of {found.release}"
+        return _problem(said, f"export LD_LIBRARY_PATH={found.libmpi.parent}:$LD_LIBRARY_PATH")
+    said = f"{run.nprocs} processes started in {seconds:.1f} s"
+    if seconds > _SLOW_START_S:
+        return _note(f"{said}, which is slow", "look up job hosts: getent hosts $(hostname)")
+    if allowed := found.root_allowance():
+        settings = " ".join(f"{name}={value}" for name, value in allowed.items())
+        return _note(f"{said}; mpirun refuses root's own jobs", f"export {settings}")
+    return _ok(said)
+
+
+# ---- what decides ----
+
+
+def _rules(host: Host) -> Answer:
+    answers = [_rules_file(host, name, path) for name, path in host.files.items()]
+    if not answers:
+        return _ok("no rules file is named: MPI decides by itself")
+    worst = max(answers, key=lambda answer: [*Status].index(answer.status))
+    return Answer(worst.status, "; ".join(answer.finding for answer in answers), worst.mend)
+
+
+def _rules_file(host: Host, name: str, path: Path) -> Answer:
+    said = f"{path}, named in {host.settings[name][1]}"
+    try:
+        opened = open_file(path, f"{host.launcher.library}@{host.launcher.release}")
+        parsed = opened.parse()
+    except LibraryError as error:
+        why = _first(str(error)).removeprefix(f"{path}: ")
+        return _problem(f"{said}: {why}", f"unset {name}, or name another file")
+    job = dict(os.environ) | {n: value for n, (value, _) in host.settings.items()}
+    activation = opened.format.activation(opened.release, opened.paths)
+    effect = effect_findings(parsed, activation, opened.paths, job)
+    lint = outranked_findings(opened.format.lint(parsed), parsed, opened.paths, job)
+    wrong = [each for each in (*effect, *lint) if each.severity is not Severity.NOTE]
+    if not wrong:
+        rules = counted(len(parsed.rules), "rule")
+        return _ok(f"{said}, is in effect: {rules}, nothing wrong")
+    more = f" ({len(wrong) - 1} more: colltune rules lint {path})" if wrong[1:] else ""
+    is_bad = effect or any(each.severity is Severity.ERROR for each in wrong)
+    status = Status.PROBLEM if is_bad else Status.NOTE
+    return Answer(status, f"{said}: {wrong[0].message}{more}", wrong[0].mend)
+
+
+def _settings(host: Host) -> Answer:
+    patterns = host.launcher.mpi.user_patterns
+    ours = os.environ.get("COLLTUNE_SET", "").split()
+    theirs = [
+        name
+        for name, (value, _) in host.settings.items()
+        if (patterns.decides(name) or name in DECIDING)
+        and host.activation.get(name) not in ("/file", value)
+        and f"{name}={value}" not in ours
+    ]
+    if not theirs:
+        return _ok("no setting of yours chooses an algorithm")
+    value, source = host.settings[theirs[0]]
+    more = f" and {len(theirs) - 1} more" if theirs[1:] else ""
+    mend = f"unset {' '.join(theirs)}" if source == _ENVIRONMENT else f"take it out of {source}"
+    said = f"{theirs[0]}={value}{more}, set in {source}"
+    return _note(f"{said}, chooses an algorithm, so colltune sets nothing", mend)
+
+
+def _libcolltune(host: Host) -> Answer:
+    words = words_of(os.environ.get(PRELOAD, ""))
+    path = next((Path(word) for word in words if Path(word).name.startswith(FILE_STEM)), None)
+    if path is None:
+        return _not_preloaded(host)
+    why = danger(path, trusted=path.stat().st_uid) if path.is_file() else f"{path} is not there"
+    if why:
+        return _problem(f"{why}, and it is preloaded into every program", f"unset {PRELOAD}")
+    if rank() is not None:
+        return _ok(f"{path} is preloaded")
+    lines = host.run.outcome.stderr.splitlines()
+    if said := [line for line in lines if line.startswith("colltune: ")]:
+        return _problem(said[0].removeprefix("colltune: "), "colltune app interpose")
+    return _ok(f"{path} is preloaded and fits this MPI")
+
+
+def _not_preloaded(host: Host) -> Answer:
+    told = next((name for name in DECIDING if name in os.environ), None)
+    if told:
+        said = f"{told} is set, but libcolltune is not preloaded, so it has no effect"
+        return _problem(said, "colltune app interpose prints the line that preloads it")
+    if "COLLTUNE_INTERPOSED" not in os.environ:
+        return _ok("not preloaded")
+    path = build.library_for(host.launcher.library, host.launcher.release)
+    return _ok(f"not preloaded; select and env take {path}")
+
+
+# ---- files, Python, machine, ReproMPI ----
+
+
+def _existing(path: Path) -> Path:
+    return next(place for place in (path, *path.absolute().parents) if place.exists())
+
+
+def _cache(_host: Host) -> Answer:
+    folder = cache_folder().absolute()
+    at, mend = _existing(folder), "export COLLTUNE_CACHE=/a/folder/of/yours"
+    if not os.access(at, os.W_OK | os.X_OK):
+        return _problem(f"{at} cannot be written, so {folder} keeps no compiled program", mend)
+    status = at.stat()
+    # in a sticky folder others cannot touch what is made there
+    if (at == folder or not status.st_mode & stat.S_ISVTX) and (why := danger(at)):
+        return _problem(f"{why}, so {folder} is refused", f"chmod go-w {at}, or {mend}")
+    if at != folder:
+        return _ok(f"{folder} is made at first use")
+    return _ok(f"{folder}, uid {status.st_uid}, mode {stat.S_IMODE(status.st_mode):04o}")
+
+
+def _disk(_host: Host) -> Answer:
+    places = (cache_folder(), Path(tempfile.gettempdir()), Path.cwd(), _SHARED_MEMORY)
+    least = sys.maxsize
+    for place in dict.fromkeys(map(_existing, places)):
+        told = os.statvfs(place)
+        free_mib = told.f_bavail * told.f_frsize >> 20
+        if free_mib < (_LEAST_SHARED_MIB if place == _SHARED_MEMORY else _LEAST_FREE_MIB):
+            return _problem(f"{place} has only {free_mib} MiB free", f"df -h {place}")
+        if told.f_files and not told.f_favail:
+            return _problem(f"{place} has no inode left", f"df -i {place}")
+        least = min(least, free_mib)
+    return _ok(f"{least / 1024:.1f} GiB free for cache, temporary files, results, shared memory")
+
+
+def _python(_host: Host) -> Answer:
+    missing: dict[str, list[str]] = {}
+    for requirement in metadata.requires("colltune") or ():
+        found = _REQUIREMENT.match(requirement)
+        if found and "!= 'linux'" not in requirement.replace('"', "'"):
+            try:
+                metadata.version(found["name"])
+            except metadata.PackageNotFoundError:
+                missing.setdefault(found["extra"] or "", []).append(found["name"])
+    said = f"colltune {__version__}, Python {'.'.join(map(str, sys.version_info[:3]))}"
+    if needed := missing.pop("", None):
+        return _problem(f"{said}; missing: {', '.join(needed)}", f"pip install {' '.join(needed)}")
+    extras = ", ".join(sorted(missing.keys() - set(_FOR_DEVELOPERS)))
+    return _ok(said + (f"; without the extras {extras}" if extras else ""))
+
+
+def _machine(_host: Host) -> Answer:
+    facts = machine.static_facts(Path("/")) | machine.momentary_facts(Path("/"))
+    now, clock = datetime.now(UTC), facts.get("clock_source", "unknown")
+    cores, load = machine.usable_cores(), float(facts.get("load_average", "0").split()[0])
+    said = f"{counted(cores, 'core')}, load {load:g}; {now:%Y-%m-%d %H:%M} UTC by {clock}"
+    if now.timestamp() < Path(__file__).stat().st_mtime - 86400:
+        return _problem(f"{said}: colltune was installed after that", "set the clock: chronyd -q")
+    if clock in _SLOW_CLOCKS:
+        return _note(f"{said}: this clock is slow to read", "boot with clocksource=tsc")
+    if load > 0.5 * cores and not os.environ.get("SLURM_JOB_ID"):
+        return _note(f"{said}: other programs make measurements noisy", "top")
+    if facts.get("cpu_governor") == "powersave":
+        return _note(f"{said}: the clock rate varies", "cpupower frequency-set -g performance")
+    return _ok(said)
+
+
+def _reprompi(host: Host) -> Answer:
+    if not (os.environ.get(mpibenchmark.VARIABLE) or shutil.which("mpibenchmark")):
+        return _ok("mpibenchmark is not installed; only backend = reprompi needs it")
+    from colltune.bench.backends.reprompi import ReproMpiBackend  # noqa: PLC0415 - seldom needed
+
+    path = mpibenchmark.find(None)
+    if rank() is not None:
+        return _ok(f"{path}; not tried within a process of a job")
+    try:
+        program = ReproMpiBackend(host.installation, program=path).program()
+    except ColltuneError as error:
+        missing = _NO_LIBRARY.search(str(error))
+        if missing is None:
+            raise
+        # installed beside it, or built in the folder above
+        around = (path.resolve().parent, path.resolve().parent.parent)
+        patterns = (missing[1], f"lib*/{missing[1]}", f"*/lib*/{missing[1]}")
+        files = [file for folder in around for p in patterns for file in folder.glob(p)]
+        folder = files[0].parent if files else f"/the/folder/of/{missing[1]}"
+        mend = f"export LD_LIBRARY_PATH={folder}:$LD_LIBRARY_PATH"
+        return _problem(f"{path} does not start: it does not find {missing[1]}", mend)
+    how = "" if program.timed else ", of a release that cannot end by time"
+    return _ok(f"{path} measures (commit {program.commit[:12]}){how}")
+
+
+# ---- site ----
+
+
+def _slurm(host: Host) -> Answer:
+    if shutil.which("scontrol") is None:
+        return _ok("no Slurm here")
+    ping = _asked("scontrol", "ping")
+    if "onfiguration source" in ping.stderr:
+        return _ok("Slurm's programs are installed, but there is no slurm.conf")
+    if not ping.ok:
+        said = _first(ping.stdout) or _first(ping.stderr)
+        return _problem(f"the controller does not answer: {said}", "scontrol ping")
+    version = f"Slurm {host.slurm.get('SLURM_VERSION', '')}, the controller answers"
+    with suppress(ColltuneError):
+        title, plugin = host.launcher.mpi.title, host.launcher.mpi.toolchain.slurm_mpi_type
+        listed = _asked("srun", "--mpi=list")
+        if plugin not in listed.stdout + listed.stderr:
+            mend = "start programs by mpirun in place of srun"
+            return _note(f"{version}; srun has no plugin {plugin} for {title}", mend)
+    return _ok(version)
+
+
+def _hooks(host: Host) -> Answer:
+    folder = host.hooks
+    if folder is None:
+        return _ok("not in slurm.conf; a job can use colltune env")
+    write = f"colltune site slurm hooks --out {folder}"
+    prologs = [host.slurm.get(name, "") for name in ("PrologSlurmctld", "Prolog")]
+    if "prolog.sh" not in [Path(prolog).name for prolog in prologs]:
+        return _problem("TaskProlog is set, but no prolog prepares files for it", write)
+    if why := danger(folder):
+        return _problem(f"{why}, and Slurm runs hooks there", f"chmod go-w {folder}")
+    texts = {folder / name: hooks.text_of(name) for name in (*hooks.SCRIPTS, *hooks.DATA)}
+    for file, text in texts.items():
+        if not file.is_file() or file.read_text(encoding="utf-8") != text:
+            return _note(f"{file} is not that of colltune {__version__}", write)
+    jobs = host.site.get("COLLTUNE_SITE_FOLDER", "nowhere")
+    if not Path(jobs).is_dir():
+        return _problem(f"the folder for jobs, {jobs}, is not there", f"see {folder / hooks.SITE}")
+    return _ok(f"{folder}, files for jobs in {jobs}")
+
+
+def _service(host: Host) -> Answer:
+    if not host.url:
+        return _ok("none is named (COLLTUNE_URL)")
+    ready = json.loads(ask(host.url, "/health/ready", _SERVICE_S))
+    said = f"{host.url} answers for {', '.join(ready['bundles'])}"
+    if ready["problems"]:
+        return _note(f"{said}, but: {ready['problems'][0]}", "read the service's log")
+    token = os.environ.get("COLLTUNE_TOKEN")
+    if not token:
+        return _ok(said)
+    if not _HARMLESS_URL.match(host.url):
+        return _note(f"{said}; http would show the token to others", "use https")
+    # such content is refused, but only of those who may write
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "text/plain"}
+    ask(host.url, "/v1/measurements", _SERVICE_S, "POST", headers, expected=415)
+    return _ok(f"{said} and takes the token")
+
+
+class _InForce(NamedTuple):
+    id: str
+    created_utc: str
+    machine: str
+
+
+def _in_force(host: Host) -> dict[str, _InForce]:
+    """Return the bundles that `colltune env` would use, in its order of preference, by slot."""
+    named, root = (os.environ.get(f"COLLTUNE_{name}", "") for name in ("BUNDLE", "REGISTRY"))
+    if "/" in named or Path(named or "/nowhere").is_dir():
+        bundle = load(Path(named), ())
+        found = _InForce(bundle.id, bundle.created_utc, bundle.context.machine)
+        return {slot_of(bundle.context): found}
+    if root:
+        registry = Registry(root)
+        entries = [registry.entry(event.bundle_id) for event in registry.current().values()]
+        return {e.slot: _InForce(e.id, e.created_utc, e.context.machine) for e in entries}
+    if not host.url:
+        return {}
+    told = json.loads(ask(host.url, "/v1/bundles", _SERVICE_S))
+    return {
+        b["slot"]: _InForce(b["id"], b["created_utc"], b["context"]["machine"])
+        for b in told["bundles"]
+        if told["in_force"].get(b["slot"]) == b["id"]
+    }
+
+
+def _bundle(host: Host) -> Answer:
+    found = _in_force(host)
+    if not found:
+        return _ok("none is named (COLLTUNE_BUNDLE, _REGISTRY or _URL)")
+    slots = list(found)
+    with suppress(ColltuneError):
+        before = f"{host.launcher.library}-"
+        known = {s.removeprefix(before): s for s in found if s.startswith(before)}
+        nearest = nearest_release(host.launcher.release, known)
+        if nearest is None:
+            said = f"in force: {', '.join(found)}; none for {before}{host.launcher.release}"
+            return _note(said, "measure and fit this release, or name another MPI with --mpi")
+        slots = [known[nearest]]
+    bundle = found[slots[0]]
+    days = (datetime.now(UTC) - datetime.fromisoformat(bundle.created_utc)).days
+    said = (
+        f"{slots[0]} {bundle.id[:12]}, {counted(days, 'day')} old, of the machine {bundle.machine}"
+    )
+    if days > _OLD_DAYS:
+        return _note(said, "measure again and fit, or run colltune site retrain")
+    return _ok(said)
+
+
+# ---- within a job ----
+
+
+def _job(host: Host) -> Answer:
+    for size, local in _SIZES:
+        processes, ppn = os.environ.get(size, ""), os.environ.get(local, "")
+        if rank() is not None and processes.isdigit() and ppn.isdigit():
+            nodes = int(processes) // int(ppn)
+            return _ok(f"{processes} processes of a launcher: {nodes}x{ppn} (nodes x ppn)")
+    if not os.environ.get("SLURM_JOB_ID"):
+        mend = "run it in a batch script, or: mpirun -np 4 colltune doctor --job"
+        return _problem("this is no job of Slurm, and no launcher started it", mend)
+    return _ok(f"job {os.environ['SLURM_JOB_ID']}: {host.shape} (nodes x ppn)")
+
+
+def _ranks(host: Host) -> Answer:
+    if rank() is not None:
+        return _note("only this process was looked at", "run it in the batch script itself")
+    files = list(host.files.values())
+    look = host.canary.look(files or [host.canary.program])
+    if look.differing_ranks:
+        ranks = ", ".join(map(str, look.differing_ranks[:8]))
+        mend = "hand variables on: mpirun -x NAME, srun --export=ALL"
+        return _problem(f"ranks {ranks} see other settings of collectives than rank 0", mend)
+    first = {file.index: file for file in reversed(look.files)}
+    for file in look.files if files else ():
+        path, differs = files[file.index], file.crc != first[file.index].crc
+        if why := file.why or (differs and "it has other bytes than elsewhere"):
+            return _problem(f"{path} on {file.host}: {why}", "put it where all nodes see it")
+    what = f"read {', '.join(map(str, files))}" if files else "keep MPI's own decisions"
+    nodes = counted(len(host.run.nodes), "node")
+    return _ok(f"all {host.run.nprocs} processes on {nodes} {what}")
+
+
+def _env(host: Host) -> Answer:
+    if os.environ.get("COLLTUNE", "").lower() == "off":
+        return _ok("COLLTUNE=off: nothing is set")
+    if section := os.environ.get("COLLTUNE_SECTION"):
+        return _ok(f"set already, from {section}")
+    request = JobRequest(mpi=host.mpi or "")
+    with tempfile.TemporaryDirectory(prefix="colltune-doctor-") as folder:
+        try:
+            asked = JobRequest(mpi=host.mpi or "", folder=folder)
+            variables, why = decide(asked, os.environ, build.library_for)
+            home = _existing(folder_of(request, os.environ, host.shape))
+        except ColltuneError as error:
+            variables, why = {}, _first(str(error))
+    if not variables:
+        return _note(f"colltune env leaves the job as it is: {why or 'it is a single process'}")
+    if not os.access(home, os.W_OK):
+        return _problem(f"colltune env cannot write {home}", "colltune env --folder /on/all/nodes")
+    names = [name for name in variables if not name.startswith("COLLTUNE_")]
+    return _ok(f"colltune env would set {', '.join(names)}")
+
+
+def _limits(host: Host) -> Answer:
+    names = ("MEMLOCK", "NOFILE", "NPROC")
+    soft = {n: resource.getrlimit(getattr(resource, f"RLIMIT_{n}"))[0] for n in names}
+    fabric = machine.fabric_facts(Path("/")).get("fabric", "Ethernet")
+    if soft["MEMLOCK"] != resource.RLIM_INFINITY and "Ethernet" not in fabric:
+        said = f"{soft['MEMLOCK'] >> 10} KiB of memory can be locked, too little for {fabric}"
+        return _problem(said, "ulimit -l unlimited; for Slurm: LimitMEMLOCK of slurmd")
+    cores = machine.usable_cores()
+    if rank() is None and host.shape.ppn > cores:
+        said = f"{host.shape.ppn} processes share {counted(cores, 'core')} of this node"
+        return _note(f"{said}: measurements are noisy", "sbatch --ntasks-per-node, --exclusive")
+    words = (f"{n.lower()} {'unlimited' if v < 0 else v}" for n, v in soft.items())
+    return _ok(f"{counted(cores, 'core')}; {', '.join(words)}")
+
+
+class Check(NamedTuple):
+    """A check; it is left out where one that it ``needs`` found a problem."""
+
+    look: Callable[[Host], Answer]
+    needs: tuple[str, ...] = ()
+
+
+CHECKS: dict[str, Check] = {
+    "mpi": Check(_mpi),
+    "compiler": Check(_compiler, ("mpi",)),
+    "start": Check(_start, ("mpi", "compiler")),
+    "rules": Check(_rules, ("mpi",)),
+    "settings": Check(_settings, ("mpi",)),
+    "libcolltune": Check(_libcolltune, ("mpi",)),
+    "cache": Check(_cache),
+    "disk": Check(_disk),
+    "python": Check(_python),
+    "machine": Check(_machine),
+    "reprompi": Check(_reprompi, ("mpi", "compiler")),
+    "slurm": Check(_slurm),
+    "hooks": Check(_hooks, ("slurm",)),
+    "service": Check(_service),
+    "bundle": Check(_bundle, ("service",)),
+}
+JOB_CHECKS: dict[str, Check] = {
+    "job": Check(_job),
+    "ranks": Check(_ranks, ("mpi", "compiler", "start", "job")),
+    "env": Check(_env, ("job",)),
+    "limits": Check(_limits, ("job",)),
+}
+
+
+def answers(host: Host, tell: Callable[[str], None] = lambda _name: None) -> dict[str, Answer]:
+    """Return what each check finds, with those of a job if ``host.job``; `tell` hears of each."""
+    found: dict[str, Answer] = {}
+    with host.temporary:
+        for name, check in (CHECKS | JOB_CHECKS if host.job else CHECKS).items():
+            tell(name)
+            broken = [need for need in check.needs if found[need].status is Status.PROBLEM]
+            left_out = _note(f"not looked at: see {broken[0]}") if broken else None
+            found[name] = left_out or _within(check, host)
+    return found
+
+
+def _within(check: Check, host: Host) -> Answer:
+    """Return a check's answer, or that it has none within its time."""
+    found: list[Answer] = []
+
+    def look() -> None:
+        try:
+            with process.ending_by(time.monotonic() + _LIMIT_S):
+                found.append(check.look(host))
+        except ColltuneError as error:
+            lines = str(error).splitlines()
+            finding, _, mend = lines[0].partition("; ")
+            commands = [line.partition(": ")[2] for line in lines if line.startswith("command: ")]
+            found.append(_problem(finding, mend or "".join(commands[:1])))
+        except OSError as error:
+            said = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+            found.append(_problem(said, f"ls -ld {error.filename or Path.cwd()}"))
+        except Exception as error:
+            said = f"this check broke: {type(error).__name__}: {error}"
+            found.append(_problem(said, "please report it"))
+
+    # a file system that hangs cannot be interrupted, only left alone
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    thread.join(_LIMIT_S + 2 * process.GRACE_S)
+    late = _problem(f"no answer in {_LIMIT_S:g} s", "does a file system or the network hang?")
+    return found[0] if found else late
