@@ -9,6 +9,7 @@ import pytest
 
 from colltune.dataset import read
 from colltune.models.bundle import load
+from colltune.models.mgcv import SCRIPT
 from tests.cli.conftest import Verb
 
 
@@ -20,9 +21,18 @@ def test_import_and_export_round_trip(
     assert (imported.status, imported.json["rows"]) == (0, 240)
     exported = colltune("data", "export", tmp_path / "d", "--out", tmp_path / "e.csv.gz")
     assert exported.status == 0
+    assert not (tmp_path / "colltune.R").exists()
     again, first = read([tmp_path / "e.csv.gz"]), read([measurements_csv])
     assert again.context == first.context
     pd.testing.assert_frame_equal(again.frame, first.frame)
+
+
+def test_the_file_for_r_is_copied(colltune: Verb, measurements_csv: Path, tmp_path: Path) -> None:
+    """Beside the exported file lies the one that colltune's learner runs, whatever was there."""
+    (tmp_path / "colltune.R").write_text("old")
+    words = ("data", "export", measurements_csv, "--out", tmp_path / "e.csv", "--with-r", "--json")
+    assert colltune(*words).json["r_file"] == str(tmp_path / "colltune.R")
+    assert (tmp_path / "colltune.R").read_bytes() == SCRIPT.read_bytes()
 
 
 def test_bad_csv_is_a_data_error(colltune: Verb, measurements_csv: Path, tmp_path: Path) -> None:

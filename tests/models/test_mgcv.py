@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from colltune import process
+from colltune.dataset import PerformanceDataset, read
+from colltune.dataset.parquet import append_dataset
+from colltune.domain import Collective, Instance, Measurement, RunStatus
 from colltune.errors import ProgramError
-from colltune.models.mgcv import ReferenceAdditiveModel
+from colltune.models.cells import CellMatrix, cell_matrices
+from colltune.models.mgcv import SCRIPT, ReferenceAdditiveModel
+from colltune.models.plain_fit import PlainFit
 from colltune.models.published import GammaAdditiveModel
+from tests.models.machines import configuration, measured
 
 Numbers = np.typing.NDArray[np.float64]
 needs_r = pytest.mark.skipif(shutil.which("Rscript") is None, reason="Rscript is not on PATH")
@@ -121,3 +131,103 @@ def _program(monkeypatch: pytest.MonkeyPatch, folder: Path, body: str) -> None:
     fake.write_text(f"#!/bin/sh\n{body}\n")
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+
+
+_COLLTUNE = Path(sys.executable).with_name("colltune")
+_USE = """
+words <- commandArgs(trailingOnly = TRUE)
+source(words[1])
+setwd(words[2])
+fit <- colltune_fit(colltune_data("dataset", colltune = words[3]), "bcast")
+write.csv(predict(fit, read.csv("new.csv")), "predicted.csv", row.names = FALSE)
+png("plot.png")
+drawn <- plot(fit, nodes = 4, ppn = 1)
+stopifnot(all(diff(drawn$msize_bytes) > 0), drawn$fastest %in% names(fit$models))
+"""
+
+
+def _dataset(folder: Path) -> CellMatrix:
+    """Write a dataset of several launches with slow and wrong cells; return the cells of bcast."""
+
+    def is_slow(algorithm: str, instance: Instance) -> bool:
+        return algorithm == "linear" and instance.msize_bytes > 100_000
+
+    data = measured(noise=0.1, left_out=is_slow)
+    found = list(data.measurements())
+    found += [
+        replace(m, launch="two", times_s=(2 * m.times_s[0],), summary=None) for m in found[::3]
+    ]
+    found += [
+        Measurement(instance, configuration("linear"), "one", RunStatus.TIMEOUT)
+        for instance in {m.instance: None for m in found}
+        if is_slow("linear", instance)
+    ]
+    wrong = next(m for m in found if m.configuration.algorithm == "scatter_allgather")
+    found.append(Measurement(wrong.instance, wrong.configuration, "3", RunStatus.WRONG_RESULT))
+    append_dataset(folder, PerformanceDataset.of(data.context, found), {})
+    return cell_matrices(read([folder], {}))[Collective.BCAST]
+
+
+@needs_r
+def test_users_of_r_get_the_models_of_the_learner(tmp_path: Path) -> None:
+    """From a dataset's folder the R functions predict what the learner predicts."""
+    cells = _dataset(tmp_path / "dataset")
+    assert cells.slow.any()
+    fit = PlainFit.of(cells, "mgcv")
+    names = [configuration.short for configuration in fit.configurations]
+    assert names == ["binomial", "default", "linear"]
+    new = np.array([(3, 2, 0), (4, 1, 64), (16, 4, 1 << 22), (40, 8, 1 << 24)])
+    _table(tmp_path / "new.csv", "nodes,ppn,msize_bytes", new)
+    (tmp_path / "use.R").write_text(_USE)
+    words: list[str | Path] = [
+        "Rscript",
+        "--vanilla",
+        tmp_path / "use.R",
+        SCRIPT,
+        tmp_path,
+        _COLLTUNE,
+    ]
+    process.check(process.run(words, timeout_s=300), "R")
+    found = pd.read_csv(tmp_path / "predicted.csv")
+    assert list(found.columns) == names
+    np.testing.assert_allclose(found.to_numpy(), fit.time_s(*new.T), rtol=1e-6)
+    assert (tmp_path / "plot.png").stat().st_size > 3000
+
+
+@needs_r
+def test_the_page_for_users_of_r_runs(tmp_path: Path) -> None:
+    """What docs/howto/r.md tells to type runs on the data that it names."""
+    root = Path(__file__).parents[2]
+    page = (root / "docs" / "howto" / "r.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```r\n(.*?)```", page, re.DOTALL)
+    (typed,) = re.findall(r"\$ colltune (data export) (\S+) --out (\S+) --with-r", page)
+    verb, data, out = typed
+    words: list[str | Path] = [
+        _COLLTUNE,
+        *verb.split(),
+        root / data,
+        "--out",
+        tmp_path / out,
+        "--with-r",
+    ]
+    process.check(process.run(words, timeout_s=60), "colltune")
+    (tmp_path / "page.R").write_text(code)
+    outcome = process.run(["Rscript", "--vanilla", "page.R"], timeout_s=300, cwd=tmp_path)
+    assert "binomial_tree" in process.check(outcome, "the page's code").stdout
+    assert (tmp_path / "Rplots.pdf").exists()
+
+
+@needs_r
+def test_r_tells_what_is_wrong_with_a_file(tmp_path: Path) -> None:
+    """A column that is missing and a time that is none are named, with file and line."""
+    head = "machine,library,library_version,collective,algorithm,nodes,ppn,msize_bytes"
+    cases = [
+        (f"{head}\nm,l,1,bcast,default,2,1,8\n", "data.csv: missing column time_s"),
+        (f"{head},time_s\nm,l,1,bcast,default,2,1,8,-1\n", "data.csv, line 2: time_s is no pos"),
+    ]
+    for text, told in cases:
+        (tmp_path / "data.csv").write_text(text)
+        code = f"source('{SCRIPT}'); colltune_data('{tmp_path / 'data.csv'}')"
+        outcome = process.run(["Rscript", "--vanilla", "-e", code], timeout_s=60)
+        assert outcome.returncode
+        assert told in outcome.stderr

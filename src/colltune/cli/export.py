@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,9 @@ import typer
 from colltune.cli.console import output
 from colltune.cli.options import Data, Json, Quiet, Where, parse_pairs, writable_file
 from colltune.cli.progress import progress
+from colltune.files import whole
+
+_FOR_R = "colltune.R"
 
 
 def export(
@@ -18,12 +22,24 @@ def export(
         Path, typer.Option(help="CSV file to write, plain or .gz.", callback=writable_file)
     ],
     where: Where = None,
+    with_r: Annotated[
+        bool,
+        typer.Option(
+            "--with-r",
+            help="Also copy colltune.R into the same folder: functions for R that read the file,"
+            " fit mgcv's models to it and plot them.",
+        ),
+    ] = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Write datasets as one tidy CSV: one row per launch, configuration and instance.
 
-    Example: colltune data export tuned/dataset --out measurements.csv.gz
+    Examples, the second one with functions for R:
+
+    colltune data export tuned/dataset --out measurements.csv.gz
+
+    colltune data export tuned/dataset --out measurements.csv.gz --with-r
     """
     from colltune.dataset import read, write_csv
 
@@ -31,5 +47,11 @@ def export(
         dataset = read(data, parse_pairs(where or [], "--where"))
         shown.phase("writing")
         write_csv(dataset, out)
-    line = f"{len(dataset)} rows of {dataset.context} -> {out}"
-    output({"rows": len(dataset), "file": out}, [line], json=json)
+    facts: dict[str, object] = {"rows": len(dataset), "file": out}
+    lines = [f"{len(dataset)} rows of {dataset.context} -> {out}"]
+    if with_r:
+        facts["r_file"] = copy = out.with_name(_FOR_R)
+        with whole(copy) as temporary:
+            temporary.write_bytes((files("colltune.models") / "r" / _FOR_R).read_bytes())
+        lines.append(f"functions for R -> {copy}")
+    output(facts, lines, json=json)

@@ -9,7 +9,6 @@ are all that is taken over, and predictions are mgcv's.
 from __future__ import annotations
 
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -24,17 +23,12 @@ from colltune.models.predictors.splines import NaturalSplines
 from colltune.models.regressor import JointRegressor, slow_guessed
 
 Numbers = NDArray[np.float64]
-SCRIPT = Path(__file__).with_name("r") / "fit_gam.R"
+SCRIPT = Path(__file__).with_name("r") / "colltune.R"
+"""What R runs, and what users of R load: docs/howto/r.md."""
 _INSTALL = "install R with its recommended package mgcv (on Debian: r-base-core and r-cran-mgcv)"
 _NO_MGCV = 3
 _START_S, _FIT_S = 120.0, 30.0
-_LINEAR = 2
-_MOST_SPLINES = 10
-"""Per feature, mgcv's ``k``: no more than it has distinct values, and fewer if there are fewer
-measurements than coefficients."""
 _AGREEMENT = 1e-6
-_FLAT = 1e-9
-_INTERCEPT = "0"
 
 
 class ReferenceAdditiveModel(JointRegressor):
@@ -52,49 +46,21 @@ class ReferenceAdditiveModel(JointRegressor):
         """Fit to features `X` (n, k) and positive times `y`, (n, C) or (n)."""
         features, times = self._validated(X, y)
         known = slow_guessed(times)
-        with np.errstate(invalid="ignore"):
-            units = np.exp(np.nanmean(np.log(known), axis=0))
-        sizes = np.stack([self._sizes(features[np.isfinite(column)]) for column in known.T])
-        # mgcv's criterion is undefined where nothing varies
-        flat = np.nanmax(known, axis=0) <= np.nanmin(known, axis=0) * (1.0 + _FLAT)
-        sizes[flat] = 0
-        scaled = known / units
         with tempfile.TemporaryDirectory(prefix="colltune-mgcv-") as name:
             folder = Path(name)
-            if sizes.any():
-                modelled = np.where(sizes.any(axis=1), scaled, np.nan)
-                _write(folder, features, modelled, sizes)
-                _run(folder, len(units))
-                found = _read(folder, sizes)
-                _check(found, features, modelled, folder)
-            else:
-                found = _nothing(sizes)
-        # the Gamma likelihood of a model without terms is largest at the mean
-        level = np.where(sizes.any(axis=1), found.intercepts, np.log(np.nanmean(scaled, axis=0)))
-        self.predictor_ = replace(found, intercepts=level + np.log(units))
+            _write(folder, features, known)
+            _run(folder, known.shape[1])
+            self.predictor_ = _read(folder, (known.shape[1], features.shape[1]))
+            _check(self.predictor_, features, known, folder)
         return self
 
-    def _sizes(self, X: Numbers) -> NDArray[np.int64]:
-        """Return the splines of each feature, 0 for none."""
-        distinct = np.array([len(np.unique(column)) for column in X.T])
-        sizes = np.where(distinct > 1, np.minimum(distinct, _MOST_SPLINES), 0)
-        while sizes.any() and 1 + (sizes[sizes > 0] - 1).sum() > max(1, len(X) - 1):
-            largest = int(sizes.argmax())
-            sizes[largest] = sizes[largest] - 1 if sizes[largest] > _LINEAR else 0
-        return np.asarray(sizes, np.int64)
 
-
-def _write(folder: Path, X: Numbers, y: Numbers, sizes: NDArray[np.int64]) -> None:
-    """Write one row per finite time of `y` (n, C), output by output, and one per term."""
+def _write(folder: Path, X: Numbers, y: Numbers) -> None:
+    """Write one row per finite time of `y` (n, C), output by output."""
     output, at = np.argwhere(np.isfinite(y.T)).T
     features = {f"x{k + 1}": column[at] for k, column in enumerate(X.T)}
     data = pd.DataFrame({"output": output + 1, "y": y[at, output], **features})
     data.to_csv(folder / "data.csv", index=False)
-    output, feature = np.argwhere(sizes).T
-    terms = pd.DataFrame(
-        {"output": output + 1, "feature": feature + 1, "k": sizes[output, feature]}
-    )
-    terms.to_csv(folder / "terms.csv", index=False)
 
 
 def _run(folder: Path, n_outputs: int) -> None:
@@ -113,29 +79,23 @@ def _table(folder: Path, name: str) -> pd.DataFrame:
     return pd.read_csv(folder / f"{name}.csv", dtype=str)
 
 
-def _read(folder: Path, sizes: NDArray[np.int64]) -> NaturalSplines:
-    """Read the terms' values and lay natural cubic splines through them."""
-    curves = dict(iter(_table(folder, "curves").groupby(["output", "feature"], sort=False)))
-    result = _nothing(sizes)
-    knots, values, bends = [result.knots], [result.values], [result.bends]
-    for output, feature in np.argwhere(sizes).tolist():
-        curve = curves[f"{output + 1}", f"{feature + 1}"]
-        x, value = (np.array(curve[name], np.float64) for name in ("x", "value"))
-        result.counts[output, feature] = len(x)
-        result.intercepts[output] = float(curves[f"{output + 1}", _INTERCEPT]["value"].iloc[0])
+def _read(folder: Path, shape: tuple[int, int]) -> NaturalSplines:
+    """Read the terms' values of C outputs and k features; lay natural cubic splines through."""
+    intercepts, counts = np.zeros(shape[0]), np.zeros(shape, np.int64)
+    knots, values, bends = [np.zeros(0)], [np.zeros(0)], [np.zeros(0)]
+    # in the order of outputs and features, 0 being the intercept
+    for name, curve in _table(folder, "curves").groupby(["output", "feature"], sort=False):
+        output, feature = (int(str(part)) for part in name)
+        x, value = (np.array(curve[column], np.float64) for column in ("x", "value"))
+        if not feature:
+            intercepts[output - 1] = value[0]
+            continue
+        counts[output - 1, feature - 1] = len(x)
         knots.append(x)
         values.append(value)
         bends.append(CubicSpline(x, value, bc_type="natural")(x, 2))
     joined = (np.concatenate(parts) for parts in (knots, values, bends))
-    return NaturalSplines(result.intercepts, result.counts, *joined)
-
-
-def _nothing(sizes: NDArray[np.int64]) -> NaturalSplines:
-    """Return a model without effects for as many configurations and features as `sizes` (C, k)."""
-    empty = np.zeros(0)
-    return NaturalSplines(
-        np.zeros(len(sizes)), np.zeros(sizes.shape, np.int64), empty, empty, empty
-    )
+    return NaturalSplines(intercepts, counts, *joined)
 
 
 def _check(found: NaturalSplines, X: Numbers, y: Numbers, folder: Path) -> None:
