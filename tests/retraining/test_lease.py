@@ -15,7 +15,8 @@ from threading import Barrier
 import pytest
 
 from colltune.registry.folder_store import FolderStore
-from colltune.retraining.lease import FOLDER, LeaseLostError, LeaseTakenError, held
+from colltune.registry.registry import RETRAINING
+from colltune.retraining.lease import LeaseLostError, LeaseTakenError, held
 
 _OTHERS = {"host": "other", "pid": 1, "boot": "another", "pid_space": "x", "started": "1"}
 
@@ -28,8 +29,8 @@ def store(tmp_path: Path) -> FolderStore:
 
 def _foreign(store: FolderStore, age_s: float, number: int = 1) -> Path:
     """Leave the lease of a process on another host, last touched so long ago."""
-    store.create(f"{FOLDER}/{number:08}.json", json.dumps(_OTHERS).encode())
-    path = store.root / FOLDER / f"{number:08}.json"
+    store.create(f"{RETRAINING}/{number:08}.json", json.dumps(_OTHERS).encode())
+    path = store.root / RETRAINING / f"{number:08}.json"
     at = time.time() - age_s
     os.utime(path, (at, at))
     return path
@@ -133,7 +134,7 @@ def test_a_holder_that_was_paused_finds_that_it_lost_it(store: FolderStore) -> N
     """Whoever comes back after another took over is told before it promotes anything."""
     with held(store) as lease:
         lease.check()
-        store.create(f"{FOLDER}/00000002.json", b"{}")
+        store.create(f"{RETRAINING}/00000002.json", b"{}")
         with pytest.raises(LeaseLostError, match="nothing was promoted"):
             lease.check()
 
@@ -141,7 +142,7 @@ def test_a_holder_that_was_paused_finds_that_it_lost_it(store: FolderStore) -> N
 def test_a_holder_shows_that_it_lives(store: FolderStore) -> None:
     """A held lease is touched again and again, so that its age stays below the patience."""
     with held(store, patience_s=0.6):
-        path = store.root / FOLDER / "00000001.json"
+        path = store.root / RETRAINING / "00000001.json"
         os.utime(path, (0, 0))
         deadline = time.monotonic() + 120.0
         while path.stat().st_mtime == 0:
@@ -152,9 +153,9 @@ def test_a_holder_shows_that_it_lives(store: FolderStore) -> None:
 @pytest.mark.parametrize("content", [b"", b"\xff\x00", b"[1, 2]", b'{"pid": "x"}', b"[" * 9999])
 def test_a_damaged_lease_is_no_obstacle_for_ever(store: FolderStore, content: bytes) -> None:
     """Whatever stands in a lease's file, it holds no longer than the patience."""
-    store.create(f"{FOLDER}/00000001.json", content)
+    store.create(f"{RETRAINING}/00000001.json", content)
     with pytest.raises(LeaseTakenError):
         held(store).__enter__()
-    os.utime(store.root / FOLDER / "00000001.json", (0, 0))
+    os.utime(store.root / RETRAINING / "00000001.json", (0, 0))
     with held(store) as lease:
         assert lease.number == 2

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from colltune.cli.console import Table, range_text
@@ -39,7 +38,7 @@ def diff_lines(found: BundleDiff, old: Bundle, new: Bundle) -> Iterator[str | Ta
     yield ""
     for collective, extent in found.extents.items():
         line = f"{collective}: {100 * extent.share:.1f} % of the decisions change"
-        ratio = _mean_ratio([c for c in found.changes if c.collective is collective])
+        ratio = found.mean_ratio(collective)
         if ratio is not None:
             line += f", where they are {ratio:.2f}x faster in the geometric mean"
         yield line
@@ -64,13 +63,6 @@ def _row(change: Change) -> list[object]:
     ]
 
 
-def _mean_ratio(changes: Sequence[Change]) -> float | None:
-    """Return by which factor the new choices are faster, the geometric mean of what is known."""
-    ratios = [change.by_new.ratio for change in changes]
-    logs = [math.log(ratio) for ratio in ratios if ratio is not None and ratio > 0]
-    return math.exp(math.fsum(logs) / len(logs)) if logs else None
-
-
 def diff_json(found: BundleDiff) -> dict[str, Any]:
     """Return the same for machines; times that are not known are null."""
     return {
@@ -81,7 +73,7 @@ def diff_json(found: BundleDiff) -> dict[str, Any]:
         "collectives": {
             collective: {
                 "changed_share": extent.share,
-                "mean_ratio": _mean_ratio([c for c in found.changes if c.collective is collective]),
+                "mean_ratio": found.mean_ratio(collective),
             }
             for collective, extent in found.extents.items()
         },

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from colltune.domain import Shape
 from colltune.features import feature_set
 from colltune.models.predictors.forest import Nodes
 
@@ -151,6 +152,11 @@ class Coverage(NamedTuple):
         """Tell which of n shapes were measured, shape (n)."""
         same = (nodes[:, None] == self.shapes[:, 0]) & (ppn[:, None] == self.shapes[:, 1])
         return np.asarray(same.any(axis=1))
+
+    def is_outside(self, shape: Shape) -> bool:
+        """Tell whether a shape lies outside what was measured, whatever the message size."""
+        counts = (np.array([count]) for count in (shape.nodes, shape.ppn, int(self.high[2])))
+        return bool(self.extrapolated(*counts)[0])
 
     def is_far(self, nodes: Integers, ppn: Integers, msize_bytes: Integers) -> Flags:
         """Tell which instances are too far from everything measured to be predicted, shape (n)."""

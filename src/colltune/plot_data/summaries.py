@@ -130,6 +130,19 @@ def predicted_gain(found: DecisionMap) -> tuple[float, float | None]:
     return gain, bound if np.isfinite(bound) else None
 
 
+def only_predicted(found: DecisionMap) -> tuple[int, float | None, float | None]:
+    """Return on how many measured instances models alone replace the default, and with what gain.
+
+    Gains, predicted and their lower bounds, are geometric means over these; what was confirmed by
+    measuring is left out.
+    """
+    here = found.inside & (found.why == REASONS.index(Why.GAIN))
+    if not here.any():
+        return 0, None, None
+    gain, bound = (float(np.exp(np.log(v[here]).mean())) for v in (found.gain, found.bound))
+    return int(here.sum()), gain, bound if np.isfinite(bound) else None
+
+
 def reason_counts(found: DecisionMap) -> dict[Why, tuple[int, int]]:
     """Return how often each reason holds: where measured, and beyond (interpolated or outside)."""
     inside = found.inside

@@ -86,6 +86,8 @@ NOTHING = ""
 """As what is expected to be in force: no bundle at all."""
 REPORTS = ("drift", "verify", "retrain")
 _REPORT, REPORT_VERSION = "colltune-registry-report", 1
+RETRAINING = "retraining"
+"""The folder of the leases of `colltune.retraining.lease`."""
 _LIST = "`colltune site bundles list` shows them"
 
 
@@ -304,6 +306,11 @@ class Registry:
 
     def latest_report(self, kind: str) -> dict[str, Any] | None:
         """Return the latest report of a kind that can be read, None if there is none."""
+        found = self.dated_report(kind)
+        return None if found is None else found[1]
+
+    def dated_report(self, kind: str) -> tuple[str, dict[str, Any]] | None:
+        """Return the same with the time when it was made (ISO 8601)."""
         folder = _report_folder(kind)
         for number in sorted(numbers(self.store, folder), reverse=True):
             with suppress(ValueError, TypeError, KeyError):
@@ -311,8 +318,16 @@ class Registry:
                 content = report["content"]
                 known = report["format"] == _REPORT and report["format_version"] <= REPORT_VERSION
                 if known and isinstance(content, dict):
-                    return content
+                    return str(report.get("at_utc", "")), content
         return None
+
+    def retraining_age_s(self) -> float | None:
+        """Return how long ago a retraining was last at work, None if none ever was.
+
+        It touches its lease while it runs; see `colltune.retraining.lease`.
+        """
+        leases = numbers(self.store, RETRAINING)
+        return self.store.age_s(numbered(RETRAINING, leases[-1])) if leases else None
 
     @contextmanager
     def _using(self, bundle_id: str) -> Iterator[None]:

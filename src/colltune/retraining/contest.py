@@ -54,7 +54,7 @@ from colltune.models.fitting import LEAST_TO_HOLD_OUT, Progress
 from colltune.models.guard import Guard
 from colltune.models.learners import LEARNERS
 from colltune.retraining.arrivals import Arrived
-from colltune.selector.bundle_diff import diff
+from colltune.selector.bundle_diff import diff, thinned
 
 Flags = NDArray[np.bool_]
 IN_FORCE = "in force"
@@ -298,7 +298,6 @@ def _worse(difference: Difference, thresholds: Thresholds) -> list[str]:
     ]
 
 
-_MOST_SHAPES = 16
 _SHOWN = 20
 
 
@@ -307,19 +306,12 @@ def decision_changes(old: Bundle, new: Bundle) -> dict[str, Any]:
 
     Ratios are predicted times of the old over the new choice, by the new bundle's models.
     """
-    shapes = sorted({*old.training_shapes, *new.training_shapes})
-    if len(shapes) > _MOST_SHAPES:
-        at = np.linspace(0, len(shapes) - 1, _MOST_SHAPES).round().astype(int)
-        shapes = [shapes[k] for k in at]
-    found = diff(old, new, shapes)
-    judged = [(c, c.by_new.ratio) for c in found.changes if c.by_new.ratio is not None]
-    ranked = sorted(judged, key=lambda pair: abs(float(np.log(pair[1] or 1.0))), reverse=True)
-    mean = float(np.exp(np.mean(np.log([ratio for _, ratio in judged])))) if judged else None
+    found = diff(old, new, thinned(old, new))
     return {
         "shapes": [str(shape) for shape in found.shapes],
         "changed": {c.value: extent.share for c, extent in found.extents.items()},
         "changes": len(found.changes),
-        "predicted_ratio": mean,
+        "predicted_ratio": found.mean_ratio(),
         "largest": [
             {
                 "collective": change.collective.value,
@@ -328,8 +320,8 @@ def decision_changes(old: Bundle, new: Bundle) -> dict[str, Any]:
                 "last_bytes": change.last_bytes,
                 "old": change.old.id,
                 "new": change.new.id,
-                "predicted_ratio": ratio,
+                "predicted_ratio": change.by_new.ratio,
             }
-            for change, ratio in ranked[:_SHOWN]
+            for change in found.ranked()[:_SHOWN]
         ],
     }

@@ -28,9 +28,9 @@ from pathlib import Path
 
 from colltune.errors import BUSY, ColltuneError, ProgramError
 from colltune.files.reading import json_of
+from colltune.registry.registry import RETRAINING
 from colltune.registry.store import Store
 
-FOLDER = "retraining"
 PATIENCE_S = 300.0
 _BEATS = 15
 _PROC = Path("/proc")
@@ -104,9 +104,9 @@ def _taken(
     if _highest(store) != number:
         store.remove(_key(number))
         raise LeaseTakenError(f"{store.where}: another retraining has just begun; let it end")
-    for name in store.names(FOLDER):
+    for name in store.names(RETRAINING):
         if _number(name) < number:
-            store.remove(f"{FOLDER}/{name}")
+            store.remove(f"{RETRAINING}/{name}")
     return Lease(store, number, took_over)
 
 
@@ -176,7 +176,7 @@ def _holder(store: Store, number: int) -> dict[str, object]:
 
 
 def _is_released(store: Store, number: int) -> bool:
-    return f"{number:08}.released" in store.names(FOLDER, fresh=True)
+    return f"{number:08}.released" in store.names(RETRAINING, fresh=True)
 
 
 def _give_back(store: Store, me: dict[str, object]) -> None:
@@ -185,7 +185,7 @@ def _give_back(store: Store, me: dict[str, object]) -> None:
     if _holder(store, number).get("token") != me["token"]:
         return
     try:
-        store.create(f"{FOLDER}/{number:08}.released", b"")
+        store.create(f"{RETRAINING}/{number:08}.released", b"")
     except ColltuneError:
         with suppress(ColltuneError):
             store.remove(_key(number))
@@ -198,7 +198,7 @@ def _beat(store: Store, number: int, every_s: float, ended: threading.Event) -> 
 
 
 def _highest(store: Store) -> int:
-    return max((_number(name) for name in store.names(FOLDER, fresh=True)), default=0)
+    return max((_number(name) for name in store.names(RETRAINING, fresh=True)), default=0)
 
 
 def _number(name: str) -> int:
@@ -207,4 +207,4 @@ def _number(name: str) -> int:
 
 
 def _key(number: int) -> str:
-    return f"{FOLDER}/{number:08}.json"
+    return f"{RETRAINING}/{number:08}.json"

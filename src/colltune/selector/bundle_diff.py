@@ -16,6 +16,8 @@ from colltune.selector.configuration import Target, selector_for
 from colltune.selector.decision_table import intervals, largest_msize
 
 Intervals = tuple[Interval, ...]
+MOST_SHAPES = 16
+"""That `thinned` leaves."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,24 @@ class BundleDiff:
     shapes: tuple[Shape, ...]
     extents: dict[Collective, Extent]
     changes: tuple[Change, ...]
+
+    def ranked(self) -> list[Change]:
+        """Return the changes whose effect is known, those with the largest one first."""
+        known = [(abs(math.log(c.by_new.ratio)), c) for c in self.changes if c.by_new.ratio]
+        return [change for _, change in sorted(known, key=lambda pair: -pair[0])]
+
+    def mean_ratio(self, collective: Collective | None = None) -> float | None:
+        """Return by which factor new choices are faster, the geometric mean of what is known."""
+        ratios = [c.by_new.ratio for c in self.changes if collective in (None, c.collective)]
+        logs = [math.log(ratio) for ratio in ratios if ratio]
+        return math.exp(math.fsum(logs) / len(logs)) if logs else None
+
+
+def thinned(old: Bundle, new: Bundle) -> list[Shape]:
+    """Return the shapes that either was trained on, evenly thinned where they are many."""
+    shapes = sorted({*old.training_shapes, *new.training_shapes})
+    step = (len(shapes) - 1) / (MOST_SHAPES - 1)
+    return shapes if step <= 1 else [shapes[round(k * step)] for k in range(MOST_SHAPES)]
 
 
 def diff(

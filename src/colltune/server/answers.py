@@ -9,6 +9,7 @@ from threading import Lock
 from typing import Generic, TypeVar
 
 from colltune.domain import Shape
+from colltune.server.job_counts import Asked
 
 Headers = tuple[tuple[bytes, bytes], ...]
 Key = TypeVar("Key", bound=Hashable)
@@ -33,7 +34,7 @@ class Document:
     ``etag`` is empty where the content is not to be kept; ``bundle_id`` is what it was made from;
     ``headers`` are sent in addition to the usual ones; ``kept`` and ``replaced`` name the
     collectives whose default was kept or replaced; ``demanded`` are the library, release and shape
-    of each job.
+    of each job, ``asked`` what a request for a job's files asked for and got.
     """
 
     body: bytes
@@ -44,6 +45,7 @@ class Document:
     kept: tuple[str, ...] = ()
     replaced: tuple[str, ...] = ()
     demanded: tuple[tuple[str, str, Shape], ...] = ()
+    asked: Asked | None = None
 
 
 Recipe = tuple[Callable[..., Document], tuple[object, ...]]

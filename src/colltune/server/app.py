@@ -22,7 +22,7 @@ from colltune.server.settings import Settings
 from colltune.server.supervisor import end_with_supervisor, log_as_json
 from colltune.server.writing import Writing
 
-_COUNT_S, _DEMAND_S = 1.0, 10.0
+_COUNT_S, _WRITE_S = 1.0, 10.0
 _SLOW_PENDING = 8
 _WRITE_THREADS, _MOST_WRITES = 2, 16
 _BUSY = "too many answers are being computed; ask again in a second"
@@ -95,8 +95,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         state.uploads.threads.close(wait=False)
         state.gatekeeper.threads.close(wait=False)
         service.settle()
-        if service.demand is not None:
-            await asyncio.to_thread(service.demand.flush)
+        await asyncio.to_thread(service.write_counts)
 
 
 async def _count(service: Service) -> None:
@@ -106,8 +105,8 @@ async def _count(service: Service) -> None:
         await asyncio.sleep(_COUNT_S)
         try:
             service.settle()
-            if service.demand is not None and time.monotonic() - written_at > _DEMAND_S:
+            if time.monotonic() - written_at > _WRITE_S:
                 written_at = time.monotonic()
-                await asyncio.to_thread(service.demand.flush)
+                await asyncio.to_thread(service.write_counts)
         except Exception:
             structlog.get_logger().exception("answers could not be counted")

@@ -21,6 +21,8 @@ from colltune.server.metrics import CONTENT_TYPE
 from colltune.server.queries import BundlePath, LibraryPath, ReleasePath
 from colltune.server.schemas import Bundles, Decision, EventOf, Liveness, Readiness, Stored, Table
 from colltune.server.serving import OnceEach, answered, computed, service_of, written
+from colltune.server.views.changes import ChangesView
+from colltune.server.views.front import FrontView, GainView
 from colltune.server.views.job import JobView
 from colltune.server.views.maps import MapView, PredictionView
 from colltune.server.views.overview import OverviewView
@@ -304,6 +306,26 @@ view = APIRouter(
 async def overview(request: Request, query: Annotated[queries.Query, Query()]) -> Response:
     """Say which bundles are in force, what they know, and how they came into force."""
     return await computed(request, service_of(request).overview, query, slow=False)
+
+
+@view.get("/front", response_model=FrontView)
+async def front(request: Request) -> Response:
+    """Say how the service fares, what jobs got, what that gains, and what is measured next."""
+    return await computed(request, service_of(request).front, slow=False)
+
+
+@view.get("/gain", response_model=GainView)
+async def gain(request: Request, query: Annotated[queries.PageQuery, Query()]) -> Response:
+    """Return the gains that are predicted, of decisions that were not confirmed."""
+    return await answered(request, service_of(request).gain, query)
+
+
+@view.get("/changes", response_model=ChangesView)
+async def bundle_changes(
+    request: Request, query: Annotated[queries.ChangesQuery, Query()]
+) -> Response:
+    """Return what one bundle decides differently from another."""
+    return await answered(request, service_of(request).changes, query)
 
 
 @view.get("/map", response_model=MapView)

@@ -67,6 +67,12 @@ class Metrics:
             "collective",
             "outcome",
         )
+        self.jobs = self._counter(
+            "colltune_jobs",
+            "Requests for jobs' files: tuned, or why the default was kept.",
+            "slot",
+            "outcome",
+        )
         self.loads = self._counter("colltune_bundle_loads", "Bundles taken into force.", "slot")
         self.refusals = self._counter(
             "colltune_bundle_refusals",
@@ -121,8 +127,7 @@ def gauges(
     """Return what holds now; a report that is not understood is left out."""
     loaded = state.loaded.items()
     slots = sorted({*state.loaded, *state.problems})
-    drift = reports.get("drift") or {}
-    verified = reports.get("verify") or {}
+    drift, verified = (content_of(reports, kind) for kind in ("drift", "verify"))
     rows: tuple[tuple[str, str, tuple[str, ...], Rows], ...] = (
         ("ready", "Whether requests are answered.", (), [((), bool(state.loaded))]),
         ("registry_reachable", "Whether the registry is read.", (), [((), reachable)]),
@@ -176,6 +181,12 @@ def gauges(
         ),
     )
     return [_gauge(*one) for one in rows]
+
+
+def content_of(reports: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+    """Return what the registry's latest report of a kind says, nothing if there is none."""
+    found: Mapping[str, Any] = (reports.get(kind) or ("", {}))[1]
+    return found
 
 
 def _gauge(name: str, what: str, labels: Sequence[str], rows: Rows) -> Metric:

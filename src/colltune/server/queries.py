@@ -66,6 +66,9 @@ BundleId = Annotated[
         description="Id of a bundle, or how it begins; default: the one in force.",
     ),
 ]
+Against = Annotated[
+    str, Field(pattern=_BUNDLE, description="The bundle that it is compared with, likewise.")
+]
 Folder = Annotated[
     str,
     Field(
@@ -151,6 +154,12 @@ class PageQuery(Query):
 
 class MapQuery(PageQuery):
     collective: CollectiveName
+    against: Against | None = None
+
+
+class ChangesQuery(Query):
+    bundle: BundleId
+    against: Against
 
 
 class PredictionsQuery(PageQuery):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from colltune import __version__
@@ -22,7 +24,8 @@ from colltune.selector.selection_json import selection_json, tables, tables_json
 from colltune.server import queries
 from colltune.server.answers import CONTENT_POLICY, DOCUMENT_POLICY, Answer, Document, Lru
 from colltune.server.errors import ServiceError
-from colltune.server.metrics import Metrics, gauges
+from colltune.server.job_counts import Asked, JobCounts, Outcome
+from colltune.server.metrics import MULTIPROCESS, Metrics, gauges
 from colltune.server.schemas import View
 from colltune.server.settings import Settings
 from colltune.server.slurm.job_file import (
@@ -34,6 +37,8 @@ from colltune.server.slurm.job_file import (
     text_of,
 )
 from colltune.server.state import BundleFolder, Loaded, Rendering, Source, State
+from colltune.server.views.changes import changes_view
+from colltune.server.views.front import front_view, gain_view
 from colltune.server.views.job import job_view
 from colltune.server.views.maps import map_view, prediction_view
 from colltune.server.views.overview import overview_view
@@ -43,6 +48,7 @@ JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
 HTML = "text/html; charset=utf-8"
 _MOST_PINNED = 4
+_REFUSALS = {404: Outcome.NO_BUNDLE, 503: Outcome.BUSY}
 _MOST_REPORTS, _MOST_REPORT_BYTES = 8, 64 << 20
 
 
@@ -63,6 +69,9 @@ class Service:
         self.watcher = Watcher(self.source, settings, self.metrics, self.count, self._render_ahead)
         self.guard = Guard(caution=settings.caution)
         self.demand = DemandLog(settings.demand) if settings.demand is not None else None
+        shared = os.environ.get(MULTIPROCESS)
+        self.jobs = JobCounts(settings.demand or (Path(shared) if shared else None))
+        self.started = time.time()
         self._pinned: Lru[str, Loaded] = Lru(_MOST_PINNED, 4 * _MOST_PINNED, lambda _k, _v: 1)
         self._reports: Lru[str, bytes] = Lru(
             _MOST_REPORTS, _MOST_REPORT_BYTES, lambda _k, v: len(v)
@@ -106,6 +115,12 @@ class Service:
         # a request that began before a swap ends after it
         self._counted = (self.state,)
 
+    def write_counts(self) -> None:
+        """Write to disk what was counted since the last time."""
+        self.jobs.flush()
+        if self.demand is not None:
+            self.demand.flush()
+
     def count_first(self, document: Document) -> None:
         self.metrics.miss.inc()
         self._went_out(document, 1)
@@ -117,9 +132,23 @@ class Service:
 
     def _went_out(self, document: Document, times: int) -> None:
         self.metrics.answered(document, times)
+        if document.asked is not None:
+            self._asked(document.asked, times)
         if self.demand is not None:
             for asked in document.demanded:
                 self.demand.note(*asked, times)
+
+    def _asked(self, asked: Asked, times: int = 1) -> None:
+        self.jobs.note(asked, times)
+        self.metrics.jobs.labels(asked.slot, asked.outcome.name.lower()).inc(times)
+
+    def refused(self, error: ServiceError, arguments: tuple[object, ...]) -> None:
+        """Count a request for a job's files that had no answer."""
+        outcome = _REFUSALS.get(error.status)
+        match arguments:
+            case str(library), str(release), queries.ConfigQuery() | queries.JobQuery() as query:
+                if outcome is not None:
+                    self._asked(_asked(library, release, "", query, outcome))
 
     def select(self, state: State, query: queries.SelectQuery) -> Document:
         """Return decisions as JSON: one instance's, or all intervals of message sizes."""
@@ -171,6 +200,7 @@ class Service:
             found.kept,
             found.replaced,
             ((library, release, shape),),
+            _asked(library, release, loaded.slot, query, found.outcome),
         )
 
     def job(self, state: State, library: str, release: str, query: queries.JobQuery) -> Document:
@@ -180,7 +210,9 @@ class Service:
         found = [loaded.rendering(shape, target, self.guard) for shape in shapes]
         # where nothing is replaced, a job is better told nothing
         sections = [
-            Section(shape) if one.is_empty else section_of(one.rendered, query.folder)
+            section_of(one.rendered, query.folder)
+            if one.outcome is Outcome.TUNED
+            else Section(shape)
             for shape, one in zip(shapes, found, strict=True)
         ]
         patterns = target.mpi.user_patterns
@@ -196,6 +228,7 @@ class Service:
             tuple(sorted(kept - replaced)),
             tuple(sorted(replaced)),
             tuple((library, release, shape) for shape in shapes),
+            _asked(library, release, loaded.slot, query, _common(one.outcome for one in found)),
         )
 
     def _render_ahead(self, state: State, asked: Demand) -> None:
@@ -246,10 +279,25 @@ class Service:
         body = _body(view)
         return Document(body, JSON, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
 
+    def front(self) -> Document:
+        """Return what the page's front shows; made anew each time."""
+        stored = self.settings.demand is not None
+        view = front_view(self.state, self.watcher, self.jobs.days(), self.started, stored=stored)
+        return Document(_body(view), JSON)
+
+    def gain(self, state: State, query: queries.PageQuery) -> Document:
+        loaded = self.pick(state, query.bundle, query.library, query.release)
+        return self._view_document(loaded, query, gain_view(self._selector(loaded)[0], loaded.slot))
+
+    def changes(self, state: State, query: queries.ChangesQuery) -> Document:
+        new, old = (self.pick(state, one) for one in (query.bundle, query.against))
+        return self._view_document(new, query, changes_view(old.bundle, new.bundle, new.slot))
+
     def decision_map(self, state: State, query: queries.MapQuery) -> Document:
         loaded = self.pick(state, query.bundle, query.library, query.release)
         selector, _ = self._selector(loaded)
-        view = map_view(selector, loaded.slot, Collective(query.collective))
+        old = None if query.against is None else self.pick(state, query.against).bundle
+        view = map_view(selector, loaded.slot, Collective(query.collective), old)
         return self._view_document(loaded, query, view)
 
     def predictions(self, state: State, query: queries.PredictionsQuery) -> Document:
@@ -326,6 +374,23 @@ def _target(library: str, release: str, format_name: str | None) -> Target:
         ours = ", ".join(f.name for f in FORMATS.values() if f.library == library)
         raise ServiceError(422, f"query.format: not a format of {library}; there are {ours}")
     return found
+
+
+def _asked(
+    library: str,
+    release: str,
+    slot: str,
+    query: queries.ConfigQuery | queries.JobQuery,
+    outcome: Outcome,
+) -> Asked:
+    several = query.ppn if isinstance(query.ppn, tuple) else (query.ppn,)
+    ppn = " ".join(map(str, sorted(set(several))))
+    return Asked(library, release, slot, query.nodes, ppn, outcome)
+
+
+def _common(outcomes: Iterable[Outcome]) -> Outcome:
+    """Return what a request got whose job may run on any of several shapes."""
+    return min(outcomes, key=list(Outcome).index)
 
 
 def _part(found: Rendering, part: str | None, folder: str | None) -> str:

@@ -29,7 +29,11 @@ async def answered(
     state = service.state
     key = (id(state), compute.__name__, arguments)
     offload: Offload = request.app.state.offload
-    document = await offload.run(key, lambda: compute(state, *arguments))
+    try:
+        document = await offload.run(key, lambda: compute(state, *arguments))
+    except ServiceError as error:
+        service.refused(error, arguments)
+        raise
     answer = Answer(document, request.scope["route"].path, (compute, arguments))
     service.count_first(document)
     state.answers.put((request.scope["path"], request.scope["query_string"]), answer)

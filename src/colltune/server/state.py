@@ -18,6 +18,7 @@ from colltune.registry.names import nearest_release
 from colltune.selector.configuration import Rendered, Target, render, selector_for
 from colltune.server.answers import Answers, Lru
 from colltune.server.errors import ServiceError
+from colltune.server.job_counts import Outcome
 
 _MOST_RENDERINGS, _MOST_BYTES = 1024, 32 << 20
 _OVERHEAD_BYTES = 2048
@@ -28,14 +29,14 @@ class Rendering:
     """A configuration, without the table that it was made of, which is large.
 
     ``kept`` and ``replaced`` are the collectives whose default is kept for all messages on the
-    communicator of the whole job, or replaced for some; ``is_empty`` tells that nothing at all is
-    replaced, so that a job is better told nothing.
+    communicator of the whole job, or replaced for some. ``outcome`` is tuned, or why nothing at all
+    is replaced, so that a job is better told nothing.
     """
 
     rendered: Rendered
     kept: tuple[str, ...]
     replaced: tuple[str, ...]
-    is_empty: bool
+    outcome: Outcome
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +60,7 @@ class Loaded:
         if found is None:
             # a selector remembers every shape that it was asked for, so each gets its own
             selector = selector_for(self.bundle, target, guard=guard)
-            found = _slim(render(selector, shape, target))
+            found = _slim(self.bundle, render(selector, shape, target))
             self.renderings.put(key, found)
         return found
 
@@ -68,7 +69,7 @@ def _rendering_bytes(_key: object, found: Rendering) -> int:
     return _OVERHEAD_BYTES + sum(map(len, found.rendered.written.texts.values()))
 
 
-def _slim(rendered: Rendered) -> Rendering:
+def _slim(bundle: Bundle, rendered: Rendered) -> Rendering:
     table = rendered.table
     of_job = {c: table.rules.get((c, table.shape.nprocs), ()) for c in Collective}
     replaced = {collective for collective in Collective if is_any_replaced([of_job[collective]])}
@@ -78,8 +79,17 @@ def _slim(rendered: Rendered) -> Rendering:
         replace(rendered, table=without_rules),
         tuple(sorted(c.value for c in asked - replaced)),
         tuple(sorted(c.value for c in replaced)),
-        not is_any_replaced((*table.rules.values(), *table.by_layout.values())),
+        _outcome(bundle, table),
     )
+
+
+def _outcome(bundle: Bundle, table: DecisionTable) -> Outcome:
+    if is_any_replaced((*table.rules.values(), *table.by_layout.values())):
+        return Outcome.TUNED
+    if table.shape.nprocs == 1:
+        return Outcome.ALONE
+    outside = all(model.coverage.is_outside(table.shape) for model in bundle.models)
+    return Outcome.OUTSIDE if outside else Outcome.UNSURE
 
 
 def is_any_replaced(rules: Iterable[Iterable[Interval]]) -> bool:
@@ -164,8 +174,11 @@ class BundleFolder:
     def history(self) -> tuple[Event, ...]:
         return ()
 
-    def latest_report(self, kind: str) -> dict[str, Any] | None:
+    def dated_report(self, kind: str) -> tuple[str, dict[str, Any]] | None:
         del kind
+        return None
+
+    def retraining_age_s(self) -> float | None:
         return None
 
 

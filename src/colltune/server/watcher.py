@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from itertools import islice
 from threading import Event, Lock, Thread
 from typing import Any
@@ -23,7 +24,7 @@ from colltune.server.metrics import Metrics
 from colltune.server.settings import Settings
 from colltune.server.state import Loaded, Source, State
 
-_REPORTS = ("drift", "verify")
+_REPORTS = ("drift", "retrain", "verify")
 _REPORTS_S = 15.0
 """Between looks at what was reported to the registry."""
 _STOP_S = 5.0
@@ -63,7 +64,9 @@ class Watcher:
         self.reachable = False
         self.looked_at = time.monotonic()
         self.unreachable_why = "the first look is not over"
-        self.reports: Mapping[str, Mapping[str, Any] | None] = {}
+        self.reports: Mapping[str, tuple[str, Mapping[str, Any]] | None] = {}
+        self.retrained_at: float | None = None
+        self.arrived: int | None = None
         self._reports_at = -math.inf
         self.state = State({}, self._answers())
 
@@ -136,9 +139,21 @@ class Watcher:
             return
         self._reports_at = time.monotonic()
         try:
-            self.reports = {kind: self._source.latest_report(kind) for kind in _REPORTS}
-        except (ColltuneError, OSError) as error:
+            self.reports = {kind: self._source.dated_report(kind) for kind in _REPORTS}
+            age_s = self._source.retraining_age_s()
+            self.retrained_at = None if age_s is None else time.time() - age_s
+            self.arrived = self._arrivals()
+        except (ColltuneError, OSError, ValueError) as error:
             self._log.warning("reports cannot be read", why=str(error))
+
+    def _arrivals(self) -> int | None:
+        """Return how many files of measurements came in since the latest report on retraining."""
+        if self._settings.data is None:
+            return None
+        at_utc = (self.reports["retrain"] or ("",))[0]
+        since = datetime.fromisoformat(at_utc).timestamp() if at_utc else 0.0
+        files = self._settings.data.glob("*.parquet")
+        return sum(file.stat().st_mtime > since for file in files)
 
     def _unreachable(self, why: str) -> None:
         self._metrics.registry_errors.inc()

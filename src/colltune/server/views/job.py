@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import quote, urlencode
 
-import numpy as np
 from pydantic import Field
 
 from colltune.decisions import Interval, Status
@@ -136,7 +135,7 @@ def _warnings(selector: ModelSelector, shape: Shape, release: str) -> Iterator[s
         name = model.collective.mpi_name
         if model.default_column is None:
             unknown.append(name)
-        if _extrapolated(selector, model.collective, shape):
+        if model.coverage.is_outside(shape):
             outside.append(name)
         elif not _measured(selector, model.collective, shape):
             between.append(name)
@@ -163,13 +162,6 @@ def _warnings(selector: ModelSelector, shape: Shape, release: str) -> Iterator[s
             yield text.format(listed)
 
 
-def _extrapolated(selector: ModelSelector, collective: Collective, shape: Shape) -> bool:
-    """Tell whether a shape lies outside what was measured, whatever the message size."""
-    coverage = selector.bundle.model(collective).coverage
-    counts = (np.array([count]) for count in (shape.nodes, shape.ppn, int(coverage.high[2])))
-    return bool(coverage.extrapolated(*counts)[0])
-
-
 def _measured(selector: ModelSelector, collective: Collective, shape: Shape) -> bool:
     shapes = selector.bundle.model(collective).coverage.shapes
     return bool((shapes == (shape.nodes, shape.ppn)).all(axis=1).any())
@@ -185,7 +177,7 @@ def _collectives(selector: ModelSelector, rendered: Rendered) -> Iterator[JobCol
             name=collective.value,
             mpi_name=collective.mpi_name,
             measured=_measured(selector, collective, shape),
-            extrapolated=_extrapolated(selector, collective, shape),
+            extrapolated=selector.bundle.model(collective).coverage.is_outside(shape),
             intervals=tuple(_intervals(selector, collective, shape, found)),
         )
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from string import ascii_uppercase
 
 import numpy as np
 from pydantic import Field
 
-from colltune.domain import Collective, Configuration, Instance
+from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.errors import LibraryError
+from colltune.models.bundle import Bundle
 from colltune.plot_data.decisions import LETTERS, REASONS, DecisionMap, bounds, decision_map
 from colltune.plot_data.summaries import predicted_gain
 from colltune.selector.argmin import Decisions, ModelSelector
@@ -29,6 +30,7 @@ from colltune.server.schemas import (
     StatusText,
     View,
 )
+from colltune.server.views.changes import FieldChange, field_changes
 
 DEFAULT_CODE = "·"
 """Stands in the fields where the library decides by itself; they are many, and it is quiet."""
@@ -69,6 +71,7 @@ class MapRow(View):
     gain: tuple[float, ...] = Field(description="predicted, 1 where the default is kept")
     bound: tuple[float | None, ...] = Field(description="lower bound of the gain that was weighed")
     extrapolated: tuple[bool, ...] = Field(description="outside the measured range")
+    changes: tuple[FieldChange, ...] = Field(description="against another bundle, where asked for")
 
 
 class MapView(BundleView):
@@ -138,8 +141,12 @@ class PredictionView(BundleView):
     configurations: tuple[PredictedConfiguration, ...] = Field(description="the fastest first")
 
 
-def map_view(selector: ModelSelector, slot: str, collective: Collective) -> MapView:
+def map_view(
+    selector: ModelSelector, slot: str, collective: Collective, old: Bundle | None = None
+) -> MapView:
+    """Return the map of a collective, with what changed since the bundle `old`, if one is named."""
     found = decision_map(selector, collective)
+    changes = {} if old is None else field_changes(old, selector.bundle, collective, found.grid)
     uses = np.bincount(found.chosen.ravel(), minlength=len(found.portfolio)).tolist()
     holds = np.bincount(found.why.ravel(), minlength=len(REASONS)).tolist()
     mean_gain, mean_bound = predicted_gain(found)
@@ -156,7 +163,7 @@ def map_view(selector: ModelSelector, slot: str, collective: Collective) -> MapV
         ),
         msize_bytes=tuple(found.grid.msize_bytes.tolist()),
         measured_sizes=tuple(found.grid.known_size.tolist()),
-        rows=tuple(_rows(found)),
+        rows=tuple(_rows(found, changes)),
         shapes_left_out=found.grid.left_out,
         replaced_share=float(found.replaced[found.inside].mean()),
         mean_gain=mean_gain,
@@ -211,7 +218,7 @@ def _letters(rank: int) -> str:
     return text
 
 
-def _rows(found: DecisionMap) -> Iterator[MapRow]:
+def _rows(found: DecisionMap, changes: Mapping[Shape, tuple[FieldChange, ...]]) -> Iterator[MapRow]:
     for at, shape in enumerate(found.grid.shapes):
         yield MapRow(
             nodes=shape.nodes,
@@ -222,6 +229,7 @@ def _rows(found: DecisionMap) -> Iterator[MapRow]:
             gain=tuple(float(f"{value:.4g}") for value in found.gain[at].tolist()),
             bound=tuple(digits(value) for value in found.bound[at].tolist()),
             extrapolated=tuple(found.extrapolated[at].tolist()),
+            changes=changes.get(shape, ()),
         )
 
 
