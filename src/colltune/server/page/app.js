@@ -3,6 +3,7 @@
 import { Problem, get } from "./api.js";
 import { button, el, notice } from "./dom.js";
 import { mapView } from "./explore.js";
+import { frontView } from "./front.js";
 import { historyView } from "./history.js";
 import { jobView } from "./job.js";
 import { href, read } from "./state.js";
@@ -12,7 +13,7 @@ import { shortId } from "./words.js";
 const POLL_MS = 15000;
 const NOT_READY_MS = 3000;
 const SLOW_MS = 400;
-const VIEWS = { map: mapView, job: jobView, history: historyView };
+const VIEWS = { front: frontView, map: mapView, job: jobView, history: historyView };
 
 const main = document.getElementById("main");
 const notices = document.getElementById("notices");

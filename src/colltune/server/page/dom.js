@@ -45,6 +45,33 @@ export function scrolled(label, ...children) {
   );
 }
 
+// A table of rows of cells, the first of which names its row; `row.kind` is the row's class,
+// `row.below` stands under it. Columns of `words` may wrap; with `cards` a phone shows each row alone.
+export function table(label, head, rows, { words = [], cards = false } = {}) {
+  const cell = (content, i) =>
+    el(
+      i ? "td" : "th",
+      { scope: i ? null : "row", "data-head": head[i], class: words.includes(i) ? "words" : null },
+      content,
+    );
+  const below = (content) => el("tr", {}, el("td", { class: "below", colspan: head.length }, content));
+  const drawn = (row) => [
+    el("tr", { class: row.kind }, row.map(cell)),
+    row.below ? below(row.below) : [],
+  ];
+  const titles = head.map((text) => el("th", { scope: "col" }, text));
+  return scrolled(
+    label,
+    el(
+      "table",
+      { class: `numbers${cards ? " cards" : ""}` },
+      el("caption", { class: "unseen-text" }, label),
+      el("thead", {}, el("tr", {}, titles)),
+      el("tbody", {}, rows.flatMap(drawn)),
+    ),
+  );
+}
+
 export function notice(kind, text, ...more) {
   return el("p", { class: `notice ${kind}` }, text, ...more);
 }

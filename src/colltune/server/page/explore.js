@@ -4,9 +4,9 @@ import { el, field, notice, options } from "./dom.js";
 import { legend, mapGrid } from "./map.js";
 import { plot, predictionTable, spoken, title, verdict } from "./panel.js";
 import { SHOWS, atText, href, parseAt } from "./state.js";
-import { factor, parseBytes, percent } from "./words.js";
+import { factor, parseBytes, percent, shortId } from "./words.js";
 
-const SHOW_NAMES = { choice: "Configuration", gain: "Gain", reason: "Reason" };
+const SHOW_NAMES = { choice: "Configuration", gain: "Gain", reason: "Reason", change: "Change" };
 const HINT =
   "Point at a field, or walk with the arrow keys; a click or Enter shows all predictions.";
 const MARKS =
@@ -15,6 +15,8 @@ const MARKS =
 const NO_DEFAULT =
   "The library's default was not measured: what is predicted fastest is used, and whether that is" +
   " any faster nobody knows.";
+const COMPARED = "Compared with the bundle";
+const FIRST = "No bundle was in force before this one, so that nothing can have changed.";
 const NUMBERS =
   "Whole numbers, please: nodes and processes per node from 1 on, a message such as 4096, 64K or" +
   " 1.5 MiB.";
@@ -30,7 +32,8 @@ export async function mapView(app, slot, signal) {
     : known.includes("allreduce")
       ? "allreduce"
       : known[0];
-  const map = await app.ask("v1/view/map", { collective }, slot, signal);
+  const against = state.show === "change" ? (state.against || before(app, slot)) : null;
+  const map = await app.ask("v1/view/map", { collective, against }, slot, signal);
   if (!map) return [];
   const readout = el("p", { class: "readout" }, HINT);
   const panel = el("section", { class: "panel", "aria-label": "Predictions" });
@@ -48,6 +51,7 @@ export async function mapView(app, slot, signal) {
     controls(app, slot, collective),
     el("h2", {}, map.mpi_name, el("small", {}, ` ${facet(map, summary)}`)),
     summary.default_measured ? null : notice("warn", NO_DEFAULT),
+    state.show === "change" ? notice("info", against ? `${COMPARED} ${shortId(against)}.` : FIRST) : null,
     el(
       "div",
       { class: "mapbox" },
@@ -61,6 +65,12 @@ export async function mapView(app, slot, signal) {
   ];
   if (state.at) predictions(app, { map, slot, panel });
   return view;
+}
+
+// The bundle that was in force before the one that is shown, if any.
+function before({ overview }, slot) {
+  const event = overview.history.find((one) => one.bundle === slot.bundle && one.previous);
+  return event?.previous ?? null;
 }
 
 function facet(map, summary) {

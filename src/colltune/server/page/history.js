@@ -1,10 +1,12 @@
-// Which bundle came into force when, and who said so.
+// Which bundle came into force when, who said so and why, and what that changed.
 
-import { el, notice, scrolled } from "./dom.js";
+import { get } from "./api.js";
+import { el, notice, table } from "./dom.js";
 import { href } from "./state.js";
-import { age, shortId, stamp } from "./words.js";
+import { age, count, factor, percent, range, shortId, stamp } from "./words.js";
 
-const ACTIONS = { promote: "promoted", rollback: "rolled back" };
+export const ACTIONS = { promote: "promoted", rollback: "rolled back" };
+const HEAD = ["when", "library", "what", "bundle", "by", "note"];
 
 function state(event) {
   if (event.in_force) return el("small", {}, "in force");
@@ -12,7 +14,7 @@ function state(event) {
 }
 
 // What a bundle decides can be looked at whether it is in force or not.
-function bundleLink(event, bundle) {
+export function bundleLink(event, bundle) {
   const inForce = event.in_force && bundle === event.bundle;
   return el(
     "a",
@@ -24,7 +26,59 @@ function bundleLink(event, bundle) {
   );
 }
 
-export function historyView({ overview, now }) {
+export function previousOf(event) {
+  return event.previous === event.bundle ? null : event.previous;
+}
+
+function eventCells(event, now) {
+  return [
+    [stamp(event.at_utc), el("small", {}, age(event.at_utc, now))],
+    event.slot,
+    [ACTIONS[event.action] ?? event.action, state(event)],
+    [
+      bundleLink(event, event.bundle),
+      event.previous ? el("small", {}, "before: ", bundleLink(event, event.previous)) : null,
+    ],
+    event.by,
+    event.note || el("span", { class: "soft" }, "no note"),
+  ];
+}
+
+// What an event changed, in words, with links to the same as a map.
+export async function changeWords(event, signal) {
+  const query = { bundle: event.bundle, against: previousOf(event) };
+  const { data: found } = await get("v1/view/changes", query, signal);
+  const changed = found.collectives.filter((one) => one.share > 0);
+  if (!changed.length) {
+    return el("p", {}, `No decision changed on ${count(found.shapes, "shape")}.`);
+  }
+  const extents = changed.map((one) => [
+    el("a", { href: mapLink(event, one.name) }, one.mpi_name),
+    percent(one.share),
+    factor(one.ratio),
+  ]);
+  const rows = found.largest.map((one) => [
+    one.mpi_name,
+    `${one.nodes} × ${one.ppn}`,
+    range(one.first_bytes, one.last_bytes),
+    `${one.old} → ${one.new}`,
+    factor(one.ratio),
+  ]);
+  const head = ["collective", "shape", "message", "before → now", "as fast"];
+  return [
+    table("What changed", ["collective, as a map", "decisions changed", "now as fast"], extents),
+    el("p", { class: "soft small" }, `Predicted by the new models, on ${count(found.shapes, "shape")}.`),
+    el("details", {}, el("summary", {}, "The largest changes"), table("Changes", head, rows)),
+  ];
+}
+
+function mapLink(event, collective) {
+  const bundle = event.in_force ? "" : event.bundle;
+  const against = previousOf(event);
+  return href({ view: "map", show: "change", slot: event.slot, bundle, collective, against });
+}
+
+export function historyView({ overview, now, explain }, _slot, signal) {
   const heading = el("h2", {}, "Bundles in force, and how they came there");
   if (!overview.history.length) {
     return [
@@ -32,58 +86,32 @@ export function historyView({ overview, now }) {
       notice("info", "There is no history: this service has a single bundle and no registry."),
     ];
   }
-  const head = ["when", "library", "what", "bundle", "before", "by", "note"];
+  const rows = overview.history.map((event) => {
+    return Object.assign(eventCells(event, now), {
+      kind: event.in_force ? "chosen" : null,
+      below: previousOf(event) ? changes(event, explain, signal) : null,
+    });
+  });
   return [
     heading,
-    scrolled(
-      "History of the bundles",
-      el(
-        "table",
-        { class: "numbers cards history" },
-        el(
-          "thead",
-          {},
-          el(
-            "tr",
-            {},
-            head.map((text) => el("th", { scope: "col" }, text)),
-          ),
-        ),
-        el(
-          "tbody",
-          {},
-          overview.history.map((event) =>
-            el(
-              "tr",
-              { class: event.in_force ? "chosen" : null },
-              el(
-                "td",
-                { "data-head": head[0] },
-                stamp(event.at_utc),
-                el("small", {}, age(event.at_utc, now)),
-              ),
-              el("td", { "data-head": head[1] }, event.slot),
-              el(
-                "td",
-                { "data-head": head[2] },
-                ACTIONS[event.action] ?? event.action,
-                state(event),
-              ),
-              el("td", { "data-head": head[3] }, bundleLink(event, event.bundle)),
-              el(
-                "td",
-                { "data-head": head[4] },
-                event.previous ? bundleLink(event, event.previous) : "–",
-              ),
-              el("td", { "data-head": head[5], class: "words" }, event.by),
-              el("td", { "data-head": head[6], class: "words" }, event.note),
-            ),
-          ),
-        ),
-      ),
-    ),
+    table("History of the bundles", HEAD, rows, { words: [4, 5], cards: true }),
     overview.history_left_out
       ? el("p", { class: "soft" }, `${overview.history_left_out} older events are not shown.`)
       : null,
   ];
+}
+
+// Compared when it is unfolded, since that takes the service a second.
+function changes(event, explain, signal) {
+  const box = el("div", {}, "Comparing…");
+  const unfold = async () => {
+    try {
+      box.replaceChildren(...[await changeWords(event, signal)].flat());
+    } catch (error) {
+      box.replaceChildren(explain(error) ?? "");
+    }
+  };
+  const folded = el("details", {}, el("summary", {}, "What it changed"), box);
+  folded.addEventListener("toggle", unfold, { once: true });
+  return folded;
 }

@@ -35,7 +35,21 @@ const LOOKS = {
     const code = map.reasons[row.why[size]].code;
     return [code, `r${code}`];
   },
+  change(map, row, size) {
+    return CHANGES[changeAt(row, size)?.kind ?? "none"];
+  },
 };
+// Colours of reasons serve: these are told apart in the same way.
+const CHANGES = {
+  none: ["·", "kept", "decided as before"],
+  begun: ["+", "rG", "tuned now, the default before"],
+  other: ["≠", "rU", "tuned otherwise than before"],
+  ended: ["−", "rE", "the default again"],
+};
+
+function changeAt(row, size) {
+  return row.changes.find((one) => one.first <= size && size <= one.last);
+}
 
 // What a field says in words: read out for the field in focus, shown for the one pointed at.
 export function told(map, row, size) {
@@ -48,7 +62,11 @@ export function told(map, row, size) {
       ? `, predicted gain ${factor(row.gain[size])}${bound}`
       : "";
   const outside = row.extrapolated[size] ? "; outside the measured range" : "";
-  return `${where}: ${one.is_default ? "default" : one.name}${gain} (${why.text})${outside}`;
+  const change = changeAt(row, size);
+  const was = change
+    ? `; was ${change.old}, ${change.ratio === null ? "" : `predicted ${factor(change.ratio)} as fast`}`
+    : "";
+  return `${where}: ${one.is_default ? "default" : one.name}${gain} (${why.text})${outside}${was}`;
 }
 
 // Returns the map's box; `pick(nodes, ppn, msize)` is called for a field that is clicked or entered.
@@ -229,6 +247,13 @@ export function legend(map, show) {
           i + 1 < GAINS.length ? `${least} to ${GAINS[i + 1]} × as fast` : `${least} × and more`,
         ),
       ),
+    );
+  }
+  if (show === "change") {
+    return el(
+      "ul",
+      { class: "legend" },
+      Object.values(CHANGES).map(([code, style, text]) => entry(style, code, text)),
     );
   }
   if (show === "reason") {

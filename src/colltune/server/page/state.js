@@ -6,21 +6,26 @@ const FIELDS = [
   "bundle",
   "collective",
   "show",
+  "against",
   "sizes",
   "at",
   "nodes",
   "ppn",
   "format",
 ];
-const VIEWS = ["map", "job", "history"];
-export const SHOWS = ["choice", "gain", "reason"];
+const VIEWS = ["front", "map", "job", "history"];
+export const SHOWS = ["choice", "gain", "reason", "change"];
 
 export function read() {
   const given = new URLSearchParams(location.hash.slice(1));
   const state = Object.fromEntries(FIELDS.map((name) => [name, given.get(name) ?? ""]));
-  if (!VIEWS.includes(state.view)) state.view = "map";
+  // links from before there was a front name no view
+  if (!VIEWS.includes(state.view)) state.view = state.collective || state.at ? "map" : "front";
   if (!SHOWS.includes(state.show)) state.show = "choice";
-  if (!/^[0-9a-f]{4,64}$/.test(state.bundle)) state.bundle = "";
+  for (const name of ["bundle", "against"]) {
+    if (!/^[0-9a-f]{4,64}$/.test(state[name])) state[name] = "";
+  }
+  if (state.view === "front") state.bundle = "";
   if (state.sizes !== "measured") state.sizes = "";
   return state;
 }

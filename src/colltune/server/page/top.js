@@ -2,11 +2,7 @@
 
 import { button, el, field, notice, options } from "./dom.js";
 import { href } from "./state.js";
-import { age, shortId, stamp } from "./words.js";
-
-function since(text, now) {
-  return el("time", { datetime: text, title: stamp(text) }, age(text, now));
-}
+import { shortId, since } from "./words.js";
 
 function span([low, high]) {
   return low === high ? `${low}` : `${low}–${high}`;
@@ -17,7 +13,7 @@ export function header({ state, overview, now, go }, slot) {
   document.getElementById("machine").textContent = slot.machine;
   document.title = `colltune: ${slot.machine}`;
   const releases = overview.slots.map((one) => [one.slot, `${one.library_title} ${one.release}`]);
-  const choose = (event) => go({ slot: event.target.value, bundle: "", at: "" });
+  const choose = (event) => go({ slot: event.target.value, bundle: "", at: "", against: "" });
   const select = el("select", { name: "in-force", onchange: choose }, options(releases, slot.slot));
   const report = `v1/bundles/${encodeURIComponent(slot.bundle)}/report`;
   const items = [
@@ -34,8 +30,10 @@ export function header({ state, overview, now, go }, slot) {
   );
   document.getElementById("facts").replaceChildren(field("Library", select), el("dl", {}, facts));
   for (const link of document.querySelectorAll("nav [data-view]")) {
-    link.href = href({ ...state, view: link.dataset.view });
-    if (link.dataset.view === state.view) link.setAttribute("aria-current", "page");
+    const { view } = link.dataset;
+    const bundle = view === "front" ? "" : state.bundle;
+    link.href = href({ ...state, view, bundle, against: "" });
+    if (view === state.view) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
 }

@@ -1,5 +1,7 @@
 // Numbers for people, as colltune's other outputs write them.
 
+import { el } from "./dom.js";
+
 const UNITS = [
   ["GiB", 2 ** 30],
   ["MiB", 2 ** 20],
@@ -53,10 +55,24 @@ export function age(then, now) {
   if (!Number.isFinite(seconds)) return "at an unknown time";
   if (seconds < -60) return "in the future, by the service's clock";
   for (const [unit, length] of AGES) {
-    const count = Math.floor(seconds / length);
-    if (count >= 1) return `${count} ${unit}${count === 1 ? "" : "s"} ago`;
+    const whole = Math.floor(seconds / length);
+    if (whole >= 1) return `${count(whole, unit)} ago`;
   }
   return "just now";
+}
+
+// The same as an element that tells the very time when it is pointed at.
+export function since(then, now) {
+  return el("time", { datetime: then, title: stamp(then) }, age(then, now));
+}
+
+export function duration(seconds) {
+  const [unit, length] = AGES.find(([, least]) => seconds >= least) ?? ["second", 1];
+  return count(Number((seconds / length).toPrecision(2)), unit);
+}
+
+export function count(n, what) {
+  return `${n} ${what}${n === 1 ? "" : "s"}`;
 }
 
 export function stamp(text) {

@@ -203,12 +203,12 @@ def front_view(
     attention += [f"{name}: the latest retraining failed: {why}" for name, why in failed]
     if read_s > _HANGS_S:
         attention.append(f"the registry was last read {read_s:.0f} s ago: does its storage hang?")
-    at = watcher.retrained_at
+    at, reported_utc = watcher.retrained_at, (reports.get("retrain") or ("", {}))[0]
     return FrontView(
         attention=tuple(attention),
         registry_read_s=round(read_s, 1),
-        retraining_utc="" if at is None else _iso(at),
-        reported_utc=(reports.get("retrain") or ("", {}))[0],
+        retraining_utc=max("" if at is None else _iso(at), reported_utc),
+        reported_utc=reported_utc,
         arrived=watcher.arrived,
         requests=_requests(days, state, _iso(started), stored=stored),
         slots=slots,
@@ -342,7 +342,9 @@ def _release(asked: Asked) -> str:
 
 
 def _shape(asked: Asked) -> str:
-    return f"{asked.nodes} × {' or '.join(asked.ppn.split())}" if asked.nodes else "others"
+    *others, last = asked.ppn.split() or [""]
+    ppn = f"{', '.join(others)} or {last}" if others else last
+    return f"{asked.nodes} × {ppn}" if asked.nodes else "others"
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
