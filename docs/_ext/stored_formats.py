@@ -129,6 +129,13 @@ STORED = (
         "colltune.selector.demand:FORMAT_VERSION",
     ),
     Stored(
+        "Counts of requests for jobs' files",
+        "<demand>/jobs-<day>-<host>-<pid>-<token>.json",
+        "serve --demand",
+        "colltune.server.job_counts",
+        "colltune.server.job_counts:FORMAT_VERSION",
+    ),
+    Stored(
         "Job file",
         "GET /v1/job/…",
         "serve",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
-_VOID = {"meta", "wbr"}
+_VOID = {"link", "meta", "wbr"}
 Table = list[list[str]]
 
 

@@ -92,7 +92,7 @@ def texts(page: Page, selector: str) -> list[str]:
 
 def test_it_shows_what_is_in_force(desk: Watched, site: Site) -> None:
     """Machine, library, bundle, objective and the map are there; names that attack are text."""
-    desk.go()
+    desk.go("view=map")
     page = desk.page
     assert texts(page, "#machine") == [MACHINE]
     assert page.get_by_role("combobox", name="Library", exact=True).locator(
@@ -265,12 +265,14 @@ def test_libraries_can_be_switched(desk: Watched, site: Site) -> None:
 def test_the_history_tells_promotions_and_rollbacks(desk: Watched) -> None:
     """Who brought which bundle into force when and why, the latest first."""
     desk.go("view=history")
-    rows = texts(desk.page, "tbody tr")
+    rows = texts(desk.page, "tbody tr:has(th)")
     assert len(rows) == 4
     assert "rolled back" in rows[1]
     assert "in force" in rows[1]
     assert "too slow" in rows[1]
     assert f"better {ATTACK}" in rows[2]
+    desk.page.locator("summary").first.click()
+    desk.page.wait_for_selector("td.below:has-text('No decision changed')")
 
 
 def test_what_was_in_force_before_can_be_looked_at(desk: Watched, site: Site) -> None:
@@ -314,7 +316,7 @@ def test_a_service_that_is_not_ready_is_waited_for(desk: Watched) -> None:
     desk.go()
     assert "not ready yet" in desk.page.locator("main").inner_text()
     assert "no bundle yet <b>" in desk.page.locator("main").inner_text()
-    desk.page.wait_for_selector("td.f")
+    desk.page.wait_for_selector(".front")
     assert [text for text in desk.complaints if "503" not in text] == []
     desk.complaints.clear()
 
@@ -342,7 +344,8 @@ def test_documents_look_as_they_should(browser: Browser, site: Site, path: str) 
         seen.page.goto(site.home + path.format(site.next_bundle.id))
         assert seen.page.locator("h1").inner_text().startswith("colltune")
         assert seen.page.locator("h2").count() > 2
-        assert seen.page.evaluate("getComputedStyle(document.body).maxWidth") != "none"
+        centred = "getComputedStyle(document.querySelector('main') ?? document.body).maxWidth"
+        assert seen.page.evaluate(centred) != "none"
         refused = "document.body.appendChild(document.createElement('script')).text = 'hacked = 1'"
         seen.page.evaluate(refused)
         assert any("Content Security Policy" in text for text in seen.complaints)

@@ -1,64 +1,69 @@
-"""The description of the interface as one page without scripts that loads nothing."""
+"""The description of the interface, in the page's own frame and style, without scripts."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from html import escape
+from importlib.resources import files
 from typing import Any
 
-from colltune.report.markup import Markup, document, element, folded, joined, table
+from colltune.report.markup import Child, Markup, element, folded, joined, table
 
-_STYLE = """
-body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:0 auto;padding:1rem;color:#1b1b1b;
-background:#fff}
-h2{margin-top:2.5rem;border-top:1px solid #767676;padding-top:.5rem}
-code,pre{font:14px/1.4 ui-monospace,monospace}
-h2 code{font-size:1.1rem}
-pre{background:#f3f3f3;padding:.7rem;overflow:auto}
-.table{overflow-x:auto}
-table{border-collapse:collapse;width:100%}
-caption{text-align:left;font-weight:600}
-th,td{border:1px solid #b0b0b0;padding:.3rem .5rem;text-align:left;vertical-align:top}
-a{color:#0b57a4}
-@media (prefers-color-scheme:dark){body{background:#161616;color:#eee}pre{background:#262626}
-a{color:#8cc4ff}}
-"""
+_NEEDS_SCRIPTS = re.compile(r"\s*<(script|noscript)\b.*?</\1\s*>", re.S)
+_KEYS = {"GET": "g2", "POST": "rE"}
+"""The styles of methods, of the style sheet's fields."""
 
 
 def docs_page(description: Mapping[str, Any]) -> str:
-    title = f"{description['info']['title']} {description['info']['version']}"
-    operations = [
-        (operation["operationId"], f"{method.upper()} {path}", operation)
-        for path, methods in description["paths"].items()
-        for method, operation in methods.items()
+    version = description["info"]["version"]
+    by_tag: dict[str, list[tuple[str, str, str, Mapping[str, Any]]]] = {}
+    for path, methods in description["paths"].items():
+        for method, operation in methods.items():
+            told = operation["operationId"], method.upper(), path, operation
+            by_tag.setdefault(operation["tags"][0], []).append(told)
+    links = [
+        element("li", tag, element("ul", *(element("li", _link(*one[:3])) for one in operations)))
+        for tag, operations in by_tag.items()
     ]
-    links = [element("li", element("a", name, href=f"#{at}")) for at, name, _ in operations]
-    machines = element(
+    intro = element(
         "p",
-        "The same for machines: ",
+        description["info"].get("description", ""),
+        " The same for machines: ",
         element("a", "openapi.json", href="openapi.json"),
         ". Errors are problems (RFC 9457), application/problem+json.",
     )
-    body = element(
-        "body",
-        element("h1", title),
-        element("p", description["info"].get("description", "")),
-        machines,
-        element("nav", element("ul", *links)),
-        joined(_operation(*one, description) for one in operations),
-    )
-    return document(title, _STYLE, body)
+    parts = (_operation(*one, description) for operations in by_tag.values() for one in operations)
+    contents = element("nav", element("ul", *links), aria_label="Operations", class_="contents")
+    body = element("div", contents, element("div", joined(parts)), class_="docs")
+    return _framed(element("h1", f"colltune {version}: interface"), intro, body)
+
+
+def _framed(*content: Markup) -> str:
+    """Return the page's frame with `content` in its middle."""
+    frame = files("colltune.server").joinpath("page/index.html").read_text(encoding="utf-8")
+    frame = frame.replace("<title>colltune</title>", "<title>colltune: interface</title>")
+    before, _, after = _NEEDS_SCRIPTS.sub("", frame).partition("</main>")
+    return f"{before}{joined(content)}</main>{after}"
+
+
+def _link(at: str, method: str, path: str) -> Markup:
+    return element("a", f"{method} {path}", href=f"#{at}")
 
 
 def _operation(
-    at: str, name: str, operation: Mapping[str, Any], description: Mapping[str, Any]
+    at: str,
+    method: str,
+    path: str,
+    operation: Mapping[str, Any],
+    description: Mapping[str, Any],
 ) -> Markup:
     access = " Needs authentication." if operation.get("security") else ""
-    answers = operation["responses"].items()
+    answers = sorted(operation["responses"].items())
     parts = [
-        element("h2", element("code", name), id=at),
-        element("p", " ".join(operation.get("description", "").split()) + access),
+        element("h2", element("span", method, class_=f"key f {_KEYS[method]}"), " ", path, id=at),
+        element("p", *_words(" ".join(operation.get("description", "").split()) + access)),
         table(
             "Parameters",
             ["name", "in", "needed", "type", "what"],
@@ -82,9 +87,15 @@ def _operation(
     return joined(parts)
 
 
+def _words(text: str) -> list[Child]:
+    """Return text in which what stands in backticks is code."""
+    return [element("code", one) if k % 2 else one for k, one in enumerate(text.split("`"))]
+
+
 def _parameter(parameter: Mapping[str, Any]) -> list[str]:
     schema = parameter.get("schema", {})
-    what = parameter.get("description") or schema.get("description", "")
+    kinds = (parameter, schema, *schema.get("anyOf", ()))
+    what = next((kind["description"] for kind in kinds if "description" in kind), "")
     needed = "yes" if parameter.get("required") else ""
     return [parameter["name"], parameter["in"], needed, _type(schema), what]
 

@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 
 from colltune.registry.events import Event
 from colltune.server import queries, schemas
-from colltune.server.answers import CONTENT_POLICY, DOCUMENT_POLICY, PAGE_POLICY
+from colltune.server.answers import CONTENT_POLICY, PAGE_POLICY
 from colltune.server.auth.gate import Admission, promoter, sender
 from colltune.server.docs_page import docs_page
 from colltune.server.errors import PROBLEM, ServiceError
@@ -275,7 +275,7 @@ _ASSETS = _assets()
 @pages.get("/docs")
 async def docs(request: Request) -> HTMLResponse:
     """Show the interface, rendered from its OpenAPI description; works offline."""
-    return HTMLResponse(docs_page(request.app.openapi()), headers={CONTENT_POLICY: DOCUMENT_POLICY})
+    return HTMLResponse(docs_page(request.app.openapi()), headers={CONTENT_POLICY: PAGE_POLICY})
 
 
 @pages.get("/", dependencies=[Depends(OnceEach())])

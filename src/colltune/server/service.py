@@ -210,9 +210,7 @@ class Service:
         found = [loaded.rendering(shape, target, self.guard) for shape in shapes]
         # where nothing is replaced, a job is better told nothing
         sections = [
-            section_of(one.rendered, query.folder)
-            if one.outcome is Outcome.TUNED
-            else Section(shape)
+            Section(shape) if one.is_empty else section_of(one.rendered, query.folder)
             for shape, one in zip(shapes, found, strict=True)
         ]
         patterns = target.mpi.user_patterns

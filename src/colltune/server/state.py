@@ -29,13 +29,15 @@ class Rendering:
     """A configuration, without the table that it was made of, which is large.
 
     ``kept`` and ``replaced`` are the collectives whose default is kept for all messages on the
-    communicator of the whole job, or replaced for some. ``outcome`` is tuned, or why nothing at all
-    is replaced, so that a job is better told nothing.
+    communicator of the whole job, or replaced for some; ``is_empty`` tells that nothing at all is
+    replaced, so that a job is better told nothing; ``outcome`` is tuned, or why ``replaced`` is
+    empty.
     """
 
     rendered: Rendered
     kept: tuple[str, ...]
     replaced: tuple[str, ...]
+    is_empty: bool
     outcome: Outcome
 
 
@@ -79,16 +81,15 @@ def _slim(bundle: Bundle, rendered: Rendered) -> Rendering:
         replace(rendered, table=without_rules),
         tuple(sorted(c.value for c in asked - replaced)),
         tuple(sorted(c.value for c in replaced)),
-        _outcome(bundle, table),
+        not is_any_replaced((*table.rules.values(), *table.by_layout.values())),
+        Outcome.TUNED if replaced else _why_default(bundle, table.shape),
     )
 
 
-def _outcome(bundle: Bundle, table: DecisionTable) -> Outcome:
-    if is_any_replaced((*table.rules.values(), *table.by_layout.values())):
-        return Outcome.TUNED
-    if table.shape.nprocs == 1:
+def _why_default(bundle: Bundle, shape: Shape) -> Outcome:
+    if shape.nprocs == 1:
         return Outcome.ALONE
-    outside = all(model.coverage.is_outside(table.shape) for model in bundle.models)
+    outside = all(model.coverage.is_outside(shape) for model in bundle.models)
     return Outcome.OUTSIDE if outside else Outcome.UNSURE
 
 

@@ -7,8 +7,9 @@ import { href } from "./state.js";
 import { age, count, duration, factor, percent, range, since } from "./words.js";
 
 const REQUESTS =
-  "Counted are requests for files, as Slurm's hooks make one per job and MPI release. Tuned: at" +
-  " least one collective is replaced. Which MPI a job then loads, the service does not learn.";
+  "Counted are requests for files, as Slurm's hooks make one per job and MPI release. Tuned: on" +
+  " the whole job at least one collective uses something else than the default. Which MPI a job" +
+  " then loads, the service does not learn.";
 const MENDS = {
   "no bundle fits its MPI release": "Measure that release, fit a bundle and promote it.",
   "its shape is outside what was measured": "The next campaign measures what jobs ask for.",
@@ -97,7 +98,7 @@ function health({ overview, now }, front) {
       code(one.bundle.slice(0, 12)),
       since(one.created_utc, now),
       [since(one.since_utc, now), event ? ` by ${event.by}` : ""],
-      known?.outcome ? [OUTCOMES[known.outcome] ?? known.outcome, el("small", {}, known.reason)] : "–",
+      known?.outcome ? [OUTCOMES[known.outcome] ?? known.outcome, el("small", {}, known.reason)] : "none yet",
       driftWord(known?.drift),
     ];
   });
@@ -116,7 +117,7 @@ function health({ overview, now }, front) {
       arrived,
       ".",
     ),
-    table("Bundles in force", head, rows, { words: [4] }),
+    table("Bundles in force", head, rows, { words: [4], cards: true }),
   );
 }
 
@@ -246,10 +247,10 @@ function heldOut(mine) {
 
 function drift(found) {
   if (!found?.shifts.length) {
-    const text = found
-      ? "The latest retraining had no new measurements on shapes that the bundle knows."
-      : "Retraining compares new measurements with what the bundle predicts.";
-    return nothing(text);
+    const text = "Nightly retraining compares new measurements with what the bundle predicts: ";
+    return found
+      ? nothing("The latest retraining had no new measurements on shapes that the bundle knows.")
+      : nothing(text, code("colltune site retrain"));
   }
   const rows = found.shifts.map((one) => [
     one.of,

@@ -64,9 +64,9 @@ export async function changeWords(event, signal) {
     `${one.old} → ${one.new}`,
     factor(one.ratio),
   ]);
-  const head = ["collective", "shape", "message", "before → now", "as fast"];
+  const head = ["collective", "shape", "message", "before → now", "speed-up"];
   return [
-    table("What changed", ["collective, as a map", "decisions changed", "now as fast"], extents),
+    table("What changed", ["collective (map)", "decisions changed", "speed-up"], extents),
     el("p", { class: "soft small" }, `Predicted by the new models, on ${count(found.shapes, "shape")}.`),
     el("details", {}, el("summary", {}, "The largest changes"), table("Changes", head, rows)),
   ];

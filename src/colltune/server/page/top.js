@@ -2,10 +2,10 @@
 
 import { button, el, field, notice, options } from "./dom.js";
 import { href } from "./state.js";
-import { shortId, since } from "./words.js";
+import { count, shortId, since } from "./words.js";
 
-function span([low, high]) {
-  return low === high ? `${low}` : `${low}–${high}`;
+function span([low, high], what) {
+  return low === high ? count(low, what) : `${low}–${count(high, what)}`;
 }
 
 // The machine, the bundle and its age, and the choice of a library.
@@ -21,7 +21,7 @@ export function header({ state, overview, now, go }, slot) {
     ["fitted", since(slot.created_utc, now)],
     ["in force since", overview.looked_at ? null : since(slot.since_utc, now)],
     ["objective", `${slot.objective} of the runtime`],
-    ["measured on", `${span(slot.nodes)} nodes, ${span(slot.ppn)} per node`],
+    ["measured on", `${span(slot.nodes, "node")}, ${span(slot.ppn, "process")} per node`],
     ["fabric", slot.fabric],
     ["all figures", el("a", { href: report }, "report")],
   ].filter(([, value]) => value);

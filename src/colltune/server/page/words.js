@@ -72,7 +72,7 @@ export function duration(seconds) {
 }
 
 export function count(n, what) {
-  return `${n} ${what}${n === 1 ? "" : "s"}`;
+  return `${n} ${what}${n === 1 ? "" : what.endsWith("s") ? "es" : "s"}`;
 }
 
 export function stamp(text) {
