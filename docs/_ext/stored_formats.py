@@ -129,7 +129,7 @@ STORED = (
         "colltune.selector.demand:FORMAT_VERSION",
     ),
     Stored(
-        "Counts of requests for jobs' files",
+        "Requests by day",
         "<demand>/jobs-<day>-<host>-<pid>-<token>.json",
         "serve --demand",
         "colltune.server.job_counts",
