@@ -19,17 +19,19 @@ _SUFFIX = {"counter": "_total"}
 def markdown(_argument: str) -> str:
     """Return a table of all metrics."""
     rows = (
-        (code(name + _SUFFIX.get(kind, "")), kind, ", ".join(map(code, labels)), text(what))
-        for name, kind, labels, what in sorted(_all())
+        (code(name), kind, ", ".join(map(code, labels)), text(what))
+        for name, kind, labels, what in sorted(metrics())
     )
     return table(("metric", "kind", "labels", "meaning"), rows)
 
 
-def _all() -> Iterator[tuple[str, str, tuple[str, ...], str]]:
+def metrics() -> Iterator[tuple[str, str, tuple[str, ...], str]]:
+    """Yield name, kind, labels and meaning of each metric."""
     # the client shows names of labels only where something was counted, so they are asked for
     for counter in vars(Metrics()).values():
         if hasattr(counter, "_documentation") and not counter._labelvalues:
-            yield counter._name, counter._type, counter._labelnames, counter._documentation
+            name = counter._name + _SUFFIX.get(counter._type, "")
+            yield name, counter._type, counter._labelnames, counter._documentation
     with tempfile.TemporaryDirectory() as folder:
         service = Service(Settings(registry=str(Path(folder, "registry"))))
         for metric in gauges(service.state, False, 0.0, {}):

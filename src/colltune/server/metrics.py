@@ -7,6 +7,7 @@ import math
 import os
 import shutil
 import stat
+import statistics
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
+from colltune.decisions import Status
 from colltune.errors import OutputError
 from colltune.server.answers import Document
 from colltune.server.state import State
@@ -122,7 +124,11 @@ Rows = Iterable[tuple[Sequence[str], float]]
 
 
 def gauges(
-    state: State, reachable: bool, looked_at: float, reports: Mapping[str, Any]
+    state: State,
+    reachable: bool,
+    looked_at: float,
+    reports: Mapping[str, Any],
+    retrained_at: float | None = None,
 ) -> list[Metric]:
     """Return what holds now; a report that is not understood is left out."""
     loaded = state.loaded.items()
@@ -160,6 +166,28 @@ def gauges(
             "Whether a bundle was refused and is due.",
             ("slot",),
             [((slot,), slot in state.problems) for slot in slots],
+        ),
+        (
+            "retraining_age_seconds",
+            "Time since a retraining was last at work.",
+            (),
+            [] if retrained_at is None else [((), max(0.0, time.time() - retrained_at))],
+        ),
+        (
+            "measured_decisions",
+            "Decisions in force that were measured beside the default, by what came of it.",
+            ("slot", "status"),
+            [
+                ((slot, status), sum(c.status is status for c in one.bundle.confirmations))
+                for slot, one in loaded
+                for status in (Status.CONFIRMED, Status.WITHDRAWN)
+            ],
+        ),
+        (
+            "confirmed_gain",
+            "Geometric mean of the confirmed gains of a bundle.",
+            ("slot",),
+            _confirmed_gains(state),
         ),
         (
             "drift_alarm",
@@ -207,10 +235,19 @@ def _age_s(iso: str) -> float:
     return max(0.0, (datetime.now(UTC) - then).total_seconds())
 
 
+def _confirmed_gains(state: State) -> Rows:
+    for slot, one in state.loaded.items():
+        confirmed = (c for c in one.bundle.confirmations if c.status is Status.CONFIRMED)
+        gains = [c.gain for c in confirmed if c.gain is not None]
+        if gains:
+            yield (slot,), statistics.geometric_mean(gains)
+
+
 def _drift_ratios(report: Mapping[str, Any]) -> Rows:
     for slot, told in _pairs(report.get("slots")):
-        yield (slot, ""), _number(told.get("ratio"))
         shifts = told.get("shifts")
+        if shifts:
+            yield (slot, ""), _number(told.get("ratio"))
         for shift in shifts[:_MOST_ROWS] if isinstance(shifts, list) else ():
             if isinstance(shift, Mapping) and shift.get("since") == "fit":
                 name = str(shift.get("of", ""))

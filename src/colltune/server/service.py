@@ -127,7 +127,8 @@ class Service:
 
     def metrics_text(self) -> bytes:
         watcher = self.watcher
-        now = gauges(self.state, watcher.reachable, watcher.looked_at, watcher.reports)
+        looks = (watcher.reachable, watcher.looked_at, watcher.reports, watcher.retrained_at)
+        now = gauges(self.state, *looks)
         return self.metrics.text(now)
 
     def _went_out(self, document: Document, times: int) -> None:

@@ -7,9 +7,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from statistics import geometric_mean
 from typing import Any, TypeVar
 
-import numpy as np
 from pydantic import BaseModel, Field, ValidationError
 
 from colltune.decisions import Status
@@ -284,8 +284,8 @@ def _confirmed(one: Confirmation) -> ConfirmedGain:
 def _means(confirmed: Sequence[ConfirmedGain]) -> tuple[float, float, float] | None:
     if not confirmed:
         return None
-    logs = np.log([(one.gain, one.lower, one.upper) for one in confirmed])
-    gain, lower, upper = np.exp(logs.mean(axis=0)).tolist()
+    triples = [(one.gain, one.lower, one.upper) for one in confirmed]
+    gain, lower, upper = (geometric_mean(values) for values in zip(*triples, strict=True))
     return gain, lower, upper
 
 
