@@ -170,3 +170,16 @@ def test_facts_or_lines_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 _ASKED = (Collective.SCAN, Shape(1, 2), 8)
+
+
+def test_ids_and_dates_are_no_numbers() -> None:
+    """A column is aligned to the right where most of its cells are numbers."""
+    for cells, right in (
+        (("1.2x", "12 %", ""), True),
+        (("4 KiB", "above 2 MiB"), True),
+        (("853eaf12", "9e401b74"), False),
+        (("2026-11-23T07:58:12", "2026-11-23"), False),
+        (("4x2", "16x32"), True),
+    ):
+        _, _, *rows = str(Table(("a wide column",), [(cell,) for cell in cells])).split("\n")
+        assert any(row.startswith(" ") for row in rows) == right, cells

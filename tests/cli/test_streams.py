@@ -64,3 +64,12 @@ def test_names_and_signs_that_an_encoding_lacks_are_printed_all_the_same(tmp_pat
         assert done.stderr == ""
         assert done.stdout.endswith("\n0\n") or done.stdout.endswith("\n1\n")
         assert ".conf: openmpi-classic for" in done.stdout
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_warnings_come_before_what_they_are_about(unbuffered: str, tmp_path: Path) -> None:
+    """Both streams are written line by line, also with PYTHONUNBUFFERED."""
+    line = f"colltune site token add ci --scope promote --tokens {tmp_path / 'tokens'} 2>&1"
+    first, second = _shell(line, PYTHONUNBUFFERED=unbuffered).stdout.splitlines()
+    assert first.startswith("colltune: this token")
+    assert second.startswith("colltune_")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ from colltune.text import bytes_text, printable
 
 _NO_TERMINAL = ("", "dumb", "unknown")
 _LEAST_WRAPPED = 16
+_NUMBER = re.compile(r"(above |from |[<>~+-])?\s*\d[\d.:_]*([x%\s]|$)")
 _FORCING = ("FORCE_COLOR", "CLICOLOR_FORCE")
 
 
@@ -52,7 +54,8 @@ class Table:
     """Rows of cells below a header, columns aligned (numbers to the right).
 
     Where the terminal is too narrow, the columns titled ``wrap`` are wrapped at words, then those
-    titled ``drop`` are left out in that order, and at last every column is wrapped.
+    titled ``drop`` are left out in that order, and at last every column is wrapped. No terminal
+    shows columns without any value.
     """
 
     header: Sequence[str]
@@ -68,13 +71,15 @@ class Table:
         columns = [
             [title, *(_cell(row[at]) for row in self.rows)] for at, title in enumerate(self.header)
         ]
+        if width is not None and self.rows:
+            columns = [column for column in columns if any(column[1:])]
         dropped: list[str] = []
         while True:
             shown = [column for column in columns if column[0] not in dropped]
             widths = [max(map(len, column)) for column in shown]
             if width is None:
                 break
-            left = [title for title in self.drop if title not in dropped]
+            left = [t for t in self.drop if t not in dropped and any(c[0] == t for c in shown)]
             loose = [column[0] in self.wrap for column in shown]
             if _squeezed(widths, loose, width, _LEAST_WRAPPED):
                 break
@@ -82,7 +87,8 @@ class Table:
                 _squeezed(widths, [True] * len(shown), width, 1)
                 break
             dropped.append(left[0])
-        return _laid_out(shown, widths), [title for title in self.header if title in dropped]
+        names = [column[0] for column in columns if column[0] in dropped]
+        return _laid_out(shown, widths), names
 
 
 def _squeezed(widths: list[int], loose: Sequence[bool], width: int, least: int) -> bool:
@@ -112,9 +118,9 @@ def _laid_out(columns: Sequence[Sequence[str]], widths: Sequence[int]) -> str:
 
 
 def _is_numeric(cells: Sequence[str]) -> bool:
-    """Tell whether most of the cells that are not empty begin with a number."""
-    filled = [cell.lstrip("<>+-~ ") for cell in cells if cell]
-    return 2 * sum(cell[:1].isdigit() for cell in filled) > len(filled)
+    """Tell whether most of the cells that are not empty begin with a number (an id is none)."""
+    filled = [cell for cell in cells if cell.strip("-")]
+    return 2 * sum(bool(_NUMBER.match(cell)) for cell in filled) > len(filled)
 
 
 def _broken(text: str, width: int) -> list[str]:

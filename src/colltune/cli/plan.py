@@ -286,7 +286,7 @@ def _replay_lines(facts: dict[str, Any]) -> Iterator[str | Table]:
     rows = [(name, *map(_percent, each.values())) for name, each in facts["strategies"].items()]
     yield (
         "\nstrategies replayed: cost, of an exhaustive campaign's wall time, from which on the"
-        " worst collective\nkeeps that share of the full grid's gain on node counts that were not"
+        " worst collective keeps that share of the full grid's gain on node counts that were not"
         f" measured ({facts['seeds']} seeds)\n"
     )
     yield Table(header, rows)

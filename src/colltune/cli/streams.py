@@ -88,7 +88,8 @@ def _safe(stream: io.TextIOWrapper, kind: type[io.FileIO]) -> TextIO:
         io.BufferedWriter(kind(stream.fileno(), "wb", closefd=False)),
         encoding=stream.encoding,
         errors=_ERRORS,
-        line_buffering=stream.line_buffering,
+        # PYTHONUNBUFFERED turns the one off and the other on
+        line_buffering=stream.line_buffering or stream.write_through,
     )
 
 
