@@ -15,7 +15,7 @@ FAIR =
 RUN =
 export PYTHON RUN
 
-.PHONY: tune test unit test-all integration others test-mpi test-foreign setup lint bench cluster cluster-down docs man dist lock
+.PHONY: tune test unit test-all integration others test-mpi test-foreign setup lint bench cluster cluster-down docs screens man dist lock
 .DEFAULT_GOAL := tune
 
 tune: setup
@@ -73,6 +73,10 @@ cluster-down: setup
 docs: setup
 	.venv/bin/sphinx-build -W --keep-going -n -q -d build/docs/.doctrees docs build/docs/html
 	.venv/bin/python -m docs._ext.man_pages build/docs/man
+
+# the tutorial's pictures of a terminal; on an idle machine, since one of them tunes it
+screens: setup
+	.venv/bin/python -m docs._ext.screens docs/images
 
 # manual pages as wheels bring them along, from the command line's help
 man: setup

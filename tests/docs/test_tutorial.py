@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from docs._ext import screens, terminal
 from tests.docs import pages
 from tests.docs.pages import Command, Result
+from tests.docs.test_terminal import text_of
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = pages.commands_of(ROOT / "docs" / "tutorial.md")
@@ -40,3 +43,16 @@ def test_command_does_what_the_tutorial_shows(
         pytest.skip(f"no {name} on PATH")
     complaint = pages.complaint(command, results[command])
     assert complaint is None, complaint
+
+
+def test_pictures_show_what_is_printed() -> None:
+    """Those that differ from no run to the next are today's screens; `make screens` renews them."""
+    made = dict(screens.screens(["fit", "select", "select-one", "write", "lint"]))
+    for name, shown in made.items():
+        kept = (ROOT / f"docs/images/tutorial-{name}.svg").read_text(encoding="utf-8")
+        now = terminal.svg(shown, screens.COLUMNS)
+        assert _without_ids(text_of(kept)) == _without_ids(text_of(now)), name
+
+
+def _without_ids(lines: list[str]) -> list[str]:
+    return [re.sub(r"\b[0-9a-f]{12}\b", "…", line) for line in lines]
