@@ -54,4 +54,5 @@ def time_text(seconds: float) -> str:
 
 def counted(n: float, what: str, plural: str = "s") -> str:
     """Return a number of things: ``1 node``, ``4 nodes``."""
-    return f"{n:g} {what}{'' if n == 1 else plural}"
+    number = f"{n:.0f}" if float(n).is_integer() else f"{n:g}"
+    return f"{number} {what}{'' if n == 1 else plural}"

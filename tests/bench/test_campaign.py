@@ -212,7 +212,7 @@ MISTAKES = (
     ("[1, 2]", '["1"]', r"line 6, key space\.nodes: \['1'\] must be a list of whole numbers"),
     ("[1, 2]", "[true]", r"line 6, key space\.nodes"),
     ("total_s = 60", "total_s = true", r"line 11, key budget\.total_s: True must be a number"),
-    ("total_s = 60", 'total = "4 weeks"', r"line 11, key budget\.total: '4 weeks' is no wall"),
+    ("total_s = 60", 'total = "4 weeks"', r"line 11, key budget\.total: '4 weeks' is not a wall"),
     ("total_s = 60", "total_s = 60\ntotal = 60", r"line 12, .*given twice"),
     ('"bcast"', '"bkast"', r"line 5, key space\.collectives: unknown collective 'bkast'"),
     ("[1, 1024]", "[]", r"msizes_bytes is empty"),
@@ -233,11 +233,11 @@ MISTAKES = (
         r"line 11, key weights\.bcast: 11 must be a number from 0\.1 to 10",
     ),
     ("[budget]", "[weights]\nbkast = 1", r"did you mean bcast\?"),
-    ("[budget]", "[weights]\nscan = 2", r"weights\.scan: is not measured; add it"),
+    ("[budget]", "[weights]\nscan = 2", r"weights\.scan: is not measured. Add it"),
     (
         "[budget]",
         '[weights.bcast]\n"4K" = 2',
-        r'c\.toml, line 10, key weights\.bcast: "4K" is no range of bytes; write "0\.\.4096"',
+        r'c\.toml, line 10, key weights\.bcast: "4K" is not a range of bytes. Write "0\.\.4096"',
     ),
     (
         "[budget]",

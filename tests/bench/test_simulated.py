@@ -81,14 +81,14 @@ def test_a_missing_file_is_named() -> None:
 NONSENSE: tuple[tuple[dict[str, Any], str], ...] = (
     ({"topology": "ring"}, "smpi.topology must be one of flat, fat_tree, torus, dragonfly"),
     ({"topology": "torus"}, "smpi.parameters of a torus must be the length"),
-    ({"topology": "torus", "parameters": "0,4"}, "make no host"),
+    ({"topology": "torus", "parameters": "0,4"}, "describe no hosts"),
     ({"topology": "fat_tree", "parameters": "4,4"}, "must be LEVELS;DOWN"),
     (
         {"topology": "dragonfly", "parameters": "3,4;3,2;2,1;2"},
         "a dragonfly of 3 groups needs 3 routers in a chassis, not 2",
     ),
-    ({"parameters": "4"}, "a flat topology has none"),
-    ({"platform": "p.xml", "topology": "torus"}, "leave out topology"),
+    ({"parameters": "4"}, "a flat topology has no parameters"),
+    ({"platform": "p.xml", "topology": "torus"}, "Remove topology"),
     ({"latency_us": -1.0}, "smpi.latency_us must not be negative"),
     ({"rate_mbit": 0.0}, "smpi.rate_mbit must be positive"),
     ({"limit_s": float("nan")}, "smpi.limit_s must be positive"),

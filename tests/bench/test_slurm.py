@@ -75,7 +75,7 @@ def test_what_a_script_cannot_hold_is_refused() -> None:
     changes: tuple[tuple[dict[str, Any], str], ...] = (
         ({"options": ("--comment=a\nreboot",)}, r"'--comment=a\\nreboot' has a line break"),
         ({"options": ("--comment=a\\b",)}, r"has a backslash, which sbatch cannot read"),
-        ({"measure": ("a\nb",)}, r"'a\\nb' has a line break .*; rename it"),
+        ({"measure": ("a\nb",)}, r"'a\\nb' has a line break .*Rename it"),
         ({"dataset": Path("/a\nb")}, r"has a line break"),
         ({"dataset": Path("/a\\b")}, r"has a backslash"),
     )
@@ -86,7 +86,7 @@ def test_what_a_script_cannot_hold_is_refused() -> None:
 
 def test_a_time_limit_that_is_too_short_is_refused() -> None:
     """A task that would be told to stop at once could never measure."""
-    with pytest.raises(CampaignError, match=r"120 s before its end; give at least 5 minutes"):
+    with pytest.raises(CampaignError, match=r"120 s before its end. Give at least 5 minutes"):
         replace(JOB, time_s=240.0)
 
 
@@ -219,7 +219,7 @@ def test_a_refused_script_is_told_with_sbatchs_own_words(
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     for body, message in (
         ("echo 'invalid partition' >&2; exit 1", r"(?s)submitting the campaign failed.*partition"),
-        ("echo Submitted", r"(?s)sbatch names no job.*Submitted"),
+        ("echo Submitted", r"(?s)sbatch printed no job number.*Submitted"),
     ):
         sbatch(tmp_path, body)
         with pytest.raises(ProgramError, match=message):
@@ -229,6 +229,6 @@ def test_a_refused_script_is_told_with_sbatchs_own_words(
 def test_without_sbatch_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error says where to submit, and the dataset's folder is as it was."""
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ProgramError, match=r"'sbatch' not found; submit where .* --print"):
+    with pytest.raises(ProgramError, match=r"'sbatch' not found; submit on a host .* --print"):
         submit(replace(JOB, dataset=tmp_path / "data"))
     assert not (tmp_path / "data").exists()

@@ -94,7 +94,7 @@ def test_adding_makes_the_registry(
         b["id"] for b in colltune("site", "bundles", "list", *at, "--json").json["bundles"]
     ] == added
     none = colltune("site", "bundles", "rollback", *at)
-    assert (none.status, "none is in use" in none.err) == (2, True)
+    assert (none.status, "no slot is in use" in none.err) == (2, True)
     assert colltune("site", "bundles", "list").status == 2
 
 
@@ -130,7 +130,7 @@ def test_nothing_is_removed_without_yes(colltune: Verb, folder: Path) -> None:
     for number in range(2):
         os.utime(folder / "bundles" / small(number).id / "manifest.json", (then, then))
     dry = colltune("site", "bundles", "gc")
-    assert "1 to remove" in dry.out
+    assert "1 bundle to remove" in dry.out
     assert len(Registry(folder).ids()) == 3
     assert (
         colltune("site", "bundles", "gc", "--older-than", "60d", "--json").json["to_remove"] == []

@@ -109,7 +109,7 @@ def test_other_shells_get_the_same(complete: Complete) -> None:
     for shell in ("zsh", "fish"):
         verbs = " ".join(complete("colltune f", shell))
         assert "fit" in verbs, shell
-        assert "Fit runtime models" in verbs, shell
+        assert "Fit a runtime model" in verbs, shell
         assert [re.sub(r"\W", "", one) for one in complete("colltune fit --learner kn", shell)][
             -1
         ] == "knn", shell

@@ -167,7 +167,7 @@ def test_a_new_fit_keeps_what_was_confirmed(
     colltune("confirm", bundle, *words)
     before = load(bundle).confirmations
     answer = colltune("fit", measurements_csv, "--out", bundle, "--learner", "knn")
-    assert "decisions stay as they were measured" in answer.out
+    assert "kept as measured by confirm" in answer.out
     assert load(bundle).confirmations == before
     colltune("fit", measurements_csv, "--out", tmp_path / "new", "--learner", "knn")
     assert load(tmp_path / "new").confirmations == ()

@@ -34,7 +34,7 @@ def test_printed(colltune: Verb, rules: Path) -> None:
     """Without --out the file alone is printed; what was assumed is told on standard error."""
     answer = colltune("rules", "convert", rules, "--to", "plain")
     assert (answer.status, answer.out) == (0, RULES)
-    assert "read as a file for Open MPI 5.0.11; name another release with --from" in answer.err
+    assert "read as a file for Open MPI 5.0.11. Name another release with --from" in answer.err
     named = colltune("rules", "convert", rules, "--to", "plain", "--release", "4.1.4")
     assert "read as a file for Open MPI 5.0.11" in named.err
     assert not colltune("rules", "convert", rules, "--to", "plain", "--from-release", "4.1.4").err
@@ -61,7 +61,7 @@ def test_what_is_not_kept(colltune: Verb, rules: Path, tmp_path: Path) -> None:
     assert not out.exists()
     answer = colltune("rules", "convert", rules, "--to", "plain", "--out", out)
     assert answer.status == 0
-    assert "not kept: line 4: it says note" in answer.err
+    assert "not converted: line 4: it says note" in answer.err
     assert out.read_text() == RULES
 
 
@@ -81,7 +81,7 @@ def test_refused(colltune: Verb, rules: Path) -> None:
     """Other libraries' formats, dropped files, unknown formats and releases are one clear error."""
     across = colltune("rules", "convert", rules, "--to", "other", "--release", "5.0.11")
     assert across.status == 8
-    assert "is a file of openmpi, other a format of intelmpi" in across.err
+    assert "is a file for openmpi, but other is a format of intelmpi" in across.err
     unknown = colltune("rules", "convert", rules, "--to", "nonsense")
     assert (unknown.status, "known: " in unknown.err) == (8, True)
     assert (

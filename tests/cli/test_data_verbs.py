@@ -98,7 +98,7 @@ def test_fit_takes_measurements_and_priors(
         "fit", measurements_csv, "--prior", other, "--learner", "knn", "--out", tmp_path / "b"
     )
     assert answer.status == 0
-    assert "priors trusted by" in answer.out
+    assert "weight of the priors" in answer.out
     facts = load(tmp_path / "b").evidence["transfer"]
     assert facts["measured_here"] is True
     assert facts["priors"][0]["context"]["machine"] == "lernaea"

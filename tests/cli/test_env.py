@@ -127,7 +127,7 @@ def test_without_libcolltune_the_job_runs_as_ever(
     job(COLLTUNE_INTERPOSED="/nowhere.so")
     answer = colltune("env", "--bundle", bundle_path, "--interposed")
     assert (answer.out, answer.status) == ("", 0)
-    assert answer.err.endswith(f"there is no such file{ENDING}")
+    assert answer.err.endswith(f"this file does not exist{ENDING}")
     answer = colltune("env", "--url", "http://127.0.0.1:9", "--interposed")
     assert (answer.out, answer.status) == ("", 0)
     assert "name --bundle or --registry" in answer.err

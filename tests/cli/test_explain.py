@@ -34,12 +34,13 @@ def test_what_runs_is_told_in_a_paragraph(colltune: Verb, rules: Path) -> None:
             "bcast",
             4096,
             f"With Open MPI 5.0.11 and {rules}, MPI_Bcast of 4 KiB on MPI_COMM_WORLD (8 processes"
-            " on 2 nodes) runs chain with fanout 4, segsize 8192 by component tuned. The file's"
-            " rule for it is on line 3: `bcast 4 1024 chain:fanout=4,segsize=8192`. A rule fits."
-            " This holds for a job that sets exactly what puts the file into effect.\n",
+            " on 2 nodes) runs chain with fanout 4, segsize 8192 by component tuned. The rule"
+            " is on line 3 of the file: `bcast 4 1024 chain:fanout=4,segsize=8192`. A rule fits."
+            " This holds for a job that sets exactly the variables that put the file into"
+            " effect.\n",
         ),
         ("scan", 7, "MPI_Scan of 7 B on"),
-        ("scan", 7, "runs what the library itself decides"),
+        ("scan", 7, "runs the library's own decision"),
         ("scan", 7, "No rule of the file applies. Nothing is said."),
         (
             "barrier",
@@ -52,18 +53,15 @@ def test_what_runs_is_told_in_a_paragraph(colltune: Verb, rules: Path) -> None:
         assert (answer.status, told in answer.out) == (0, True), answer.out
     rules.write_text(RULES + "drop\n")
     out = colltune("rules", "explain", rules, *JOB, "--collective", "bcast", "--msize", 0).out
-    assert "The file is ignored as a whole: it says drop." in out
+    assert "The library ignores the whole file: it says drop." in out
 
 
 def test_a_job_whose_variables_are_known(colltune: Verb, rules: Path) -> None:
     """With the job's own variables another component decides, and the rule has no say."""
     words = (*JOB, "--collective", "bcast", "--msize", 0, "-e", "PLAIN_ON=1")
     out = colltune("rules", "explain", rules, *words).out
-    assert (
-        "runs what the library itself decides by component han. The file's rule for it is on line 2"
-        in out
-    )
-    assert "han is above tuned. The file chose binomial, which is not what runs." in out
+    assert "runs the library's own decision by component han. The rule is on line 2" in out
+    assert "han is above tuned. The file chose binomial, but something else runs." in out
     assert "exactly what puts" not in out
 
 
@@ -79,7 +77,7 @@ def test_a_call_without_data_runs_nothing(colltune: Verb, classic: Path) -> None
     """Nothing is said to run, whatever the rule chooses."""
     out = colltune("rules", "explain", classic, *JOB, "--collective", "alltoall", "--msize", 0).out
     assert "MPI_Alltoall of 0 B per process on MPI_COMM_WORLD (8 processes on 2 nodes)" in out
-    assert "returns before anything runs. " in out
+    assert "returns without running an algorithm. " in out
     assert " runs." not in out.replace("before anything runs.", "")
 
 
@@ -157,11 +155,11 @@ def test_cost_terms(colltune: Verb, rules: Path, bundle_path: Path, measurements
     out = colltune("rules", "explain", rules, *JOB, *words, "--data", measurements_csv).out
     head, decision, table = out.split("\n\n", 2)
     assert "runs binomial" in head
-    assert decision.startswith("The bundle's own decision there is binomial, predicted: ")
+    assert decision.startswith("For this call the bundle decides binomial, predicted: ")
     assert table.startswith("Predicted by the bundle's models on 2x4:\n")
-    assert f"Cost terms by a cost model fitted to {measurements_csv}:" in table
+    assert f"Cost terms from a cost model fitted to {measurements_csv}:" in table
     assert "latency between nodes" in table
-    assert "which algorithm the default runs is not known" in table
+    assert "the algorithm behind the default is unknown" in table
     found = colltune(
         "rules", "explain", rules, *JOB, *words, "--data", measurements_csv, "--json"
     ).json
@@ -179,7 +177,7 @@ def test_cost_terms_that_are_not_known(colltune: Verb, rules: Path, bundle_path:
     """Without a cost model, and of what was not measured, nothing is invented."""
     words = ("--collective", "bcast", "--msize", 4096, "--bundle", bundle_path)
     out = colltune("rules", "explain", rules, *JOB, *words).out
-    assert "takes a cost model: name measurements with --data" in out
+    assert "need a cost model. Name measurements with --data" in out
     assert "not known" in out.split("\n\n")[2]
     default = colltune("rules", "explain", rules, *JOB, *words, "-e", "PLAIN_ON=1", "--json").json
     assert [c["configuration"] for c in default["costs"]["configurations"]] == [

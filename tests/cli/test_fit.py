@@ -66,5 +66,5 @@ def test_a_statistic_that_the_data_lack_is_explained(
     data.write_text("\n".join([f"{header},n_reps", *(f"{row},50" for row in rows)]) + "\n")
     answer = colltune("fit", data, "--out", tmp_path / "b", "--objective", "mean")
     assert answer.status != 0
-    assert "the mean is not known of 240 of 240 measurements" in answer.err
-    assert "trimmed-mean and median always are" in answer.err
+    assert "the mean is unknown for 240 of 240 measurements" in answer.err
+    assert "trimmed-mean and median always work" in answer.err

@@ -28,7 +28,7 @@ def test_picks_are_shown_and_written(tmp_path: Path) -> None:
     rows = [line.split() for line in output.splitlines()]
     assert ["bcast", "4", "KiB", "low=sm,segsize=4096,up=libnbc", "3.000"] in rows
     assert ["bcast", "40", "KiB", "low=sm,segsize=4096,up=libnbc", "12.000"] in rows
-    assert "1.00 times the best of each message in the mean, 1.00 at worst" in output
+    assert "1.00 times the best time of each message on average, 1.00 at worst" in output
     assert f"mpirun --tune {tmp_path / 'han.tune'} …" in output
     assert "0 han @intra" in (tmp_path / "han.rules").read_text()
     assert (tmp_path / "han.tune").read_text().splitlines() == [
@@ -67,7 +67,7 @@ def test_measuring_says_what_it_did(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """One line with series, launches, seconds and the file."""
     replace_measuring(monkeypatch)
     output = _run("measure", tmp_path / "tasks.jsonl", "--shape", "2x2")
-    assert output == f"1 series of tasks, 1 launches, 1.0 s -> {tmp_path / 'tasks.jsonl'}\n"
+    assert output == f"1 series of tasks, 1 launch, 1.0 s -> {tmp_path / 'tasks.jsonl'}\n"
 
 
 def test_senseless_requests_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,5 +87,5 @@ def test_a_dataset_without_setups_is_refused(tmp_path: Path) -> None:
     """The message tells how to measure them."""
     tasks, data = write_tasks(tmp_path / "tasks.jsonl"), write_whole(tmp_path / "whole")
     data.write_text(data.read_text().replace("han_intra", "chain"))
-    with pytest.raises(DataError, match="the data hold no setups of coll/han"):
+    with pytest.raises(DataError, match="the data have no setups of coll/han"):
         _run("compare", tasks, data)

@@ -112,4 +112,4 @@ def test_without_a_compiler_the_table_is_written_all_the_same(
     told = colltune("select", *shape, "--format", "openmpi-table", "--out", table)
     assert told.status == 0
     assert table.is_file()
-    assert "run colltune app interpose" in told.err
+    assert "Run colltune app interpose" in told.err

@@ -33,7 +33,8 @@ def test_nothing_found(colltune: Verb, rules: Path) -> None:
     answer = colltune("rules", "lint", rules)
     assert answer.status == 0
     assert answer.out == (
-        f"{rules}: plain for Open MPI 5.0.11 (assumed; name yours with --release): nothing found\n"
+        f"{rules}: plain for Open MPI 5.0.11 (assumed; name your release with --release):"
+        " nothing found\n"
         "to put it into effect, add to the job:\n"
         f"  export PLAIN_ON=1\n  export PLAIN_FILE={rules}\n  export PLAIN_HAN=0\n"
     )

@@ -48,11 +48,11 @@ def test_text_tells_the_components_and_what_they_mean(colltune: Verb, folder: Pa
     assert answer.status == 0
     rows = [line.split()[0] for line in answer.out.splitlines() if line.strip()]
     assert {"all", "bcast"} <= set(rows)
-    assert "not distinguishable" in answer.out
-    assert "To see 5 %" in answer.out
+    assert "cannot be told apart" in answer.out
+    assert "To detect 5 %" in answer.out
     assert "only 2 allocations" in answer.out
     assert "not recorded" not in answer.out
-    assert "Larger ones may not be either" not in answer.out
+    assert "Larger differences may be noise, too" not in answer.out
 
 
 def test_csv_launches_are_allocations_unless_a_pattern_tells(
@@ -63,7 +63,7 @@ def test_csv_launches_are_allocations_unless_a_pattern_tells(
     write_csv(simulated, path)
     assumed = colltune("data", "noise", path)
     assert "allocations of 6 launches are not recorded" in assumed.out
-    assert "* what launches differ by is included" in assumed.out
+    assert "* includes the noise between launches" in assumed.out
     told = colltune("data", "noise", path, "--allocation", "([^/]*)/", "--json").json
     assert told["overall"]["allocations"] == 2
     assert told["overall"]["within"]["raw_share"] == 0
@@ -85,7 +85,7 @@ def test_single_times_are_said_to_tell_nothing(colltune: Verb, measurements_csv:
     answer = colltune("data", "noise", measurements_csv)
     assert answer.status == 0
     assert "0.0 %" not in answer.out
-    assert "nothing was repeated" in answer.out
+    assert "No cell was measured twice" in answer.out
     assert "noisiest" not in answer.out
     assert "neither repetitions nor p90" in answer.out
     assert "measure again in another job" in answer.out

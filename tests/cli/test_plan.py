@@ -68,13 +68,13 @@ def test_a_plan_shows_what_a_person_asks(colltune: Verb, campaign: Path) -> None
     assert "openmpi on there: 12 cells on 2 shapes up to 4x2; native, full_grid" in shown
     for words in ("all cells, expected", "all cells, at worst", "within the budget", "hard limit"):
         assert words in shown
-    assert "the budget leaves nothing out" in shown
+    assert "all cells fit into the budget" in shown
 
 
 def test_second_launches_are_counted(colltune: Verb, campaign: Path) -> None:
     """What it costs to measure a shape again stands in the plan; no share, no line."""
     words = ("plan", campaign, "--strategy", "latin_hypercube")
-    assert "of it in second launches" in colltune(*words).out
+    assert "of these in second launches" in colltune(*words).out
     again = colltune(*words, "--json").json["within_budget"]["second_launches"]
     assert again["shapes"] == ["4x2"]
     assert again["launches"] == 1
@@ -86,7 +86,7 @@ def test_second_launches_are_counted(colltune: Verb, campaign: Path) -> None:
 def test_a_small_budget_leaves_cells_out(colltune: Verb, campaign: Path) -> None:
     """What finds no time within the budget is counted by shape."""
     shown = colltune("plan", campaign, "--budget", "3", "--launch-s", "2.99999").out
-    assert "the budget leaves out" in shown
+    assert "do not fit into the budget" in shown
     assert "4x2" in shown
 
 
@@ -101,7 +101,7 @@ def test_recorded_runtimes_replace_the_guess(
 def test_nonsense_is_refused(colltune: Verb, campaign: Path) -> None:
     """A wrong option is an error that names it and what there is."""
     for words, message in (
-        (("--budget", "soon"), "'soon' is no wall time"),
+        (("--budget", "soon"), "'soon' is not a wall time"),
         (("--strategy", "greedy"), "unknown strategy 'greedy'; known: "),
         (("--backend", "mpptest"), "unknown backend 'mpptest'"),
         (("--task", "3/2"), "part 3/2"),

@@ -115,20 +115,20 @@ BAD_REQUESTS_OF_A_BUNDLE = (
     ("map --nodes 0", 3, "list of counts"),
     ("map --nodes 4 --shape 2x1", 3, "exclude each other"),
     ("map --over ranks", 2, "ranks"),
-    ("curves --objective median", 3, "--objective is for measurements"),
-    ("curves --no-guard --caution 2", 3, "drop one of them"),
-    ("curves --where machine=x", 3, "give --data"),
-    ("regret", 3, "give --data"),
-    ("regret --learner knn", 3, "--learner is for measurements"),
+    ("curves --objective median", 3, "--objective works only with measurements"),
+    ("curves --no-guard --caution 2", 3, "Drop one of them"),
+    ("curves --where machine=x", 3, "with --data"),
+    ("regret", 3, "with --data"),
+    ("regret --learner knn", 3, "--learner works only with measurements"),
 )
 BAD_REQUESTS_OF_MEASUREMENTS = (
     ("map --collective scan", 3, "there is no scan here, only bcast"),
     ("map --ppn 3", 3, "bcast was measured on 2, 4, 8, 16 nodes with ppn 1, 2, 4"),
-    ("map --caution 2", 3, "--caution is for a bundle"),
-    ("map --no-guard", 3, "--no-guard is for a bundle"),
+    ("map --caution 2", 3, "--caution works only with a bundle"),
+    ("map --no-guard", 3, "--no-guard works only with a bundle"),
     ("curves --objective best", 3, "unknown objective"),
-    ("curves --data other.csv", 3, "--data is for a bundle"),
-    ("curves --where machine=x", 3, "no row has machine = 'x'"),
+    ("curves --data other.csv", 3, "--data works only with a bundle"),
+    ("curves --where machine=x", 3, "no row has machine=x"),
     ("regret --split half", 3, "known: leave-nodes-out"),
     ("regret --learner oracle", 3, "oracle"),
 )
@@ -167,7 +167,7 @@ def test_bad_sources(
         ([empty], 3, "empty.csv"),
         ([damaged], 7, "cut short or damaged"),
         ([beheaded], 7, "no manifest.json"),
-        ([bundle_path, measurements_csv], 3, "a bundle is drawn alone"),
+        ([bundle_path, measurements_csv], 3, "only one bundle can be drawn"),
     ):
         answer = colltune("plot", "map", *sources, "--out", tmp_path / "p.png")
         assert (answer.status, answer.out) == (status, "")

@@ -35,7 +35,7 @@ def test_the_table_shows_where_time_goes(colltune: Verb, profiles: Path) -> None
     assert lines[5].split() == [
         *("bcast", "32", "(8x4)", "600", "B", "1000", "1", "s", "66.6%", "10.0%", "1", "ms")
     ]
-    assert lines[-1].startswith("and 1 more lines, 0.2% of the time")
+    assert lines[-1].startswith("and 1 more line, 0.2% of the time")
 
 
 def test_json_holds_all_lines(colltune: Verb, profiles: Path) -> None:
@@ -55,8 +55,8 @@ def test_a_bundle_tells_what_it_would_change(
     answer = colltune("app", "profile", profiles, "--bundle", bundle_path, "--plot", picture)
     assert "binomial" in answer.out
     assert "unknown: the bundle has no models of it" in answer.out
-    assert "in all the bundle would save" in answer.out
-    assert "not known for 33.3% of the time in collectives" in answer.out
+    assert "in total the bundle would save" in answer.out
+    assert "unknown for 33.3% of the time in collectives" in answer.out
     assert b"<svg" in picture.read_bytes()
     found = colltune("app", "profile", profiles, "--bundle", bundle_path, "--json").json
     assert found["saving"]["least_s"] <= found["saving"]["expected_s"]
@@ -67,7 +67,7 @@ def test_several_folders_and_real_files(colltune: Verb) -> None:
     """Recorded files of different libraries are refused together and read by themselves."""
     answer = colltune("app", "profile", RECORDED)
     assert answer.status == 3
-    assert "do not add up: mpich 4.0.2, openmpi 5.0.11" in answer.err
+    assert "cannot be added up: mpich 4.0.2, openmpi 5.0.11" in answer.err
     answer = colltune("app", "profile", RECORDED / "known-mpich.profile")
     assert answer.status == 0
     assert "2 (1x2)" in answer.out

@@ -250,7 +250,7 @@ def test_bad_input_is_one_clear_error(
         ((tmp_path / "none",), 7, "no such bundle"),
         ((tmp_path / "empty",), 7, "not a bundle"),
         ((data,), 7, "a bundle is a folder"),
-        ((path, "--held-out"), 3, "give --data"),
+        ((path, "--held-out"), 3, "Name them with --data"),
         ((path, "--data", tmp_path / "none.csv"), 3, "no such file"),
         ((path, "--data", tmp_path / "cut.csv.gz"), 3, "cut.csv.gz"),
         ((path, "--data", tmp_path / "else.csv"), 3, "another context"),

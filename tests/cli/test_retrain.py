@@ -62,7 +62,7 @@ def test_another_one_at_it_is_no_error_but_told(colltune: Verb, config: Path) ->
 def test_what_is_asked_for_must_make_sense(colltune: Verb) -> None:
     """Without a site file, or with one that is not there, usage is explained."""
     for words, status, error in (
-        ((), 2, "name the site file with --config"),
+        ((), 2, "Name it with --config"),
         (("--config", "none.toml"), 2, "none.toml: cannot be read"),
         (("--print-unit", "cron"), 2, "no unit 'cron'"),
     ):
@@ -76,7 +76,7 @@ def test_the_command_line_goes_before_the_site_file(colltune: Verb, config: Path
     answer = colltune("site", "retrain", "--config", config, "--backend", "spark")
     assert "unknown --backend 'spark'; known: joblib, dask" in answer.err
     answer = colltune("site", "retrain", "--config", config, "--scheduler", "tcp://127.0.0.1:9")
-    assert "--scheduler is for --backend dask" in answer.err
+    assert "--scheduler needs --backend dask" in answer.err
     assert not (config.parent / "registry" / "retraining").exists()
 
 

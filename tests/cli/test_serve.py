@@ -49,7 +49,9 @@ def test_what_is_not_there_is_not_waited_for(colltune: Verb, tmp_path: Path) -> 
         for folder in (tmp_path / "nowhere", tmp_path / "file"):
             answer = colltune("serve", f"--{kind}", folder, "--uds", socket)
             assert answer.status == 7, kind
-            assert f"{folder}: no such {kind}; make one with `colltune " in answer.err, kind
+            assert f"{folder}: there is no {kind} here. Make one with `colltune " in answer.err, (
+                kind
+            )
             assert not socket.exists(), kind
 
 

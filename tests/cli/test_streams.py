@@ -39,8 +39,7 @@ def test_a_full_disk_is_one_clear_error() -> None:
     done = _shell("colltune rules catalog openmpi@5.0.8 > /dev/full; echo $?")
     assert done.stdout == "9\n"
     assert done.stderr == (
-        "colltune: error: standard output: No space left on device; what was printed is not"
-        " complete\n"
+        "colltune: error: standard output: No space left on device; the output is incomplete\n"
     )
 
 

@@ -85,7 +85,7 @@ def test_submitting_tells_the_job_and_how_to_watch_it(
         "watch: squeue --array --jobs=17",
         f"output: {tmp_path}/data/slurm/17_TASK.log",
         f"status: colltune submit --status --out {tmp_path}/data",
-        "stop: scancel 17 (what was measured is kept; submit again to go on)",
+        "stop: scancel 17 (the measurements are kept; submit again to resume)",
     ]
 
 
@@ -113,9 +113,9 @@ def test_what_makes_no_sense_is_refused(
     for words, status, message in (
         (("--tasks", 7), 4, "only 6 shapes"),
         (("--nodes", 4), 4, "--nodes 4 is less than the 8 of space.nodes"),
-        (("--time", "1h"), 4, "--time '1h' is no time limit"),
+        (("--time", "1h"), 4, "--time '1h' is not a time limit"),
         (("--time", "2"), 4, "at least 5 minutes"),
-        (("--budget", "soon"), 4, "'soon' is no wall time"),
+        (("--budget", "soon"), 4, "'soon' is not a wall time"),
         ((), 5, "'sbatch' not found"),
     ):
         monkeypatch.setenv("PATH", "/nonexistent")
@@ -124,7 +124,7 @@ def test_what_makes_no_sense_is_refused(
         assert message in answer.err, words
     nothing = colltune("submit")
     assert nothing.status == 2
-    assert "name a campaign file, or ask for --status" in nothing.err
+    assert "the campaign file is missing. Name it, or use --status." in nothing.err
 
 
 def test_what_differs_between_nodes_must_be_given(colltune: Verb, campaign: Path) -> None:
@@ -137,7 +137,7 @@ def test_what_differs_between_nodes_must_be_given(colltune: Verb, campaign: Path
         campaign.write_text(CAMPAIGN.replace(line, ""))
         answer = colltune("submit", campaign, "--print")
         assert (answer.status, answer.out) == (4, ""), line
-        assert f"key {key} is missing; add it" in answer.err, line
+        assert f"key {key} is missing. Add it" in answer.err, line
 
 
 def test_the_status_of_all_tasks(
@@ -162,7 +162,7 @@ def test_the_status_of_all_tasks(
         "  9_1  ENDED               done",
         " 17_1  RUNNING    1:30:00",
         " 17_2  PENDING    2:00:00  Resources",
-        f"17_10  ENDED               was ended without a word; see {folder}/17_10.log",
+        f"17_10  ENDED               ended without a message; see {folder}/17_10.log",
     ]
     assert "--jobs=17,9 " in (tmp_path / "asked").read_text()
 
@@ -193,4 +193,4 @@ def test_the_status_of_jobs_that_slurm_has_forgotten(
 def test_a_dataset_without_jobs_has_no_status(colltune: Verb, tmp_path: Path) -> None:
     """Neither an error nor an empty table; no Slurm is needed."""
     answer = colltune("submit", "--status", "--out", tmp_path)
-    assert (answer.status, answer.out) == (0, f"no task has measured into {tmp_path}\n")
+    assert (answer.status, answer.out) == (0, f"no task has measured into {tmp_path} yet\n")

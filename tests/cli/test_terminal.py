@@ -51,12 +51,13 @@ def test_measuring_shows_cells_budget_and_end_and_is_resumed_after_an_interrupt(
         session.type("\x03")
         assert session.end() == 130
     assert session.screen.text.removeprefix("^C") == (
-        "colltune: error: interrupted; what was measured is kept, and the same command goes on"
+        "colltune: error: interrupted; the measurements are kept. Run the same command again to go"
+        " on."
     )
     kept = len(read_parquet(tmp_path / "d"))
     assert kept > 0
     goes_on = process.run([*map(str, (*QUICK, *words))], timeout_s=60)
-    assert "went on with a killed run" in goes_on.stdout
+    assert "resumed a killed run" in goes_on.stdout
     assert goes_on.stderr == ""
     assert len(read_parquet(tmp_path / "d")) > kept
 

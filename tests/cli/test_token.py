@@ -49,7 +49,7 @@ def test_a_revoked_token_is_gone(colltune: Verb, tmp_path: Path) -> None:
     assert colltune("site", "token", "revoke", "ci", "--tokens", path).status == 0
     assert [token.name for token in token_file.read(path)] == ["alice"]
     again = colltune("site", "token", "revoke", "ci", "--tokens", path)
-    assert (again.status, "there are: alice" in again.err) == (15, True)
+    assert (again.status, "existing tokens: alice" in again.err) == (15, True)
 
 
 def test_days_count_from_now(colltune: Verb, tmp_path: Path) -> None:
@@ -61,13 +61,13 @@ def test_days_count_from_now(colltune: Verb, tmp_path: Path) -> None:
 def test_bad_wishes_change_nothing(colltune: Verb, tmp_path: Path) -> None:
     """The message says what is wrong, and the file stays as it was."""
     for words, status, why in (
-        (("ci", "--scope", "promote"), 15, "has a token ci already"),
+        (("ci", "--scope", "promote"), 15, "a token ci already exists"),
         (("a b", "--scope", "promote"), 15, "cannot name a token"),
         (("x", "--scope", "everything"), 2, "known: measurements, promote"),
         (("x",), 2, "--scope"),
-        (("x", "--scope", "promote", "--expires", "2001-01-01"), 2, "that is over"),
-        (("x", "--scope", "promote", "--expires", "soon"), 2, "neither days"),
-        (("x", "--scope", "promote", "--expires", "9" * 30 + "d"), 2, "neither days"),
+        (("x", "--scope", "promote", "--expires", "2001-01-01"), 2, "this time has passed"),
+        (("x", "--scope", "promote", "--expires", "soon"), 2, "write a number of days"),
+        (("x", "--scope", "promote", "--expires", "9" * 30 + "d"), 2, "write a number of days"),
     ):
         path = tmp_path / "tokens"
         _add(colltune, path, "ci")

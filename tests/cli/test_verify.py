@@ -32,7 +32,7 @@ def test_a_wrong_line_is_refused_before_anything_is_started(colltune: Verb, rule
         (("--", "/no/such/mpirun", "-np", 2), 5, "'/no/such/mpirun' not found"),
         (("--", "sh", "-c", "x"), 4, "is no launcher of MPI programs"),
         (("--", "sh", "-n", 1, ":", "-n", 1), 4, "several programs"),
-        (("--budget", "soon", "--", "/no/such/mpirun"), 4, "'soon' is no wall time"),
+        (("--budget", "soon", "--", "/no/such/mpirun"), 4, "'soon' is not a wall time"),
     ):
         answer = colltune("verify", rules, *words)
         assert (answer.status, told in answer.err) == (status, True), answer.err

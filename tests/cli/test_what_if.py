@@ -32,7 +32,7 @@ def test_more_nodes(colltune: Verb, bundle_path: Path) -> None:
     assert table["chosen"].split() == ["binomial", "binomial"]
     assert table["extrapolated"].split() == ["no", "yes"]
     assert (
-        "outside what was measured, then: 32 nodes, measured 2 to 16; 128 processes, measured 2 to"
+        "outside the measured range, then: 32 nodes, measured 2 to 16; 128 processes, measured 2 to"
         " 64"
     ) in lines
     assert "cost terms" not in answer.out
@@ -49,17 +49,16 @@ def test_more_rails(colltune: Verb, bundle_path: Path, measurements_csv: Path) -
         assert sum(term["share"] for term in found[when]["terms"]) == pytest.approx(1.0)
     plain = colltune("what-if", bundle_path, *words[:-5], "--json").json
     assert plain["notes"] == [
-        "an interval rests on errors at measured shapes; outside of them it may be too narrow"
+        "the interval comes from errors at measured shapes; outside of them it may be too narrow"
     ]
     del plain["then"]["rails"], found["then"]["rails"]
     before, after = plain["then"]["prediction"], found["then"]["prediction"]
     assert after["time_s"] < before["time_s"]
     assert after["upper_s"] == before["upper_s"]
     assert [note.split(";")[0] for note in found["notes"][1:]] == [
-        "the data do not tell how many adapters the measured nodes have",
-        "times with other rails are the models' predictions times what the cost model makes of"
-        " them",
-        "which algorithm the default runs is not known",
+        "the data do not say how many adapters the measured nodes have",
+        "times with other rails are the models' predictions, scaled by the cost model",
+        "the algorithm behind the default is unknown",
     ]
     told = colltune("what-if", bundle_path, *words, "--now-rails", 2).json
     assert not any("take" in note for note in told["notes"])
@@ -70,10 +69,10 @@ def test_a_bundle_with_a_cost_model(colltune: Verb, cost_bundle: Path) -> None:
     """A bundle of the learner cost_model needs no --data, and shows its terms as tables."""
     answer = colltune("what-if", cost_bundle, *ASKED, "--rails", 2)
     assert answer.status == 0
-    assert "by the bundle's cost model:" in answer.out
+    assert "from the bundle's cost model:" in answer.out
     assert "latency between nodes" in answer.out
     assert "2, sharing" in answer.out
-    assert "generic basis" in answer.out
+    assert "generic model" in answer.out
     assert "hierarchical pipelined" in answer.out
     found = colltune("what-if", cost_bundle, *ASKED, "--rails", 2, "--json").json
     assert [d["name"] for d in found["then"]["designs"]][:1] == ["hierarchical linear"]
@@ -95,7 +94,7 @@ def test_measurements_of_another_machine(
     other.write_text(measurements_csv.read_text().replace("hydra", "lumi"))
     answer = colltune("what-if", bundle_path, *ASKED, "--rails", 2, "--data", other)
     assert answer.status == 3
-    assert "measured on lumi, openmpi 4.1.4, but the bundle is of hydra" in answer.err
+    assert "measured on lumi, openmpi 4.1.4, but the bundle is for hydra" in answer.err
 
 
 def test_a_library_without_cost_formulas(

@@ -83,7 +83,7 @@ def test_a_last_line_that_is_cut_is_left_out_with_a_remark(name: str, tmp_path: 
     at = next(k for k, row in enumerate(lines) if row[0] != "#" and "1024" in row.split())
     found = _loaded(name, "".join([*lines[:at], lines[at].rstrip()[:-1]]).encode(), tmp_path)
     assert set(found.dataset.frame["msize_bytes"]) == {8}
-    assert any("cut off" in remark for remark in found.remarks)
+    assert any("incomplete" in remark for remark in found.remarks)
 
 
 @pytest.mark.parametrize("name", IMPORTERS)

@@ -138,7 +138,7 @@ def test_statistics_that_a_summary_lacks_are_refused(subtests: pytest.Subtests) 
     ):
         with (
             subtests.test(objective=objective, changes=changes),
-            pytest.raises(DataError, match=r"is not known of 1 of 1 .*bcast chain.* 2x4, 64 bytes"),
+            pytest.raises(DataError, match=r"is unknown for 1 of 1 .*bcast chain.* 2x4, 64 bytes"),
         ):
             _summary(**changes).cells(Objective(objective))
 
@@ -148,7 +148,7 @@ def test_statistics_that_a_summary_lacks_are_refused(subtests: pytest.Subtests) 
 def test_times_that_are_none_are_refused(bad: float, objective: Objective) -> None:
     """A repetition that is no positive number is an error that names the cell, not a prediction."""
     dataset = _raw([1e-6, 2e-6], [1e-6, bad])
-    with pytest.raises(DataError, match=r"1 of 2 .*no positive time.*2x4, 64 bytes, launch '1'"):
+    with pytest.raises(DataError, match=r"1 of 2 .*no positive time.*2x4, 64 bytes, launch 1"):
         dataset.cells(objective)
 
 
@@ -162,5 +162,5 @@ def test_names_are_read_and_strange_ones_explained() -> None:
 def test_objectives_do_not_mix() -> None:
     """Parts of one dataset that were reduced in different ways cannot be fitted together."""
     assert common([Objective.MEAN, Objective.MEAN]) is Objective.MEAN
-    with pytest.raises(DataError, match="do not mix: mean, median"):
+    with pytest.raises(DataError, match="cannot be mixed: mean, median"):
         common([Objective.MEDIAN, Objective.MEAN])

@@ -112,7 +112,7 @@ def test_different_contexts_are_refused(tmp_path: Path) -> None:
     append(tmp_path, CONTEXT, [_measured("a")], {})
     append(tmp_path, Context("hydra", "openmpi", "5.0.8", "opa"), [_measured("b")], {})
     with pytest.raises(
-        DataError, match=r"different contexts are not joined.*(4\.1\.4.*5\.0\.8|5\.0\.8.*4\.1\.4)"
+        DataError, match=r"different contexts cannot be joined.*(4\.1\.4.*5\.0\.8|5\.0\.8.*4\.1\.4)"
     ):
         read_parquet(tmp_path)
 
@@ -121,7 +121,7 @@ def test_duplicate_cell_is_refused(tmp_path: Path) -> None:
     """The same cell of the same launch twice is an error that names it."""
     append(tmp_path, CONTEXT, [_measured("a")], {})
     append(tmp_path, CONTEXT, [_measured("a")], {})
-    with pytest.raises(DataError, match=r"duplicate cells.*chain.*launch 'a'"):
+    with pytest.raises(DataError, match=r"duplicate cell.*chain.*launch a"):
         read_parquet(tmp_path)
 
 
@@ -144,11 +144,11 @@ def test_foreign_and_newer_files_are_refused(tmp_path: Path) -> None:
     """A Parquet file that is not ours, or of a later schema, is refused with the mend."""
     foreign = tmp_path / "foreign.parquet"
     pq.write_table(pa.table({"x": [1]}), foreign)
-    with pytest.raises(DataError, match="not one of colltune"):
+    with pytest.raises(DataError, match="not written by colltune"):
         read_parquet(foreign)
     table = pa.table({"x": [1]}).replace_schema_metadata({"colltune.schema_version": "99"})
     pq.write_table(table, foreign)
-    with pytest.raises(DataError, match="upgrade colltune"):
+    with pytest.raises(DataError, match="Upgrade colltune"):
         read_parquet(foreign)
 
 
@@ -196,7 +196,7 @@ def test_damaged_metadata_is_an_error_of_the_file(tmp_path: Path, key: str, valu
 def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
     """A pipe in a dataset's folder would hang whoever reads it."""
     os.mkfifo(tmp_path / "a.parquet")
-    with pytest.raises(DataError, match=r"a\.parquet: no plain file"):
+    with pytest.raises(DataError, match=r"a\.parquet: this is not a regular file"):
         read_parquet(tmp_path)
 
 
@@ -248,7 +248,7 @@ def test_what_is_wrong_is_told_by_url(url: str) -> None:
         with pytest.raises(DataError, match=f"{missing}: (no such file|no \\*.parquet file)"):
             read([missing])
     put(url, "notes.txt", b"x")
-    with pytest.raises(DataError, match=r"no \*\.parquet file in this folder"):
+    with pytest.raises(DataError, match=r"this folder has no \*\.parquet file"):
         read([url])
     put(url, "cut.parquet", b"PAR1 and nothing else")
     for damaged in (url, f"{url}/cut.parquet"):

@@ -92,7 +92,7 @@ def test_folders_and_programs(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no profile of thing; there are profiles of other, solver"):
         read_profiles([tmp_path], ["thing"])
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match=r"empty: holds no \*\.profile; run .*COLLTUNE_PROFILE"):
+    with pytest.raises(DataError, match=r"empty: there is no \*\.profile .*Run .*COLLTUNE_PROFILE"):
         read_profiles([tmp_path / "empty"])
     with pytest.raises(DataError, match=r"missing\.profile: cannot be read"):
         read_profiles([tmp_path / "missing.profile"])
@@ -100,7 +100,7 @@ def test_folders_and_programs(tmp_path: Path) -> None:
 
 def test_libraries_do_not_add_up() -> None:
     """Runs with different releases are refused together."""
-    with pytest.raises(DataError, match=r"do not add up: openmpi 4\.1\.4, openmpi 5\.0\.8"):
+    with pytest.raises(DataError, match=r"cannot be added up: openmpi 4\.1\.4, openmpi 5\.0\.8"):
         read(profile_text(ROWS), profile_text(ROWS, library="openmpi 5.0.8"))
     with pytest.raises(DataError, match="no profile"):
         added_up([], [])
@@ -112,15 +112,15 @@ BODY = profile_text(ROWS).rpartition(b"end")[0].decode()
 def test_errors_name_file_and_line(subtests: pytest.Subtests) -> None:
     """What is cut, changed, or not what it should be is refused with its line."""
     for content, message in (
-        (b"", "line 1: not a profile"),
-        (b"colltune-profile 2\n", "format 2 is not known"),
-        (profile_text(ROWS)[:-30], "line 15: the end does not fit"),
-        (profile_text(ROWS).replace(b"solver", b"salver"), "the end does not fit"),
+        (b"", "line 1: this is not a profile"),
+        (b"colltune-profile 2\n", "profile has format 2"),
+        (profile_text(ROWS)[:-30], "line 15: the checksum is wrong"),
+        (profile_text(ROWS).replace(b"solver", b"salver"), "the checksum is wrong"),
         (profile_text(ROWS, wall_s=None), "wall_s is missing"),
-        (profile_text(ROWS, wall_s="nan"), "line 9: wall_s 'nan' is no number of seconds"),
+        (profile_text(ROWS, wall_s="nan"), "line 9: wall_s 'nan' is not a number of seconds"),
         (profile_text(ROWS, wall_s="1 2"), "line 9: wall_s must stand there once, with 1"),
-        (profile_text(ROWS, world="32 4x4"), "line 7: '4x4' is no layout of 32"),
-        (profile_text(ROWS, rate="0"), "line 8: rate '0' is no whole number from 1"),
+        (profile_text(ROWS, world="32 4x4"), "line 7: '4x4' is not a layout of 32"),
+        (profile_text(ROWS, rate="0"), "line 8: rate '0' is not a whole number from 1"),
         (profile_text(ROWS, extra="1"), "line 12: 'extra 1' does not belong here"),
         (sealed(BODY + "row bcast 1\n"), "line 16: 2 columns where there must be 15"),
         (sealed(BODY + ROWS[0].replace("bcast", "cast") + "\n"), "'cast' is not a collective"),

@@ -92,8 +92,8 @@ def test_launches_stay_apart_under_a_name_for_all(tmp_path: Path) -> None:
 def test_what_is_no_measurement_is_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """The error says what is wrong and where, and nothing of the service's own paths."""
     for content, why in (
-        (b"", "the first line does not end"),
-        (b"x" * 100_000, "the first line does not end"),
+        (b"", "its first line has no end"),
+        (b"x" * 100_000, "its first line has no end"),
         (b"\x00\x01\n\xff\xfe\n", "the body: not a readable CSV file|missing column"),
         (_csv(), "no data rows"),
         (_csv(ROW.replace("8,1e-6", "-8,1e-6")), "line 2, column msize_bytes: '-8'"),
@@ -101,10 +101,10 @@ def test_what_is_no_measurement_is_refused(tmp_path: Path, subtests: pytest.Subt
         (_csv(ROW.replace("bcast", "gossip")), "line 2, column collective: 'gossip'"),
         (_csv(ROW.replace("1e-6", "nan")), "column time_s"),
         (_csv(ROW.replace("1e-6", "inf")), "column time_s"),
-        (_csv(ROW, ROW), "1 duplicate cells"),
-        (_csv(ROW, ROW.replace("hydra", "jupiter")), "mixes 2 contexts"),
+        (_csv(ROW, ROW), "1 duplicate cell,"),
+        (_csv(ROW, ROW.replace("hydra", "jupiter")), "the rows have 2 contexts"),
         (_csv(ROW.replace("chain", "ch\x1bain")), "characters that cannot be printed"),
-        (_csv(ROW.replace("hydra", "h\x07")), "its machine is no short printable text"),
+        (_csv(ROW.replace("hydra", "h\x07")), "its machine is not a short printable text"),
         (_csv(ROW.replace("chain", "c" * 300)), "longer than 256"),
         (_csv(ROW + ",more"), "not a readable CSV"),
         (
@@ -112,8 +112,8 @@ def test_what_is_no_measurement_is_refused(tmp_path: Path, subtests: pytest.Subt
             + ROW.replace("hydra", "hyd\udcff").encode("utf-8", "surrogateescape"),
             "not a readable CSV",
         ),
-        (b"PAR1", "damaged or strange Parquet"),
-        (b"PAR1" + b"\xff" * 500 + b"PAR1", "damaged or strange Parquet"),
+        (b"PAR1", "damaged or unusual Parquet"),
+        (b"PAR1" + b"\xff" * 500 + b"PAR1", "damaged or unusual Parquet"),
     ):
         with subtests.test(content=content, why=why):
             with pytest.raises(DataError, match=why) as caught:
@@ -129,8 +129,8 @@ def test_parquet_rows_are_checked_like_those_of_a_csv(
         ({"nodes": [0]}, "column nodes: '0' is not a whole number from 1"),
         ({"ppn": [2**31]}, "column ppn"),
         ({"msize_bytes": [-1]}, "column msize_bytes"),
-        ({"nodes": [None]}, "damaged or strange"),
-        ({"nodes": ["many"]}, "damaged or strange"),
+        ({"nodes": [None]}, "damaged or unusual"),
+        ({"nodes": ["many"]}, "damaged or unusual"),
         ({"collective": ["gossip"]}, "'gossip' is not a valid Collective"),
         ({"status": ["fine"]}, "'fine' is not a valid RunStatus"),
         ({"status": ["crash"]}, "a time of what was not timed"),
@@ -144,7 +144,7 @@ def test_parquet_rows_are_checked_like_those_of_a_csv(
         ({"algorithm": ["a\nb"]}, "cannot be printed"),
         ({"schema_version": "2"}, "newer than this colltune"),
         ({"schema_version": "x"}, "newer than this colltune"),
-        ({"context": "[]"}, "damaged or strange"),
+        ({"context": "[]"}, "damaged or unusual"),
         ({"context": '{"machine": 1, "library": "a", "library_version": "b"}'}, "its machine is"),
         ({"context": '{"machine": " ", "library": "a", "library_version": "b"}'}, "is empty"),
         ({"provenance": '{"a": 1}'}, "short texts"),
@@ -166,7 +166,7 @@ def test_a_small_file_that_unpacks_to_a_huge_one_is_refused(tmp_path: Path) -> N
         sink = io.BytesIO()
         pq.write_table(bomb, sink, compression="zstd")
         assert len(sink.getvalue()) < 200_000
-        with pytest.raises(DataError, match=f"{why}, and at most"):
+        with pytest.raises(DataError, match=f"{why} are too many; at most"):
             _sent(tmp_path / "a", sink.getvalue())
 
 
@@ -232,7 +232,7 @@ def test_another_context_is_a_conflict(tmp_path: Path) -> None:
     """Neither file is wrong, but they are never joined; the message names both contexts."""
     add_once(tmp_path, _dataset("a"), {}, "aa" * 32)
     other = Context("hydra", "openmpi", "5.0.8")
-    with pytest.raises(ConflictError, match=r"openmpi 5.0.8, and the dataset has .*4.1.4"):
+    with pytest.raises(ConflictError, match=r"openmpi 5.0.8, but the dataset is of .*4.1.4"):
         add_once(tmp_path, _dataset("b", context=other), {}, "bb" * 32)
     assert len(read_parquet(tmp_path)) == 1
 
@@ -240,7 +240,7 @@ def test_another_context_is_a_conflict(tmp_path: Path) -> None:
 def test_a_known_cell_of_the_same_launch_is_a_conflict(tmp_path: Path) -> None:
     """It would make the whole dataset unreadable; another size, or another launch, is welcome."""
     append(tmp_path, CONTEXT, _dataset("a").measurements(), {})
-    with pytest.raises(ConflictError, match="1 cells of the same launch"):
+    with pytest.raises(ConflictError, match="1 cell of the same launch"):
         add_once(tmp_path, _dataset("a"), {}, "aa" * 32)
     add_once(tmp_path, _dataset("a", msize=16), {}, "bb" * 32)
     add_once(tmp_path, _dataset("b"), {}, "cc" * 32)

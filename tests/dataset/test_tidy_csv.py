@@ -105,16 +105,16 @@ def test_malformed_value_names_its_column(tmp_path: Path, subtests: pytest.Subte
 def test_duplicate_cells_are_refused(tmp_path: Path) -> None:
     """The same cell twice in one launch is an error that names it."""
     message = _refused(tmp_path, HEADER + GOOD + GOOD)
-    assert "1 duplicate cells, the first is data row 2: bcast chain segsize=4096 on 4x1" in message
+    assert "1 duplicate cell, the first in data row 2: bcast chain segsize=4096 on 4x1" in message
 
 
 def test_mixed_machines_are_refused_unless_one_is_kept(tmp_path: Path) -> None:
     """Several contexts in a file are refused; --where keeps one."""
     text = HEADER + GOOD + GOOD.replace("leo", "mn5")
-    assert "keep one with --where machine=leo" in _refused(tmp_path, text)
+    assert "Keep one with --where machine=leo" in _refused(tmp_path, text)
     kept = read_csv(tmp_path / "data.csv", where={"machine": "mn5"})
     assert kept.context.machine == "mn5"
-    with pytest.raises(DataError, match="no row has machine = 'x'"):
+    with pytest.raises(DataError, match="no row has machine=x"):
         read_csv(tmp_path / "data.csv", where={"machine": "x"})
 
 

@@ -76,7 +76,7 @@ def test_a_killed_campaign_loses_nothing_and_goes_on(tmp_path: Path) -> None:
         _measure(campaign, out), check=False, capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stderr
-    assert "went on with a killed run" in done.stdout
+    assert "resumed a killed run" in done.stdout
     frame = read_parquet(out).frame
     kept = frame[frame["launch"] == launch.name]
     assert int(kept["n_reps"].sum()) >= before >= 100

@@ -277,7 +277,7 @@ def test_a_campaign_that_is_stopped_midway_goes_on(
     slurm.wait_until(lambda: slurm.job(campaign.job)["Restarts"] == "1", "the second start")
     before = set(campaign.out.glob("*.parquet"))
     campaign.completed()
-    assert "went on with a killed run" in campaign.logs()
+    assert "resumed a killed run" in campaign.logs()
     assert set(campaign.out.glob("*.parquet")) > before
     (journal,) = (campaign.out / "campaigns").glob("*.jsonl")
     last = json.loads(journal.read_text().splitlines()[-1])

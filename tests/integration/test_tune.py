@@ -110,5 +110,5 @@ def test_an_interrupted_run_keeps_what_it_measured(
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert "what was measured is kept" in errors
+    assert "the measurements are kept" in errors
     assert len(read_parquet(tmp_path / "d")) >= 5

@@ -77,7 +77,7 @@ def test_what_does_not_fit_the_dataset_is_a_conflict(service: Writable) -> None:
     assert service.post("/v1/measurements", content=CSV).status_code == 201
     other = service.post("/v1/measurements", content=CSV.replace(b"4.1.4", b"5.0.8"))
     again = service.post("/v1/measurements", content=CSV.replace(b"1e-6", b"2e-6"))
-    assert (other.status_code, "different contexts" in other.text) == (409, True)
+    assert (other.status_code, "Different contexts" in other.text) == (409, True)
     assert (again.status_code, "launch=NAME" in again.text) == (409, True)
     assert len(read_parquet(service.data)) == 1
 

@@ -59,19 +59,19 @@ def library_for(library: str, release: str, mpi: str | None = None) -> Path:
     if named:
         path = Path(named).absolute()
         if not path.is_file():
-            raise ProgramError(f"{_VARIABLE}={named}: there is no such file")
+            raise ProgramError(f"{_VARIABLE}={named}: this file does not exist")
         # whoever named it trusts its owner
         if why := danger(path, trusted=path.stat().st_uid):
             raise ProgramError(
-                f"{_VARIABLE}={named}: {why}, and it would be loaded into all processes of a job;"
-                " put it where nobody else can change it, with colltune app interpose --out FILE"
+                f"{_VARIABLE}={named}: {why}. All processes of a job would load it. Put it "
+                "where nobody else can change it, with colltune app interpose --out FILE."
             )
         return path
     found = installation.find(mpi, library)
     if found.release != release:
         raise ProgramError(
-            f"{found.mpirun} is of {library} {found.release}, not of {release}; name the MPI of the"
-            " job with --mpi"
+            f"{found.mpirun} belongs to {library} {found.release}, not {release}. Name the "
+            "MPI of the job with --mpi."
         )
     return interposed_library(found)
 
@@ -83,8 +83,9 @@ def library_or_note(library: str, release: str) -> tuple[Path | None, tuple[str,
     except ColltuneError as error:
         first = str(error).partition("\n")[0]
         return None, (
-            f"libcolltune is not compiled ({first}); run colltune app interpose where this MPI and"
-            f" a C compiler are, and set LD_PRELOAD to what it prints",
+            f"libcolltune is not compiled ({first}). Run colltune app interpose where this "
+            "MPI and a C compiler are installed, and set LD_PRELOAD to the path that it "
+            "prints.",
         )
 
 

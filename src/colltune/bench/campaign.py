@@ -17,6 +17,7 @@ from colltune.errors import CampaignError
 from colltune.mpi import DEFAULT_LIBRARY, MpiLibrary
 from colltune.mpi.libcolltune.library import with_libcolltune
 from colltune.provenance import usable_cores
+from colltune.text import counted
 
 if TYPE_CHECKING:
     from colltune.selector.confirming import Contest
@@ -200,8 +201,8 @@ class Campaign:
             )
         if self.part.count > len(self._every_shape):
             raise CampaignError(
-                f"campaign: {self.part.count} parts, but only {len(self._every_shape)} shapes;"
-                " give fewer parts"
+                f"campaign: there are {self.part.count} parts, but only "
+                f"{counted(len(self._every_shape), 'shape')}. Use fewer parts."
             )
 
     def _check_lists(self) -> None:

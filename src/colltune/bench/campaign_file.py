@@ -195,17 +195,19 @@ def _size_weights(
     for name, value in given.items():
         collective, path = Collective(name), f"{_WEIGHTS}{name}"
         if collective not in campaign.collectives:
-            raise file.fail(path, "is not measured; add it to space.collectives, or take it out")
+            raise file.fail(
+                path, "is not measured. Add it to space.collectives, or remove it here."
+            )
         ranges = value if isinstance(value, dict) else {"0..": value}
         rows = [_size_weight(file, collective, path, *row) for row in ranges.items()]
         for row in rows:
             sizes = [size for size in campaign.msizes_of(collective) if row.holds(size)]
             if not sizes:
                 raise file.fail(
-                    path, f"{row} has none of the campaign's message sizes; change the range"
+                    path, f"{row} contains none of the campaign's message sizes. Change the range."
                 )
             if any(other.holds(size) for other in rows if other is not row for size in sizes):
-                raise file.fail(path, f"{row} overlaps another range; each size has one weight")
+                raise file.fail(path, f"{row} overlaps another range. Give each size one weight.")
         found += rows
     return tuple(found)
 
@@ -219,5 +221,5 @@ def _size_weight(
     except DataError:
         dots = ""
     if not dots:
-        raise file.fail(path, f'"{sizes}" is no range of bytes; write "0..4096" or "1M.."')
+        raise file.fail(path, f'"{sizes}" is not a range of bytes. Write "0..4096" or "1M..".')
     return SizeWeight(collective, least, most, float(weight))

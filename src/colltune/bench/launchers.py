@@ -226,6 +226,6 @@ def launcher_of(installation: Installation, name: str | None = None) -> KnownLau
     if not LAUNCHERS[name].starts(toolchain):
         able = [known for known, launcher in LAUNCHERS.items() if launcher.starts(toolchain)]
         raise CampaignError(
-            f"launcher {name!r} cannot start programs of {library}; name {' or '.join(able)}"
+            f"launcher {name!r} cannot start programs of {library}. Use {' or '.join(able)}."
         )
     return LAUNCHERS[name].of(installation)

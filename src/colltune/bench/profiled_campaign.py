@@ -77,8 +77,8 @@ def _with_neighbours(used: Sequence[int], own: Iterable[int]) -> tuple[int, ...]
 def _nothing(campaign: Campaign, profile: Profile) -> str:
     called: Mapping[str, None] = dict.fromkeys(u.kind.collective.value for u in profile.uses)
     return (
-        f"the application calls {', '.join(called) or 'no collective'}, on communicators of shapes"
-        f" that the campaign ({', '.join(campaign.collectives)} on"
-        f" {', '.join(map(str, campaign.shapes))}) cannot tell anything of; add what it calls to"
-        " space.collectives, space.nodes and space.ppn"
+        f"the application calls {', '.join(called) or 'no collective'}, but the campaign "
+        f"({', '.join(campaign.collectives)} on {', '.join(map(str, campaign.shapes))}) does "
+        "not cover its communicators. Add the missing values to space.collectives, "
+        "space.nodes and space.ppn."
     )

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _PROBE_S = 30.0
 _STORE_S = 0.15
 _TELL_S = 0.25
-_GONE = "the nodes of this launch do not answer any more"
+_GONE = "the nodes of this launch no longer answer"
 
 
 @dataclass

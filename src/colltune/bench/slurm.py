@@ -26,7 +26,7 @@ _LEAST_S = 300.0
 _INTERRUPTED = 130
 _NAME = re.compile(r"[^\w.-]+")
 _SUBMIT_TIMEOUT_S = 120.0
-_MEND = "submit where Slurm's client programs are, or see the script with --print"
+_MEND = "submit on a host with Slurm's client programs, or print the script with --print"
 
 _BODY = """\
 folder={folder}
@@ -90,7 +90,7 @@ scontrol requeue "$task" || say "cannot be put back into the queue; submit it ag
 finish "$status"
 """
 _ASK_TIMEOUT_S = 60.0
-_ASK_MEND = "ask where Slurm's client programs are"
+_ASK_MEND = "run this on a host with Slurm's client programs"
 _TASK_NAME = re.compile(r"\d+_\d+")
 
 
@@ -110,9 +110,9 @@ class BatchJob:
     def __post_init__(self) -> None:
         if self.time_s < _LEAST_S:
             raise CampaignError(
-                f"a time limit of {self.time_s:g} s leaves nothing to measure in: a task is told"
-                f" to stop up to {2 * STOP_S} s before its end; give at least"
-                f" {_LEAST_S / 60:g} minutes"
+                f"a time limit of {self.time_s:g} s leaves no time to measure, because a task "
+                f"is stopped up to {2 * STOP_S} s before its end. Give at least "
+                f"{_LEAST_S / 60:g} minutes."
             )
 
     @property
@@ -183,7 +183,7 @@ def submit(job: BatchJob) -> str:
     process.check(outcome, "submitting the campaign")
     number = outcome.stdout.strip().partition(";")[0]
     if not number.isdigit():
-        raise ProgramError(f"sbatch names no job\n{outcome.explain()}")
+        raise ProgramError(f"sbatch printed no job number\n{outcome.explain()}")
     (job.folder / f"{number}.job").touch()
     return number
 
@@ -206,7 +206,7 @@ def directive_word(word: str) -> str:
     _check_one_line(word)
     if "\\" in word:
         raise CampaignError(
-            f"{word!r} has a backslash, which sbatch cannot read from a batch script; rename it"
+            f"{word!r} has a backslash, which sbatch cannot read from a batch script. Rename it."
         )
     return shlex.quote(word)
 
@@ -220,8 +220,8 @@ def _quoted(words: Sequence[str]) -> str:
 def _check_one_line(word: str) -> None:
     if any(ord(character) < 32 for character in word):
         raise CampaignError(
-            f"{word!r} has a line break or another control character, which a batch script cannot"
-            " hold; rename it"
+            f"{word!r} has a line break or another control character, which a batch script "
+            "cannot contain. Rename it."
         )
 
 
@@ -266,4 +266,4 @@ def _last_word(name: str, log: Path) -> str:
     said = f"colltune: task {name}: "
     lines = log.read_text(errors="replace").splitlines()
     words = [line.removeprefix(said) for line in lines if line.startswith(said)]
-    return words[-1] if words else f"was ended without a word; see {log}"
+    return words[-1] if words else f"ended without a message; see {log}"

@@ -20,32 +20,32 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Start here": {
         "tune": "Find faster algorithms for this machine, and prove that MPI obeys.",
         "select": "Select algorithms for a job, and write the MPI library's file.",
-        "verify": "Prove in a job of your own that MPI obeys a file, and time it.",
+        "verify": "Prove in a job that MPI obeys a file, and measure the gain.",
         "doctor": "Tell what is wrong here with MPI, files, Slurm, and its mend.",
     },
     "On a cluster": {
-        "plan": "Show what a campaign measures and costs before anything runs.",
+        "plan": "Show what a campaign measures and costs, without running it.",
         "measure": "Measure a campaign into a dataset within a hard time budget.",
         "submit": "Measure a campaign as a Slurm job array.",
         "fit": "Fit runtime models to measurements, and write them as a bundle.",
-        "confirm": "Measure a bundle's decisions again, and keep what is faster.",
+        "confirm": "Measure a bundle's decisions again, and keep those that are faster.",
         "report": "Write a page that shows what a bundle decides and why.",
     },
     "For a site": {
         "serve": "Serve decisions and configuration files over HTTP.",
-        "env": "Print the lines that put tuned algorithms into a batch job.",
+        "env": "Print the export lines that tune a batch job.",
         "site": "Slurm's hooks, nightly retraining, bundles in force, tokens.",
     },
     "For files and applications": {
         "rules": "Lint, explain, convert configuration files; list algorithms.",
-        "data": "Import and export measurements, and tell how noisy they are.",
-        "app": "Profile an application, pack its configuration, preload ours.",
+        "data": "Import and export measurements, report their noise.",
+        "app": "Profile applications, pack configurations, preload libcolltune.",
     },
     "For researchers": {
-        "evaluate": "Judge selections on measurements that no model has seen.",
+        "evaluate": "Judge decisions on measurements that no model has seen.",
         "plot": "Draw decision maps, runtime curves and regrets.",
         "what-if": "Select for other nodes, processes or network adapters.",
-        "han": "Tune Open MPI's coll/han by the times of its tasks.",
+        "han": "Tune Open MPI's coll/han from the times of its tasks.",
     },
 }
 """What each verb or group is for, in a line."""

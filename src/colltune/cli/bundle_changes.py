@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from colltune.cli.console import Table, range_text
-from colltune.text import printable, time_text
+from colltune.text import counted, printable, time_text
 
 if TYPE_CHECKING:
     from colltune.models.bundle import Bundle
@@ -31,7 +31,7 @@ def diff_lines(found: BundleDiff, old: Bundle, new: Bundle) -> Iterator[str | Ta
         yield printable(about)
     yield ""
     if not found.changes:
-        yield f"no decision changes on {len(found.shapes)} shapes"
+        yield f"no decision changes on {counted(len(found.shapes), 'shape')}"
         return
     rows = [_row(change) for change in found.changes]
     yield Table(_HEAD, rows, ("old", "new"), ("before", "old takes", "new takes"))
@@ -40,12 +40,14 @@ def diff_lines(found: BundleDiff, old: Bundle, new: Bundle) -> Iterator[str | Ta
         line = f"{collective}: {100 * extent.share:.1f} % of the decisions change"
         ratio = found.mean_ratio(collective)
         if ratio is not None:
-            line += f", where they are {ratio:.2f}x faster in the geometric mean"
+            line += (
+                f"; where they change, the new choice is {ratio:.2f}x faster in the geometric mean"
+            )
         yield line
     yield ""
     yield (
-        "times and 'faster' are predicted by the new bundle in the middle of the range; 'before' is"
-        " what the old bundle says of the same change"
+        "'faster' and the times are predicted by the new bundle for the middle of each "
+        "range; 'before' is the prediction of the old bundle for the same change"
     )
 
 

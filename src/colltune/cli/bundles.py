@@ -13,7 +13,7 @@ from colltune.cli.options import Json, Quiet, parse_shape
 from colltune.cli.progress import progress
 from colltune.domain import parse_collective
 from colltune.errors import BundleError
-from colltune.text import printable, rounded_bytes_text
+from colltune.text import counted, printable, rounded_bytes_text
 
 if TYPE_CHECKING:
     from colltune.cli.progress import Progress
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from colltune.registry.garbage import Item, Plan
 
 bundles = typer.Typer(
-    help="Keep bundles in a registry: list, compare, bring into force, go back, tidy up.",
+    help="Keep bundles in a registry: list, compare, promote, roll back, clean up.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -36,21 +36,25 @@ RegistryAt = Annotated[
         help="The registry: a folder, or a URL such as s3://bucket/prefix.",
     ),
 ]
-_GO_ON = "what is in force is untouched, and the same command goes on"
-_SEE_HISTORY = "`colltune site bundles history` tells what is in force"
+_GO_ON = "the bundle in force is unchanged; run the same command again to go on"
+_SEE_HISTORY = "`colltune site bundles history` says which bundle is in force"
 Which = Annotated[
     str,
     typer.Argument(
-        metavar="BUNDLE", help="The beginning of an id, or a slot such as openmpi-4.1.4."
+        metavar="BUNDLE",
+        help="The first characters of a bundle's id, or a slot such as openmpi-4.1.4.",
     ),
 ]
-By = Annotated[str | None, typer.Option(help="Who does it; default: you, on this host.")]
-Note = Annotated[str, typer.Option(help="Why, for the history.")]
+By = Annotated[
+    str | None,
+    typer.Option(help="The name for the history; default: your user name and this host."),
+]
+Note = Annotated[str, typer.Option(help="The reason, for the history.")]
 Expected = Annotated[
     str | None,
     typer.Option(
         metavar="BUNDLE",
-        help="Do it only if this bundle is in force now; 'none' for none at all.",
+        help="Promote only if this bundle is in force now; 'none': only if the slot is empty.",
     ),
 ]
 
@@ -87,8 +91,8 @@ def diff_(
         str,
         typer.Argument(
             metavar="OLD",
-            help="The beginning of an id, a slot, or a bundle's folder. If it is the only one: the"
-            " new bundle, to be compared with what is in force in its slot.",
+            help="The first characters of a bundle's id, a slot, or a bundle's folder. A single "
+            "one is the new bundle; it is compared with the bundle in force in its slot.",
         ),
     ],
     registry: RegistryAt,
@@ -96,25 +100,27 @@ def diff_(
     shape: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NODESxPPN", help="Only this shape; repeatable. Default: all trained on."
+            metavar="NODESxPPN",
+            help="Compare only this shape; repeatable. Default: all shapes that were measured.",
         ),
     ] = None,
     collective: Annotated[
-        list[str] | None, typer.Option(help="Only this collective; repeatable.")
+        list[str] | None, typer.Option(help="Compare only this collective; repeatable.")
     ] = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Show which decisions change from one bundle to another, and by how much predicted time.
+    """Show which decisions change from one bundle to another, and the predicted gain.
 
-    Each is the beginning of an id, a slot, or a bundle's folder. If only one is named, it is
-    compared with what is in force in its slot.
+    A bundle is named by the first characters of its id, by its slot, or by its folder. A single
+    bundle is compared with the bundle in force in its slot.
 
-    Examples: a candidate against what is in force; two bundles on one shape.
+    Examples: a candidate against the bundle in force; two bundles on one shape.
 
     colltune site bundles diff new-bundle/
 
     colltune site bundles diff 1f0c 93ab --shape 16x32 --collective bcast
+
     """
     from colltune.cli.bundle_changes import diff_json, diff_lines
     from colltune.selector.bundle_diff import diff
@@ -137,12 +143,12 @@ def add(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Put bundles into the registry; none comes into force by that.
+    """Add bundles to the registry. The bundles in force stay in force.
 
     Example: colltune site bundles add bundle --registry /shared/colltune
     """
     ids: list[str] = []
-    kept = "each bundle is added whole or not at all"
+    kept = "each bundle is added as a whole or not at all"
     with progress("adding", quiet=quiet or json, interrupted=kept) as shown:
         opened = _opened(registry)
         shown.phase("adding", "bundles")
@@ -155,7 +161,7 @@ def add(
 @bundles.command("promote")
 def promote(
     bundle: Annotated[
-        str, typer.Argument(metavar="BUNDLE", help="The beginning of an id of the registry.")
+        str, typer.Argument(metavar="BUNDLE", help="The first characters of a bundle's id.")
     ],
     registry: RegistryAt,
     by: By = None,
@@ -166,7 +172,7 @@ def promote(
 ) -> None:
     """Bring a bundle into force for the MPI release that it was measured with.
 
-    It is checked first. Servers take it up by themselves.
+    The bundle is checked first. Running servers switch to it without a restart.
 
     Example: colltune site bundles promote 93ab --note "new cables"
     """
@@ -183,7 +189,7 @@ def rollback(
     slot: Annotated[
         str | None,
         typer.Argument(
-            metavar="SLOT", help="Such as openmpi-4.1.4; may be left out if there is only one."
+            metavar="SLOT", help="A slot such as openmpi-4.1.4; not needed if there is only one."
         ),
     ] = None,
     by: By = None,
@@ -191,7 +197,7 @@ def rollback(
     expected: Expected = None,
     json: Json = False,
 ) -> None:
-    """Undo the latest promotion: bring back what was in force before it.
+    """Undo the latest promotion: bring the bundle before it back into force.
 
     Example: colltune site bundles rollback openmpi-4.1.4 --note "slower on bcast"
     """
@@ -199,7 +205,7 @@ def rollback(
     if slot is None:
         slots = sorted(opened.current())
         if len(slots) != 1:
-            raise typer.BadParameter(f"name the slot: {', '.join(slots) or 'none is in use'}")
+            raise typer.BadParameter("no slot is in use")
         slot = slots[0]
     wanted = _expected(opened, expected)
     _show_event(opened.rollback(slot, by=by or _me(), note=note, expected=wanted), json=json)
@@ -210,18 +216,22 @@ def gc(
     registry: RegistryAt,
     keep_events: Annotated[
         int,
-        typer.Option(min=0, help="Keep what was in so many of the latest events of each slot."),
+        typer.Option(min=0, help="Keep the bundles that the latest N events of each slot name."),
     ] = 5,
     older_than: Annotated[
-        str, typer.Option(metavar="AGE", help="Keep what was added since: 30d, 12h.")
+        str,
+        typer.Option(
+            metavar="AGE", help="Keep bundles that were added within this time: 30d, 12h."
+        ),
     ] = "30d",
     yes: Annotated[
-        bool, typer.Option("--yes", help="Remove it; without this, only show what would go.")
+        bool,
+        typer.Option("--yes", help="Remove the bundles; without this option they are only listed."),
     ] = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Remove bundles that are not in force, cannot soon be rolled back to, and are not new.
+    """Remove old bundles that are not in force and that no rollback needs.
 
     Example: colltune site bundles gc --older-than 90d --yes
     """
@@ -229,7 +239,7 @@ def gc(
     from colltune.registry.garbage import Collection
 
     min_age_s = seconds(older_than)
-    with progress("looking for what nobody needs", quiet=quiet or json, interrupted=_GO_ON) as told:
+    with progress("looking for unused bundles", quiet=quiet or json, interrupted=_GO_ON) as told:
         opened = _opened(registry)
         work = Collection(opened, keep_events=keep_events, min_age_s=min_age_s)
         plan = work.plan()
@@ -256,11 +266,12 @@ def _counted(items: Sequence[Item], shown: Progress) -> Iterator[Item]:
 def history(
     registry: RegistryAt,
     slot: Annotated[
-        str | None, typer.Argument(metavar="SLOT", help="Only this one, such as openmpi-4.1.4.")
+        str | None,
+        typer.Argument(metavar="SLOT", help="Show only this slot, such as openmpi-4.1.4."),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Show what came into force when, by whom and why; the latest last.
+    """Show which bundle came into force when, by whom and why; the latest is the last.
 
     Example: colltune site bundles history openmpi-4.1.4
     """
@@ -299,7 +310,10 @@ def _pair(registry: Registry, old: str, new: str | None) -> tuple[Bundle, Bundle
     slot = slot_of(after.context)
     event = registry.current().get(slot)
     if event is None:
-        raise BundleError(f"{registry}: nothing is in force in {slot} to compare with; name two")
+        raise BundleError(
+            f"{registry}: no bundle is in force in {slot}, so there is nothing to compare with. "
+            "Name two bundles."
+        )
     return registry.load(event.bundle_id), after
 
 
@@ -358,7 +372,7 @@ def _listed(registry: Registry) -> dict[str, Any]:
 
 def _list_lines(found: dict[str, Any]) -> Iterator[str | Table]:
     if not found["bundles"] and not found["damaged"]:
-        yield "no bundles; add one with `colltune site bundles add BUNDLE`"
+        yield "no bundles yet; add one with `colltune site bundles add BUNDLE`"
     rows = [
         [
             b["id"][:12],
@@ -403,7 +417,7 @@ def _fact_lines(facts: dict[str, Any], bundle: Bundle) -> Iterator[str | Table]:
     yield printable(f"  of {bundle.context}, {bundle.objective} times")
     yield printable(
         f"  fitted {bundle.created_utc} by colltune {bundle.colltune_version},"
-        f" {rounded_bytes_text(facts['size_bytes'])}, all hashes fit"
+        f" {rounded_bytes_text(facts['size_bytes'])}, all hashes match"
     )
     in_force = "in force" if facts["in_force"] else "not in force"
     yield printable(f"  {in_force} in {facts['slot']}")
@@ -418,7 +432,7 @@ def _fact_lines(facts: dict[str, Any], bundle: Bundle) -> Iterator[str | Table]:
 
 def _history_lines(events: Sequence[Event]) -> Iterator[str | Table]:
     if not events:
-        yield "nothing was promoted yet"
+        yield "no bundle was promoted yet"
         return
     head = ("event", "time", "slot", "action", "bundle", "instead of", "by", "note")
     rows = [
@@ -457,7 +471,7 @@ def _collection_lines(
         yield Table(("", "what", "why", "size"), rows, wrap=("why", "what"))
     freed = rounded_bytes_text(sum(item.size_bytes for item in gone))
     yield (
-        f"{len(gone)} to remove, {freed}; do it with --yes"
+        f"{counted(len(gone), 'bundle')} to remove, {freed}; add --yes to remove"
         if removed is None
         else (f"{len(gone)} removed, {freed}")
     )

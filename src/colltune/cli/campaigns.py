@@ -68,8 +68,9 @@ def installation_of(campaign: Campaign, mpi: str | None) -> Installation:
     found = installation.find(mpi or campaign.mpi, library)
     if campaign.release is not None and found.release != campaign.release:
         raise CampaignError(
-            f"the campaign is for {campaign.library} {campaign.release}, but {found.mpirun} is of"
-            f" {found.release}; name the other one with --mpi, or change library.release"
+            f"the campaign is for {campaign.library} {campaign.release}, but {found.mpirun} "
+            f"belongs to release {found.release}. Name the right mpirun with --mpi, or change "
+            "library.release."
         )
     return found
 
@@ -107,7 +108,7 @@ def planned_backend(campaign: Campaign, mpi: str | None) -> Backend:
         try:
             release = installation_of(campaign, mpi).release
         except ProgramError as error:
-            raise ProgramError(f"{error}; or name the release as library.release") from None
+            raise ProgramError(f"{error}; or set library.release") from None
     nowhere = Path("mpirun")
     imagined = Installation(campaign.library, release, nowhere, nowhere, nowhere, "")
     means = Means(lambda: imagined, lambda _found: Mpirun(nowhere), imagined=True)

@@ -26,25 +26,28 @@ def catalog(
         str | None,
         typer.Argument(
             metavar="LIBRARY[@RELEASE]",
-            help="openmpi@5.0.8, mpich@4.3, intelmpi; without a release: the newest.",
+            help="openmpi@5.0.8, mpich@4.3, intelmpi; default release: the newest.",
         ),
     ] = None,
     collective: Annotated[
         str | None, typer.Argument(metavar="COLLECTIVE", help="bcast, MPI_Allreduce, …")
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Compare with the MPI installed here; 1 if it differs.")
+        bool,
+        typer.Option(
+            "--check", help="Compare with the installed MPI; the exit status is 1 if they differ."
+        ),
     ] = False,
     mpi: Mpi = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
-    """Print what is known of an MPI library's algorithms, or compare it with an installed one.
+    """Print the known algorithms of an MPI library, or compare them with an installed MPI.
 
-    With --check the exit status is 0 where catalogue and installation agree, 1 where they differ.
-    The installed release's catalogue is taken unless a release is named.
+    With --check the exit status is 0 if the catalogue and the installed MPI agree, and 1 if they
+    differ. Unless you name a release, the installed MPI's release is used.
 
-    Examples: all libraries, all collectives of a release, one collective, the MPI installed here.
+    Examples: all libraries, all collectives of a release, one collective, the installed MPI.
 
     colltune rules catalog
 
@@ -55,12 +58,12 @@ def catalog(
     colltune rules catalog --check --mpi /opt/openmpi
     """
     if check:
-        with progress("looking at the MPI installed here", quiet=quiet or json):
+        with progress("inspecting the installed MPI", quiet=quiet or json):
             found = _checked(library, collective, mpi)
         output(_check_json(found), _check_lines(found), json=json)
         return 1 if found.differences else 0
     if mpi is not None:
-        raise typer.BadParameter("--mpi goes with --check")
+        raise typer.BadParameter("--mpi works only with --check")
     output(*_told(library, collective), json=json)
     return 0
 
@@ -98,7 +101,7 @@ def _named(library: str) -> tuple[MpiLibrary, str | None]:
         )
     mpi = LIBRARIES[name]
     if at and not release:
-        raise LibraryError(f"{library} names no release; one is {name}@{mpi.series[-1]}")
+        raise LibraryError(f"{library}: the release is missing. Write {name}@{mpi.series[-1]}.")
     return mpi, release or None
 
 
@@ -106,7 +109,7 @@ def _checked(library: str | None, collective: str | None, mpi: str | None) -> Ch
     from colltune.mpi import installation_facts
 
     if collective is not None:
-        raise typer.BadParameter("--check compares all collectives; leave COLLECTIVE out")
+        raise typer.BadParameter("--check compares all collectives. Leave COLLECTIVE out.")
     known, release = _named(library) if library else (None, None)
     return installation_facts.check(mpi, None if known is None else known.name, release)
 
@@ -120,8 +123,8 @@ def _library_lines(known: Sequence[MpiLibrary]) -> Iterator[str]:
     for each in known:
         yield _labelled(each.name, f"{each.title}: {', '.join(each.series)}", _LABEL)
     example = f"{known[0].name}@{known[0].series[-1]}"
-    yield f"\ncolltune catalog {example} lists the collectives of a series or release,"
-    yield f"colltune catalog {example} bcast explains one."
+    yield f"\ncolltune rules catalog {example} lists the collectives of a release,"
+    yield f"colltune rules catalog {example} bcast shows the algorithms of one."
 
 
 def _libraries_json(known: Sequence[MpiLibrary]) -> list[dict[str, Any]]:
@@ -158,14 +161,14 @@ def _release_lines(found: Release, shown: str, facts: Sequence[CollectiveFacts])
         yield ""
     if ordered:
         told = ", ".join(f"{name}{_TIED}{priority}" for name, priority in ordered)
-        highest = "the highest that has a collective decides"
+        highest = "the component with the highest priority decides"
         yield _labelled("components", f"{told}; {highest}", _LABEL)
     for number, (name, known) in enumerate(formats.items()):
         yield _labelled("" if number else "files", f"{name}: {known.title}", _LABEL)
     if any(algorithm.wrong for each in facts for algorithm in each.algorithms):
-        yield "\n! is never used: it gives wrong results, or leaves the choice to others"
+        yield "\n! is never used: it gives wrong results, or it leaves the choice to other code"
     example = f"colltune rules catalog {found.mpi.name}@{shown} {facts[0].collective}"
-    yield f"\n{example} explains a collective."
+    yield f"\n{example} shows the algorithms of a collective."
 
 
 def _collective_lines(found: Release, shown: str, facts: CollectiveFacts) -> Iterator[str | Table]:
@@ -183,12 +186,12 @@ def _collective_lines(found: Release, shown: str, facts: CollectiveFacts) -> Ite
 def _properties(facts: CollectiveFacts) -> list[tuple[str, str]]:
     pairs = []
     if facts.id is not None:
-        rules = "one only, for all message sizes" if facts.one_rule else "any number"
+        rules = "one rule only, for all message sizes" if facts.one_rule else "any number"
         pairs += [("id in rules files", str(facts.id)), ("rules per process count", rules)]
     pairs += [(f"size in {name}", compared) for name, compared in facts.sizes.items()]
-    told = "a running program can be told to change (MPI_T)"
+    told = "can be changed while a program runs (MPI_T)"
     run_time = told if facts.runtime else "fixed when the program starts"
-    pairs += [("chosen by variable", facts.variable), ("at run time", run_time)]
+    pairs += [("chosen by variable", facts.variable), ("change at run time", run_time)]
     if facts.one_node == facts.across_nodes:
         pairs.append(("decides", facts.one_node))
     else:
@@ -226,7 +229,7 @@ def _check_lines(found: Check) -> Iterator[str | Table]:
 
     launcher = found.launcher
     title = LIBRARIES[launcher.library].title
-    asked = f"({launcher.mpirun}, asked through {found.facts.asked})"
+    asked = f"({launcher.mpirun}, inspected with {found.facts.asked})"
     agrees = "differs from" if found.differences else "agrees with"
     told = f"{title} {launcher.release} {asked} {agrees} the catalogue of {title} {found.release}"
     if not found.differences:
@@ -245,7 +248,10 @@ def _check_lines(found: Check) -> Iterator[str | Table]:
     head = ("where", "what", "catalogue", "here")
     yield Table(head, rows, wrap=head)
     n = counted(len(rows), "difference")
-    yield f"\n{n}; the installation is right: please report what nobody set here"
+    yield (
+        f"\n{n}. The installed MPI is right. If nobody changed these settings here, please report "
+        "the difference."
+    )
 
 
 def _check_json(found: Check) -> dict[str, Any]:
@@ -261,7 +267,7 @@ def _check_json(found: Check) -> dict[str, Any]:
 
 def _heading(release: Release, shown: str) -> str:
     found, title = release.catalogue, release.mpi.title
-    return f"{title} {shown} (series {found.series}, known from {found.first_release} on)"
+    return f"{title} {shown} (series {found.series}, first known release {found.first_release})"
 
 
 def _labelled(label: str, text: str, width: int) -> str:
@@ -300,7 +306,7 @@ def _tables(facts: CollectiveFacts) -> Iterator[tuple[Sequence[str], Sequence[Se
     limits += [(a.name, "never used", a.wrong) for a in facts.algorithms if a.wrong]
     yield ("algorithm", "needs", "otherwise"), limits
     symbols = [(a.name, a.symbol) for a in facts.algorithms if a.symbol]
-    yield ("algorithm", "function that runs it"), symbols
+    yield ("algorithm", "function"), symbols
 
 
 def _called(algorithm: AlgorithmFacts) -> str:
@@ -322,6 +328,6 @@ def _ranges(facts: CollectiveFacts) -> list[tuple[str, ...]]:
             rows.setdefault((each.name, *numbers, each.variable or "-"), []).append(algorithm.name)
     named = Counter(row[0] for row in rows)
     return [
-        (*row, ", ".join(rows[row]) if named[row[0]] > 1 else "all that have it")
+        (*row, ", ".join(rows[row]) if named[row[0]] > 1 else "all collectives that have it")
         for row in sorted(rows)
     ]

@@ -22,6 +22,7 @@ from colltune.cli.options import (
 )
 from colltune.cli.progress import progress
 from colltune.errors import UNFINISHED, CampaignError
+from colltune.text import counted
 
 if TYPE_CHECKING:
     from colltune.bench.campaign import Campaign
@@ -29,15 +30,15 @@ if TYPE_CHECKING:
     from colltune.models.bundle import Bundle
     from colltune.selector.confirming import Judgement
 
-_INTERRUPTED = "what was measured is kept, and the same command goes on"
+_INTERRUPTED = "the measurements are kept. Run the same command again to go on."
 
 
 def confirm(
-    bundle: Annotated[Path, typer.Argument(help="Bundle folder that `colltune fit` wrote.")],
+    bundle: Annotated[Path, typer.Argument(help="Bundle folder written by `colltune fit`.")],
     campaign: Annotated[
         Path | None,
         typer.Option(
-            help="Campaign file (TOML): its shapes, collectives, message sizes and launcher."
+            help="Campaign file (TOML) with shapes, collectives, message sizes and launcher."
         ),
     ] = None,
     nodes: Annotated[
@@ -50,21 +51,24 @@ def confirm(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="What `colltune serve --demand` counted: the shapes that jobs asked for, those"
-            " asked most first.",
+            help="Folder written by `colltune serve --demand`: confirm the shapes that jobs asked "
+            "for, the most frequent first.",
         ),
     ] = None,
     profile: Profiles = None,
     budget: Annotated[str, typer.Option(help="Hard limit of wall time: 90, 30m, 4h.")] = "10m",
     out: Annotated[
         Path,
-        typer.Option(help="Dataset folder that the measurements join.", callback=writable_folder),
+        typer.Option(help="Dataset folder to add the measurements to.", callback=writable_folder),
     ] = Path("dataset"),
     out_bundle: Annotated[
-        Path | None, typer.Option(help="Bundle folder to write; default: BUNDLE itself.")
+        Path | None, typer.Option(help="Bundle folder to write; default: replace BUNDLE.")
     ] = None,
     again: Annotated[
-        bool, typer.Option("--again", help="Also measure what was confirmed or withdrawn before.")
+        bool,
+        typer.Option(
+            "--again", help="Also measure decisions that were already confirmed or withdrawn."
+        ),
     ] = False,
     backend: MeasuringBackend = None,
     replay: Replay = None,
@@ -74,12 +78,12 @@ def confirm(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Measure a bundle's decisions beside the default, and keep what proves faster.
+    """Measure a bundle's decisions and the default in turn, and keep what is faster.
 
-    In one launch per shape the default, what is predicted to be the fastest, and its nearest
-    runners-up take turns. What proves faster is confirmed, what does not in up to three launches is
-    withdrawn, and the bundle says so of each decision. What found no time stays predicted. The
-    measurements join a dataset, so that the next fit knows.
+    One launch per shape alternates between the default, the predicted best and its nearest
+    runners-up. A decision that is faster beyond doubt is confirmed. A decision that is not
+    confirmed in three launches is withdrawn. The rest stays predicted. The bundle records which is
+    which, and the measurements join a dataset for the next fit.
 
     Example: colltune confirm bundle --nodes 34 --ppn 32 --budget 10m --out dataset
 
@@ -101,8 +105,8 @@ def confirm(
 
     if not (campaign or nodes or demand or profile):
         raise CampaignError(
-            "nothing says which shapes are to be confirmed; name them with --nodes and --ppn,"
-            " --campaign, --demand or --profile"
+            "no shapes are named. Name them with --nodes and --ppn, --campaign, --demand or "
+            "--profile."
         )
     target = out_bundle or bundle
     insist_savable(target)
@@ -174,17 +178,19 @@ def _show(bundle: Bundle, report: CampaignReport, target: Path, *, as_json: bool
 def _lines(bundle: Bundle, report: CampaignReport, target: Path) -> Iterator[str | Table]:
     if not report.judgements:
         yield (
-            "nothing to confirm: nothing is worth measuring, or all was measured before (--again)"
+            "nothing to confirm: no decision is worth measuring, or all were measured before "
+            "(--again measures them again)"
         )
         return
     yield str(bundle.context)
     yield Table(_HEADER, [_row(each) for each in report.judgements], _WRAP, _DROP)
     if not report.finished:
-        yield "the job's time is over; the same command goes on"
+        yield "the time of this job is over. Run the same command again to go on"
         return
     yield (
-        f"{report.measurements} measurements in {report.launches} launches, {report.wall_s:.1f} s;"
-        f" bundle {bundle.id[:12]} -> {target}"
+        f"{counted(report.measurements, 'measurement')} in "
+        f"{counted(report.launches, 'launch', 'es')}, {report.wall_s:.1f} s; bundle "
+        f"{bundle.id[:12]} -> {target}"
     )
 
 

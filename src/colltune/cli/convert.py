@@ -19,16 +19,19 @@ if TYPE_CHECKING:
 
 
 def convert(
-    file: Annotated[Path, typer.Argument(help="Configuration file; - is standard input.")],
+    file: Annotated[Path, typer.Argument(help="Configuration file; - reads standard input.")],
     to: Annotated[str, typer.Option(metavar="FORMAT", help="Format to write.")],
     release: Annotated[
         str | None,
-        typer.Option(help="Release to write for; default: the current one that reads the format."),
+        typer.Option(
+            help="Release to write for; default: the current release that reads the format."
+        ),
     ] = None,
     from_release: Annotated[
         str | None,
         typer.Option(
-            help="Release for which the file was written; default: the current one that reads it."
+            help="Release that the file was written for; default: the current release that reads "
+            "it."
         ),
     ] = None,
     format_: FormatName = None,
@@ -37,13 +40,15 @@ def convert(
     ] = None,
     strict: Annotated[
         bool,
-        typer.Option("--strict", help="Write nothing, and end with 1, if anything is not kept."),
+        typer.Option(
+            "--strict", help="If any rule would be lost, write nothing and exit with status 1."
+        ),
     ] = False,
     json: Json = False,
 ) -> int:
-    """Write a configuration file's decisions in another format, or for another release.
+    """Convert a configuration file to another format, or for another release.
 
-    What cannot be kept is told on standard error, with the line it stands on.
+    Rules that cannot be converted are listed on standard error with their line.
 
     Examples: to another format, to another release.
 
@@ -54,12 +59,12 @@ def convert(
     """
     opened, target, target_release = _both(file, format_, from_release, to, release)
     if opened.assumed:
-        warn(f"read as a file for {opened.reader}; name another release with --from-release")
+        warn(f"read as a file for {opened.reader}. Name another release with --from-release.")
     written = target.convert(opened.parse(), target_release)
     for note in written.notes:
-        warn(printable(f"not kept: {note}"))
+        warn(printable(f"not converted: {note}"))
     if strict and written.notes:
-        warn("nothing was written, since not everything can be kept (--strict)")
+        warn("nothing was written, because rules would be lost (--strict)")
         return 1
     _deliver(target, written, out, as_json=json)
     return 0
@@ -80,8 +85,9 @@ def _both(
     opened = open_file(file, from_release, format_name)
     if opened.format.library != target.library:
         raise LibraryError(
-            f"{opened.source} is a file of {opened.format.library}, {target.name} a format of"
-            f" {target.library}, whose algorithms are others; measure with that library"
+            f"{opened.source} is a file for {opened.format.library}, but {target.name} is a "
+            f"format of {target.library}. The two libraries have different algorithms. "
+            f"Measure with {target.library} instead."
         )
     return opened, target, target_release
 
@@ -93,7 +99,7 @@ def _deliver(target: Format, written: Written, out: Path | None, *, as_json: boo
 
     if out is None and len(written.texts) > 1 and not as_json:
         raise typer.BadParameter(
-            f"{len(written.texts)} files belong together; name the first one with --out"
+            f"the result has {len(written.texts)} files. Name the first one with --out."
         )
     paths = {}
     for end, text in written.texts.items():

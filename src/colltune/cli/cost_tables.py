@@ -58,8 +58,8 @@ def explained_costs(
     bundle = load(path, (call.collective,))
     if configuration.library != bundle.context.library:
         raise BundleError(
-            f"{path}: a bundle of {bundle.context.library}, but the file is of"
-            f" {configuration.library}; name a bundle of that library"
+            f"{path} is a bundle for {bundle.context.library}, but the file is for "
+            f"{configuration.library}. Name a bundle for that library."
         )
     costs, source = costs_of(bundle, call.collective, data)
     shape = Shape(call.nodes, -(-call.comm_size // call.nodes))
@@ -97,27 +97,27 @@ def lines(costs: ExplainedCosts) -> Iterator[str | Table]:
     """Yield the costs for people."""
     decision = costs.decision
     yield (
-        f"The bundle's own decision there is {decision.configuration.short}, {decision.status}:"
-        f" {decision.reason}."
+        f"For this call the bundle decides {decision.configuration.short}, {decision.status}: "
+        f"{decision.reason}."
     )
     yield ""
     heads = [part.configuration.short for part in costs.parts]
-    beyond = ", outside what was measured" if costs.extrapolated else ""
+    beyond = ", outside the measured range" if costs.extrapolated else ""
     yield f"Predicted by the bundle's models on {costs.shape}{beyond}:"
     times = [predicted_text(part.prediction) for part in costs.parts]
     yield side_by_side(heads, [["time", *times]])
     yield ""
     if costs.source is None:
         yield (
-            "What the time is made of takes a cost model: name measurements with --data, or a"
-            " bundle of the learner cost_model."
+            "The cost terms need a cost model. Name measurements with --data, or a bundle of "
+            "the learner cost_model."
         )
         return
-    yield f"Cost terms by {costs.source}:"
+    yield f"Cost terms from {costs.source}:"
     yield terms_table(heads, [part.terms for part in costs.parts])
     for part in costs.parts:
         if not part.terms:
-            nothing = "nothing was measured, so that its terms are not known"
+            nothing = "was never measured, so its terms are unknown"
             yield f"(of {part.configuration.id} {nothing})"
     if any(part.configuration.is_default and part.terms for part in costs.parts):
         yield GENERIC
@@ -151,8 +151,8 @@ def as_json(costs: ExplainedCosts) -> dict[str, Any]:
 
 
 GENERIC = (
-    "(which algorithm the default runs is not known: its terms are those of a generic basis that"
-    " fits its times)"
+    "(the algorithm behind the default is unknown; its terms are those of a generic model "
+    "that was fitted to its times)"
 )
 
 
@@ -196,10 +196,10 @@ def costs_of(
     names = ", ".join(map(str, data))
     if dataset.context != bundle.context:
         raise DataError(
-            f"{names}: measured on {dataset.context}, but the bundle is of {bundle.context}; name"
-            " the measurements that it was fitted to"
+            f"{names}: measured on {dataset.context}, but the bundle is for {bundle.context}. "
+            "Name the measurements that the bundle was fitted to."
         )
     cells = cell_matrices(dataset, parse_objective(bundle.objective)).get(collective)
     if cells is None:
-        raise DataError(f"{names}: no usable measurement of {collective}")
+        raise DataError(f"{names}: no usable measurements of {collective}")
     return breakdown.of_cells(cells), f"a cost model fitted to {names}"

@@ -20,66 +20,71 @@ _DEFAULT_LIMIT_S = 1.0
 
 def env(
     nodes: Annotated[
-        str | None, typer.Option(help="Nodes of the job; default: what Slurm says.")
+        str | None, typer.Option(help="Nodes of the job; default: from Slurm.")
     ] = None,
     ppn: Annotated[
         str | None,
-        typer.Option(help="Processes per node, 8 or Slurm's 8(x4); default: what Slurm says."),
+        typer.Option(help="Processes per node, 8 or Slurm's 8(x4); default: from Slurm."),
     ] = None,
     bundle: Annotated[
         str | None,
-        typer.Option(help="Bundle folder; default: $COLLTUNE_BUNDLE, which may also be an id."),
+        typer.Option(
+            help="Bundle folder, or with --registry a bundle's id; default: $COLLTUNE_BUNDLE."
+        ),
     ] = None,
     registry: Annotated[
         str | None,
-        typer.Option(help="Registry, a folder or s3://…; default: $COLLTUNE_REGISTRY."),
+        typer.Option(help="Registry: a folder or s3://…; default: $COLLTUNE_REGISTRY."),
     ] = None,
     url: Annotated[
         str | None,
-        typer.Option(
-            help="Service to ask, http://HOST:PORT or unix:/PATH; default: $COLLTUNE_URL."
-        ),
+        typer.Option(help="Service: http://HOST:PORT or unix:/PATH; default: $COLLTUNE_URL."),
     ] = None,
     library: Annotated[
         str | None,
         typer.Option(
-            help="MPI library: openmpi, mpich, intelmpi; default: that of the loaded modules, else"
-            " of the mpirun on PATH."
+            help="MPI library: openmpi, mpich or intelmpi; default: from the loaded modules, else "
+            "from mpirun."
         ),
     ] = None,
-    release: Annotated[str | None, typer.Option(help="Its release, 4.1.4; default: so, too.")] = (
-        None
-    ),
+    release: Annotated[
+        str | None,
+        typer.Option(help="Release of the MPI library, 4.1.4; default: as for --library."),
+    ] = (None),
     mpi: Mpi = None,
     folder: Annotated[
         str | None,
         typer.Option(
-            help="Folder for the job's files, seen by all nodes; default: .colltune/JOB where the"
-            " job was submitted."
+            help="Folder for the job's files, visible on all nodes; default: .colltune/JOB in the "
+            "submit folder."
         ),
     ] = None,
     limit: Annotated[
-        float, typer.Option(help="Seconds that the service has to answer.", min=0.2, max=2.0)
+        float, typer.Option(help="Seconds to wait for the service.", min=0.2, max=2.0)
     ] = _DEFAULT_LIMIT_S,
     builtin_operations_only: BuiltinOperationsOnly = False,
     interposed: Annotated[
         bool,
         typer.Option(
             "--interposed",
-            help="Preload libcolltune and choose among its algorithms, too; of a bundle or"
-            " registry, not of a service.",
+            help="Preload libcolltune, and also choose among its algorithms. Works with a bundle "
+            "or registry, not with a service.",
         ),
     ] = False,
     caution: Caution = 1.0,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Fail where nothing can be set, instead of going on.")
+        bool,
+        typer.Option(
+            "--strict",
+            help="Exit with an error if nothing can be set, instead of running without tuning.",
+        ),
     ] = False,
 ) -> None:
-    """Print the export lines with which a job's MPI uses tuned algorithms; write its files.
+    """Print the export lines that make a job's MPI use tuned algorithms, and write its files.
 
-    Whatever goes wrong, nothing is printed but one line on standard error (and to syslog), the
+    If anything goes wrong, the only output is one line on standard error and in syslog. The exit
     status is 0, and the job runs with MPI's own decisions. Your own settings always win.
-    COLLTUNE=off switches it off.
+    COLLTUNE=off turns tuning off.
 
     Example, in a batch script: eval "$(colltune env --url http://tuning:8765)"
     """

@@ -35,16 +35,17 @@ def evaluate(
     split: Annotated[
         str | None,
         typer.Option(
-            help="What is left out of training and tested: leave-nodes-out, leave-ppn-out (each"
-            " once), extrapolation (the larger node counts), leave-allocation-out (each launch, on"
-            " its own times), message-sizes (random halves), transfer (--test-data)."
+            help="What to hold out for testing: leave-nodes-out, leave-ppn-out (each value once), "
+            "extrapolation (the larger node counts), leave-allocation-out (each allocation "
+            "once, judged by its own times), message-sizes (random halves), transfer "
+            "(--test-data)."
         ),
     ] = None,
     suite: Annotated[
         str | None,
         typer.Option(
-            help="paper: Table IV and, into --out, figures 4 to 8 of Hunold et al. 2020;"
-            " all: every split that the data allows."
+            help="paper: Table IV of Hunold et al. 2020, and with --out its figures 4 to 8; all: "
+            "every split that the data allow."
         ),
     ] = None,
     train_nodes: Annotated[
@@ -57,13 +58,15 @@ def evaluate(
     ] = None,
     largest: Annotated[
         int | None,
-        typer.Option(help="extrapolation: test so many node counts; default: the upper third."),
+        typer.Option(
+            help="extrapolation: number of node counts to test on; default: the upper third."
+        ),
     ] = None,
     above: Annotated[
-        int | None, typer.Option(help="extrapolation: test what has more nodes than this.")
+        int | None, typer.Option(help="extrapolation: test on more nodes than this.")
     ] = None,
     ppn: Annotated[
-        str | None, typer.Option(metavar="N,…", help="leave-ppn-out: leave out only these: 8,16.")
+        str | None, typer.Option(metavar="N,…", help="leave-ppn-out: hold out only these: 8,16.")
     ] = None,
     test_data: Annotated[
         list[Path] | None,
@@ -73,52 +76,54 @@ def evaluate(
         str | None,
         typer.Option(
             metavar="PATTERN",
-            help="leave-allocation-out: regular expression whose first group in a launch's name is"
-            " its allocation; default: what the provenance says, else each launch is its own.",
+            help="leave-allocation-out: regular expression for launch names; its first group is "
+            "the allocation. Default: from the provenance, else each launch is an allocation.",
         ),
     ] = None,
     learner: Annotated[
         list[str] | None,
-        typer.Option(help="A learner, or auto as `fit` has it; repeatable; default: auto."),
+        typer.Option(help="A learner, or auto as in `fit`; repeatable; default: auto."),
     ] = None,
     guard: Annotated[
         bool,
         typer.Option(
-            help="Keep the default unless the predicted gain is beyond doubt and noise, as"
-            " `select` does; --no-guard always takes the fastest prediction."
+            help="Keep the default unless the gain is beyond doubt and noise, as in `select`; "
+            "--no-guard always takes the fastest prediction."
         ),
     ] = True,
     objective: Annotated[
-        str, typer.Option(help="What of a runtime is learned to be small, as `fit` has it.")
+        str, typer.Option(help="The runtime statistic to learn, as in `fit`.")
     ] = "trimmed-mean",
     judge: Annotated[
         str | None,
-        typer.Option(help="What of a runtime decisions are judged by; default: the objective."),
+        typer.Option(
+            help="The runtime statistic that decisions are judged by; default: the objective."
+        ),
     ] = None,
     confirm: Annotated[
         bool,
         typer.Option(
             "--confirm",
-            help="Also replay `confirm`: one half of the recorded launches or repetitions confirms"
-            " decisions or withdraws them, the other half judges.",
+            help="Also replay `confirm`: one half of the recorded launches or repetitions "
+            "confirms or withdraws decisions, the other half judges them.",
         ),
     ] = False,
     noise: Annotated[
         float,
         typer.Option(
-            help="Log-normal noise put on training times, 0.05 for 5 %; with --confirm also on each"
-            " launch that confirms."
+            help="Log-normal noise to add to training times, 0.05 for 5 %; with --confirm also to "
+            "the launches that confirm."
         ),
     ] = 0.0,
-    seed: Annotated[int, typer.Option(help="Seed of noise, halves and intervals.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of noise, halves and intervals.")] = 0,
     max_nprocs: Annotated[
-        int | None, typer.Option(help="Leave out instances with more processes.")
+        int | None, typer.Option(help="Skip instances with more processes than this.")
     ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Write all decisions into this JSON file; with --suite paper, a folder that also"
-            " gets the figures.",
+            help="JSON file to write all decisions to; with --suite paper a folder, which also "
+            "gets the figures.",
             metavar="FILE",
             callback=writable_place,
         ),
@@ -126,7 +131,7 @@ def evaluate(
     compare: Annotated[
         bool,
         typer.Option(
-            "--compare", help="DATA are two files of --out: show how their learners differ."
+            "--compare", help="Compare the learners of two result files, A and B, that --out wrote."
         ),
     ] = False,
     profile: Profiles = None,
@@ -135,10 +140,10 @@ def evaluate(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Train on a part of the data, test on the rest, against default, oracle and other baselines.
+    """Train on one part of the data and test on the rest.
 
-    Baselines are the library's default, the single best configuration, the best one of every
-    instance (virtual_best), and the three learners of Hunold et al. (CLUSTER 2020) as published.
+    The baselines are the library's default, the single best configuration, the best configuration
+    of each instance (virtual_best), and the three learners of Hunold et al. (CLUSTER 2020).
 
     Examples: colltune evaluate data.csv.gz --split leave-nodes-out --out new.json
 
@@ -245,13 +250,14 @@ def _show_comparison(paths: Sequence[Path], *, json: bool) -> None:
 
     if len(paths) != 2:
         raise DataError(
-            f"--compare takes two results files, and {len(paths)} were given:"
-            " colltune evaluate --compare A.json B.json"
+            f"--compare needs two result files, but {len(paths)} were given. Example: "
+            "colltune evaluate --compare A.json B.json"
         )
     first, second = paths
     found = compare(read(first), read(second), (str(first), str(second)))
     lines: list[str | Table] = [
-        f"A is {first}, B is {second}; B better: speed-up above 1, share above 0, harm below 0"
+        f"A is {first}, B is {second}; B is better with speed-up above 1, share above 0, harm "
+        "below 0"
     ]
     for each in found:
         lines.append(f"\n{each.split}: A {each.first}, B {each.second}")

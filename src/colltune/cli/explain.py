@@ -39,7 +39,7 @@ class Communicator(StrEnum):
 
 
 def explain(
-    file: Annotated[Path, typer.Argument(help="Configuration file; - is standard input.")],
+    file: Annotated[Path, typer.Argument(help="Configuration file; - reads standard input.")],
     nodes: Annotated[int, typer.Option(help="Nodes of the job.", min=1)],
     ppn: Annotated[int, typer.Option(help="Processes per node.", min=1)],
     collective: Annotated[str, typer.Option(help="bcast, allreduce, …")],
@@ -54,49 +54,58 @@ def explain(
     release: Release = None,
     format_: FormatName = None,
     communicator: Annotated[
-        Communicator, typer.Option(help="Who calls: all, one process of each node, or one node.")
+        Communicator,
+        typer.Option(
+            help="Communicator of the call: all processes, one process per node, or one node."
+        ),
     ] = Communicator.WORLD,
     comm_size: Annotated[
         int | None,
-        typer.Option(help="Processes of another communicator, which fills node by node.", min=1),
+        typer.Option(
+            help="Number of processes, for a communicator that fills one node after the other.",
+            min=1,
+        ),
     ] = None,
     in_place: Annotated[
-        bool, typer.Option("--in-place", help="The call passes MPI_IN_PLACE.")
+        bool, typer.Option("--in-place", help="The call uses MPI_IN_PLACE.")
     ] = False,
     ignored_send_bytes: Annotated[
         int | None,
         typer.Option(
-            help="Bytes per process that the send arguments of an in-place call describe: MPI"
-            " ignores them, Open MPI compares them with rules for allgather(v) and alltoall. Empty"
-            " arguments are assumed.",
+            help="In-place calls only: bytes per process that the send arguments describe. MPI "
+            "ignores them, but Open MPI looks up its rules by them for allgather(v) and "
+            "alltoall. Default: 0.",
             click_type=Size(),
         ),
     ] = None,
     non_commutative: Annotated[
-        bool, typer.Option("--non-commutative", help="The reduction's operation does not commute.")
+        bool, typer.Option("--non-commutative", help="The reduction operation is not commutative.")
     ] = False,
-    element_bytes: Annotated[int, typer.Option(help="Size of the datatype.", min=1)] = 1,
+    element_bytes: Annotated[
+        int, typer.Option(help="Bytes of one element of the datatype.", min=1)
+    ] = 1,
     environment: Environment = None,
     parameters: Parameters = None,
     bundle: Annotated[
         Path | None,
-        typer.Option(help="Bundle to predict times and cost terms of what runs and the default."),
+        typer.Option(help="Bundle to predict times and cost terms from."),
     ] = None,
     data: Annotated[
         list[Path] | None,
         typer.Option(
             metavar="DATA",
-            help="Measurements to fit a cost model to, where the bundle has none; repeatable.",
+            help="Measurements to fit a cost model to, if the bundle has none; repeatable.",
         ),
     ] = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Say in one paragraph which algorithm a call runs with a configuration file, and why.
+    """Say which algorithm a call runs with a configuration file, and why.
 
-    Without --environment and --parameters the job is taken to set exactly what puts the file into
-    effect. MPI need not be installed. With --bundle it also says what the call takes and what that
-    time is made of: latency and bandwidth between and within nodes, reduction, and so on.
+    MPI need not be installed. Unless --environment or --parameters say otherwise, the job is
+    assumed to set exactly the variables that put the file into effect. With --bundle the answer
+    includes the predicted time and its parts: latency and bandwidth between and within nodes,
+    reduction, and so on.
 
     Example: colltune rules explain rules.conf --release openmpi@5.0.8 --nodes 4 --ppn 32
     --collective bcast --msize 65536
@@ -144,31 +153,31 @@ def _sentences(
     opened: OpenFile, parsed: ParsedFile, call: Call, outcome: Outcome, *, given: bool
 ) -> Iterator[str]:
     """Yield in plain English what runs and why; `given`: with the job's own variables."""
-    assumed = " (assumed; name yours with --release)" if opened.assumed else ""
+    assumed = " (assumed; name your release with --release)" if opened.assumed else ""
     asked = f"With {opened.reader}{assumed} and {opened.source}, {_call_text(call)}"
     if outcome.ends_program:
         yield f"{asked} fails: {_ended(outcome.ends_program)}"
     elif outcome.returns_at_once:
-        yield f"{asked} returns before anything runs."
+        yield f"{asked} returns without running an algorithm."
     else:
         yield f"{asked} runs {_named(outcome)}."
     if parsed.dropped:
-        yield f"The file is ignored as a whole: {_ended(parsed.dropped)}"
+        yield f"The library ignores the whole file: {_ended(parsed.dropped)}"
     elif outcome.rule is None:
         yield "No rule of the file applies."
     elif not any(f"{opened.source}:{outcome.rule.line}:" in reason for reason in outcome.reasons):
         text = " ".join(outcome.rule.text.split())
         shown = text if len(text) <= _LONGEST_RULE else f"{text[:_LONGEST_RULE]}…"
-        yield f"The file's rule for it is on line {outcome.rule.line}: `{shown}`."
+        yield f"The rule is on line {outcome.rule.line} of the file: `{shown}`."
     told = {outcome.ends_program, parsed.dropped}
     yield from (_ended(reason) for reason in outcome.reasons if reason not in told)
     runs = not outcome.ends_program and not outcome.returns_at_once
     if runs and outcome.chosen != outcome.configuration:
-        yield f"The file chose {_configuration(outcome.chosen)}, which is not what runs."
+        yield f"The file chose {_configuration(outcome.chosen)}, but something else runs."
     for number, (part, inner) in enumerate(outcome.inner, 1):
         yield from _inner(number, part, inner)
     if not given and not parsed.dropped:
-        yield "This holds for a job that sets exactly what puts the file into effect."
+        yield "This holds for a job that sets exactly the variables that put the file into effect."
 
 
 def _inner(number: int, call: Call, outcome: Outcome) -> Iterator[str]:
@@ -188,8 +197,12 @@ def _call_text(call: Call) -> str:
     where = f"MPI_COMM_WORLD ({where})" if call.is_world else f"a communicator of {where}"
     details = [
         *(["in place"] if call.in_place else []),
-        *([] if call.commutative else ["with an operation that does not commute"]),
-        *([f"in elements of {call.element_bytes} bytes"] if call.element_bytes > 1 else []),
+        *([] if call.commutative else ["with an operation that is not commutative"]),
+        *(
+            [f"in elements of {counted(call.element_bytes, 'byte')}"]
+            if call.element_bytes > 1
+            else []
+        ),
     ]
     return " ".join([f"{call.collective.mpi_name}{size} on {where}", *details])
 
@@ -201,7 +214,7 @@ def _named(outcome: Outcome) -> str:
 
 def _configuration(configuration: Configuration) -> str:
     if configuration.is_default:
-        return "what the library itself decides"
+        return "the library's own decision"
     values = ", ".join(f"{name} {value}" for name, value in configuration.parameters)
     return f"{configuration.algorithm}{f' with {values}' if values else ''}"
 
@@ -243,7 +256,9 @@ def _callers(job: Shape, communicator: str, comm_size: int | None) -> tuple[int,
     """Return how many processes call, on how many nodes, and whether on MPI_COMM_WORLD."""
     if comm_size is not None:
         if comm_size > job.nprocs:
-            raise LibraryError(f"--comm-size {comm_size}: the job has {job.nprocs} processes only")
+            raise LibraryError(
+                f"--comm-size {comm_size} is more than the {job.nprocs} processes of the job"
+            )
         return comm_size, -(-comm_size // job.ppn), comm_size == job.nprocs
     if communicator == "leaders":
         return job.nodes, job.nodes, False

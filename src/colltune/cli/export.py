@@ -12,6 +12,7 @@ from colltune.cli.console import output
 from colltune.cli.options import Data, Json, Quiet, Where, parse_pairs, writable_file
 from colltune.cli.progress import progress
 from colltune.files import whole
+from colltune.text import counted
 
 _FOR_R = "colltune.R"
 
@@ -48,7 +49,7 @@ def export(
         shown.phase("writing")
         write_csv(dataset, out)
     facts: dict[str, object] = {"rows": len(dataset), "file": out}
-    lines = [f"{len(dataset)} rows of {dataset.context} -> {out}"]
+    lines = [f"{counted(len(dataset), 'row')} of {dataset.context} -> {out}"]
     if with_r:
         facts["r_file"] = copy = out.with_name(_FOR_R)
         with whole(copy) as temporary:

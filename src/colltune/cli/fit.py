@@ -12,6 +12,7 @@ from colltune.cli.console import output, warn
 from colltune.cli.options import Backend, Jobs, Json, OwnData, Quiet, Scheduler, Where, parse_pairs
 from colltune.cli.progress import progress
 from colltune.errors import BundleError
+from colltune.text import counted
 
 if TYPE_CHECKING:
     from colltune.dataset import PerformanceDataset
@@ -25,40 +26,46 @@ def fit(
     learner: Annotated[
         str,
         typer.Option(
-            help="auto, which is regret_trees; or one to compare with: knn, gam, xgboost, mgcv"
-            " (needs R), cost_model."
+            help="auto (regret_trees), or another learner: knn, gam, xgboost, mgcv (needs R), "
+            "cost_model."
         ),
     ] = "auto",
     objective: Annotated[
         str,
         typer.Option(
-            help="What of a runtime is to be small: trimmed-mean (less its fastest and slowest"
-            " tenth), mean, median, p75, p90, p95 or p99."
+            help="The runtime statistic to minimise: trimmed-mean (without the fastest and "
+            "slowest tenth), mean, median, p75, p90, p95 or p99."
         ),
     ] = "trimmed-mean",
     where: Where = None,
     prior: Annotated[
         list[Path] | None,
         typer.Option(
-            metavar="OTHER", help="Dataset of another machine to learn from, too; repeatable."
+            metavar="OTHER", help="Dataset of another machine to learn from as well; repeatable."
         ),
     ] = None,
     prior_where: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMN=VALUE", help="As --where, for the CSV rows of priors."),
+        typer.Option(
+            metavar="COLUMN=VALUE",
+            help="Keep only these CSV rows of priors, as --where does for DATA.",
+        ),
     ] = None,
     for_: Annotated[
         str | None,
         typer.Option(
             "--for",
             metavar="machine=NAME,…",
-            help="Without DATA: the machine the bundle is for, machine=NAME, and where they differ"
-            " from the priors' also library_version= and fabric=.",
+            help="Without DATA: the target of the bundle, machine=NAME, and also library_version= "
+            "and fabric= if they differ from the priors.",
         ),
     ] = None,
     any_library: Annotated[
         bool,
-        typer.Option("--any-library", help="Take priors of other libraries, matched by name."),
+        typer.Option(
+            "--any-library",
+            help="Also use priors of other MPI libraries; algorithms are matched by name.",
+        ),
     ] = False,
     backend: Backend = None,
     scheduler: Scheduler = None,
@@ -66,9 +73,10 @@ def fit(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Fit runtime models of all configurations and write them as a bundle.
+    """Fit a runtime model for each configuration, and write the models as a bundle.
 
-    What `colltune confirm` proved of the bundle at --out is kept, unless DATA contradict it.
+    Decisions that `colltune confirm` confirmed in the bundle at --out are kept, unless DATA
+    contradict them.
 
     Example: colltune fit measurements.csv.gz --out bundle --learner auto
 
@@ -96,11 +104,11 @@ def fit(
         bundle.save(out)
     transfer: Mapping[str, Mapping[str, object]] = bundle.evidence.get("transfer", {})
     for collective, why in transfer.get("left_out", {}).items():
-        warn(f"nothing is learned from the priors for {collective}: {why}")
+        warn(f"the priors do not help for {collective}: {why}")
     warnings = (
-        f"{model.collective}: nothing but the library's own decision was measured, so that"
-        " there is nothing to select; measure configurations, or tell those of imported"
-        " files with --set configuration=ID"
+        f"{model.collective}: only the library's own decision was measured, so there is "
+        "nothing to select. Measure more configurations. For imported files name the "
+        "configuration with --set configuration=ID."
         for model in bundle.models
         if all(configuration.is_default for configuration in model.configurations)
     )
@@ -113,10 +121,10 @@ def _lines(
 ) -> Iterator[str]:
     yield f"bundle {bundle.id[:12]} of {bundle.context}, {bundle.objective} times -> {out}"
     if bundle.confirmations:
-        yield f"  {len(bundle.confirmations)} decisions stay as they were measured"
+        yield f"  {counted(len(bundle.confirmations), 'decision')} kept as measured by confirm"
     for model in bundle.models:
         trust = transfer.get("trust", {}).get(model.collective)
-        borrowed = "" if trust is None else f", priors trusted by {trust}"
+        borrowed = "" if trust is None else f", weight of the priors {trust}"
         configurations = f"{len(model.configurations)} configurations"
         yield f"  {model.collective}: {configurations}, {model.learner}{borrowed}"
         if told := bundle.held_out_text(model.collective):

@@ -20,7 +20,7 @@ from colltune.cli.options import (
 from colltune.cli.progress import progress
 from colltune.domain import Context, Instance, parse_collective
 from colltune.errors import UNFINISHED, DataError
-from colltune.text import bytes_text, parse_bytes
+from colltune.text import bytes_text, counted, parse_bytes
 
 if TYPE_CHECKING:
     from colltune.domain import Collective, Configuration, Shape
@@ -57,12 +57,14 @@ Lows = Annotated[
 Trees = Annotated[str, typer.Option("--tree", metavar="NAME,…", help="Algorithms of coll/adapt.")]
 Inner = Annotated[
     str,
-    typer.Option("--inner", metavar="BYTES,…", help="coll/adapt's own segment sizes; 0: none."),
+    typer.Option(
+        "--inner", metavar="BYTES,…", help="Segment sizes inside coll/adapt; 0: no segments."
+    ),
 ]
 Heuristics = Annotated[
     bool,
     typer.Option(
-        "--heuristics/--no-heuristics", help="Leave out what is known beforehand not to pay."
+        "--heuristics/--no-heuristics", help="Skip setups that the paper's heuristics exclude."
     ),
 ]
 _MSIZES, _SEGSIZES = "4k,16k,64k,256k,1M", "4k,16k,64k,256k"
@@ -83,18 +85,20 @@ def measure(
     reps: Annotated[int, typer.Option(min=1, help="Repetitions of each series of tasks.")] = 5,
     budget: Annotated[str, typer.Option(help="Hard limit of wall time: 90, 30m, 4h.")] = "30m",
     heuristics: Heuristics = False,
-    machine: Annotated[str | None, typer.Option(help="Name of the machine; default: host.")] = None,
+    machine: Annotated[
+        str | None, typer.Option(help="Name of the machine; default: the host name.")
+    ] = None,
     hostfile: Annotated[
-        Path | None, typer.Option(help="Nodes, in the launcher's own format.")
+        Path | None, typer.Option(help="Nodes, in the launcher's own notation.")
     ] = None,
     mpi: Mpi = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Time the tasks from which the runtimes of all setups and messages are composed.
+    """Measure the tasks that the runtimes of all setups and messages are composed of.
 
-    What the file TASKS holds already is not measured again, so that the same command goes on after
-    a kill, or with more sizes. Shapes need two nodes and two processes per node, or more.
+    Tasks that the file TASKS already has are not measured again. The same command therefore resumes
+    after a kill, and adds sizes. Shapes need at least two nodes and two processes per node.
 
     Example: colltune han measure tasks.jsonl --shape 4x2 --heuristics
     """
@@ -122,7 +126,10 @@ def measure(
         done = measured(bench, context, request, tasks, seconds(budget), tell)
     n, spent_s = len(done.tasks.series), round(done.spent_s, 3)
     facts = {"complete": done.complete, "launches": done.launches, "tasks": tasks}
-    line = f"{n} series of tasks, {done.launches} launches, {done.spent_s:.1f} s -> {tasks}"
+    line = (
+        f"{n} series of tasks, {counted(done.launches, 'launch', 'es')}, {done.spent_s:.1f} s -> "
+        f"{tasks}"
+    )
     output(facts | {"series": n, "spent_s": spent_s}, [line], json=json)
     if not done.complete:
         raise typer.Exit(UNFINISHED)
@@ -143,15 +150,17 @@ def select(
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="FOLDER", help="Write rules and parameters there.", callback=writable_folder
+            metavar="FOLDER",
+            help="Folder to write rules and parameters to.",
+            callback=writable_folder,
         ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Compose runtimes, and pick the best setup for every message and one for a whole job.
+    """Compose runtimes, and pick the best setup for each message size and for a whole job.
 
-    Open MPI has one segment size and one pair of modules per collective in a job: what is written
-    are the setups that are closest to the best of all message sizes together.
+    In a job Open MPI uses one segment size and one pair of modules per collective. The written
+    setups are therefore those that are best on average over all message sizes.
 
     Example: colltune han select tasks.jsonl --shape 4x2 --out han
     """
@@ -192,7 +201,10 @@ def compare(
     tasks: Tasks,
     data: Annotated[
         list[Path],
-        typer.Argument(metavar="DATA…", help="Datasets of whole collectives in coll/han's setups."),
+        typer.Argument(
+            metavar="DATA…",
+            help="Datasets of whole collectives, measured in the setups of coll/han.",
+        ),
     ],
     segsize: Segsizes = _SEGSIZES,
     up: Ups = _UPS,
@@ -210,9 +222,9 @@ def compare(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Compare the picks with an exhaustive search: whole collectives, measured in every setup.
+    """Compare the picks with an exhaustive search, in which every setup is measured.
 
-    Measure these by `colltune measure` with --only '*.han_intra*' on the same machine.
+    The search is `colltune measure` with --only '*.han_intra*' on the same machine.
 
     Example: colltune han compare tasks.jsonl dataset --picture picks.png
     """
@@ -227,8 +239,8 @@ def compare(
     exhaustive = exhaustive_of(release, read_data(data, {}).measurements())
     if not exhaustive:
         raise DataError(
-            "the data hold no setups of coll/han; measure them by `colltune measure` with"
-            " --only '*.han_intra*' on several nodes"
+            "the data have no setups of coll/han. Measure them on several nodes by `colltune "
+            "measure` with --only '*.han_intra*'."
         )
     inputs = Inputs(
         tuple(sorted({i.collective for i in exhaustive})),
@@ -253,7 +265,7 @@ def compare(
     output(facts, lines, json=json)
 
 
-_GOES_ON = "what was measured is kept, and the same command goes on"
+_GOES_ON = "the measurements are kept; run the same command again to go on"
 
 
 def _setups(
@@ -329,11 +341,11 @@ def _pick_lines(
     ]
     head = ("collective", "message size", "best setup", "composed ms")
     yield Table(head, rows, wrap=head[2:3])
-    yield "\nFor a whole job, of which a collective has one setup for all messages:"
+    yield "\nFor a whole job, with one setup per collective for all messages:"
     for collective, setup in job.setups.items():
         mean, worst = job.slowdown[collective], job.worst[collective]
         yield setup.id
-        yield f"  {mean:.2f} times the best of each message in the mean, {worst:.2f} at worst"
+        yield f"  {mean:.2f} times the best time of each message on average, {worst:.2f} at worst"
     if files:
         yield f"\n-> {', '.join(map(str, files))}"
         yield Verbatim(OPENMPI.start_line(files[-1].absolute()))

@@ -13,6 +13,7 @@ from colltune.cli.options import Json, Quiet, Where, parse_pairs, writable_folde
 from colltune.cli.progress import progress
 from colltune.domain import Collective, Configuration, Instance
 from colltune.errors import DataError, LibraryError
+from colltune.text import counted
 
 if TYPE_CHECKING:
     from colltune.dataset.importers.importing import ImportedFiles
@@ -29,38 +30,42 @@ def import_(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="reprompi, osu, imb, detail (ompi-collectives-tuning's detail.out) or csv;"
-            " default: told from the content.",
+            help="reprompi, osu, imb, detail (detail.out of ompi-collectives-tuning) or csv; "
+            "default: detected from the content.",
         ),
     ] = None,
     map_: Annotated[
         list[str] | None,
-        typer.Option("--map", metavar="OURS=THEIRS", help="Take our column from theirs (CSV)."),
+        typer.Option(
+            "--map",
+            metavar="OURS=THEIRS",
+            help="Read our column OURS from their column THEIRS (CSV).",
+        ),
     ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="OURS=VALUE",
-            help="Give what the file lacks: machine, library, library_version, nodes, ppn,"
-            " configuration, collective; of a CSV any column.",
+            help="Value that the file does not contain: machine, library, library_version, nodes, "
+            "ppn, configuration, collective; for a CSV any column.",
         ),
     ] = None,
     where: Where = None,
     time_unit: Annotated[str, typer.Option(help="Unit of a CSV's times: s, ms, us, ns.")] = "s",
     launch: Annotated[
         str | None,
-        typer.Option(help="Name of the launch (the allocation); default: the file's name."),
+        typer.Option(help="Name of the launch or allocation; default: the file's name."),
     ] = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Add measurements to a dataset folder: of ReproMPI, OSU, IMB, detail.out, or a CSV.
+    """Add measurements of ReproMPI, OSU, IMB, detail.out or a CSV to a dataset folder.
 
-    A benchmark's output does not tell which algorithm ran: give its id with --set configuration=ID,
-    or it counts as the library's own decision. Sizes and times are converted to ours; a file that
-    mixes what cannot be compared is refused. --where keeps rows by collective, nprocs, msize_bytes
-    or algorithm; of a CSV by any column.
+    A benchmark's output does not name the algorithm that ran. Name it with --set configuration=ID;
+    otherwise it counts as the library's own decision. Sizes and times are converted to bytes and
+    seconds. A file that mixes incomparable measurements is refused. --where keeps rows by
+    collective, nprocs, msize_bytes or algorithm; for a CSV by any column.
 
     Columns of a CSV: machine, library, library_version, collective, algorithm, segsize_bytes,
     parameters, nodes, ppn, msize_bytes, launch, n_reps, time_s, … (times in seconds, the median in
@@ -69,8 +74,8 @@ def import_(
     Example: colltune data import bcast.out --out data --set machine=hydra --set library=openmpi
     --set library_version=4.1.6 --set nodes=4 --set ppn=16
 
-    Example: colltune data import old.csv --out data --map time_s=median_us --time-unit us
-    --set machine=hydra --set library=openmpi --set library_version=4.1.4
+    Example: colltune data import old.csv --out data --map time_s=median_us --time-unit us --set
+    machine=hydra --set library=openmpi --set library_version=4.1.4
     """
     from colltune.dataset.importers import Request
     from colltune.dataset.importers.importing import add_to, import_files
@@ -108,11 +113,11 @@ def _show(imported: ImportedFiles, file: Path, *, json: bool) -> None:
         "statuses": counts,
         "remarks": imported.remarks,
     }
-    lines = [f"{len(dataset)} rows of {dataset.context} -> {file}"]
+    lines = [f"{counted(len(dataset), 'row')} of {dataset.context} -> {file}"]
     if imported.format != "csv":
         lines.append(f"time: {facts['time']}")
         if all(c.is_default for c in configurations):
-            own = "the library's own decision (--set configuration=ID says otherwise)"
+            own = "the library's own decision (change it with --set configuration=ID)"
             lines.append(f"algorithm: {own}")
         else:
             lines.append(f"algorithm: {', '.join(c.id for c in configurations)}")
@@ -139,8 +144,9 @@ class KnownAlgorithms:
             return self.canonical(Configuration(library, collective, word))
         if library not in LIBRARIES or not self._covers(library, collective):
             raise DataError(
-                f"algorithm {word} of {collective}: no catalogue of {library} {self.release} tells"
-                " the name of a number; --set library and library_version to what was measured"
+                f"algorithm {word} of {collective}: there is no catalogue of {library}"
+                f" {self.release} that names it. Name the measured library with --set library=… and"
+                " --set library_version=…."
             )
         named = LIBRARIES[library].at(self.release).space.numbered(collective, int(word))
         return self.canonical(Configuration(library, collective, named.algorithm))

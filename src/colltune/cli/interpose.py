@@ -14,13 +14,17 @@ from colltune.cli.options import Json, Mpi, writable_file
 def interpose(
     mpi: Mpi = None,
     library: Annotated[
-        str | None, typer.Option(help="MPI library: openmpi, mpich, intelmpi; default: --mpi's.")
+        str | None,
+        typer.Option(
+            help="MPI library: openmpi, mpich or intelmpi; default: the library of --mpi."
+        ),
     ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Where to put it, on a file system that all nodes see; default: the user's cache.",
+            help="File to write, on a file system that all nodes see; default: in the user's "
+            "cache.",
             callback=writable_file,
         ),
     ] = None,
@@ -28,9 +32,9 @@ def interpose(
 ) -> None:
     """Compile libcolltune for an MPI, and print the line that preloads it.
 
-    libcolltune has collective algorithms of its own and reads decision tables: preloaded, it works
-    with any program of that MPI as it is. Without a table it leaves every call alone. A C compiler
-    and the MPI's wrapper are needed here, not where jobs run.
+    libcolltune adds its own collective algorithms and reads decision tables. It is preloaded, so
+    programs of that MPI need no change. Without a table it leaves all calls to MPI. This command
+    needs a C compiler and the MPI's compiler wrapper; jobs need neither.
 
     Example: colltune app interpose --out /shared/libcolltune.so
     """
@@ -49,7 +53,7 @@ def interpose(
             temporary.chmod(0o755)
         path = out.absolute()
         if why := danger(path):
-            warn(f"{why}: whoever can change it runs code in all jobs that preload it")
+            warn(f"{why}: anybody who can change it can run code in all jobs that preload it")
     line = f"export {assignment(PRELOAD, str(path))}"
     facts = {"path": path, "library": found.library, "release": found.release, "line": line}
     head = f"libcolltune for {found.library} {found.release}:"

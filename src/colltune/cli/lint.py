@@ -23,21 +23,22 @@ if TYPE_CHECKING:
 def lint(
     files: Annotated[
         list[Path],
-        typer.Argument(help="Configuration files; - is standard input.", metavar="FILE…"),
+        typer.Argument(help="Configuration files; - reads standard input.", metavar="FILE…"),
     ],
     release: Release = None,
     format_: FormatName = None,
     environment: Environment = None,
     parameters: Parameters = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Count notes as findings in the exit status, too.")
+        bool,
+        typer.Option("--strict", help="Treat notes as findings: they set the exit status, too."),
     ] = False,
     json: Json = False,
 ) -> int:
-    """Say what a release of an MPI library makes of configuration files, and what is wrong.
+    """Check configuration files: what is wrong, and how an MPI release reads them.
 
-    The library need not be installed. Exit status: 0 nothing found (or notes only), 1 findings, 2 a
-    file cannot be read at all or is of no known format.
+    The library need not be installed. Exit status: 0 if nothing is found (or only notes), 1 if
+    there are findings, 2 if a file cannot be read or is not a configuration file.
 
     Examples: for one release, for machines, with a job's variables.
 
@@ -162,7 +163,7 @@ def _lines(linted: Sequence[Linted]) -> Iterator[str]:
             severity = painted(finding.severity, _MARKS.get(finding.severity))
             what = printable(f"{finding.message}; {finding.mend} ({finding.fault})")
             yield f"{where}: {severity}: {what}"
-        assumed = " (assumed; name yours with --release)" if one.opened.assumed else ""
+        assumed = " (assumed; name your release with --release)" if one.opened.assumed else ""
         read_as = f"{one.opened.format.name} for {one.opened.reader}{assumed}"
         yield printable(f"{one.name}: {read_as}: {_total([one])}")
         # nobody is to be told how to switch on what ends programs or does nothing

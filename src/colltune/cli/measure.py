@@ -27,11 +27,12 @@ from colltune.cli.options import (
 )
 from colltune.cli.progress import progress
 from colltune.errors import UNFINISHED
+from colltune.text import counted
 
 if TYPE_CHECKING:
     from colltune.bench.runner import CampaignReport
 
-_INTERRUPTED = "what was measured is kept, and the same command goes on"
+_INTERRUPTED = "the measurements are kept. Run the same command again to go on."
 
 
 def measure(
@@ -47,7 +48,9 @@ def measure(
     replay: Replay = None,
     task: Annotated[
         str | None,
-        typer.Option(metavar="I/N", help="Measure part I of N of the shapes, and of the budget."),
+        typer.Option(
+            metavar="I/N", help="Measure part I of N of the shapes, with that part of the budget."
+        ),
     ] = None,
     mpi: Mpi = None,
     only: Only = None,
@@ -59,11 +62,11 @@ def measure(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Measure a campaign's configurations within a hard time budget.
+    """Measure the configurations of a campaign within a hard time budget.
 
-    What was measured when the budget ends, or when the run is killed, is kept. After a kill the
-    same command goes on where it was, within what is left of the budget. In a Slurm job it ends
-    before the job does, and leaves the rest for the next one.
+    All measurements are kept when the budget ends or the run is killed. After a kill the same
+    command resumes with the rest of the budget. In a Slurm job it stops before the job ends, and
+    the next job continues.
 
     Example: colltune measure reprompi_configs/laptop.toml --out dataset --budget 60
     """
@@ -92,21 +95,28 @@ def _show(report: CampaignReport, out: Path, as_json: bool) -> None:
 
 def _lines(report: CampaignReport, out: Path) -> Iterator[str]:
     if report.complete_before:
-        yield "this job had completed the campaign already; nothing was measured"
+        yield "this job has already completed the campaign; nothing was measured"
         return
     if report.salvaged:
-        yield f"{report.salvaged} measurements of a killed run were added"
+        yield f"{counted(report.salvaged, 'measurement')} of a killed run were added"
     if report.earlier_s:
-        yield f"went on with a killed run that had spent {report.earlier_s:.0f} s of the budget"
+        yield f"resumed a killed run that had used {report.earlier_s:.0f} s of the budget"
     yield (
-        f"{report.measurements} measurements in {report.launches} launches, {report.wall_s:.1f} s"
-        f" ({report.timed_s / max(report.wall_s, 1e-9):.0%} in timed loops) -> {out}"
+        f"{counted(report.measurements, 'measurement')} in "
+        f"{counted(report.launches, 'launch', 'es')}, {report.wall_s:.1f} s "
+        f"({report.timed_s / max(report.wall_s, 1e-09):.0%} in timed loops) -> {out}"
     )
     if report.abandoned:
-        yield f"{report.abandoned} times a configuration was abandoned as proved too slow"
+        yield (
+            f"{counted(report.abandoned, 'measurement')} abandoned because the configuration was "
+            "too slow"
+        )
     if report.skipped:
-        yield f"{report.skipped} cells were skipped as predicted too slow for the time left"
+        yield f"{counted(report.skipped, 'cell')} skipped, predicted too slow for the time left"
     if not report.finished:
-        yield "the job's time is over; the same command goes on with the campaign"
+        yield "the time of this job is over. Run the same command again to continue the campaign"
     elif report.unmeasured_cells:
-        yield f"{report.unmeasured_cells} cells found no time; give a larger --budget"
+        yield (
+            f"{counted(report.unmeasured_cells, 'cell')} not measured for lack of time; give a "
+            "larger --budget"
+        )

@@ -25,7 +25,7 @@ def noise(
     picture: Annotated[
         Path | None,
         typer.Option(
-            help="Draw the report into this file: .png, .svg or .pdf.",
+            help="File to draw the report into: .png, .svg or .pdf.",
             metavar="FILE",
             callback=picture_file,
         ),
@@ -34,19 +34,19 @@ def noise(
         str | None,
         typer.Option(
             metavar="PATTERN",
-            help="Regular expression whose first group in a launch's name is its allocation,"
-            " '([^/]*)/'; default: what the provenance says, else each launch is its own.",
+            help="Regular expression for launch names; its first group is the allocation, "
+            "'([^/]*)/'. Default: from the provenance, else each launch is an allocation.",
         ),
     ] = None,
     where: Where = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Tell how noisy measurements are: within a launch, between launches, between allocations.
+    """Report how noisy measurements are: within a launch, between launches, between allocations.
 
-    A standard deviation of 3 % between launches means that two launches' medians of the same cell
-    typically differ by 3 %, beyond what the scatter of their repetitions explains. Differences
-    below "detectable" between two configurations are not distinguishable.
+    A standard deviation of 3 % between launches means: the medians of the same cell in two launches
+    typically differ by 3 %, more than the repetitions' scatter explains. Two configurations that
+    differ by less than "detectable" cannot be told apart.
 
     Example: colltune data noise dataset --picture noise.png
     """
@@ -130,22 +130,25 @@ def _component(component: Component | None) -> str:
 def _meaning(report: NoiseReport) -> Iterator[str]:
     decisions = report.overall.decisions
     if decisions is None:
-        yield "No instance has two configurations: nothing is to be decided."
+        yield "Each instance has one configuration only, so there is nothing to decide."
         return
     if decisions.smallest_detectable is None:
-        yield "Which differences are distinguishable cannot be told: nothing was repeated."
+        yield "No cell was measured twice, so the detectable difference is unknown."
         return
     difference = f"{100 * decisions.smallest_detectable:.1f} %"
     launches = counted(decisions.launches_per_cell, "launch", "es")
     allocations = counted(decisions.allocations_per_cell, "allocation")
-    yield f"Differences below {difference} between two configurations are not distinguishable"
+    yield f"Two configurations that differ by less than {difference} cannot be told apart"
     yield (
-        f"in this dataset (95 %, typical of the two fastest on {decisions.instances} instances,"
-        f" with {launches}"
+        "in this dataset (95 %, typical of the two fastest on "
+        f"{counted(decisions.instances, 'instance')}, with {launches}"
     )
     yield f"in {allocations}). Most of it comes from {decisions.main_source}."
     if decisions.is_lower_bound:
-        yield "Larger ones may not be either: what is unknown comes on top (see the notes)."
+        yield (
+            "Larger differences may be noise, too: some sources of noise are unknown (see the "
+            "notes)."
+        )
     yield from _needed(decisions)
     if decisions.default_beaten_share is not None:
         yield (
@@ -158,13 +161,13 @@ def _needed(decisions: Decisions) -> Iterator[str]:
     if decisions.launches_here is not None:
         more = max(0, decisions.launches_here - round(decisions.launches_per_cell))
         launches = counted(more, "more launch", "es")
-        yield f"To see 5 %, each cell needs {launches} in as many allocations as now."
+        yield f"To detect 5 %, each cell needs {launches} in as many allocations as now."
     if decisions.allocations is not None:
         more = max(0, decisions.allocations - round(decisions.allocations_per_cell))
         allocations = counted(more, "more allocation")
-        yield f"To see 5 %, each cell needs {allocations} with one launch in each."
+        yield f"To detect 5 %, each cell needs {allocations} with one launch in each."
     if decisions.launches_here is None and decisions.allocations is None:
-        yield "How many launches would show 5 % cannot be told, or is beyond reach."
+        yield "The number of launches that would detect 5 % is unknown or unrealistic."
 
 
 def _notes(report: NoiseReport) -> Iterator[str]:
@@ -175,8 +178,8 @@ def _notes(report: NoiseReport) -> Iterator[str]:
     assumed = report.allocation_sources.get(AllocationSource.ASSUMED, 0)
     if assumed:
         yield (
-            f"note: the allocations of {counted(assumed, 'launch', 'es')} are not recorded; each"
-            " launch is taken for one of its own (see --allocation)"
+            f"note: the allocations of {counted(assumed, 'launch', 'es')} are not recorded; "
+            "each launch counts as an allocation (see --allocation)"
         )
     if group.between_launches is None:
         yield (
@@ -184,20 +187,20 @@ def _notes(report: NoiseReport) -> Iterator[str]:
             " again in the same job"
         )
     if group.includes_launches:
-        yield "note: * what launches differ by is included; it cannot be told apart here"
+        yield "note: * includes the noise between launches, which cannot be separated here"
     if any(g.borrows and g.decisions for g in (*report.collectives, *report.size_classes)):
-        yield "note: + what the group itself does not tell is taken from all"
+        yield "note: + values that the group lacks are taken from all cells"
     if group.between_allocations is None:
         yield (
-            "note: between allocations: too few cells were measured in two of them"
-            f" ({group.allocations} in all); measure again in another job"
+            "note: between allocations: too few cells were measured in two allocations "
+            f"({group.allocations} in all); measure again in another job"
         )
     parts = {"launches": group.between_launches, "allocations": group.between_allocations}
     for what, component in parts.items():
         if component is not None and component.has_few_units:
             yield (
-                f"note: between {what}: only {component.units} {what}; the interval is the scatter"
-                " over cells, and others may differ by more"
+                f"note: between {what}: only {component.units} {what}; the interval is the "
+                f"scatter over cells, and other {what} may differ more"
             )
     yield from _repetition_notes(group.within)
 
@@ -205,14 +208,14 @@ def _notes(report: NoiseReport) -> Iterator[str]:
 def _repetition_notes(within: Within) -> Iterator[str]:
     if within.p90_over_median is None:
         yield (
-            "note: within a launch: there are neither repetitions nor p90 columns; what repetitions"
-            " scatter is counted as noise between launches"
+            "note: within a launch: the data have neither repetitions nor p90 columns; the "
+            "scatter of repetitions counts as noise between launches"
         )
     elif within.raw_share < 1:
         yield (
-            f"note: within a launch: {100 * within.raw_share:.0f} % of the measurements have raw"
-            " repetitions; only these tell warm-up, drift and modes; the others' scatter is taken"
-            " from p90/median"
+            f"note: within a launch: {100 * within.raw_share:.0f} % of the measurements have "
+            "raw repetitions, which warm-up, drift and modes are computed from; for the "
+            "others the scatter comes from p90/median"
         )
     if within.drifting_share:
         yield (
@@ -227,7 +230,7 @@ def _noisy_cells(report: NoiseReport) -> Iterator[str | Table]:
     yield _cells_table("noisiest cells", report.noisiest)
     if report.bimodal_cells:
         cells = f"{report.bimodal_cells} of {report.overall.cells} cells"
-        yield f"\n{cells} have two modes more than 1.3x apart; most of all:"
+        yield f"\n{cells} have two modes more than 1.3x apart. The most extreme:"
         yield _cells_table("bimodal cells", report.bimodal)
 
 

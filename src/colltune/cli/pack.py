@@ -29,11 +29,11 @@ def pack(
     profile: Annotated[
         list[Path],
         typer.Option(
-            help="Profiles that libcolltune wrote, files or folders of them; repeatable.",
+            help="Profiles written by libcolltune, files or folders; repeatable.",
             metavar="PATH",
         ),
     ],
-    bundle: Annotated[Path, typer.Option(help="Bundle folder that `colltune fit` wrote.")],
+    bundle: Annotated[Path, typer.Option(help="Bundle folder written by `colltune fit`.")],
     nodes: Annotated[int, typer.Option(help="Nodes of the job.", min=1)],
     ppn: Annotated[int, typer.Option(help="Processes per node.", min=1)],
     out: Annotated[
@@ -43,13 +43,13 @@ def pack(
         str | None,
         typer.Option(
             "--format",
-            help="A library or one of its formats, as `select` has it; default: the library that"
-            " the application ran with.",
+            help="MPI library or one of its formats, as in `select`; default: the library of the "
+            "profiled runs.",
         ),
     ] = None,
     release: Annotated[
         str | None,
-        typer.Option(help="Release to write for; default: the one the application ran with."),
+        typer.Option(help="Release to write for; default: the release of the profiled runs."),
     ] = None,
     program: Programs = None,
     builtin_operations_only: BuiltinOperationsOnly = False,
@@ -57,10 +57,10 @@ def pack(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Write the configuration of one application: tuned where its profile says it spends time.
+    """Write a configuration for one application, tuned where it spends its time.
 
-    Only the collectives, communicators and message sizes that the application uses are decided on;
-    everything else is left to the library. FOLDER also says how to start the job.
+    It covers only the collectives, communicators and message sizes that the application uses.
+    Everything else is left to the library. FOLDER also gets a script that starts the job with it.
 
     Example: colltune app pack --profile profiles --bundle bundle --nodes 4 --ppn 2 --out packed
     """

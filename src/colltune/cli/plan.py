@@ -28,6 +28,7 @@ from colltune.cli.options import (
 from colltune.cli.progress import progress
 from colltune.domain import RunStatus
 from colltune.errors import DataError
+from colltune.text import counted
 
 if TYPE_CHECKING:
     from colltune.bench.backends import Backend
@@ -48,22 +49,26 @@ def plan(
     backend: Annotated[str | None, typer.Option(help="native or reprompi.")] = None,
     data: Annotated[
         Path | None,
-        typer.Option(help="Dataset of this machine: predict runtimes instead of guessing them."),
+        typer.Option(help="Dataset of this machine to predict runtimes from; default: guess them."),
     ] = None,
     launch_s: Annotated[
-        float, typer.Option(help="Seconds that a launch costs beside its measurements.", min=0)
+        float,
+        typer.Option(help="Seconds that each launch needs in addition to its measurements.", min=0),
     ] = 2.0,
     task: Annotated[
         str | None, typer.Option(metavar="I/N", help="Plan part I of N of the campaign.")
     ] = None,
     replay: Annotated[
         Path | None,
-        typer.Option(help="Recorded dataset on which to compare all strategies, drawn."),
+        typer.Option(help="Recorded dataset to compare all strategies on."),
     ] = None,
     picture: Annotated[
-        Path, typer.Option(help="Where to draw it: .png, .svg or .pdf.", metavar="FILE")
+        Path,
+        typer.Option(help="File to draw the comparison into: .png, .svg or .pdf.", metavar="FILE"),
     ] = Path("strategies.png"),
-    seeds: Annotated[int, typer.Option(help="Replayed campaigns of each strategy.", min=1)] = 3,
+    seeds: Annotated[
+        int, typer.Option(help="Number of replayed campaigns of each strategy.", min=1)
+    ] = 3,
     where: Where = None,
     mpi: Mpi = None,
     only: Only = None,
@@ -73,10 +78,10 @@ def plan(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Show cells, launches, wall time and node-hours of a campaign, and what it will leave out.
+    """Show the cells, launches, wall time and node-hours of a campaign, and what it leaves out.
 
-    Nothing is run, and the MPI need not be installed where the campaign names its release. With
-    --replay all schedule strategies go through a recorded dataset: which is worth its time?
+    Nothing is run. The MPI need not be installed if the campaign names its release. With --replay
+    all schedule strategies are replayed on a recorded dataset, to show which one is worth its time.
 
     Example: colltune plan reprompi_configs/hydra.toml --budget 4h
     """
@@ -126,10 +131,13 @@ def _runtimes(
     from colltune.dataset import read
 
     if data is None:
-        return "guessed from a common latency and bandwidth", lambda cell: guessed_s(cell.instance)
+        return "guessed from a typical latency and bandwidth", lambda cell: guessed_s(cell.instance)
     known = read([data])
     if known.context.library != campaign.library:
-        raise DataError(f"{data} was measured with {known.context.library}, not {campaign.library}")
+        raise DataError(
+            f"{data} was measured with {known.context.library}, but the campaign is for "
+            f"{campaign.library}"
+        )
     times = {
         Cell(m.configuration, m.instance): m.summary.time_s
         for m in known.measurements()
@@ -137,7 +145,7 @@ def _runtimes(
     }
     forecast = Forecast(times)
     return (
-        f"predicted from {len(times)} measured cells of {data}",
+        f"predicted from {counted(len(times), 'measured cell')} of {data}",
         lambda cell: forecast.time_s(cell) or guessed_s(cell.instance),
     )
 
@@ -187,8 +195,9 @@ def _lines(
     from colltune.bench import durations
 
     yield (
-        f"{campaign.library} on {campaign.machine}: {facts['cells']} cells on {facts['shapes']}"
-        f" shapes up to {facts['largest_shape']}; {campaign.backend}, {campaign.strategy}"
+        f"{campaign.library} on {campaign.machine}: {counted(facts['cells'], 'cell')} on "
+        f"{counted(facts['shapes'], 'shape')} up to {facts['largest_shape']}; "
+        f"{campaign.backend}, {campaign.strategy}"
     )
     yield f"runtimes {facts['runtimes']}; {rehearsal.launch_s:g} s per launch"
     if campaign.focus is not None:
@@ -206,7 +215,7 @@ def _lines(
         ("all cells, expected", n, every["expected_s"], every["expected_node_hours"]),
         ("all cells, at worst", n, every["worst_s"], every["worst_node_hours"]),
         ("within the budget", within["launches"], within["wall_s"], within["node_hours"]),
-        ("  of it in second launches", again["launches"], again["wall_s"], again["node_hours"]),
+        ("  of these in second launches", again["launches"], again["wall_s"], again["node_hours"]),
         ("hard limit", "", limit_s, most),
     ]
     if not again["shapes"]:
@@ -223,15 +232,19 @@ def _left_out_lines(rehearsal: Rehearsal, cells: int) -> Iterator[str]:
 
     missing = (*rehearsal.left_out, *rehearsal.skipped)
     if not missing:
-        yield "the budget leaves nothing out"
+        yield "all cells fit into the budget"
         return
     yield (
-        f"the budget leaves out {len(missing)} of {cells} cells ({len(missing) / cells:.0%}),"
-        f" {len(rehearsal.skipped)} as predicted too slow:"
+        f"{len(missing)} of {counted(cells, 'cell')} ({len(missing) / cells:.0%}) do not fit "
+        f"into the budget, {len(rehearsal.skipped)} of them predicted too slow:"
     )
     most = sorted(by_shape(missing).items(), key=lambda item: -item[1])
     shown = ", ".join(f"{number} on {shape}" for shape, number in most[:_SHOWN_SHAPES])
-    more = f", and on {len(most) - _SHOWN_SHAPES} more shapes" if len(most) > _SHOWN_SHAPES else ""
+    more = (
+        f", and on {counted(len(most) - _SHOWN_SHAPES, 'more shape')}"
+        if len(most) > _SHOWN_SHAPES
+        else ""
+    )
     yield f"  {shown}{more}"
 
 

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from colltune.plot_data.pick import Pick
     from colltune.selector.argmin import ModelSelector
 
-_BUNDLE_ONLY = "is for a bundle; drop it, or draw a bundle that `colltune fit` wrote"
-_DATA_ONLY = "is for measurements; drop it, or draw a dataset"
+_BUNDLE_ONLY = "works only with a bundle. Drop it, or draw a bundle that `colltune fit` wrote."
+_DATA_ONLY = "works only with measurements. Drop it, or draw a dataset."
 
 plot = typer.Typer(
     help="Draw decision maps, runtime curves and regrets of bundles or measurements.",
@@ -78,14 +78,14 @@ MaybeCaution = Annotated[
     float | None,
     typer.Option(
         min=0.0,
-        help="How much of the models' doubt a predicted gain must survive, as `select` has it;"
-        " default: 1.",
+        help="How much of the models' uncertainty a predicted gain must exceed, as in `select`; "
+        "default: 1.",
     ),
 ]
 MaybeObjective = Annotated[
     str | None,
     typer.Option(
-        help="With measurements: what of a runtime counts, as `fit` has it; default: trimmed-mean."
+        help="With measurements: the runtime statistic, as in `fit`; default: trimmed-mean."
     ),
 ]
 
@@ -108,8 +108,8 @@ def map_(
     over: Annotated[
         Upwards | None,
         typer.Option(
-            help="What is upwards: nodes, for one ppn after the other, or processes;"
-            " default: nodes unless there are more ppn than node counts."
+            help="The vertical axis: nodes (one panel per ppn) or processes; default: nodes, "
+            "unless there are more ppn than node counts."
         ),
     ] = None,
     data: Beside = None,
@@ -120,12 +120,13 @@ def map_(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Draw which algorithm is used, or was measured fastest, for which message size and shape.
+    """Draw the chosen or the fastest algorithm over message size and shape.
 
-    Of a bundle: its decisions, also for shapes that were not measured; with --data points show what
-    was measured fastest. Of measurements: the fastest, and where the default is within the noise.
+    For a bundle: its decisions, also for shapes that were not measured; with --data, points show
+    what was measured as fastest. For measurements: the fastest algorithm, and where the default is
+    within the noise.
 
-    Examples: a bundle beside what it was fitted to; what was measured.
+    Examples: a bundle with the data that it was fitted to; measurements.
 
     colltune plot map bundle --data measurements.csv.gz --out map.svg
 
@@ -203,14 +204,14 @@ def regret_(
     learner: Annotated[
         list[str] | None,
         typer.Option(
-            help="With measurements: a learner, or auto as `fit` has it; repeatable; default: auto."
+            help="With measurements: a learner, or auto as in `fit`; repeatable; default: auto."
         ),
     ] = None,
     split: Annotated[
         str | None,
         typer.Option(
-            help="With measurements: what is held out: leave-nodes-out, leave-ppn-out or"
-            " message-sizes; default: the first that they allow."
+            help="With measurements: what to hold out: leave-nodes-out, leave-ppn-out or "
+            "message-sizes; default: the first that the data allow."
         ),
     ] = None,
     data: Beside = None,
@@ -222,11 +223,11 @@ def regret_(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Draw how much slower than the best measured are the default and what is chosen instead.
+    """Draw how much slower the default and the choices are than the best measured configuration.
 
-    Of measurements: the default, the single best configuration, and predictions for what was held
-    out of the fit. Of a bundle with --data: its own decisions; on what it was fitted to they look
-    better than they are.
+    For measurements: the default, the single best configuration, and predictions for held-out data.
+    For a bundle with --data: its own decisions. They look too good on the data that the bundle was
+    fitted to.
 
     Examples: held-out predictions; a bundle judged by other measurements.
 
@@ -242,7 +243,9 @@ def regret_(
             flags = {"--objective": objective, "--learner": learner, "--split": split}
             chooser = _selector(part.bundle, {**flags, "--jobs": jobs}, guard, caution)
             if part.dataset is None:
-                raise DataError("regret is measured, and a bundle has no measurements: give --data")
+                raise DataError(
+                    "regret needs measurements, and a bundle has none. Name them with --data."
+                )
             return of_bundle(chooser, part.dataset, part.pick)
         shown.phase("evaluating", "folds")
         return held_out(
@@ -328,12 +331,19 @@ def _source(asked: _Asked) -> _Source:
     paths, data, where = asked.paths, asked.data, parse_pairs(asked.where, "--where")
     if not any(map(_is_bundle, paths)):
         if data:
-            raise DataError(f"--data {_BUNDLE_ONLY}; datasets to draw together are named as SOURCE")
+            raise DataError(
+                f"--data {_BUNDLE_ONLY} To draw several datasets together, name them all as SOURCE."
+            )
         return _Source(pick, None, *_read(paths, where))
     if len(paths) > 1:
-        raise DataError("a bundle is drawn alone; name measurements to draw beside it with --data")
+        raise DataError(
+            "only one bundle can be drawn. Name measurements to draw with it by --data."
+        )
     if where and not data:
-        raise DataError("--where keeps rows of measurements, and a bundle has none: give --data")
+        raise DataError(
+            "--where keeps rows of measurements, and a bundle has none. Name measurements with "
+            "--data."
+        )
     bundle = load(paths[0], pick.collectives or None)
     return _Source(pick, bundle, *(_read(data, where) if data else (None, None)))
 
@@ -363,7 +373,7 @@ def _guard(guard: bool, caution: float | None) -> bool | Guard:
     from colltune.models.guard import Guard
 
     if not guard and caution is not None:
-        raise DataError("--caution is the guard's, and --no-guard drops it: drop one of them")
+        raise DataError("--caution sets the guard, and --no-guard turns it off. Drop one of them.")
     return guard if caution is None else Guard(caution=caution)
 
 

@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 def profile(
     paths: Annotated[
         list[Path],
-        typer.Argument(
-            help="Profiles that libcolltune wrote: files, or folders of them.", metavar="PATH…"
-        ),
+        typer.Argument(help="Profiles written by libcolltune, files or folders.", metavar="PATH…"),
     ],
     bundle: Annotated[
         Path | None,
-        typer.Option(help="Bundle folder: tell what it would change for the application."),
+        typer.Option(
+            help="Bundle folder: also show what the bundle would change for the application."
+        ),
     ] = None,
     program: Programs = None,
-    top: Annotated[int, typer.Option(help="Lines to show, 0 for all.", min=0)] = 20,
+    top: Annotated[int, typer.Option(help="Number of lines to show, 0 for all.", min=0)] = 20,
     plot: Annotated[
         Path | None,
         typer.Option(
@@ -43,12 +43,12 @@ def profile(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Show what an application spends in collectives, by communicator and message size.
+    """Show the time that an application spends in collectives, by communicator and message size.
 
     Profiles are written by jobs that run with libcolltune (`colltune app interpose`) and
-    COLLTUNE_PROFILE=FOLDER. Several are added up.
+    COLLTUNE_PROFILE=FOLDER. Several profiles are added up.
 
-    Examples: where the time goes; and what a bundle would make of it.
+    Examples: where the time goes; what a bundle would change.
 
     colltune app profile profiles
 
@@ -99,7 +99,7 @@ def _lines(profile: Profile, foreseen: Outlook | None, top: int) -> Iterator[str
     yield from _head(profile)
     uses = profile.uses[: top or None]
     if not uses:
-        yield "no collective was called"
+        yield "the profiles contain no calls of collectives"
         return
     yield ""
     rows = [_row(profile, use) for use in uses]
@@ -111,7 +111,10 @@ def _lines(profile: Profile, foreseen: Outlook | None, top: int) -> Iterator[str
     left = profile.uses[len(uses) :]
     if left:
         share = sum(use.process_s for use in left) / max(profile.collectives_s, 1e-300)
-        yield f"and {len(left)} more lines, {share:.1%} of the time in collectives (--top 0)"
+        yield (
+            f"and {counted(len(left), 'more line')}, {share:.1%} of the time in collectives "
+            "(--top 0 shows all)"
+        )
     if foreseen is not None:
         yield from _verdict(profile, foreseen)
 
@@ -127,19 +130,20 @@ def _head(profile: Profile) -> Iterator[str]:
     wall_s = sum(job.wall_s for job in jobs)
     inside_s = profile.collectives_s / sum(job.nprocs for job in jobs) * len(jobs)
     yield (
-        f"{time_text(wall_s)} from MPI_Init to MPI_Finalize, of which a process spends"
-        f" {time_text(inside_s)} ({share:.1%}) in collectives, waiting for others included"
+        f"{time_text(wall_s)} from MPI_Init to MPI_Finalize; a process spends "
+        f"{time_text(inside_s)} of it ({share:.1%}) in collectives, including the wait for "
+        "other processes"
     )
     lost = sum(job.lost_calls for job in jobs)
     if lost:
-        yield f"{lost} calls found no room in the record"
+        yield f"{counted(lost, 'call')} not recorded, because the record was full"
 
 
 def _row(profile: Profile, use: Use) -> list[object]:
     kind = use.kind
     return [
         kind.collective,
-        f"{kind.nprocs} ({kind.shape or 'layout not known'})",
+        f"{kind.nprocs} ({kind.shape or 'layout unknown'})",
         range_text(use.least_bytes, use.most_bytes),
         f"{use.operations:.0f}",
         time_text(use.process_s / sum(job.nprocs for job in profile.jobs)),
@@ -167,14 +171,14 @@ def _saved(profile: Profile, saving: Saving) -> str:
 def _verdict(profile: Profile, foreseen: Outlook) -> Iterator[str]:
     saving = foreseen.saving
     if saving.expected_s > 0:
-        yield f"\nin all the bundle would save {_saved(profile, saving)} of the run"
+        yield f"\nin total the bundle would save {_saved(profile, saving)} of the run"
     else:
-        yield "\nthe bundle would change nothing that gains"
+        yield "\nthe bundle would save nothing"
     unknown = foreseen.unknown_s / max(profile.collectives_s, 1e-300)
     if unknown > 0:
-        yield f"not known for {unknown:.1%} of the time in collectives"
+        yield f"unknown for {unknown:.1%} of the time in collectives"
     if any(row.selection and row.selection.extrapolated for row in foreseen.rows):
-        yield f"{_UNSURE}: outside what was measured"
+        yield f"{_UNSURE}: outside the measured range"
 
 
 def _json(profile: Profile, foreseen: Outlook | None) -> dict[str, Any]:

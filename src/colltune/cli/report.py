@@ -11,11 +11,12 @@ from colltune.cli.console import output
 from colltune.cli.options import Jobs, Json, Quiet, Where, parse_pairs, writable_file
 from colltune.cli.progress import progress
 from colltune.errors import DataError
+from colltune.text import counted
 
 
 def report(
     bundle: Annotated[
-        Path, typer.Argument(help="Bundle folder that `colltune fit` wrote.", metavar="BUNDLE")
+        Path, typer.Argument(help="Bundle folder written by `colltune fit`.", metavar="BUNDLE")
     ],
     data: Annotated[
         list[Path] | None,
@@ -28,8 +29,8 @@ def report(
         bool,
         typer.Option(
             "--held-out",
-            help="Also fit again without each node count of the data, and show how decisions and"
-            " intervals hold there; takes as long as so many fits.",
+            help="Also fit without each node count of the data in turn, and show how good the "
+            "decisions and intervals are there. Takes as long as that many fits.",
         ),
     ] = False,
     out: Annotated[Path, typer.Option(help="HTML file to write.", callback=writable_file)] = Path(
@@ -40,9 +41,9 @@ def report(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Write a report of a bundle that is read offline: decision maps, gains, guard, calibration.
+    """Write an HTML report of a bundle: decision maps, gains, guard and calibration.
 
-    Examples: what is decided and why; and how that holds on measurements.
+    Examples: what is decided and why; how good it is on measurements.
 
     colltune report bundle --out report.html
 
@@ -50,7 +51,7 @@ def report(
     """
     pairs = parse_pairs(where, "--where")
     if held_out and not data:
-        raise DataError("--held-out needs measurements to leave out: give --data")
+        raise DataError("--held-out needs measurements. Name them with --data.")
     from colltune import dataset
     from colltune.files import whole
     from colltune.models.bundle import load
@@ -66,5 +67,5 @@ def report(
         shown.phase("writing")
         with whole(out) as temporary:
             temporary.write_text(page(found), encoding="utf-8")
-    line = f"report on {len(found.collectives)} collectives of {loaded.context} -> {out}"
+    line = f"report on {counted(len(found.collectives), 'collective')} of {loaded.context} -> {out}"
     output({"summary": summary(found), **as_json(found), "out": out}, [line], json=json)

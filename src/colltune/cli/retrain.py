@@ -13,7 +13,7 @@ from colltune.cli.console import Verbatim, output, range_text, warn
 from colltune.cli.options import Backend, Jobs, Json, Quiet, Scheduler, workers_of
 from colltune.cli.progress import progress
 from colltune.errors import SiteError
-from colltune.text import printable
+from colltune.text import counted, printable
 
 if TYPE_CHECKING:
     from colltune.cli.progress import Progress
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from colltune.retraining.nightly import Night
     from colltune.retraining.slot_run import SlotResult
 
-_INTERRUPTED = "what was in force stays in force"
+_INTERRUPTED = "the bundles in force are unchanged"
 
 
 def retrain(
     config: Annotated[Path | None, typer.Option(metavar="FILE", help="Site file (TOML).")] = None,
     shadow: Annotated[
-        bool, typer.Option("--shadow", help="Compare a candidate, but promote nothing.")
+        bool, typer.Option("--shadow", help="Compare a candidate, but promote none.")
     ] = False,
     backend: Backend = None,
     scheduler: Scheduler = None,
@@ -36,18 +36,18 @@ def retrain(
         str | None,
         typer.Option(
             metavar="KIND",
-            help="Print what starts this every night: systemd, timer, scrontab or kubernetes; or"
-            " an example of a site file: site.",
+            help="Print an example and stop: of what starts a retraining every night (systemd, "
+            "timer, scrontab or kubernetes), or of a site file (site).",
         ),
     ] = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
-    """Fit what was measured, compare it with the bundle in force, promote it if it is not worse.
+    """Fit new measurements, and promote the result unless it is worse than the bundle in force.
 
-    The bundle in force stays unless held-out decisions show that the new one is not worse, in
-    regret and in harm, by more than the site file allows. Runtimes that changed are told, too. Only
-    one retraining of a registry runs at a time; one that was killed leaves the old bundle in force.
+    The new bundle is promoted only if held-out decisions show that it is not worse, in regret and
+    in harm, by more than the site file allows. Drift of runtimes is reported, too. Only one
+    retraining of a registry runs at a time. If it is killed, the old bundle stays in force.
 
     Example: colltune site retrain --config site.toml
 
@@ -61,7 +61,9 @@ def retrain(
         output({"unit": print_unit, "text": text}, [Verbatim(text)], json=json)
         return 0
     if config is None:
-        raise SiteError("name the site file with --config; --print-unit site prints an example")
+        raise SiteError(
+            "the site file is missing. Name it with --config; --print-unit site prints an example."
+        )
 
     from dataclasses import replace
 
@@ -100,7 +102,7 @@ _SHOWN_CHANGES = 5
 def lines(night: Night) -> Iterator[str]:
     """Yield what happened, line by line."""
     if night.took_over:
-        yield printable(f"took over from {night.took_over}, which ended midway")
+        yield printable(f"took over from {night.took_over}, which was interrupted")
     for result in night.results:
         for line in _of_slot(result):
             yield printable(line)
@@ -125,10 +127,10 @@ def _of_slot(result: SlotResult) -> Iterator[str]:
         for shift in result.drift.alarms:
             yield f"  drift: {shift}"
     if "problem" in result.confirmed:
-        yield f"  nothing was confirmed: {result.confirmed['problem']}"
+        yield f"  no confirmation: {result.confirmed['problem']}"
     elif result.confirmed:
         counts = (f"{result.confirmed[status]} {status}" for status in ("confirmed", "withdrawn"))
-        yield f"  measured beside the default: {', '.join(counts)}"
+        yield f"  measured in turn with the default: {', '.join(counts)}"
     yield from _of_campaign(result.campaign)
 
 
@@ -139,19 +141,19 @@ def _of_contest(contest: Contest) -> Iterator[str]:
             score = scores["all"]
             share = score.log_gain_share
             yield (
-                f"  {name}: {score.geometric_mean_speedup:.3f}x the default on"
-                f" {score.instances} held-out instances,"
-                f" {'no' if share is None else f'{share:.1%}'} of the possible gain,"
-                f" regret {score.mean_regret - 1:.1%}, harm {score.slower_share:.1%}"
+                f"  {name}: {score.geometric_mean_speedup:.3f}x the default on "
+                f"{counted(score.instances, 'held-out instance')}, "
+                f"{'no' if share is None else f'{share:.1%}'} of the possible gain, regret "
+                f"{score.mean_regret - 1:.1%}, harm {score.slower_share:.1%}"
             )
     yield f"  (the bundle in force: {contest.how})"
 
 
 def _of_changes(changes: dict[str, Any]) -> Iterator[str]:
     ratio = changes["predicted_ratio"]
-    effect = "" if ratio is None else f", predicted {ratio:.3f}x as fast in the mean"
+    effect = "" if ratio is None else f", predicted {ratio:.3f}x as fast on average"
     shares = ", ".join(f"{name} {share:.0%}" for name, share in changes["changed"].items())
-    yield f"  decisions that change: {changes['changes']} ranges ({shares}){effect}"
+    yield f"  changed decisions: {counted(changes['changes'], 'range')} ({shares}){effect}"
     for change in changes["largest"][:_SHOWN_CHANGES]:
         sizes = range_text(change["first_bytes"], change["last_bytes"])
         yield (
@@ -165,8 +167,8 @@ def _of_campaign(campaign: dict[str, Any]) -> Iterator[str]:
         yield f"  no next campaign: {campaign['problem']}"
     elif "path" in campaign:
         yield (
-            f"  next campaign: {campaign['path']}, {campaign['covered']:.0%} of what jobs asked"
-            " for and was not well answered"
+            f"  next campaign: {campaign['path']}; it covers {campaign['covered']:.0%} of "
+            "what jobs asked for without a good answer"
         )
 
 

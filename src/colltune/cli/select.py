@@ -22,7 +22,7 @@ from colltune.cli.options import (
 )
 from colltune.domain import Collective, Instance, Shape, parse_collective
 from colltune.errors import DataError
-from colltune.text import time_text
+from colltune.text import counted, time_text
 
 if TYPE_CHECKING:
     from colltune.decisions import Selection
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def select(
-    bundle: Annotated[Path, typer.Option(help="Bundle folder that `colltune fit` wrote.")],
+    bundle: Annotated[Path, typer.Option(help="Bundle folder written by `colltune fit`.")],
     nodes: Annotated[int | None, typer.Option(help="Nodes of the job.", min=1)] = None,
     ppn: Annotated[int | None, typer.Option(help="Processes per node.", min=1)] = None,
     collective: Annotated[
@@ -52,7 +52,7 @@ def select(
         ),
     ] = None,
     release: Annotated[
-        str | None, typer.Option(help="Release to write for, 4.1.4; default: the measured one.")
+        str | None, typer.Option(help="Release to write for, 4.1.4; default: the measured release.")
     ] = None,
     instances: Annotated[
         Path | None,
@@ -65,9 +65,9 @@ def select(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Select algorithms for a job's shape.
+    """Select algorithms for the shape of a job.
 
-    Examples: the table, one decision, a file that MPI reads, many decisions at once.
+    Examples: the table, one decision, a file for MPI, many decisions at once.
 
     colltune select --bundle bundle --nodes 34 --ppn 32
 
@@ -218,14 +218,17 @@ def _select_many(
         write_rows(out, COLUMNS, [selection_row(selection) for selection in selections])
     lacking = {c: number for c, number in asked.items() if c not in bundle.collectives}
     changed = sum(not s.configuration.is_default for s in selections)
-    warnings = (f"{n} instances of {c}: {no_models(c)}" for c, n in lacking.items())
+    warnings = (f"{counted(n, 'instance')} of {c}: {no_models(c)}" for c, n in lacking.items())
     facts = {
         "instances": len(selections),
         "changed": changed,
         "without_models": lacking,
         "out": out,
     }
-    line = f"{len(selections)} instances, {changed} not left to the default -> {out}"
+    line = (
+        f"{counted(len(selections), 'instance')}, {changed} of them not left to the default -> "
+        f"{out}"
+    )
     output(facts, [line], json=json, warnings=warnings)
 
 
@@ -246,11 +249,11 @@ def read_instances(path: Path) -> list[Instance]:
         missing = [c for c in _COLUMNS if c not in (reader.fieldnames or ())]
         if missing:
             raise DataError(
-                f"{path}: missing column {', '.join(missing)}; needed: {', '.join(_COLUMNS)}"
+                f"{path}: missing column {', '.join(missing)}; needed are {', '.join(_COLUMNS)}"
             )
         return [_instance(row, f"{path}, line {reader.line_num}") for row in reader]
     except csv.Error as error:
-        raise DataError(f"{path}, line {reader.line_num}: no CSV: {error}; mend it") from error
+        raise DataError(f"{path}, line {reader.line_num}: not valid CSV: {error}") from error
 
 
 def _instance(row: Mapping[str, str | None], where: str) -> Instance:
@@ -259,7 +262,9 @@ def _instance(row: Mapping[str, str | None], where: str) -> Instance:
         text = (row[column] or "").strip()
         least = 0 if column == "msize_bytes" else 1
         if not _WHOLE.fullmatch(text) or int(text) < least:
-            raise DataError(f"{where}, column {column}: {text!r} is not an integer >= {least}")
+            raise DataError(
+                f"{where}, column {column}: {text!r} is not an integer of {least} or more"
+            )
         numbers[column] = int(text)
     try:
         collective = parse_collective(row["collective"] or "")

@@ -29,14 +29,15 @@ def serve(
         typer.Option(help="Registry whose promoted bundles are served: a folder or s3://…"),
     ] = None,
     bundle: Annotated[
-        Path | None, typer.Option(help="One bundle's folder, instead of a registry.")
+        Path | None, typer.Option(help="Bundle folder to serve, instead of a registry.")
     ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(help="TCP port; 0 takes a free one.", min=0, max=65535)
+        int, typer.Option(help="TCP port; 0 for any free port.", min=0, max=65535)
     ] = 8765,
     uds: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Listen on a unix socket instead.")
+        Path | None,
+        typer.Option(metavar="PATH", help="Listen on a unix socket instead of a TCP port."),
     ] = None,
     uds_mode: Annotated[
         str, typer.Option(metavar="MODE", help="Permissions of the unix socket, octal.")
@@ -45,38 +46,41 @@ def serve(
         str | None,
         typer.Option(
             metavar="NAME,…",
-            help="Names with a dot by which clients ask for the service, with commas: "
-            "tuning.example.org, *.example.org; addresses and names of one word always may.",
+            help="Host names that clients may use, separated by commas: tuning.example.org, "
+            "*.example.org. IP addresses and names without a dot are always allowed.",
         ),
     ] = None,
-    workers: Annotated[int, typer.Option(help="Processes that answer.", min=1, max=256)] = 1,
+    workers: Annotated[int, typer.Option(help="Number of worker processes.", min=1, max=256)] = 1,
     data: Annotated[
         Path | None,
-        typer.Option(help="Dataset that measurements are appended to; default: none are taken."),
+        typer.Option(help="Dataset to append measurements to; default: measurements are refused."),
     ] = None,
     demand: Annotated[
-        Path | None, typer.Option(help="Folder to note in what jobs asked for.")
+        Path | None, typer.Option(help="Folder to record the requests of jobs in.")
     ] = None,
     tokens: Annotated[
-        Path | None, typer.Option(help="File of hashed tokens of those who may write.")
+        Path | None, typer.Option(help="File with the hashed tokens of clients that may write.")
     ] = None,
-    munge: Annotated[bool, typer.Option(help="Take MUNGE credentials from those who write.")] = (
-        False
-    ),
+    munge: Annotated[
+        bool, typer.Option(help="Accept MUNGE credentials from clients that may write.")
+    ] = (False),
     munge_users: Annotated[
         str | None,
         typer.Option(
             metavar="NAME,…",
-            help="Whose, with commas: alice, @group, alice:measurements (nothing else).",
+            help="Users whose MUNGE credentials are accepted, separated by commas: alice, @group, "
+            "alice:measurements (only for measurements).",
         ),
     ] = None,
     caution: Caution = 1.0,
     ssl_certfile: Annotated[
         Path | None, typer.Option(help="TLS certificate (PEM, with its chain).")
     ] = None,
-    ssl_keyfile: Annotated[Path | None, typer.Option(help="Its key (PEM).")] = None,
+    ssl_keyfile: Annotated[
+        Path | None, typer.Option(help="Private key of the certificate (PEM).")
+    ] = None,
     ssl_ca_certs: Annotated[
-        Path | None, typer.Option(help="Ask clients for a certificate of one of these authorities.")
+        Path | None, typer.Option(help="Require client certificates signed by these authorities.")
     ] = None,
     access_log: Annotated[bool, typer.Option(help="Log every request.")] = False,
     log_level: Annotated[str, typer.Option(help="DEBUG, INFO, WARNING, ERROR.")] = "INFO",
@@ -88,11 +92,11 @@ def serve(
         ),
     ] = None,
 ) -> None:
-    """Serve decisions and configuration files over HTTP, from the bundles that are in force.
+    """Serve decisions and configuration files over HTTP, from the bundles in force.
 
-    Settings that have no option here are read from variables COLLTUNE_SERVER_…; an option wins.
+    Other settings are environment variables, COLLTUNE_SERVER_…; options override them.
 
-    Examples: one bundle on this machine; a site's registry for all nodes, by four processes.
+    Examples: one bundle on this machine; a site's registry for all nodes, with four processes.
 
     colltune serve --bundle bundle
 
@@ -164,7 +168,9 @@ def _check_there(settings: Settings) -> None:
         kind, verb = "bundle", "fit DATA --out"
         if settings.registry:
             kind, verb = "registry", "site bundles add BUNDLE --registry"
-        raise BundleError(f"{path}: no such {kind}; make one with `colltune {verb} {path}`")
+        raise BundleError(
+            f"{path}: there is no {kind} here. Make one with `colltune {verb} {path}`."
+        )
 
 
 def _check_tls(files: dict[str, str]) -> None:
@@ -182,7 +188,9 @@ def _check_tls(files: dict[str, str]) -> None:
         if authorities:
             context.load_verify_locations(authorities)
     except (OSError, ValueError) as error:
-        raise typer.BadParameter(f"TLS: {error}; give certificate and key as PEM files") from error
+        raise typer.BadParameter(
+            f"TLS: {error}. Name PEM files for certificate and key."
+        ) from error
 
 
 @contextmanager

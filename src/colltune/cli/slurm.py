@@ -17,7 +17,7 @@ _PAIR = re.compile(r"[a-z]+/[0-9][A-Za-z0-9.]*")
 
 
 slurm = typer.Typer(
-    help="Tune a site's Slurm jobs without anybody thinking of it.",
+    help="Tune all jobs of a Slurm site without changing them.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -27,29 +27,36 @@ slurm = typer.Typer(
 def write_hooks(
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for the hooks, on all nodes and the controller; default: show."),
+        typer.Option(
+            help="Folder to write the hooks to, the same on all nodes and the controller; default: "
+            "only show them."
+        ),
     ] = None,
     url: Annotated[
-        str, typer.Option(help="The service, http://HOST:PORT.")
+        str, typer.Option(help="URL of the service, http://HOST:PORT.")
     ] = "http://127.0.0.1:8765",
     socket: Annotated[
-        Path | None, typer.Option(help="Its unix socket on the controller, instead.")
+        Path | None,
+        typer.Option(help="Unix socket of the service on the controller, instead of --url."),
     ] = None,
     folder: Annotated[
-        Path, typer.Option(help="Folder for what jobs are told, on a file system of all nodes.")
+        Path,
+        typer.Option(
+            help="Folder for the jobs' configuration files, on a file system of all nodes."
+        ),
     ] = Path("/shared/colltune/jobs"),
     library: Annotated[
         list[str] | None,
         typer.Option(
             metavar="LIBRARY/RELEASE",
-            help="An MPI that jobs use, openmpi/4.1.4; repeatable, the first is the default.",
+            help="MPI that jobs use, openmpi/4.1.4; repeatable, the first is the default.",
         ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Write the hooks of Slurm into a folder, or show the lines for slurm.conf.
+    """Write Slurm's hooks into a folder, and show the lines for slurm.conf.
 
-    A site file that is there is kept. Example:
+    An existing site.sh is kept. Example:
 
     colltune site slurm hooks --out /etc/slurm/colltune --url http://tuning:8765 --folder
     /shared/colltune/jobs --library openmpi/4.1.4
@@ -60,16 +67,17 @@ def write_hooks(
     shown = hooks.Installed(Path("/etc/slurm/colltune"), (), ())
     lines = [
         Verbatim(shown.slurm_conf().rstrip()),
-        f"# the hooks are written with --out {shown.folder}",
+        f"# --out {shown.folder} writes the hooks",
     ]
     if out is not None:
         shown = hooks.install(out, Path(sys.executable).parent, settings)
         lines = [
             *(f"{shown.folder / name}" for name in shown.written),
             *(f"{shown.folder / name} (kept as it was)" for name in shown.kept),
-            "look into site.sh, then add to slurm.conf:",
+            "check site.sh, then add to slurm.conf:",
             Verbatim(shown.slurm_conf().rstrip()),
-            f"users without these: srun --task-prolog={shown.folder / 'task_prolog.sh'}",
+            "users can try it without these lines: srun "
+            f"--task-prolog={shown.folder / 'task_prolog.sh'}",
         ]
     facts = {
         "folder": shown.folder,
@@ -90,12 +98,14 @@ def _settings(url: str, socket: Path | None, folder: Path, pairs: list[str]) -> 
         }
     for value in found.values():
         if not _PLAIN.fullmatch(value):
-            raise typer.BadParameter(f"{value!r} has other characters than letters and _./:@%+-")
+            raise typer.BadParameter(f"{value!r} may have only letters, digits and _./:@%+-")
     if not folder.is_absolute():
-        raise typer.BadParameter(f"--folder {str(folder)!r} must be an absolute path")
+        raise typer.BadParameter(f"--folder {str(folder)!r} is not an absolute path")
     for pair in pairs:
         if not _PAIR.fullmatch(pair):
-            raise typer.BadParameter(f"--library {pair!r} is not like openmpi/4.1.4")
+            raise typer.BadParameter(
+                f"--library {pair!r} is not NAME/RELEASE. Write it like openmpi/4.1.4."
+            )
     if pairs:
         found["COLLTUNE_SITE_LIBRARIES"] = " ".join(pairs)
         found["COLLTUNE_SITE_DEFAULT"] = pairs[0]

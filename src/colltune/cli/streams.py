@@ -63,7 +63,7 @@ class _Results(io.FileIO):
         except OSError as error:
             self._give_up()
             raise OutputError(
-                f"standard output: {error.strerror}; what was printed is not complete"
+                f"standard output: {error.strerror}; the output is incomplete"
             ) from error
 
     def _give_up(self) -> None:

@@ -24,13 +24,16 @@ def submit(
     campaign: Annotated[Path | None, typer.Argument(help="Campaign file (TOML).")] = None,
     sbatch_options: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[-- SBATCH OPTIONS…]", help="sbatch's own options, after --."),
+        typer.Argument(metavar="[-- SBATCH OPTIONS…]", help="Options of sbatch, after --."),
     ] = None,
     out: Annotated[
         Path, typer.Option(help="Dataset folder to add to, on a file system that all nodes see.")
     ] = Path("dataset"),
     tasks: Annotated[
-        int, typer.Option(min=1, help="Tasks that share the campaign's shapes and its budget.")
+        int,
+        typer.Option(
+            min=1, help="Number of tasks that share the campaign's shapes and its budget."
+        ),
     ] = 1,
     budget: Annotated[
         str | None,
@@ -40,32 +43,33 @@ def submit(
         str | None,
         typer.Option(
             metavar="TIME",
-            help="Time limit of a task, as sbatch takes it; default: its budget and 5 minutes. A"
-            " task that needs longer is started again.",
+            help="Time limit of a task, in sbatch's notation; default: its budget and 5 minutes. "
+            "Tasks that need longer are started again.",
         ),
     ] = None,
     nodes: Annotated[
-        int | None, typer.Option(min=1, help="Nodes of a task; default: the largest shape's.")
+        int | None,
+        typer.Option(min=1, help="Nodes of a task; default: those of the largest shape."),
     ] = None,
     partition: Annotated[str | None, typer.Option(help="Slurm's partition.")] = None,
-    account: Annotated[str | None, typer.Option(help="Account to be charged.")] = None,
+    account: Annotated[str | None, typer.Option(help="Slurm account to charge.")] = None,
     mpi: Mpi = None,
-    backend: Annotated[str | None, typer.Option(help="As of measure.")] = None,
-    strategy: Annotated[str | None, typer.Option(help="As of measure.")] = None,
+    backend: Annotated[str | None, typer.Option(help="As for measure.")] = None,
+    strategy: Annotated[str | None, typer.Option(help="As for measure.")] = None,
     only: Only = None,
     skip: Skip = None,
     interposed: Interposed = False,
     print_: Annotated[
-        bool, typer.Option("--print", help="Print the batch script, submit nothing.")
+        bool, typer.Option("--print", help="Print the batch script, and submit nothing.")
     ] = False,
     status: Annotated[
-        bool, typer.Option("--status", help="Tell what became of the dataset's tasks so far.")
+        bool, typer.Option("--status", help="Show the state of the dataset's tasks.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Measure a campaign on a Slurm cluster, as a job array with one dataset.
+    """Measure a campaign on a Slurm cluster: a job array, one dataset.
 
-    Each task measures its part. A task that is preempted or out of time goes on where it was.
+    Each task measures its part. A task that is preempted or runs out of time resumes later.
 
     Example: colltune submit reprompi_configs/slurm-cluster.toml --out dataset --tasks 4
     --partition batch -- --qos=low --constraint='ib&gpu'
@@ -78,7 +82,9 @@ def submit(
         _show_status(out, as_json=json)
         return
     if campaign is None:
-        raise typer.BadParameter("name a campaign file, or ask for --status", param_hint="CAMPAIGN")
+        raise typer.BadParameter(
+            "the campaign file is missing. Name it, or use --status.", param_hint="CAMPAIGN"
+        )
     plan = campaign_of(campaign, budget, backend, strategy, only, skip, interposed=interposed)
     plan = plan.changed(part=Part(1, tasks))
     _check_everywhere_the_same(campaign)
@@ -116,8 +122,8 @@ def _check_everywhere_the_same(path: Path) -> None:
     for key, field in (("machine.name", "machine"), ("space.nodes", "nodes"), ("space.ppn", "ppn")):
         if field not in given:
             raise CampaignError(
-                f"{path}: key {key} is missing; add it, since what stands for it is taken from the"
-                " node that measures, and tasks run on several"
+                f"{path}: key {key} is missing. Add it: its default depends on the node that "
+                "measures, and the tasks run on several nodes."
             )
 
 
@@ -125,8 +131,8 @@ def _granted(plan: Campaign, nodes: int | None) -> Shape:
 
     if nodes is not None and nodes < max(plan.nodes):
         raise CampaignError(
-            f"--nodes {nodes} is less than the {max(plan.nodes)} of space.nodes; give more, or take"
-            f" {max(plan.nodes)} out of the campaign"
+            f"--nodes {nodes} is less than the {max(plan.nodes)} of space.nodes. Use more "
+            f"nodes, or take {max(plan.nodes)} out of the campaign."
         )
     return Shape(nodes or max(plan.nodes), max(plan.ppn))
 
@@ -138,7 +144,8 @@ def _time_s(text: str) -> float:
         return duration_s(text)
     except ValueError:
         raise CampaignError(
-            f"--time {text!r} is no time limit; write 90 (minutes), 1:30:00 or 1-12:00:00"
+            f"--time {text!r} is not a time limit. Write it like 90 (minutes), 1:30:00 or "
+            "1-12:00:00."
         ) from None
 
 
@@ -165,7 +172,7 @@ def _report(job: BatchJob, number: str, *, as_json: bool) -> None:
         f"watch: {watch}",
         f"output: {log}",
         f"status: colltune submit --status --out {shlex.quote(str(job.dataset))}",
-        f"stop: scancel {number} (what was measured is kept; submit again to go on)",
+        f"stop: scancel {number} (the measurements are kept; submit again to resume)",
     ]
     output(facts, lines, json=as_json)
 
@@ -176,5 +183,5 @@ def _show_status(dataset: Path, *, as_json: bool) -> None:
     found = tasks(dataset)
     rows = [[task.name, task.state, task.left, task.said] for task in found]
     table = Table(("task", "state", "time left", "said"), rows, wrap=("said",))
-    nothing = f"no task has measured into {dataset}"
+    nothing = f"no task has measured into {dataset} yet"
     output(found, [table if found else nothing], json=as_json)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from colltune.server.auth.token_file import Token
 
 token = typer.Typer(
-    help="Give out, list and revoke the tokens of those who may write to the service.",
+    help="Create, list and revoke the tokens of clients that may write to the service.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -30,10 +30,10 @@ Tokens = Annotated[
         "--tokens",
         metavar="FILE",
         envvar="COLLTUNE_SERVER_TOKENS",
-        help="The file of hashed tokens that the service reads.",
+        help="File with the hashed tokens, as in `colltune serve --tokens`.",
     ),
 ]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Whose it is, such as nightly-ci.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the token, such as nightly-ci.")]
 
 
 @token.command("add")
@@ -44,21 +44,21 @@ def add(
         list[str],
         typer.Option(
             metavar="SCOPE",
-            help="What it is good for: measurements (to send some), promote (to promote bundles"
-            " and take them back); repeatable.",
+            help="What the token allows: measurements (send measurements), promote (promote "
+            "bundles and roll back); repeatable.",
         ),
     ],
     expires: Annotated[
         str | None,
         typer.Option(
-            metavar="WHEN", help="Until when: 90d, or a UTC time such as 2027-01-31; default: ever."
+            metavar="WHEN", help="Expiry: 90d, or a UTC date such as 2027-01-31; default: never."
         ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Make a token and print it, once: only its hash is kept.
+    """Create a token and print it. It is shown only once, because only its hash is stored.
 
-    A service that is running takes it from now on.
+    A running service accepts it at once.
 
     Example: colltune site token add nightly-ci --tokens /etc/colltune/tokens --scope measurements
     """
@@ -70,11 +70,11 @@ def add(
     with _changed(tokens) as entries:
         if any(entry.name == name for entry in entries):
             raise TokenFileError(
-                f"{tokens}: has a token {name} already; choose another name, or first"
-                f" `colltune site token revoke {name}`"
+                f"{tokens}: a token {name} already exists. Choose another name, or revoke it "
+                f"with `colltune site token revoke {name}`."
             )
         entries.append(token_file.Token(name, scopes, token_file.digest(secret), until))
-    once = f"this token of {name} is shown only now; keep it where only its user can read it"
+    once = f"the token of {name} is shown only now; store it where only its user can read it"
     output({**_facts(entries[-1]), "token": secret}, [Verbatim(secret)], json=json, warnings=[once])
 
 
@@ -105,7 +105,7 @@ def revoke(name: Name, tokens: Tokens, json: Json = False) -> None:
         left = [entry for entry in entries if entry.name != name]
         if len(left) == len(entries):
             known = ", ".join(entry.name for entry in entries) or "none"
-            raise TokenFileError(f"{tokens}: has no token {name}; there are: {known}")
+            raise TokenFileError(f"{tokens}: there is no token {name}; existing tokens: {known}")
         entries[:] = left
     output({"revoked": name, "left": len(left)}, [f"{name} is revoked"], json=json)
 
@@ -145,10 +145,10 @@ def _until(text: str | None) -> datetime | None:
         until = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
         raise typer.BadParameter(
-            f"--expires {text}: neither days such as 90d nor a time such as 2027-01-31"
+            f"--expires {text}: write a number of days such as 90d, or a date such as 2027-01-31"
         ) from None
     if until <= now:
-        raise typer.BadParameter(f"--expires {text}: that is over")
+        raise typer.BadParameter(f"--expires {text}: this time has passed")
     return until
 
 
@@ -163,7 +163,7 @@ def _facts(entry: Token) -> dict[str, Any]:
 def _validity(entry: Token, now: datetime) -> str:
 
     if entry.expires is None:
-        return "for ever"
+        return "never expires"
     if entry.is_expired(now):
         return marked(f"expired {entry.expires.isoformat()}", Mark.DOUBTFUL)
     return f"until {entry.expires.isoformat()}"

@@ -22,6 +22,7 @@ from colltune.cli.options import (
     writable_folder,
 )
 from colltune.cli.progress import progress
+from colltune.text import counted
 
 if TYPE_CHECKING:
     from colltune.bench.progress import CampaignProgress
@@ -37,16 +38,17 @@ def tune(
         typer.Option(help="Hard limit of wall time, first compilation included: 90, 2m, 1h30m."),
     ] = "90s",
     out: Annotated[
-        Path, typer.Option(help="Folder for everything that is made.", callback=writable_folder)
+        Path, typer.Option(help="Folder for all results.", callback=writable_folder)
     ] = Path("tuned"),
     mpi: Mpi = None,
     campaign: Annotated[
-        Path | None, typer.Option(help="Campaign file (TOML) instead of the built-in one.")
+        Path | None, typer.Option(help="Campaign file (TOML); default: a built-in one.")
     ] = None,
     ppn: Annotated[
-        int | None, typer.Option(help="Processes; default: one per core, at least 4.", min=2)
+        int | None,
+        typer.Option(help="Number of processes; default: one per core, at least 4.", min=2),
     ] = None,
-    learner: Annotated[str, typer.Option(help="As for fit.")] = "auto",
+    learner: Annotated[str, typer.Option(help="As in `fit`.")] = "auto",
     only: Only = None,
     skip: Skip = None,
     interposed: Interposed = False,
@@ -55,11 +57,11 @@ def tune(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Find faster collective algorithms for this machine and prove that MPI obeys.
+    """Find faster collective algorithms for this machine, and prove that MPI uses them.
 
-    Measures every configuration, fits models, selects, writes the MPI library's configuration,
-    measures what is selected again in turns with the default, withdraws what does not prove faster,
-    and looks at which algorithm really ran. The bundle keeps what was proved.
+    It measures every configuration, fits models, selects, and writes the MPI library's
+    configuration. Then it measures the selected algorithms in turn with the default, withdraws
+    those that are not faster beyond doubt, and checks which algorithms really ran.
 
     Example: colltune tune --budget 60 --out tuned
     """
@@ -84,7 +86,7 @@ def tune(
     slow = slowdown(began, 0.0)
     settings = Settings(plan, out, learner, builtin_operations_only, seed, began, slow)
     settings.insist_on_enough()
-    kept = f"what was measured is kept in {out}"
+    kept = f"the measurements are kept in {out}"
     with (
         progress("preparing", quiet=quiet or json, interrupted=kept) as shown,
         process.ending_by(settings.moment()),
@@ -121,13 +123,17 @@ _DROP = ("launches", "predicted", "default runs", "in effect")
 
 
 def _lines(result: TuneResult) -> Iterator[str | Table]:
-    yield f"{result.context}; {result.shape.nodes} node x {result.shape.ppn} processes"
+    yield (
+        f"{result.context}; {counted(result.shape.nodes, 'node')} x "
+        f"{counted(result.shape.ppn, 'process', 'es')}"
+    )
     yield Table(_HEADER, [_cells(row) for row in result.rows], _WRAP, _DROP)
     yield ""
     share = result.timed_s / result.wall_s
     yield (
-        f"{result.wall_s:.0f} s in all, {share:.0%} of them in timed loops;"
-        f" {result.report.measurements} cells in {result.report.launches} launches"
+        f"{result.wall_s:.0f} s in total, {share:.0%} of them in timed loops; "
+        f"{counted(result.report.measurements, 'cell')} in "
+        f"{counted(result.report.launches, 'launch', 'es')}"
     )
     yield f"dataset        {result.dataset_path}"
     yield f"bundle         {result.bundle_path}"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from colltune.verify.readability import Readability
     from colltune.verify.rule_status import Proof, RuleResult
 
-_NO_VERDICT = "nothing is proved"
+_NO_VERDICT = "nothing is proven"
 
 
 def verify(
@@ -26,59 +26,62 @@ def verify(
     launcher: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Behind --: your own launcher with its options, without a program.",
+            help="After --: your own launcher with its options, without a program.",
             metavar="-- LAUNCHER…",
         ),
     ] = None,
     release: Annotated[
         str | None,
-        typer.Option(metavar="R", help="Insist that the job runs this release of its MPI library."),
+        typer.Option(metavar="R", help="Fail unless the job runs this release of its MPI library."),
     ] = None,
     format_: Annotated[
         str | None,
-        typer.Option("--format", metavar="F", help="Format of FILE; default: what it looks like."),
+        typer.Option(
+            "--format", metavar="F", help="Format of FILE; default: detected from the content."
+        ),
     ] = None,
-    budget: Annotated[str, typer.Option(help="Wall time of it all: 60s, 5m.")] = "60s",
+    budget: Annotated[str, typer.Option(help="Total wall time: 60s, 5m.")] = "60s",
     measure: Annotated[
-        bool, typer.Option("--measure/--no-measure", help="Time default against file.")
+        bool, typer.Option("--measure/--no-measure", help="Also time the default against FILE.")
     ] = True,
     readable_only: Annotated[
         bool,
         typer.Option(
             "--readable-only",
-            help="Only check that all processes read the same FILE, without MPI (for a prologue).",
+            help="Only check that all processes read the same FILE; needs no MPI (for a prologue).",
         ),
     ] = False,
     work: Annotated[
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Folder that all nodes see, for the compiled canary; default: the user's cache.",
+            help="Folder that all nodes see, for the compiled test program; default: in the "
+            "user's cache.",
         ),
     ] = None,
     limit: Annotated[
-        str, typer.Option(help="Longest that one launch of the canary may take.")
+        str, typer.Option(help="Time limit of one launch of the test program.")
     ] = "60s",
     registry: Annotated[
         str | None,
         typer.Option(
             metavar="REGISTRY",
-            help="Report to this registry how many rules were applied and ignored, so that the"
-            " service's metrics tell.",
+            help="Registry to report to how many rules were applied and ignored; the service's "
+            "metrics show it.",
         ),
     ] = None,
     mpi: Mpi = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Prove in a job of your own that MPI obeys FILE, and measure what it brings.
+    """Prove in a job that MPI obeys FILE, and measure the gain.
 
-    A canary is started by your launcher under your environment, of which nothing is overridden.
-    Open MPI's launcher is told to serve root, if that is who asks, which a note says. For each rule
-    the canary makes calls that the rule should decide, and tells whether it was applied, overridden
-    (by whom) or ignored (why); then default and FILE are measured in alternation. The status is 1
-    if a rule that the job can reach is not applied, a node cannot read FILE, or FILE is slower with
-    certainty.
+    Your launcher starts a test program in your environment; no variable of yours is overridden. (If
+    root runs it, Open MPI's launcher gets permission to run as root, and a note says so.) For each
+    rule the test program makes calls that the rule should decide. Each rule is reported as applied,
+    overridden (by what) or ignored (why). Then the default and FILE are measured in turn. The exit
+    status is 1 if the job can use a rule that is not applied, if a node cannot read FILE, or if
+    FILE is slower beyond doubt.
 
     Example: colltune verify openmpi.rules --budget 60s -- mpirun -np 8 --hostfile hosts
     """
@@ -105,7 +108,9 @@ def verify(
         reports = Registry(registry)
         reports.current()  # it must be there before anything is started
     if readable_only:
-        with progress("reading the file everywhere", quiet=quiet or json, interrupted=_NO_VERDICT):
+        with progress(
+            "reading the file on all processes", quiet=quiet or json, interrupted=_NO_VERDICT
+        ):
             found, _ = readability(request, canary_of(request)[0])
         output(_readability_json(found), _readability_lines(found), json=json)
         passed = not found.problems
@@ -135,14 +140,14 @@ _MARKS = {
 
 def _readability_lines(found: Readability) -> Iterator[str]:
     if not found.problems:
-        where = f"{found.nprocs} processes on {', '.join(found.hosts)}"
+        where = f"{counted(found.nprocs, 'process', 'es')} on {', '.join(found.hosts)}"
         yield f"{found.path}: read alike by {where}"
         return
     for host, why in found.problems.items():
         yield f"{found.path}: on {host}: {why}"
     yield (
-        "no job may use it: processes that cannot read a file leave the others waiting; put it"
-        " where all nodes see it"
+        "jobs must not use this file: processes that cannot read it make the others wait. "
+        "Put it where all nodes see it."
     )
 
 
@@ -151,21 +156,21 @@ def _lines(proof: Proof) -> Iterator[str | Table]:
         yield from _readability_lines(proof.readability)
         return
     nprocs = sum(n for _, n in proof.nodes)
-    on = "one node" if len(proof.nodes) == 1 else f"{len(proof.nodes)} nodes"
     library = proof.library.partition(",")[0].partition("\n")[0]
-    yield f"{proof.readability.path} ({proof.format}): {library}, {nprocs} processes on {on}"
+    where = f"{counted(nprocs, 'process', 'es')} on {counted(len(proof.nodes), 'node')}"
+    yield f"{proof.readability.path} ({proof.format}): {library}, {where}"
     if proof.dropped:
-        yield f"the release ignores the file as a whole: {proof.dropped}"
+        yield f"the library ignores the whole file: {proof.dropped}"
     if proof.results:
         yield ""
         shown = [result for result in proof.results if not _tells_nothing(result)]
         yield Table(_HEADER, [_row(result) for result in shown], _WRAP, _DROP)
         if left := len(proof.results) - len(shown):
-            yield f"not shown: {left} rules that leave the decision to the library"
+            yield f"not shown: {counted(left, 'rule')} that leave the decision to the library"
         yield ""
     told = ", ".join(f"{n} {status}" for status, n in _counts(proof).items() if n) or "no rules"
     if slower := sum(result.is_regression for result in proof.results):
-        told += f"; {slower} slower than the default with certainty"
+        told += f"; {slower} slower than the default beyond doubt"
     passed = painted("passed", Mark.GOOD) if proof.passed else painted("FAILED", Mark.BAD)
     yield f"{passed}: {told}"
 

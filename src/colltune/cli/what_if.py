@@ -36,7 +36,7 @@ class RailUse(StrEnum):
 
 
 def what_if(
-    bundle: Annotated[Path, typer.Argument(help="Bundle folder that `colltune fit` wrote.")],
+    bundle: Annotated[Path, typer.Argument(help="Bundle folder written by `colltune fit`.")],
     collective: Annotated[str, typer.Option(help="bcast, allreduce, …")],
     msize: Annotated[
         int,
@@ -46,32 +46,41 @@ def what_if(
             click_type=Size(),
         ),
     ],
-    nodes: Annotated[int | None, typer.Option(help="Nodes then; default: as now.", min=1)] = None,
+    nodes: Annotated[
+        int | None, typer.Option(help="New number of nodes; default: as now.", min=1)
+    ] = None,
     ppn: Annotated[
-        int | None, typer.Option(help="Processes per node then; default: as now.", min=1)
+        int | None, typer.Option(help="New number of processes per node; default: as now.", min=1)
     ] = None,
     rails: Annotated[
-        int | None, typer.Option(help="Network adapters per node then; default: as now.", min=1)
+        int | None,
+        typer.Option(help="New number of network adapters per node; default: as now.", min=1),
     ] = None,
     now: Annotated[
         str | None,
         typer.Option(
             metavar="NODESxPPN",
-            help="The job now; default: the measured shape that is nearest to the one asked for.",
+            help="Shape of the job now; default: the measured shape nearest to the new one.",
         ),
     ] = None,
     now_rails: Annotated[
-        int | None, typer.Option(help="Adapters per node as measured; 1 if not given.", min=1)
+        int | None,
+        typer.Option(
+            help="Adapters per node in the measurements; default: from the data, else 1.", min=1
+        ),
     ] = None,
     rail_use: Annotated[
         RailUse,
-        typer.Option(help="Messages are striped over all rails, or processes bound to one each."),
+        typer.Option(
+            help="How adapters are used: messages are striped over all of them, or each process is "
+            "bound to one."
+        ),
     ] = RailUse.SHARING,
     data: Annotated[
         list[Path] | None,
         typer.Option(
             metavar="DATA",
-            help="Measurements to fit the cost model to, where the bundle has none; repeatable.",
+            help="Measurements to fit a cost model to, if the bundle has none; repeatable.",
         ),
     ] = None,
     where: Where = None,
@@ -79,7 +88,7 @@ def what_if(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Draw predicted times over nodes and rails into this file: .png, .svg or .pdf.",
+            help="File to draw predicted times over nodes and rails into: .png, .svg or .pdf.",
             callback=picture_file,
         ),
     ] = None,
@@ -87,10 +96,10 @@ def what_if(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Say what would be selected with more nodes, other processes per node, or more adapters.
+    """Show what would be selected with more nodes, other processes per node, or more adapters.
 
-    Nodes, ppn and size are asked of the bundle's models; adapters of a cost model, which the bundle
-    has (learner cost_model) or which is fitted to --data.
+    The bundle's models answer for nodes, processes and message size. Adapters need a cost model:
+    that of the bundle (learner cost_model), or one that is fitted to --data.
 
     Example: colltune what-if bundle --collective allreduce --nodes 64 --ppn 32 --msize 1M --rails 4
     """
@@ -141,7 +150,10 @@ def _shapes(
         before = parse_shape(now)
         return before, Shape(nodes or before.nodes, ppn or before.ppn)
     if nodes is None or ppn is None:
-        raise typer.BadParameter("name --nodes and --ppn, or the job now with --now NODESxPPN")
+        raise typer.BadParameter(
+            "the shape is missing. Give --nodes and --ppn, or the present shape with --now "
+            "NODESxPPN."
+        )
     after = Shape(nodes, ppn)
     return asked.nearest_measured(after), after
 
@@ -150,30 +162,33 @@ def _notes(asked: WhatIf, pair: Sequence[Situation], *, assumed: bool) -> Iterat
     """Yield what the answers rest on and what cannot be known."""
     now, then = pair
     if now == then:
-        yield "nothing differs between now and then"
+        yield "the new job does not differ from the present one"
     if any(asked.outside(situation) for situation in pair):
-        yield "an interval rests on errors at measured shapes; outside of them it may be too narrow"
+        yield (
+            "the interval comes from errors at measured shapes; outside of them it may be too "
+            "narrow"
+        )
     if now.rails == then.rails:
         return
     if assumed:
         yield (
-            "the data do not tell how many adapters the measured nodes have; 1 is taken for granted"
-            " (say it with --now-rails)"
+            "the data do not say how many adapters the measured nodes have; 1 is assumed "
+            "(set it with --now-rails)"
         )
     if then.instance.shape.nodes == 1:
-        yield "a single node does not use its adapters, so that rails change nothing"
+        yield "a single node does not use its adapters, so more rails change nothing"
     yield (
-        "times with other rails are the models' predictions times what the cost model makes of"
-        " them; nothing was measured there, and the intervals reach to no effect at all"
+        "times with other rails are the models' predictions, scaled by the cost model; none "
+        "was measured, and the intervals include no effect at all"
     )
     yield (
-        "which algorithm the default runs is not known; it is supposed to gain as much from the"
-        " rails as the configuration that gains most"
+        "the algorithm behind the default is unknown; it is assumed to gain as much from the "
+        "rails as the configuration that gains most"
     )
     unknown = asked.unknown(then.instance.collective)
     if unknown:
         names = ", ".join(c.id for c in unknown)
-        yield f"no cost formula is known, so not considered with other rails: {names}"
+        yield f"not considered with other rails, because no cost formula is known: {names}"
 
 
 _HEADS = ("now", "then")
@@ -194,7 +209,7 @@ def _lines(
         yield f"{head}: {answer.selection.reason}"
     for head, answer in zip(_HEADS, answers, strict=True):
         if answer.outside:
-            yield f"outside what was measured, {head}: {'; '.join(answer.outside)}"
+            yield f"outside the measured range, {head}: {'; '.join(answer.outside)}"
     if source is not None:
         yield from _terms(answers, source)
         yield from _designs(answers)
@@ -229,7 +244,7 @@ def _terms(answers: Sequence[Answer], source: str) -> Iterator[str | Table]:
         parts.append(("default", [a.default_terms for a in answers]))
     for what, terms in parts:
         yield ""
-        yield f"cost terms of the {what}, by {source}:"
+        yield f"cost terms of the {what}, from {source}:"
         yield terms_table(_HEADS, terms) if any(terms) else "  not known"
     if any(a.default_terms for a in answers):
         yield GENERIC
@@ -241,7 +256,7 @@ def _designs(answers: Sequence[Answer]) -> Iterator[str | Table]:
     if not names:
         return
     yield ""
-    yield "published designs (no candidates), by formula with medians of the fitted parameters:"
+    yield "published designs (not candidates), by formula with medians of the fitted parameters:"
     found = [{d.name: f"{time_text(d.time_s)}, {d.optimum}" for d in a.designs} for a in answers]
     yield side_by_side(_HEADS, [[name, *(f.get(name, "-") for f in found)] for name in names])
 

@@ -21,6 +21,7 @@ from colltune.domain import (
     Summary,
 )
 from colltune.errors import DataError
+from colltune.text import counted
 
 CELL_COLUMNS = ["collective", "algorithm", "parameters", "nodes", "ppn", "msize_bytes"]
 TIME_COLUMNS = ["time_s", "time_mean_s", "time_min_s", "time_p90_s", "time_max_s"]
@@ -124,8 +125,8 @@ def join(datasets: Sequence[PerformanceDataset]) -> PerformanceDataset:
     for other in rest:
         if other.context != first.context:
             raise DataError(
-                f"measurements of different contexts are not joined: {first.context} and"
-                f" {other.context}; fit one bundle for each"
+                f"measurements of different contexts cannot be joined: {first.context} and "
+                f"{other.context}. Fit one bundle for each."
             )
     frame = pd.concat([d.frame for d in datasets], ignore_index=True)
     refuse_duplicates(frame, "the joined data")
@@ -138,9 +139,10 @@ def refuse_duplicates(frame: pd.DataFrame, source: str) -> None:
     if doubled.any():
         at = int(np.flatnonzero(doubled.to_numpy())[0])
         raise DataError(
-            f"{source}: {int(doubled.sum())} duplicate cells, the first is data row {at + 1}:"
-            f" {cell_text(frame.iloc[at])}; remove it or give repeated launches different names,"
-            " in the column launch or with import --launch NAME"
+            f"{source}: {counted(int(doubled.sum()), 'duplicate cell')}, the first in data "
+            f"row {at + 1}: {cell_text(frame.iloc[at])}. Remove the duplicates, or give "
+            "repeated launches different names, in the column launch or with import --launch "
+            "NAME."
         )
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltune.errors import DataError
+from colltune.text import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -115,21 +116,22 @@ def _refuse_unusable(frame: pd.DataFrame, result: Numbers, objective: Objective)
     cell = cell_text(row)
     if np.isnan(result[bad[0]]) and np.isfinite(row["time_s"]) and not len(row["times_s"]):
         raise DataError(
-            f"the {objective} is not known of {len(bad)} of {len(frame)} measurements, which have"
-            f" only a summary, the first: {cell}; choose another --objective: trimmed-mean and"
-            " median always are"
+            f"the {objective} is unknown for {len(bad)} of "
+            f"{counted(len(frame), 'measurement')}, which have only summaries; the first is "
+            f"{cell}. Choose another --objective: trimmed-mean and median always work."
         )
     raise DataError(
-        f"{len(bad)} of {len(frame)} measurements have no positive time, the first: {cell};"
-        " remove them, or give them a status other than ok"
+        f"{len(bad)} of {counted(len(frame), 'measurement')} have no positive time; the first "
+        f"is {cell}. Remove them, or give them a status other than ok."
     )
 
 
 def cell_text(row: pd.Series[Any]) -> str:
     """Return which cell of which launch a row of a dataset is, for people."""
     return (
-        f"{row['collective']} {row['algorithm']} {row['parameters']} on"
-        f" {row['nodes']}x{row['ppn']}, {row['msize_bytes']} bytes, launch {row['launch']!r}"
+        f"{row['collective']} {' '.join(filter(None, (row['algorithm'], row['parameters'])))} on"
+        f" {row['nodes']}x{row['ppn']}, {counted(row['msize_bytes'], 'byte')}, launch"
+        f" {row['launch'] or 'without a name'}"
     )
 
 
@@ -137,5 +139,5 @@ def common(objectives: Iterable[Objective]) -> Objective:
     """Return the one objective of several parts of a dataset."""
     distinct = sorted(set(objectives))
     if len(distinct) > 1:
-        raise DataError(f"times of different objectives do not mix: {', '.join(distinct)}")
+        raise DataError(f"times of different objectives cannot be mixed: {', '.join(distinct)}")
     return distinct[0] if distinct else DEFAULT_OBJECTIVE

@@ -74,7 +74,9 @@ def _read_one(given: Path | str, where: Mapping[str, str]) -> PerformanceDataset
         return read_parquet(path)
     if path.name.endswith((".csv", ".csv.gz")):
         return read_csv(path, where=where)
-    raise DataError(f"{path}: not a dataset; expected a folder, .parquet, .csv or .csv.gz")
+    raise DataError(
+        f"{path}: this is not a dataset. A dataset is a folder, .parquet, .csv or .csv.gz."
+    )
 
 
 def read_parquet(path: Path) -> PerformanceDataset:
@@ -89,7 +91,7 @@ def read_parquet(path: Path) -> PerformanceDataset:
     """
     files = _files(path)
     if not files:
-        raise DataError(f"{path}: no *.parquet file in this folder; is it a colltune dataset?")
+        raise DataError(f"{path}: this folder has no *.parquet file. Is it a colltune dataset?")
     return join([_read_file(file) for file in files])
 
 
@@ -197,7 +199,7 @@ def local_copy(url: str) -> Iterator[Path]:
             raise DataError(f"{remote.url}: no such file or folder") from None
         if not found:
             raise DataError(
-                f"{remote.url}: no *.parquet file in this folder; is it a colltune dataset?"
+                f"{remote.url}: this folder has no *.parquet file. Is it a colltune dataset?"
             )
         try:
             yield folder
@@ -214,19 +216,19 @@ def _context(file: Path, metadata: Mapping[str, str]) -> Context:
     try:
         return Context(**_told(file, metadata, "colltune.context"))
     except TypeError as error:
-        raise DataError(f"{file}: damaged ({error}); remove it to go on") from error
+        raise DataError(f"{file}: damaged ({error}). Remove the file to go on.") from error
 
 
 def _told(file: Path, metadata: Mapping[str, str], key: str) -> dict[str, str]:
     try:
         return dict(json_of(metadata.get(key, "")))
     except (TypeError, ValueError) as error:
-        raise DataError(f"{file}: damaged {key} ({error}); remove it to go on") from error
+        raise DataError(f"{file}: {key} is damaged ({error}). Remove the file to go on.") from error
 
 
 def _metadata(file: Path) -> dict[str, str]:
     if file.exists() and not file.is_file():
-        raise DataError(f"{file}: no plain file, such as a dataset has; remove it to go on")
+        raise DataError(f"{file}: this is not a regular file. Remove it to go on.")
     try:
         raw = pq.read_schema(file).metadata or {}
         metadata = {key.decode(): value.decode() for key, value in raw.items()}
@@ -242,11 +244,14 @@ def check_version(metadata: Mapping[str, str], name: str) -> None:
     """Raise `DataError` unless a file's `metadata` is of a schema that is read here."""
     version = metadata.get("colltune.schema_version")
     if version is None:
-        raise DataError(f"{name}: a Parquet file, but not one of colltune; import it from CSV")
+        raise DataError(
+            f"{name}: this Parquet file was not written by colltune. Convert it to CSV and import "
+            "that."
+        )
     if not version.isdecimal() or len(version) > 9 or int(version) > SCHEMA_VERSION:
         raise DataError(
-            f"{name}: schema version {version[:20]} is newer than this colltune reads"
-            f" ({SCHEMA_VERSION}); upgrade colltune"
+            f"{name}: schema version {version[:20]} is newer than this colltune reads "
+            f"({SCHEMA_VERSION}). Upgrade colltune."
         )
 
 
@@ -254,7 +259,7 @@ def _table(file: Path, **which: Any) -> pa.Table:
     try:
         return pq.read_table(file, **which)
     except (OSError, pa.ArrowException) as error:
-        raise DataError(f"{file}: damaged Parquet file ({error}); remove it to go on") from error
+        raise DataError(f"{file}: damaged Parquet file ({error}). Remove it to go on.") from error
 
 
 def _read_file(file: Path) -> PerformanceDataset:

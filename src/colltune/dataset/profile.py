@@ -27,6 +27,7 @@ from typing import NamedTuple
 from colltune.domain import LARGEST_NUMBER, Collective, Configuration, Shape, parse_collective
 from colltune.errors import DataError
 from colltune.files.reading import content_of
+from colltune.text import counted
 
 FORMAT_VERSION = 1
 SUFFIX = ".profile"
@@ -42,7 +43,7 @@ _HEAD = {
     "lost_calls": 1,
 }
 """How many words follow each name of the head."""
-_MEND = "it is damaged or was changed; leave it out, or run the application again"
+_MEND = "the file was damaged or changed. Leave it out, or run the application again"
 _LAYOUT = re.compile(r"(?P<nodes>\d{1,10})x(?P<ppn>\d{1,10}|-)")
 _LONGEST_S = 1e12
 
@@ -203,11 +204,11 @@ def added_up(jobs: Iterable[Job], uses: Iterable[Use]) -> Profile:
     jobs = tuple(sorted(jobs, key=lambda job: (job.started, job.job, job.host)))
     libraries = sorted({f"{job.library} {job.release}" for job in jobs})
     if not jobs:
-        raise DataError("no profile; run the application with COLLTUNE_PROFILE first")
+        raise DataError("there are no profiles. Run the application with COLLTUNE_PROFILE first.")
     if len(libraries) > 1:
         raise DataError(
-            f"profiles of different MPI libraries do not add up: {', '.join(libraries)};"
-            " give those of one release"
+            f"profiles of different MPI libraries cannot be added up: {', '.join(libraries)}. "
+            "Name those of one release."
         )
     found: dict[Kind, Use] = {}
     for use in uses:
@@ -240,7 +241,8 @@ def _files(path: Path) -> list[Path]:
     found = sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() else [path]
     if not found:
         raise DataError(
-            f"{path}: holds no *{SUFFIX}; run the application with COLLTUNE_PROFILE={path}"
+            f"{path}: there is no *{SUFFIX} file here. Run the application with "
+            f"COLLTUNE_PROFILE={path}."
         )
     return found
 
@@ -249,17 +251,19 @@ def parse_profile(content: bytes, source: str) -> tuple[Job, list[Use]]:
     """Return the job in a file's `content`, and its uses; `source` names the file in errors."""
     match = re.fullmatch(rb"colltune-profile (\d{1,9})", content.split(b"\n", 1)[0])
     if match is None:
-        raise DataError(f"{source}, line 1: not a profile; libcolltune writes them as *{SUFFIX}")
+        raise DataError(
+            f"{source}, line 1: this is not a profile; libcolltune writes them as *{SUFFIX}"
+        )
     if int(match[1]) != FORMAT_VERSION:
         raise DataError(
-            f"{source}, line 1: a profile of format {int(match[1])} is not known to this colltune,"
-            f" which reads {FORMAT_VERSION}; upgrade colltune"
+            f"{source}, line 1: this profile has format {int(match[1])}, but this colltune "
+            f"reads {FORMAT_VERSION}. Upgrade colltune."
         )
     body, _, last = content.rstrip(b"\n").rpartition(b"\n")
     body += b"\n"
     reader = _Reader(source, body.count(b"\n") + 1)
     if last != f"end {fnv1a(body):016x}".encode():
-        raise reader.wrong("the end does not fit the rest")
+        raise reader.wrong("the checksum is wrong")
     for reader.number, line in enumerate(body.decode("utf-8", "replace").splitlines(), start=1):
         if reader.number > 1:
             reader.take(line)
@@ -374,13 +378,16 @@ class _Reader:
         if text == "-" or (match and match["ppn"] == "-"):
             return None
         if match is None or int(match["nodes"]) * int(match["ppn"]) != nprocs:
-            raise self.wrong(f"{text[:40]!r} is no layout of {nprocs} processes, such as 4x2 or -")
+            raise self.wrong(
+                f"{text[:40]!r} is not a layout of {counted(nprocs, 'process', 'es')}, such as "
+                "4x2 or -"
+            )
         return Shape(int(match["nodes"]), int(match["ppn"]))
 
     def count(self, text: str, what: str, least: int = 0, most: int = LARGEST_NUMBER) -> int:
         digits = text.isascii() and text.isdigit() and len(text) < 40
         if not digits or not least <= int(text) <= most:
-            raise self.wrong(f"{what} {text[:40]!r} is no whole number from {least} to {most}")
+            raise self.wrong(f"{what} {text[:40]!r} is not a whole number from {least} to {most}")
         return int(text)
 
     def seconds(self, text: str, what: str) -> float:
@@ -389,5 +396,5 @@ class _Reader:
         except ValueError:
             value = math.nan
         if not 0 <= value < _LONGEST_S:
-            raise self.wrong(f"{what} {text[:40]!r} is no number of seconds")
+            raise self.wrong(f"{what} {text[:40]!r} is not a number of seconds")
         return value

@@ -30,6 +30,7 @@ from colltune.domain import Collective, Context, RunStatus, parse_parameters
 from colltune.errors import ConflictError, DataError
 from colltune.files import locked
 from colltune.files.reading import json_of
+from colltune.text import counted
 
 MOST_ROWS = 500_000
 MOST_VALUES = 8_000_000
@@ -74,7 +75,7 @@ def read_received(stream: BinaryIO, path: Path, name: str, launch: str = "") -> 
 def _csv(stream: BinaryIO, path: Path) -> Received:
     header = stream.readline(_LONGEST_HEADER)
     if not header.endswith(b"\n"):
-        raise DataError(f"{path}: not a tidy CSV: the first line does not end")
+        raise DataError(f"{path}: this is not a tidy CSV: its first line has no end")
     rows = sum(chunk.count(b"\n") for chunk in iter(lambda: stream.read(1 << 20), b""))
     _refuse_more(str(path), rows, MOST_ROWS, "rows")
     return Received(read_csv(path), {})
@@ -98,7 +99,7 @@ def _parquet(stream: BinaryIO, name: str) -> Received:
         frame = _frame(file.read(columns=COLUMNS))
     except (OSError, ValueError, TypeError, KeyError, pa.ArrowException) as error:
         why = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-        raise DataError(f"{name}: a damaged or strange Parquet file ({why})") from None
+        raise DataError(f"{name}: a damaged or unusual Parquet file ({why})") from None
     return Received(PerformanceDataset(context, frame), facts)
 
 
@@ -135,19 +136,21 @@ def _most_values(metadata: pq.FileMetaData) -> int:
 
 def _refuse_more(name: str, number: int, most: int, what: str) -> None:
     if number > most:
-        raise DataError(f"{name}: {number} {what}, and at most {most} are taken; send it in parts")
+        raise DataError(
+            f"{name}: {number} {what} are too many; at most {most} are accepted. Send it in parts."
+        )
 
 
 def check_rows(dataset: PerformanceDataset, source: str) -> None:
     """Check every row of `dataset`, of which only the columns' types are known to be right."""
     for name, value in vars(dataset.context).items():
         if not isinstance(value, str) or _why_no_text(value):
-            raise DataError(f"{source}: its {name} is no short printable text")
+            raise DataError(f"{source}: its {name} is not a short printable text")
         if name != "fabric" and not value.strip():
-            raise DataError(f"{source}: its {name} is empty; measurements need their context")
+            raise DataError(f"{source}: its {name} is empty, but measurements need their context")
     frame = dataset.frame
     if frame.empty:
-        raise DataError(f"{source}: no measurements in it")
+        raise DataError(f"{source}: there are no measurements")
     rows = RowCheck(frame, lambda at: f"{source}, data row {at + 1}")
     for column in _TEXTS:
         rows.converted(column, _text)
@@ -205,9 +208,9 @@ def add_once(
         there = dataset.context if first is None else read_context(first)
         if there != dataset.context:
             raise ConflictError(
-                f"these are measurements of {dataset.context}, and the dataset has those of"
-                f" {there}; different contexts are never joined: send them to the service of that"
-                " machine and release"
+                f"the measurements are of {dataset.context}, but the dataset is of {there}. "
+                "Different contexts cannot be joined. Send them to the service of that "
+                "machine and release."
             )
         _refuse_known_cells(folder, dataset)
         return append_dataset(folder, dataset, facts, name), True
@@ -221,14 +224,14 @@ def _refuse_known_cells(folder: Path, dataset: PerformanceDataset) -> None:
         try:
             there = pq.read_table(file, columns=_KEY, filters=[("launch", "in", launches)])
         except (OSError, pa.ArrowException) as error:
-            raise DataError(f"{file}: damaged ({error}); remove it to go on") from error
+            raise DataError(f"{file}: damaged ({error}). Remove the file to go on.") from error
         if not there.num_rows:
             continue
         stored = there.to_pandas()
         both = stored[pd.MultiIndex.from_frame(stored).isin(new)]
         if len(both):
             raise ConflictError(
-                f"{len(both)} cells of the same launch are in the dataset already, the first is"
-                f" {cell_text(both.iloc[0])}; give repeated launches different names, in the column"
-                " launch or with ?launch=NAME"
+                f"the dataset already has {counted(len(both), 'cell')} of the same launch, "
+                f"the first is {cell_text(both.iloc[0])}. Give repeated launches different "
+                "names, in the column launch or with ?launch=NAME."
             )

@@ -82,7 +82,7 @@ def read_csv(
             raise DataError(f"{path}: no column {column!r} to filter by")
         text = text[text[column] == value]
         if text.empty:
-            raise DataError(f"{path}: no row has {column} = {value!r}")
+            raise DataError(f"{path}: no row has {column}={value}")
     context = _context(text, path)
     frame = _parsed(text, path)
     frame[TIME_COLUMNS] *= _TIME_UNITS[time_unit]
@@ -117,7 +117,7 @@ def _text_table(path: Path) -> pd.DataFrame:
         raise DataError(f"{path}: no such file") from None
     except (OSError, ValueError, pd.errors.ParserWarning) as error:
         why = getattr(error, "strerror", None) or str(error).strip()
-        raise DataError(f"{path}: not a readable CSV file: {why}; copy it again") from error
+        raise DataError(f"{path}: not a readable CSV file: {why}. Copy it again.") from error
     if table.empty:
         raise DataError(f"{path}: no data rows")
     return table
@@ -128,7 +128,9 @@ def _renamed(
 ) -> pd.DataFrame:
     for ours, theirs in columns.items():
         if theirs not in table:
-            raise DataError(f"{path}: no column {theirs!r}, which was mapped to {ours!r}")
+            raise DataError(
+                f"{path}: there is no column {theirs!r}, which --map names for {ours!r}"
+            )
     table = table.rename(columns={theirs: ours for ours, theirs in columns.items()})
     table = table.assign(**constants)
     missing = [name for name in _REQUIRED if name not in table]
@@ -148,13 +150,15 @@ def _context(table: pd.DataFrame, path: Path) -> Context:
         column = next(c for c in CONTEXT_COLUMNS if contexts[c].nunique() > 1)
         value = contexts[column].iloc[0]
         raise DataError(
-            f"{path}: mixes {len(contexts)} contexts, which are never joined: {listed};"
-            f" keep one with --where {column}={value}"
+            f"{path}: the rows have {len(contexts)} contexts, which cannot be joined: "
+            f"{listed}. Keep one with --where {column}={value}."
         )
     values = {c: str(contexts[c].iloc[0]).strip() for c in CONTEXT_COLUMNS}
     for column in CONTEXT_COLUMNS[:3]:
         if not values[column]:
-            raise DataError(f"{path}: column {column} is empty; measurements need their context")
+            raise DataError(
+                f"{path}: the column {column} is empty, but measurements need their context"
+            )
     return Context(**values)
 
 
@@ -235,5 +239,5 @@ class RowCheck:
 
     def times(self, column: str, numbers: np.ndarray, needed: np.ndarray) -> np.ndarray:
         wrong = ~(np.isfinite(numbers) & (numbers > 0))
-        self.refuse(column, wrong & needed, "is not a positive time; remove the row or mend it")
+        self.refuse(column, wrong & needed, "is not a positive time. Remove or correct the row.")
         return np.where(wrong, np.nan, numbers)

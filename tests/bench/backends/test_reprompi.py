@@ -262,7 +262,7 @@ def test_an_option_that_was_ignored_is_noticed(run: Run) -> None:
 
 def test_a_program_that_does_not_begin(run: Run) -> None:
     """No cell is to blame when not even the output file is there."""
-    with pytest.raises(ProgramError, match="did not begin"):
+    with pytest.raises(ProgramError, match="did not start"):
         run("not begun")
 
 
@@ -390,7 +390,7 @@ def test_a_users_own_choice_of_algorithm_is_refused(
     monkeypatch.setenv("OMPI_MCA_coll_tuned_use_dynamic_rules", "1")
     assert backend.portfolio(campaign, Collective.BCAST).configurations
     monkeypatch.setenv("OMPI_MCA_coll_tuned_bcast_algorithm", "3")
-    with pytest.raises(CampaignError, match="unset OMPI_MCA_coll_tuned_bcast_algorithm"):
+    with pytest.raises(CampaignError, match="Unset OMPI_MCA_coll_tuned_bcast_algorithm"):
         backend.portfolio(campaign, Collective.BCAST)
     assert backend.portfolio(campaign, Collective.ALLREDUCE).configurations
 

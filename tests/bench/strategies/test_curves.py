@@ -84,7 +84,7 @@ def test_gains_lie_between_default_and_oracle() -> None:
 
 def test_a_split_without_test_instances_is_refused() -> None:
     """Asking for node counts that were not recorded names them."""
-    with pytest.raises(DataError, match=r"on nodes \[5\]"):
+    with pytest.raises(DataError, match=r"on nodes 5"):
         Trial.of(_recorded(), (2, 4), (5,), learner="knn")
 
 

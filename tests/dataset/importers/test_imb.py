@@ -50,7 +50,7 @@ def test_zero_bytes_are_left_out_with_a_remark(tmp_path: Path) -> None:
     """A call with 0 bytes shows no algorithm."""
     read = loaded("imb", IMB, tmp_path)
     assert read.dataset.frame["msize_bytes"].tolist() == [8, 1024]
-    assert read.remarks == ("0 bytes: costs a call and no communication; left out",)
+    assert read.remarks == ("0 bytes: left out, because nothing is communicated",)
 
 
 def test_reduce_scatter_counts_as_its_release_does(subtests: pytest.Subtests) -> None:
@@ -76,7 +76,7 @@ def test_other_sizes_are_ours_already() -> None:
 
 def test_reduce_scatter_without_a_release_is_refused() -> None:
     """Nothing tells what its sizes count."""
-    with pytest.raises(DataError, match="f, line 5: what Reduce_scatter's sizes count"):
+    with pytest.raises(DataError, match="f, line 5: the meaning of Reduce_scatter's sizes"):
         _parsed(_block("Reduce_scatter", "64 10 1 2 1.5"))
 
 
@@ -120,8 +120,8 @@ def test_an_aborted_run_is_kept_and_told() -> None:
     """Without the last line of a run what is there is kept; a cut row is left out."""
     read = _parsed(IMB[: IMB.index("         1024") + 40])
     assert [row.msize_bytes for row in read.rows] == [0, 8]
-    assert "cut off" in read.remarks[0]
-    assert "did not reach its end" in read.remarks[1]
+    assert "incomplete" in read.remarks[0]
+    assert "did not finish" in read.remarks[1]
 
 
 def test_numbers_of_processes_must_fit_what_is_told(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def test_sizes_are_ours(tmp_path: Path) -> None:
         "reduce_scatter_block": [128],
         "allgather": [16, 1024],
     }
-    assert "less than an element per process" in read.remarks[0]
+    assert "less than one element per process" in read.remarks[0]
 
 
 def test_other_programs_lines_are_skipped() -> None:
@@ -137,14 +137,14 @@ def test_tables_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
     types = [_table("MPI Reduce", SIZED, "8 1.00", datatype=t) for t in ("MPI_INT", "MPI_FLOAT")]
     with pytest.raises(DataError, match=r"reduce are not comparable: MPI_INT \(line 4\); MPI_FL"):
         loaded("osu", "".join(types), tmp_path)
-    with pytest.raises(DataError, match="times are not comparable: maximum over ranks"):
+    with pytest.raises(DataError, match="kinds are not comparable: maximum over ranks"):
         loaded("osu", OSU + _table("MPI Reduce", SIZED, "8 1.00"), tmp_path)
 
 
 def test_nodes_and_ppn_must_be_told(tmp_path: Path) -> None:
     """OSU prints no number of processes."""
     settings = {k: v for k, v in SAMPLES["osu"][1].items() if k != "ppn"}
-    with pytest.raises(DataError, match="line 6: the file does not tell nodes and ppn"):
+    with pytest.raises(DataError, match="line 6: the file does not say nodes and ppn"):
         loaded("osu", OSU, tmp_path, request(settings))
 
 

@@ -106,7 +106,7 @@ def test_verbose_repetitions_that_a_rank_did_not_tell_of_are_left_out() -> None:
     read = parse_output(output(VERBOSE, *rows, end=""), "f")
     assert read.rows[BCAST, 8].times_s == [0.5]
     assert not read.complete
-    assert "not all processes" in read.remarks[0]
+    assert "some processes" in read.remarks[0]
 
 
 def test_a_job_that_is_repeated_adds_to_its_cell() -> None:
@@ -179,7 +179,7 @@ def test_aborted_runs_keep_what_is_there() -> None:
     read = parse_output(text, "f")
     assert not read.complete
     assert read.rows[BCAST, 8].times_s == [1e-5]
-    assert "cut off" in read.remarks[0]
+    assert "incomplete" in read.remarks[0]
     assert parse_output("#Command-line arguments: mpibenchmark --summary=var\n", "f").rows == {}
 
 
@@ -207,12 +207,12 @@ def test_runs_after_each_other_are_told_apart() -> None:
         (2, [1e-5]),
         (4, [2e-5]),
     ]
-    with pytest.raises(DataError, match="f: holds 2 runs"):
+    with pytest.raises(DataError, match="f: has 2 runs"):
         parse_output(first + second, "f")
 
 
 def test_a_run_that_was_aborted_in_its_header_does_not_disturb_the_next() -> None:
-    """A list of sizes that was cut off belongs to its own run."""
+    """A list of sizes that was incomplete belongs to its own run."""
     cut = "#Command-Line Arguments: mpibenchmark\n#MPI calls:\n#\tMPI_Bcast\n#Message sizes:\n"
     text = f"{cut}#Command-Line Arguments: mpibenchmark\n#\t8\n" + output(RAW, "MPI_Bcast 0 8 1e-5")
     runs = parse_runs(text.splitlines(keepends=True), "f")
@@ -364,7 +364,7 @@ def test_what_an_aborted_run_did_not_reach_is_no_timeout() -> None:
     """Of an aborted run only what is there counts, and the user is told."""
     read = _parsed(_run("test nrep count runtime_sec", "MPI_Bcast 0 8 1e-5", end=""))
     assert [row.msize_bytes for row in read.rows] == [8]
-    assert "1 requested cells are missing" in read.remarks[0]
+    assert "1 requested cell missing" in read.remarks[0]
     failed = _parsed("#Command-line arguments: mpibenchmark\n")
     assert failed.remarks == ("a run ended before it measured anything",)
 
@@ -382,7 +382,7 @@ def test_elements_and_bytes_are_not_mixed() -> None:
     """A file in which one table counts elements and another bytes is refused."""
     elements = _run("test nrep count runtime_sec", "MPI_Bcast 0 8 1e-5")
     sizes = _run("test nrep msize_bytes runtime_sec", "MPI_Bcast 0 8 1e-5")
-    with pytest.raises(DataError, match="f: mixes tables whose sizes are elements"):
+    with pytest.raises(DataError, match="f: some tables give sizes in elements"):
         _parsed(elements + sizes)
 
 

@@ -125,7 +125,7 @@ def test_a_launch_must_be_left_to_pay_in(subtests: pytest.Subtests) -> None:
 def test_without_a_default_there_is_no_gain() -> None:
     """A speed-up needs the library's own choice."""
     dataset = _dataset({launch: {"knomial": (2.0,), "chain": (1.0,)} for launch in "ab"})
-    with pytest.raises(DataError, match="default and another"):
+    with pytest.raises(DataError, match="default and of another"):
         choices.payoffs(dataset, [1])
 
 
@@ -134,5 +134,5 @@ def test_a_summary_without_the_statistic_is_refused() -> None:
     dataset = _dataset({"a": {"default": (2.0, 3.0), "chain": (1.0, 2.0)}})
     frame = dataset.frame.assign(time_mean_s=np.nan)
     frame["times_s"] = pd.Series([(), ()], dtype=object)
-    with pytest.raises(DataError, match="the mean is not known"):
+    with pytest.raises(DataError, match="the mean is unknown"):
         choices.chosen(replace(dataset, frame=frame))

@@ -155,5 +155,5 @@ def test_nothing_measured_well_is_an_error() -> None:
         "a",
         RunStatus.CRASH,
     )
-    with pytest.raises(DataError, match="is ok"):
+    with pytest.raises(DataError, match="has the status ok"):
         measured(PerformanceDataset.of(CONTEXT, [crash]), Allocations({"a": "job"}, {}))

@@ -141,7 +141,7 @@ class OsuBackend:
         wanted = self._library.at(self._mpi.release).forced_environment(cell.configuration)
         honoured = self._library.user_overrides(wanted, os.environ)
         if honoured.reason:
-            raise CampaignError(f"nothing can be forced: {honoured.reason}; unset it")
+            raise CampaignError(f"nothing can be forced: {honoured.reason}. Unset it.")
         words = ["-f", "-i", str(calls), "-x", str(_WARM_UP_CALLS)]
         if instance.collective is not Collective.BARRIER:
             words += ["-m", f"{instance.msize_bytes}:{instance.msize_bytes}"]

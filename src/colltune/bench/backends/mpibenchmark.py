@@ -18,10 +18,11 @@ from colltune.bench.schedule import Cell
 from colltune.dataset.importers.reprompi import ReproMpiOutput, parse_output
 from colltune.domain import Collective, Instance
 from colltune.errors import DataError, ProgramError
+from colltune.text import counted
 
 VARIABLE = "COLLTUNE_REPROMPI"
 _MEND = (
-    "build ReproMPI (https://github.com/hunsa/reprompi) with the MPI to be measured, and put its"
+    "build ReproMPI (https://github.com/hunsa/reprompi) with the MPI that you measure, and put its"
     f" mpibenchmark on PATH or name it in the variable {VARIABLE}"
 )
 PROBED_NPROCS = 2
@@ -97,7 +98,7 @@ def probe(path: Path, start: Callable[[Sequence[str | Path], Mode], process.Outc
         rows = output.rows.values() if output and outcome.ok and output.complete else ()
         if output and any(row.n_valid == _PROBED_NREP for row in rows):
             return Program(mode is Mode.TIMED, output.facts.get("reproMPIcommitSHA1", "unknown"))
-    raise ProgramError(f"{path} does not measure; {_MEND}\n{outcome.explain()}")
+    raise ProgramError(f"{path} cannot measure; {_MEND}\n{outcome.explain()}")
 
 
 def _answer(path: Path, outcome: process.Outcome) -> ReproMpiOutput | None:
@@ -105,15 +106,15 @@ def _answer(path: Path, outcome: process.Outcome) -> ReproMpiOutput | None:
     why = ""
     if outcome.returncode == _NOT_STARTED or _NO_LIBRARY in outcome.stderr:
         why = (
-            "does not start, as a library of its is not found (libmpits is installed"
-            " beside it: name its folder in LD_LIBRARY_PATH)"
+            "does not start, because a shared library is missing (libmpits is installed with "
+            "ReproMPI: add its folder to LD_LIBRARY_PATH)"
         )
     elif outcome.timed_out:
-        why = f"does not come to an end; {_MEND}"
+        why = f"does not finish; {_MEND}"
     elif "#@nprocs=1\n" in outcome.stdout:
         raise ProgramError(
-            f"{path} was built for another MPI than that which starts it: its {PROBED_NPROCS}"
-            f" processes do not find each other; {_MEND}"
+            f"{path} was built for another MPI than the one that starts it: its "
+            f"{PROBED_NPROCS} processes do not find each other; {_MEND}"
         )
     elif "#command-line arguments:" not in outcome.stdout.lower():
         why = f"is not ReproMPI's mpibenchmark; {_MEND}"
@@ -139,10 +140,13 @@ def why_not(instance: Instance) -> str:
     if collective is Collective.BARRIER:
         return "" if instance.msize_bytes == 0 else "a barrier has no message"
     if instance.msize_bytes == 0:
-        return "mpibenchmark measures no empty messages"
+        return "mpibenchmark cannot measure empty messages"
     size_bytes = elements_of(instance).size_bytes
     if instance.msize_bytes % (size_bytes * _ranks_sharing(instance)):
-        return f"mpibenchmark scatters equal blocks only, and {nprocs} processes cannot have them"
+        return (
+            "mpibenchmark scatters equal blocks only, and this size cannot be divided among "
+            f"{counted(nprocs, 'process', 'es')}"
+        )
     scattered = collective.has_block_per_rank or collective is Collective.REDUCE_SCATTER
     blocks = nprocs if scattered else 1
     if _asked_bytes(instance) // size_bytes * blocks > _MOST_ELEMENTS:
@@ -212,7 +216,10 @@ def contradictions(output: ReproMpiOutput, mode: Mode, jobs: Sequence[Job]) -> s
         if output.facts.get(name, value) != value
     ]
     unasked = sorted(set(output.rows) - {key_of(job.cell) for job in jobs})
-    wrong += [f"{c} of {m} bytes was not asked for" for c, m in unasked[: not wrong]]
+    wrong += [
+        f"it measured {c} of {counted(m, 'byte')}, which was not asked for"
+        for c, m in unasked[: not wrong]
+    ]
     return ", ".join(wrong)
 
 

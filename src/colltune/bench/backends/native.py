@@ -193,13 +193,13 @@ class NativeBackend(InstalledMpi):
             user = os.environ.get(name, value)
             if user != value:
                 raise CampaignError(
-                    f"{name}={user} is set in the environment, but measuring needs {value};"
-                    f" unset {name}, or leave out what it decides"
+                    f"the environment sets {name}={user}, but the measurement needs {value}. "
+                    f"Unset {name}, or leave out what it decides."
                 )
         if reason := self._library.user_overrides(wanted, os.environ).reason:
             raise CampaignError(
-                f"the environment decides what {self._library.title} runs, so that nothing can be"
-                f" measured under its own name: {reason}; unset it"
+                f"the environment decides what {self._library.title} runs, so no algorithm "
+                f"can be measured under its own name: {reason}. Unset it."
             )
         return wanted
 
@@ -234,8 +234,8 @@ def _ending(
         return Ending.BUDGET if killed_in_time else Ending.HANG
     if _CANNOT_WRITE in outcome.stderr:
         raise OutputError(
-            "the benchmark cannot write its raw output; is the disk full?"
-            f" What was measured before is kept\n{outcome.explain()}"
+            "the benchmark cannot write its raw output. Is the disk full? Earlier "
+            f"measurements are kept.\n{outcome.explain()}"
         )
     if not output.began and (not forced or _COMPLAINT in outcome.stderr):
         raise ProgramError(f"the benchmark did not start\n{outcome.explain()}")

@@ -116,7 +116,8 @@ class _Part:
         head, *lines = _read(path, 0).decode(errors="replace").split("\n")
         if lines and head not in _HEADS:
             raise DataError(
-                f"{path}: line 1 is {head[:80]!r}, not raw output of this colltune; upgrade it"
+                f"{path}: line 1 is {head[:80]!r}, which is not raw output that this colltune "
+                "can read. Upgrade colltune."
             )
         # what stands behind the last line break is not whole
         for line in lines[:-1]:
@@ -188,7 +189,7 @@ def load_cells(path: Path) -> tuple[tuple[Cell, ...], str]:
         cells = tuple(_cell(*row) for row in stored["cells"])
         return cells, str(stored["launch"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path}: not a launch's list of cells ({error})") from error
+        raise DataError(f"{path}: not a list of a launch's cells ({error})") from error
 
 
 def _cell(configuration_id: str, nodes: int, ppn: int, msize_bytes: int) -> Cell:

@@ -70,7 +70,7 @@ class ReplayBackend:
     @classmethod
     def made_for(cls, campaign: Campaign, means: Means) -> Self:
         if means.recorded is None:
-            raise CampaignError("backend replay needs --replay DATASET")
+            raise CampaignError("the backend replay needs --replay DATASET")
         return cls(read([means.recorded]))
 
     def context(self, machine: str) -> Context:

@@ -71,8 +71,8 @@ class ReproMpiBackend(InstalledMpi):
     def made_for(cls, campaign: Campaign, means: Means) -> Self:
         if campaign.interposed:
             raise CampaignError(
-                "backend reprompi cannot choose the algorithms of libcolltune; use backend native,"
-                " or leave out interposed"
+                "backend reprompi cannot measure the algorithms of libcolltune. Use backend "
+                "native, or leave out --interposed."
             )
         installation = means.installation()
         program = Path("mpibenchmark") if means.imagined else campaign.mpibenchmark
@@ -94,8 +94,8 @@ class ReproMpiBackend(InstalledMpi):
             theirs = os.environ.get(name)
             if theirs is not None and wanted != {theirs}:
                 raise CampaignError(
-                    f"{name}={theirs} is set in the environment, so that no other configuration of"
-                    f" {portfolio.collective} can be measured with ReproMPI; unset {name}"
+                    f"the environment sets {name}={theirs}, so ReproMPI cannot measure other "
+                    f"configurations of {portfolio.collective}. Unset {name}."
                 )
 
     def feasible(self, cell: Cell) -> bool:
@@ -184,7 +184,7 @@ class ReproMpiBackend(InstalledMpi):
         _keep(_file(folder, "stderr", mode), outcome.stderr)
         output = mpibenchmark.read(output_path)
         if output and (wrong := mpibenchmark.contradictions(output, mode, jobs)):
-            raise ProgramError(f"{output_path}: mpibenchmark did otherwise than asked: {wrong}")
+            raise ProgramError(f"{output_path}: mpibenchmark did not do what was asked: {wrong}")
         ending = _ending(outcome, output, output_path, watch)
         if ending is Ending.PLAN:
             self.launch_s = watch.around_s(outcome.seconds)
@@ -342,11 +342,11 @@ def _ending(
     # mpibenchmark does not notice a full disk: it goes on, and looks as if it hung
     if cut or _CANNOT_OPEN in outcome.stderr or disk_usage(path.parent).free < _LEAST_FREE_BYTES:
         raise OutputError(
-            "mpibenchmark cannot write its raw output; is the disk full?"
-            f" What was measured before is kept\n{outcome.explain()}"
+            "mpibenchmark cannot write its raw output. Is the disk full? Earlier "
+            f"measurements are kept.\n{outcome.explain()}"
         )
     if outcome.timed_out:
         return Ending.HANG if watch.stuck else Ending.BUDGET
     if outcome.ok or not path.exists():
-        raise ProgramError(f"mpibenchmark did not begin\n{outcome.explain()}")
+        raise ProgramError(f"mpibenchmark did not start\n{outcome.explain()}")
     return Ending.CRASH

@@ -104,7 +104,7 @@ class SmpiBackend:
     ) -> LaunchResult:
         """Start smpirun for each configuration that has a step, the smallest messages first."""
         if self._installed is None:
-            raise ProgramError("the campaign is only planned; nothing can be simulated")
+            raise ProgramError("this campaign can only be planned, not simulated")
         raw.save_cells(folder / "cells.json", plan.cells, launch)
         series = _Launch(self._installed, self._simulation, plan, folder, progress)
         ending = Ending.PLAN

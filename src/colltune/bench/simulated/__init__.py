@@ -18,6 +18,7 @@ from xml.sax.saxutils import quoteattr
 from colltune.domain import Shape
 from colltune.errors import CampaignError
 from colltune.files.reading import text_of
+from colltune.text import counted
 
 FLAT = "flat"
 _NUMBERS = r"\d+(?:,\d+)*"
@@ -92,13 +93,15 @@ class Simulation:
     def _check_topology(self) -> None:
         if self.platform is not None:
             if (self.topology, self.parameters) != (FLAT, ""):
-                raise CampaignError("smpi.platform says it all; leave out topology and parameters")
+                raise CampaignError(
+                    "smpi.platform describes everything. Remove topology and parameters."
+                )
             return
         if self.topology not in TOPOLOGIES:
             raise CampaignError(f"smpi.topology must be one of {', '.join(TOPOLOGIES)}")
         if self.topology == FLAT:
             if self.parameters:
-                raise CampaignError("smpi.parameters: a flat topology has none")
+                raise CampaignError("smpi.parameters: a flat topology has no parameters")
             return
         form, words = _FORMS[self.topology]
         if not form.fullmatch(self.parameters):
@@ -112,7 +115,7 @@ class Simulation:
                     f" {groups} routers in a chassis, not {routers}; change one of them"
                 )
         if not self._made_hosts:
-            raise CampaignError(f"smpi.parameters {self.parameters!r} make no host")
+            raise CampaignError(f"smpi.parameters {self.parameters!r} describe no hosts")
 
     @property
     def _made_hosts(self) -> int:
@@ -160,8 +163,8 @@ class Simulation:
         names = host_names(self.description_for(nodes), self.platform or "smpi")
         if len(names) < nodes:
             raise CampaignError(
-                f"the simulated platform has {len(names)} hosts, but space.nodes asks for {nodes};"
-                " give it more, or ask for fewer"
+                f"the simulated platform has {counted(len(names), 'host')}, but space.nodes "
+                f"asks for {nodes}. Use a larger platform, or fewer nodes."
             )
         return names[:nodes]
 

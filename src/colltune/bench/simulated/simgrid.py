@@ -103,7 +103,7 @@ class SimGrid:
         match = _VERSION.search(told.stdout)
         if match is None:
             raise ProgramError(
-                f"{smpirun} does not tell SimGrid's release; {_MEND}\n{told.explain()}"
+                f"{smpirun} does not print SimGrid's release; {_MEND}\n{told.explain()}"
             )
         return cls(smpirun, smpicc, match[1])
 
@@ -116,8 +116,8 @@ class SimGrid:
         match = _VALID.search(f"{outcome.stdout}\n{outcome.stderr}\n")
         if match is None:
             raise ProgramError(
-                f"SimGrid {self.release} does not tell its algorithms of {collective}"
-                f" (known to work: {TESTED})\n{outcome.explain()}"
+                f"SimGrid {self.release} does not list its algorithms of {collective} "
+                f"(releases known to work: {TESTED})\n{outcome.explain()}"
             )
         return tuple(name for name in match[1].split(", ") if name not in _SELECTORS)
 

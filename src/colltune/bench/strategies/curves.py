@@ -97,8 +97,8 @@ def alternate_nodes(dataset: PerformanceDataset) -> tuple[list[int], list[int]]:
     nodes = sorted({shape.nodes for shape in dataset.shapes()})
     if len(nodes) < 3:
         raise DataError(
-            "comparing strategies needs at least 3 node counts, one of them to be held out; the"
-            f" data has {', '.join(map(str, nodes)) or 'none'}"
+            "comparing strategies needs at least 3 node counts, one of them to hold out, but "
+            f"the data have {', '.join(map(str, nodes)) or 'none'}"
         )
     test = nodes[1:-1:2]
     return [n for n in nodes if n not in test], test

@@ -103,8 +103,9 @@ class Trial:
         tested = {c: m for c, m in tested.items() if len(m)}
         if not tested:
             raise DataError(
-                f"nothing to judge a schedule by: trained on nodes {list(train_nodes)} there is no"
-                f" collective with a measured default on nodes {list(test_nodes)}"
+                "the schedule cannot be judged: after training on nodes "
+                f"{', '.join(map(str, train_nodes))}, no collective has a measured default on "
+                f"nodes {', '.join(map(str, test_nodes))}"
             )
         return cls(train, tested, learner)
 

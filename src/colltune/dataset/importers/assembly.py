@@ -30,6 +30,7 @@ from colltune.domain import (
     Shape,
 )
 from colltune.errors import DataError
+from colltune.text import counted
 
 _REQUIRED = ("machine", "library", "library_version")
 SETTINGS = (*_REQUIRED, "fabric", "nodes", "ppn", "configuration", "collective")
@@ -64,9 +65,9 @@ def load_csv(source: Source, request: Request) -> Imported:
     found = (dataset.context.library, *dataset.collectives)
     if chosen and found != (chosen.library, chosen.collective):
         raise DataError(
-            f"{source.name}: has measurements that --set configuration={chosen.id} does not"
-            " speak of: of another library or collective; keep the others out with"
-            f" --where collective={chosen.collective}"
+            f"{source.name}: --set configuration={chosen.id} does not fit some measurements, "
+            "which are of another library or collective. Leave them out with --where "
+            f"collective={chosen.collective}."
         )
     return Imported(dataset, frozenset({TimeKind.UNTOLD}))
 
@@ -81,7 +82,7 @@ def assemble(reading: Reading, source: Source, request: Request) -> Imported:
     rows = [row for row in kept if row is not None and _is_measured(row, remarks)]
     if not rows:
         why = f": {'; '.join(_counted(remarks))}" if remarks else ""
-        raise DataError(f"{source.name}: no usable measurement of a collective in it{why}")
+        raise DataError(f"{source.name}: no usable measurements of a collective{why}")
     _refuse_mixtures(rows, source)
     launches: Counter[tuple[Configuration, Instance]] = Counter()
     measurements = []
@@ -108,28 +109,29 @@ class _Told:
         settings = dict(request.settings)
         for name in settings:
             if name not in SETTINGS:
-                raise DataError(f"--set {name}: unknown here; known: {', '.join(SETTINGS)}")
+                raise DataError(f"--set {name}: unknown key. Known: {', '.join(SETTINGS)}.")
         self.configuration: Configuration | None = None
         if settings.get("configuration"):
             parsed = Configuration.parse(settings["configuration"])
             self.configuration = request.algorithms.canonical(parsed)
             if settings.setdefault("library", parsed.library) != parsed.library:
                 raise DataError(
-                    f"--set library={settings['library']} contradicts --set configuration="
-                    f"{settings['configuration']}, which is one of {parsed.library}"
+                    f"--set library={settings['library']} contradicts --set "
+                    f"configuration={settings['configuration']}, which belongs to "
+                    f"{parsed.library}"
                 )
         missing = [name for name in _REQUIRED if not settings.get(name, "").strip()]
         if missing:
             raise DataError(
-                f"{source.name}: does not tell its {', '.join(missing)}; give"
-                f" {' '.join(f'--set {name}=VALUE' for name in missing)}"
+                f"{source.name}: the file does not say its {', '.join(missing)}. Give "
+                f"{' '.join(f'--set {name}=VALUE' for name in missing)}."
             )
         machine, library, version = (settings[name].strip() for name in _REQUIRED)
         self.context = Context(machine, library, version, settings.get("fabric", ""))
         counts = {name: whole(settings.get(name, "1").strip()) for name in ("nodes", "ppn")}
         for name, count in counts.items():
             if not count:
-                raise DataError(f"--set {name}={settings[name]}: not a whole number of at least 1")
+                raise DataError(f"--set {name}={settings[name]}: not a whole number from 1 on")
         self.nodes, self.ppn = (n if name in settings else None for name, n in counts.items())
 
     def shape(self, nprocs: int | None, line: int) -> Shape:
@@ -138,9 +140,10 @@ class _Told:
         if self.nodes and self.ppn:
             if nprocs not in (None, self.nodes * self.ppn):
                 raise DataError(
-                    f"{where}: measured on {nprocs} processes, but --set nodes={self.nodes} and"
-                    f" ppn={self.ppn} make {self.nodes * self.ppn}; correct them, or keep what fits"
-                    f" with --where nprocs={self.nodes * self.ppn}"
+                    f"{where}: measured on {counted(nprocs, 'process', 'es')}, but --set "
+                    f"nodes={self.nodes} and ppn={self.ppn} make {self.nodes * self.ppn}. "
+                    "Correct them, or keep only the rows that fit with --where "
+                    f"nprocs={self.nodes * self.ppn}."
                 )
             return Shape(self.nodes, self.ppn)
         known = self.nodes or self.ppn
@@ -148,12 +151,12 @@ class _Told:
             lacking = (
                 "--set nodes=N and --set ppn=N" if nprocs is None else "--set nodes=N or ppn=N"
             )
-            raise DataError(f"{where}: the file does not tell nodes and ppn; give {lacking}")
+            raise DataError(f"{where}: the file does not say nodes and ppn. Give {lacking}.")
         if nprocs % known:
             name = "nodes" if self.nodes else "ppn"
             raise DataError(
-                f"{where}: {nprocs} processes cannot be spread evenly with {name}={known}; keep"
-                " what can with --where nprocs=N"
+                f"{where}: {counted(nprocs, 'process', 'es')} cannot be spread evenly with "
+                f"{name}={known}. Keep only the rows that fit with --where nprocs=N."
             )
         return Shape(known, nprocs // known) if self.nodes else Shape(nprocs // known, known)
 
@@ -167,7 +170,7 @@ def _kept(rows: tuple[Row, ...], request: Request, source: Source) -> list[Row]:
             )
         kept = [row for row in kept if str(getattr(row, name)) == value]
         if rows and not kept:
-            raise DataError(f"{source.name}: no row has {name} = {value!r}")
+            raise DataError(f"{source.name}: no row has {name}={value}")
     return kept
 
 
@@ -179,7 +182,7 @@ def _in_our_size(row: Row, told: _Told, remarks: Counter[str]) -> Row | None:
     block = row.msize_bytes // row.split_bytes // nprocs * row.split_bytes
     if block:
         return replace(row, msize_bytes=block)
-    remarks[f"{row.collective}: less than an element per process is left out"] += 1
+    remarks[f"{row.collective}: sizes of less than one element per process are left out"] += 1
     return None
 
 
@@ -187,10 +190,10 @@ def _is_measured(row: Row, remarks: Counter[str]) -> bool:
     if row.msize_bytes >= 1 << 63:
         raise DataError(f"line {row.line}: impossible message size {row.msize_bytes}")
     if row.msize_bytes == 0 and row.collective is not Collective.BARRIER:
-        remarks["0 bytes: costs a call and no communication; left out"] += 1
+        remarks["0 bytes: left out, because nothing is communicated"] += 1
         return False
     if row.status.is_timed and row.summary is not None and not 0 < row.summary.time_s < math.inf:
-        remarks["a time of 0, or none: nothing was measured that the file can show"] += 1
+        remarks["a time of 0, or none: the file shows no measured time"] += 1
         return False
     return True
 
@@ -198,14 +201,14 @@ def _is_measured(row: Row, remarks: Counter[str]) -> bool:
 def _refuse_mixtures(rows: Iterable[Row], source: Source) -> None:
     mixtures: dict[str, dict[str, int]] = {}
     for row in rows:
-        mixtures.setdefault("times", {}).setdefault(row.kind.value, row.line)
+        mixtures.setdefault("different kinds", {}).setdefault(row.kind.value, row.line)
         mixtures.setdefault(row.collective, {}).setdefault(row.convention, row.line)
     for what, found in mixtures.items():
         if len(found) > 1:
-            listed = "; ".join(f"{text or 'not told'} (line {n})" for text, n in found.items())
+            listed = "; ".join(f"{text or 'unknown'} (line {n})" for text, n in found.items())
             raise DataError(
-                f"{source.name}: mixes conventions, {what} are not comparable: {listed};"
-                " split it into files that can be imported by themselves"
+                f"{source.name}: times of {what} are not comparable: {listed}. Split the file into"
+                " comparable ones."
             )
 
 
@@ -216,7 +219,7 @@ def _measurement(row: Row, told: _Told, remarks: Counter[str]) -> Measurement:
     if row.status.is_timed and not configuration.is_default:
         why_not = told.request.algorithms.why_not(configuration, instance)
         if why_not:
-            what = f"{configuration.id} is not_applicable, the library runs another"
+            what = f"{configuration.id} is not_applicable: the library runs another algorithm"
             remarks[f"{what}: {why_not}"] += 1
             return Measurement(instance, configuration, launch, RunStatus.NOT_APPLICABLE)
     return Measurement(instance, configuration, launch, row.status, row.times_s, row.summary)
@@ -227,17 +230,17 @@ def _configuration(row: Row, told: _Told) -> Configuration:
     if row.algorithm:
         if chosen:
             raise DataError(
-                f"{told.source.name}: names the algorithm of each time itself; leave out"
-                " --set configuration"
+                f"{told.source.name}: the file names the algorithm of each time. Leave out "
+                "--set configuration."
             )
         return told.request.algorithms.configuration(library, row.collective, row.algorithm)
     if chosen is None:
         return Configuration.default(library, row.collective)
     if chosen.collective is not row.collective:
         raise DataError(
-            f"{told.source.name}, line {row.line}: measures {row.collective}, which --set"
-            f" configuration={chosen.id} does not speak of; import each collective by itself with"
-            f" --where collective={chosen.collective}"
+            f"{told.source.name}, line {row.line}: the file measures {row.collective}, which "
+            f"--set configuration={chosen.id} does not fit. Import each collective separately "
+            f"with --where collective={chosen.collective}."
         )
     return chosen
 

@@ -40,8 +40,9 @@ def load(source: Source, request: Request) -> Imported:
     told, folder = request.settings.get("collective", ""), source.path.absolute().parent.name
     if not told and folder not in list(Collective):
         raise DataError(
-            f"{source.name}: does not tell its collective; give --set collective=NAME, or keep it"
-            f" in a folder of that name as in output/bcast/{source.path.name}"
+            f"{source.name}: the file does not say its collective. Give --set "
+            "collective=NAME, or keep it in a folder of that name as in "
+            f"output/bcast/{source.path.name}."
         )
     reading = parse(source.lines(), source.name, parse_collective(told or folder))
     return assemble(reading, source, request)
@@ -53,7 +54,7 @@ IMPORTER = Importer("ompi-collectives-tuning's detail.out", _SIGNS, load)
 def parse(lines: Iterable[str], name: str, collective: Collective) -> Reading:
     reader = _Reader(name, collective=collective).read(lines)
     if not reader.algorithms:
-        raise DataError(f"{name}: no detail.out (no line '#Nnodes Message_size …')")
+        raise DataError(f"{name}: not a detail.out (no line '#Nnodes Message_size …')")
     facts = {"algorithms": " ".join(reader.algorithms), "collective": collective.value}
     return Reading(tuple(reader.rows), facts, tuple(reader.remarks))
 
@@ -73,13 +74,13 @@ class _Reader(LineReader):
     def _header(self, algorithms: list[str]) -> None:
         if "Best_Algorithm" in algorithms:
             raise self.wrong(
-                "this is best.out, which has the best algorithms' times only; import detail.out"
-                " beside it"
+                "this is best.out, which has only the times of the best algorithms. Import "
+                "detail.out, which is in the same folder."
             )
         if self.algorithms and algorithms != self.algorithms:
-            raise self.wrong("a second table with other algorithms")
+            raise self.wrong("a second table has other algorithms")
         if not algorithms or len(set(algorithms)) != len(algorithms):
-            raise self.wrong("no algorithms, or one twice")
+            raise self.wrong("the list of algorithms is empty, or names one twice")
         self.algorithms = algorithms
 
     def _row(self, text: str) -> None:

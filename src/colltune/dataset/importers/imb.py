@@ -41,10 +41,10 @@ _WORST_DEFECT = 1e-2
 def parse(lines: Iterable[str], name: str) -> Reading:
     reader = _Reader(name).read(lines)
     if not reader.blocks:
-        raise DataError(f"{name}: no IMB output (no line like '# Benchmarking Bcast')")
+        raise DataError(f"{name}: not IMB output (no line like '# Benchmarking Bcast')")
     reader.remarks = list(dict.fromkeys(reader.remarks))
     if not reader.complete:
-        reader.remarks.append("the run did not reach its end; what is there is kept")
+        reader.remarks.append("the run did not finish; its measurements so far are kept")
     return reader.reading()
 
 
@@ -93,8 +93,8 @@ class _Reader(LineReader):
         known = self.facts.setdefault(key, {})
         if key in ("Machine", "System") and known and value not in known:
             raise self.wrong(
-                f"a run on another machine ({key} {value}, before {next(iter(known))});"
-                " measurements of different machines are not joined"
+                f"a run on another machine ({key} {value}, before {next(iter(known))}); "
+                "measurements of different machines cannot be joined"
             )
         known[value] = None
 
@@ -105,7 +105,7 @@ class _Reader(LineReader):
             self.collective = parse_collective(benchmark)
         except DataError:
             self.collective = None
-            why = "runs several groups at once" if "Multi-" in benchmark else "is no collective"
+            why = "runs several groups at once" if "Multi-" in benchmark else "is not a collective"
             self.remarks.append(f"{benchmark} {why} and is left out")
 
     def _row(self, collective: Collective, words: list[str], line: str) -> None:
@@ -145,7 +145,7 @@ class _Reader(LineReader):
     def _summary(self, numbers: dict[str, float | None]) -> Summary:
         time_us, n_reps = numbers.get("t_max[usec]"), numbers["#repetitions"]
         if time_us is None or n_reps is None:
-            raise self.wrong(f"no column t_max[usec] but {' '.join(numbers)}")
+            raise self.wrong(f"no column t_max[usec], only {' '.join(numbers)}")
         time_s = time_us * 1e-6
         return Summary(int(n_reps), time_s, time_s, *[math.nan] * 3)
 
@@ -154,8 +154,8 @@ class _Reader(LineReader):
         release = _RELEASE.match(self.header.get("version", ""))
         if release is None:
             raise self.wrong(
-                "what Reduce_scatter's sizes count depends on IMB's release, which only its first"
-                " lines tell; they are missing"
+                "the meaning of Reduce_scatter's sizes depends on IMB's release, which the "
+                "missing first lines name"
             )
         year = int(release["year"])
         return year > 2019 or (year == 2019 and release["update"] is not None)

@@ -86,19 +86,24 @@ def format_of(source: Source, told: str | None = None) -> str:
         raise
     if len(marks) > 1:
         listed = " and ".join(f"{IMPORTERS[n].title} (line {at})" for n, at in marks.items())
-        raise DataError(f"{source.name}: mixes output of {listed}; split it into a file of each")
+        raise DataError(
+            f"{source.name}: mixes output of {listed}. Split it into one file for each."
+        )
     if told and marks and told not in marks:
         name, at = next(iter(marks.items()))
         raise DataError(
-            f"{source.name}: is output of {IMPORTERS[name].title} (line {at}), not of"
-            f" {IMPORTERS[told].title}; give --format {name}"
+            f"{source.name}: this is output of {IMPORTERS[name].title} (line {at}), not of "
+            f"{IMPORTERS[told].title}. Give --format {name}."
         )
     if marks or told:
         return told or next(iter(marks))
     if named_csv or "," in first:
         return "csv"
     titles = ", ".join(f"{name} ({importer.title})" for name, importer in IMPORTERS.items())
-    raise DataError(f"{source.name}: of no known format; --format takes one of {titles}")
+    raise DataError(
+        f"{source.name}: the format is unknown. If it is one of these, name it with --format: "
+        f"{titles}."
+    )
 
 
 def _marks(source: Source) -> tuple[dict[str, int], str]:
@@ -120,7 +125,9 @@ def _format_of_all(sources: Sequence[Source], told: str | None) -> str:
     formats = {source.name: format_of(source, told) for source in sources}
     if len(set(formats.values())) > 1:
         listed = ", ".join(f"{name} ({format_})" for name, format_ in formats.items())
-        raise DataError(f"files of different formats: {listed}; import each format by itself")
+        raise DataError(
+            f"the files have different formats: {listed}. Import each format separately."
+        )
     return next(iter(formats.values()))
 
 
@@ -131,7 +138,7 @@ def _digests(sources: Sequence[Source]) -> dict[str, str]:
         if source.path.is_file():
             first = names.setdefault(source.sha256(), source.name)
             if first != source.name:
-                raise DataError(f"{source.name}: has the same content as {first}; leave one out")
+                raise DataError(f"{source.name}: same content as {first}. Leave one out.")
     return {name: digest for digest, name in names.items()}
 
 
@@ -156,7 +163,9 @@ def _kinds(found: Sequence[tuple[Source, Imported]]) -> frozenset[TimeKind]:
             kinds.setdefault(kind, source.name)
     if len(kinds) > 1:
         listed = "; ".join(f"{kind} in {name}" for kind, name in kinds.items())
-        raise DataError(f"files whose times are not comparable: {listed}; import each by itself")
+        raise DataError(
+            f"the files have times that are not comparable: {listed}. Import each kind separately."
+        )
     return frozenset(kinds)
 
 
@@ -169,8 +178,8 @@ def _refuse_known(imported: ImportedFiles, into: Path) -> None:
         if again and _instances(read_parquet(stored)) & _instances(imported.dataset):
             when = facts.get("time_utc", "an unknown day")
             raise DataError(
-                f"{again[0]}: was imported already, on {when}, as {stored}; to import it anew"
-                " remove that file first"
+                f"{again[0]}: already imported on {when}, as {stored}. To import it again, "
+                "remove that file first."
             )
 
 
@@ -190,9 +199,9 @@ def _refuse_incomparable(kinds: frozenset[TimeKind], into: Path) -> None:
     kinds -= {TimeKind.UNTOLD}
     if not all(kind.compares_with(other) for kind in kinds for other in stored):
         raise DataError(
-            f"{into}: has times of another kind ({', '.join(sorted(stored))}) than these"
-            f" ({', '.join(sorted(kinds))}), and they do not compare; nothing was added: keep them"
-            " in a dataset of their own, with another --out"
+            f"{into}: nothing was added, because the new times ({', '.join(sorted(kinds))}) "
+            f"are not comparable with those of the dataset ({', '.join(sorted(stored))}). "
+            "Name another dataset with --out."
         )
 
 

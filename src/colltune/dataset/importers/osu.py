@@ -52,7 +52,9 @@ _ELEMENT_BYTES = {"MPI_CHAR": 1, "MPI_INT": 4, "MPI_FLOAT": 4}
 def parse(lines: Iterable[str], name: str) -> Reading:
     reader = _Reader(name, facts={"benchmark": {}, "datatype": {}}).read(lines)
     if not reader.facts["benchmark"]:
-        raise DataError(f"{name}: no OSU benchmark's output (no line like '# OSU MPI … Test')")
+        raise DataError(
+            f"{name}: not the output of an OSU benchmark (no line like '# OSU MPI … Test')"
+        )
     return reader.reading()
 
 
@@ -92,7 +94,7 @@ class _Reader(LineReader):
         self.collective = _COLLECTIVES.get(benchmark.removesuffix("Latency").strip().lower())
         self.columns, self.datatype = [], ""
         if self.collective is None:
-            self.remarks.append(f"{title['name']} is no blocking collective and left out")
+            self.remarks.append(f"{title['name']} is not a blocking collective and is left out")
 
     def _row(self, collective: Collective, words: list[str], line: str) -> None:
         numbers = [real(word) for word in words]

@@ -82,11 +82,11 @@ class Source:
             return DataError(f"{self.path}: no such file")
         if isinstance(error, IsADirectoryError):
             return DataError(
-                f"{self.path}: a folder; name the files in it, {self.path}/*: what --set says must"
-                " hold for all of them"
+                f"{self.path}: this is a folder. Name the files in it, {self.path}/*; --set "
+                "then holds for all of them."
             )
         why = getattr(error, "strerror", None) or error
-        return DataError(f"{self.path}: cannot be read to its end: {why}; was it cut short?")
+        return DataError(f"{self.path}: cannot be read to its end: {why}. Was it cut short?")
 
 
 class TimeKind(StrEnum):
@@ -99,7 +99,7 @@ class TimeKind(StrEnum):
     MAXIMUM_OF_MEANS = "maximum over ranks of each rank's mean over repetitions"
     MEDIAN_OF_RANK_MEANS = "median over repetitions of the mean over ranks"
     MEAN = "mean over ranks and repetitions"
-    UNTOLD = "as told by the file"
+    UNTOLD = "as the file says"
 
     def compares_with(self, other: TimeKind) -> bool:
         """Tell whether times of both may be joined: a mean over ranks hides the slowest one."""
@@ -167,7 +167,7 @@ class LineReader(ABC):
         """Tell whether a row is the end of a file that lost its last bytes, and remark on it."""
         if line.endswith("\n"):
             return False
-        self.remarks.append(f"the last line ({self.number}) is cut off and left out")
+        self.remarks.append(f"the last line ({self.number}) is incomplete and is left out")
         return True
 
     def wrong(self, why: str) -> DataError:

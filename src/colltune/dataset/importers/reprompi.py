@@ -16,6 +16,7 @@ from colltune.dataset.importers.assembly import reads_lines
 from colltune.dataset.importers.protocol import LineReader, Reading, Row, TimeKind, real, whole
 from colltune.domain import Collective, RunStatus, Summary, parse_collective
 from colltune.errors import DataError
+from colltune.text import counted
 
 Key = tuple[Collective, int]
 _DATATYPE_BYTES = {"MPI_BYTE": 1, "MPI_CHAR": 1, "MPI_INT": 4, "MPI_FLOAT": 4, "MPI_DOUBLE": 8}
@@ -78,7 +79,7 @@ def parse_output(text: str, source: str) -> ReproMpiOutput:
     """Read the output of one run."""
     runs = parse_runs(io.StringIO(text, newline=None), source)
     if len(runs) > 1:
-        raise DataError(f"{source}: holds {len(runs)} runs of mpibenchmark, not one")
+        raise DataError(f"{source}: has {counted(len(runs), 'run')} of mpibenchmark instead of one")
     return runs[0]
 
 
@@ -87,8 +88,8 @@ def parse_runs(lines: Iterable[str], source: str) -> tuple[ReproMpiOutput, ...]:
     runs = [run.output() for run in _Reader(source).read(lines).runs if not run.is_empty]
     if not runs:
         raise DataError(
-            f"{source}: not the output of ReproMPI's mpibenchmark (neither its #@ lines nor its"
-            " table are there)"
+            f"{source}: not the output of ReproMPI's mpibenchmark (it has neither #@ lines "
+            "nor a table)"
         )
     return tuple(runs)
 
@@ -103,8 +104,8 @@ def parse(lines: Iterable[str], name: str) -> Reading:
     columns = {column for run in runs for column in run.facts["columns"].split()}
     if {"count", "msize_bytes"} <= columns:
         raise DataError(
-            f"{name}: mixes tables whose sizes are elements (count) with ones whose sizes are bytes"
-            " (msize_bytes); split it"
+            f"{name}: some tables give sizes in elements (count) and some in bytes "
+            "(msize_bytes). Split the file."
         )
     facts: dict[str, dict[str, None]] = {}
     for run in runs:
@@ -155,11 +156,11 @@ def _remarks(run: ReproMpiOutput) -> Iterator[str]:
     if not run.facts["columns"]:
         yield "a run ended before it measured anything"
     elif "nprocs" not in run.facts:
-        yield "a table without its run's header and end; they may be in an --output-file"
+        yield "a table has neither header nor end of its run; they may be in an --output-file"
     elif not run.complete:
         yield (
-            "a run was aborted (no line '# Execution time'); what is there is kept,"
-            f" {len(run.missing)} requested cells are missing"
+            "a run was aborted (no line '# Execution time'); its measurements so far are "
+            f"kept, {counted(len(run.missing), 'requested cell')} missing"
         )
 
 
@@ -218,7 +219,7 @@ class _Run:
         pending = self.pending.pop((cell.collective, cell.msize_bytes), {})
         for number, found in sorted(pending.items()):
             if found.n_processes != self.nprocs:
-                self.remarks["repetitions that not all processes told of are left out"] = None
+                self.remarks["repetitions that some processes did not report are left out"] = None
                 continue
             known = number < _CHUNK or not (globally or "errorcode" in self.columns)
             time_s = found.last_end_s - found.first_start_s if globally else found.longest_s
@@ -291,7 +292,7 @@ class _Reader(LineReader):
         if len(words) > 1 and real(words[1 - at]) is None:
             return  # prose that begins with a call's name
         if not ended:
-            run.remarks[f"the last line ({self.number}) is cut off and left out"] = None
+            run.remarks[f"the last line ({self.number}) is incomplete and is left out"] = None
             return
         named = {n: word for n, word in zip(run.columns, words, strict=False) if n != "test"}
         known = {n: (real if n.endswith("_sec") else whole)(word) for n, word in named.items()}
@@ -306,7 +307,7 @@ class _Reader(LineReader):
             run.named[named] = self._cell(run, *named)
         cell = run.named[named]
         if cell is None:
-            run.remarks[f"{call} is no collective operation and left out"] = None
+            run.remarks[f"{call} is not a collective operation and is left out"] = None
         elif "runtime_sec" in numbers:
             if numbers["nrep"] == 0:
                 cell.visits.append(len(cell.times_s))
@@ -320,7 +321,7 @@ class _Reader(LineReader):
         elif numbers["valid_nrep"] > numbers["total_nrep"]:
             raise self.wrong("more valid repetitions than repetitions")
         elif cell.n_total or cell.summary:
-            run.remarks[f"{call} is there several times for one size: the first is kept"] = None
+            run.remarks[f"{call} appears several times for one size; the first is kept"] = None
         else:
             cell.n_total = int(numbers["total_nrep"])
             cell.summary = _summary(numbers)
@@ -333,10 +334,10 @@ class _Reader(LineReader):
             return None
         unit = 1 if "msize_bytes" in run.columns else run.datatype_bytes
         if unit is None:
-            raise self.wrong("sizes are elements, but no #@datatype_size_bytes tells their bytes")
+            raise self.wrong("sizes are in elements, but there is no #@datatype_size_bytes")
         key = _key(collective, size * unit, run.nprocs)
         if key is None:
-            raise self.wrong("no #@nprocs, which the size of MPI_Reduce_scatter needs")
+            raise self.wrong("there is no #@nprocs, which the size of MPI_Reduce_scatter needs")
         if key[1] >= 1 << 63:
             raise self.wrong(f"impossible message size {key[1]}")
         return run.cells.setdefault(key, ReproMpiCell(*key, line=self.number))

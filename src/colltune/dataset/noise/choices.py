@@ -21,6 +21,7 @@ from colltune.dataset.frame import PerformanceDataset
 from colltune.dataset.objective import Objective, launch_times
 from colltune.domain import DEFAULT_ALGORITHM
 from colltune.errors import DataError
+from colltune.text import counted
 
 Flags = NDArray[np.bool_]
 Numbers = NDArray[np.float64]
@@ -132,8 +133,8 @@ def payoffs(
     for count in launch_counts:
         if not 1 <= count < n_launches:
             raise DataError(
-                f"choosing by {count} of {n_launches} launches: at least one must be chosen by, and"
-                " one must be left to pay in"
+                f"choosing by {count} of {counted(n_launches, 'launch', 'es')}: at least one "
+                "launch must choose, and at least one must be left to judge"
             )
     default = np.array([name == DEFAULT_ALGORITHM for name in _configurations(timed)])
     rng = np.random.default_rng(seed)
@@ -197,8 +198,8 @@ def _payoff(statistic: Statistic, count: int, logs: Numbers, seed: int) -> Payof
     seen = known.any(axis=0)
     if not seen.any():
         raise DataError(
-            f"no instance has the default and another configuration timed both in {count} launches"
-            " and in others"
+            "no instance has times of the default and of another configuration both in "
+            f"{counted(count, 'launch', 'es')} and in other launches"
         )
     counts = known.sum(axis=0)[seen]
     promised, gained = np.nansum(logs, axis=0)[:, seen]

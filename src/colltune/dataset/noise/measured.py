@@ -76,8 +76,8 @@ def _matched(pattern: str, launch: str) -> str:
         ) from error
     if match is None:
         raise DataError(
-            f"--allocation {pattern!r} does not match the launch {launch!r}; give a pattern that"
-            " matches every launch"
+            f"--allocation {pattern!r} does not match the launch {launch!r}. Give a pattern "
+            "that matches every launch."
         )
     return str(match[1] if match.re.groups and match[1] is not None else match[0])
 
@@ -234,7 +234,9 @@ def measured(dataset: PerformanceDataset, allocations: Allocations, seed: int = 
     frame = dataset.frame
     frame = frame[(frame["status"] == RunStatus.OK) & (frame["time_s"] > 0)]
     if frame.empty:
-        raise DataError(f"no measurement of {dataset.context} is ok; there is no noise to report")
+        raise DataError(
+            f"no measurement of {dataset.context} has the status ok, so there is no noise to report"
+        )
     names = ("times_s", "time_s", "time_p90_s", "n_reps")
     rows = zip(*(frame[name].tolist() for name in names), strict=True)
     described = [_described(np.asarray(times, float), *others) for times, *others in rows]
