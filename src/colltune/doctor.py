@@ -693,9 +693,9 @@ def _within(check: Check, host: Host) -> Answer:
                 found.append(check.look(host))
         except ColltuneError as error:
             lines = str(error).splitlines()
-            finding, _, mend = lines[0].partition("; ")
+            finding, *mends = re.split(r"; |\. (?=[A-Z])", lines[0], maxsplit=1)
             commands = [line.partition(": ")[2] for line in lines if line.startswith("command: ")]
-            found.append(_problem(finding, mend or "".join(commands[:1])))
+            found.append(_problem(finding, "".join(mends or commands[:1])))
         except OSError as error:
             said = f"{error.filename}: {error.strerror}" if error.filename else str(error)
             found.append(_problem(said, f"ls -ld {error.filename or Path.cwd()}"))

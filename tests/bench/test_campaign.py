@@ -242,7 +242,7 @@ MISTAKES = (
     (
         "[budget]",
         '[weights]\nbcast = { "2..64" = 2 }',
-        r"line 11, key weights\.bcast: 2\.\.64 has none of the campaign's message sizes",
+        r"line 11, key weights\.bcast: 2\.\.64 contains none of the campaign's message sizes",
     ),
     (
         "[budget]",

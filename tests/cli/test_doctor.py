@@ -161,7 +161,7 @@ DECIDED: tuple[tuple[str, Settings, Status, str, str], ...] = (
         "libcolltune",
         {"COLLTUNE_INTERPOSED": "/nowhere.so"},
         Status.PROBLEM,
-        "there is no such file",
+        "this file does not exist",
         "",
     ),
     ("mpi", {"LOADEDMODULES": "openmpi/4.1.4"}, Status.OK, "Open MPI 4.1.4", ""),

@@ -21,14 +21,14 @@ SECTIONS: dict[str, dict[str, str]] = {
         "tune": "Find faster algorithms for this machine, and prove that MPI obeys.",
         "select": "Select algorithms for a job, and write the MPI library's file.",
         "verify": "Prove in a job that MPI obeys a file, and measure the gain.",
-        "doctor": "Tell what is wrong here with MPI, files, Slurm, and its mend.",
+        "doctor": "Find what is wrong with MPI, files and Slurm, and what to do.",
     },
     "On a cluster": {
         "plan": "Show what a campaign measures and costs, without running it.",
         "measure": "Measure a campaign into a dataset within a hard time budget.",
         "submit": "Measure a campaign as a Slurm job array.",
         "fit": "Fit runtime models to measurements, and write them as a bundle.",
-        "confirm": "Measure a bundle's decisions again, and keep those that are faster.",
+        "confirm": "Measure a bundle's decisions again, and keep the faster ones.",
         "report": "Write a page that shows what a bundle decides and why.",
     },
     "For a site": {
