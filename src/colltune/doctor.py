@@ -53,6 +53,7 @@ from colltune.registry.names import nearest_release, slot_of
 from colltune.server.slurm import hooks
 from colltune.server.slurm.ask import ask
 from colltune.server.slurm.job_decision import JobRequest, decide, folder_of, shape_of
+from colltune.server.slurm.job_file import AnswerError
 from colltune.text import counted
 from colltune.verify.canary import Canary, Run
 from colltune.verify.proving import identified
@@ -126,7 +127,9 @@ class Host:
 
     @cached_property
     def shape(self) -> Shape:
-        return shape_of(JobRequest(), os.environ) if self.job else Shape(1, 2)
+        with suppress(ColltuneError):
+            return shape_of(JobRequest(), os.environ) if self.job else Shape(1, 2)
+        return Shape(1, 2)
 
     @cached_property
     def canary(self) -> Canary:
@@ -284,7 +287,7 @@ def _start(host: Host) -> Answer:
         return _note(f"{said}, which is slow", "look up job hosts: getent hosts $(hostname)")
     if allowed := found.root_allowance():
         settings = " ".join(f"{name}={value}" for name, value in allowed.items())
-        return _note(f"{said}; mpirun refuses root's own jobs", f"export {settings}")
+        return _note(f"{said}; mpirun refuses root", f"export {settings}")
     return _ok(said)
 
 
@@ -399,7 +402,7 @@ def _disk(_host: Host) -> Answer:
         if told.f_files and not told.f_favail:
             return _problem(f"{place} has no inode left", f"df -i {place}")
         least = min(least, free_mib)
-    return _ok(f"{least / 1024:.1f} GiB free for cache, temporary files, results, shared memory")
+    return _ok(f"at least {least / 1024:.1f} GiB free: cache, TMPDIR, here, {_SHARED_MEMORY}")
 
 
 def _python(_host: Host) -> Answer:
@@ -428,7 +431,7 @@ def _machine(_host: Host) -> Answer:
     if clock in _SLOW_CLOCKS:
         return _note(f"{said}: this clock is slow to read", "boot with clocksource=tsc")
     if load > 0.5 * cores and not os.environ.get("SLURM_JOB_ID"):
-        return _note(f"{said}: other programs make measurements noisy", "top")
+        return _note(f"{said}: other programs disturb measurements", "top")
     if facts.get("cpu_governor") == "powersave":
         return _note(f"{said}: the clock rate varies", "cpupower frequency-set -g performance")
     return _ok(said)
@@ -436,7 +439,7 @@ def _machine(_host: Host) -> Answer:
 
 def _reprompi(host: Host) -> Answer:
     if not (os.environ.get(mpibenchmark.VARIABLE) or shutil.which("mpibenchmark")):
-        return _ok("mpibenchmark is not installed; only backend = reprompi needs it")
+        return _ok("no mpibenchmark; only the backend reprompi needs it")
     from colltune.bench.backends.reprompi import ReproMpiBackend  # noqa: PLC0415 - seldom needed
 
     path = mpibenchmark.find(None)
@@ -504,7 +507,10 @@ def _hooks(host: Host) -> Answer:
 def _service(host: Host) -> Answer:
     if not host.url:
         return _ok("none is named (COLLTUNE_URL)")
-    ready = json.loads(ask(host.url, "/health/ready", _SERVICE_S))
+    try:
+        ready = json.loads(ask(host.url, "/health/ready", _SERVICE_S))
+    except AnswerError as error:
+        return _problem(str(error), "start it (colltune serve), or correct COLLTUNE_URL")
     said = f"{host.url} answers for {', '.join(ready['bundles'])}"
     if ready["problems"]:
         return _note(f"{said}, but: {ready['problems'][0]}", "read the service's log")
@@ -581,7 +587,11 @@ def _job(host: Host) -> Answer:
     if not os.environ.get("SLURM_JOB_ID"):
         mend = "run it in a batch script, or: mpirun -np 4 colltune doctor --job"
         return _problem("this is no job of Slurm, and no launcher started it", mend)
-    return _ok(f"job {os.environ['SLURM_JOB_ID']}: {host.shape} (nodes x ppn)")
+    try:
+        shape = shape_of(JobRequest(), os.environ)
+    except ColltuneError as error:
+        return _note(*str(error).split("; ", 1))
+    return _ok(f"job {os.environ['SLURM_JOB_ID']}: {shape} (nodes x ppn)")
 
 
 def _ranks(host: Host) -> Answer:
@@ -635,8 +645,9 @@ def _limits(host: Host) -> Answer:
     if rank() is None and host.shape.ppn > cores:
         said = f"{host.shape.ppn} processes share {counted(cores, 'core')} of this node"
         return _note(f"{said}: measurements are noisy", "sbatch --ntasks-per-node, --exclusive")
+    soft["MEMLOCK"] >>= 10 if soft["MEMLOCK"] > 0 else 0
     words = (f"{n.lower()} {'unlimited' if v < 0 else v}" for n, v in soft.items())
-    return _ok(f"{counted(cores, 'core')}; {', '.join(words)}")
+    return _ok(f"{counted(cores, 'core')}; {', '.join(words)} (KiB, files, processes)")
 
 
 class Check(NamedTuple):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.console import Mark, output, painted
+from colltune.cli.console import Mark, Verbatim, output, painted, terminal_width
 from colltune.cli.options import Json, Mpi, Quiet
 from colltune.cli.progress import progress
 from colltune.text import counted, printable
@@ -55,19 +55,20 @@ def doctor(
 
 
 def _lines(found: Mapping[str, Answer]) -> Iterator[str]:
-    from shutil import get_terminal_size
-
-    width = get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
-    name_width = max(map(len, found))
-    indent = " " * (9 + name_width + 2)
+    width = terminal_width() or sys.maxsize
+    indent = " " * (11 + max(map(len, found)))
     for name, (status, finding, mend) in found.items():
-        lines = textwrap.wrap(
-            printable(finding), max(30, width - len(indent)), break_on_hyphens=False
+        label = f"{painted(status.ljust(9), _MARKS[status])}{name.ljust(len(indent) - 9)}"
+        text = textwrap.fill(
+            printable(finding),
+            max(width, 2 * len(indent)),
+            initial_indent=indent,
+            subsequent_indent=indent,
+            break_on_hyphens=False,
         )
-        yield f"{painted(status.ljust(9), _MARKS[status])}{name.ljust(name_width)}  {lines[0]}"
-        yield from (f"{indent}{line}" for line in lines[1:])
+        yield Verbatim(f"{label}{text.removeprefix(indent)}")
         if mend:
-            yield f"{indent}-> {printable(mend)}"
+            yield Verbatim(f"{indent}-> {printable(mend)}")
     counts = Counter(str(answer.status) for answer in found.values())
     said = [counted(counts[word], word) for word in ("problem", "note")]
     yield f"{', '.join(said)}, {counts['ok']} ok"
