@@ -453,7 +453,7 @@ def _reprompi(host: Host) -> Answer:
             raise
         # installed beside it, or built in the folder above
         around = (path.resolve().parent, path.resolve().parent.parent)
-        patterns = (missing[1], f"lib*/{missing[1]}", f"*/lib*/{missing[1]}")
+        patterns = (missing[1], f"*/{missing[1]}", f"*/*/{missing[1]}")
         files = [file for folder in around for p in patterns for file in folder.glob(p)]
         folder = files[0].parent if files else f"/the/folder/of/{missing[1]}"
         mend = f"export LD_LIBRARY_PATH={folder}:$LD_LIBRARY_PATH"

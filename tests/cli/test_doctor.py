@@ -18,7 +18,10 @@ from colltune.bench.backends.reprompi import ReproMpiBackend
 from colltune.doctor import CHECKS, JOB_CHECKS, Answer, Check, Host, Status
 from colltune.errors import ProgramError
 from colltune.mpi.installation import Installation, Launcher
+from colltune.process import Outcome
 from colltune.registry import Registry
+from colltune.verify.canary import Canary, FileSeen, Look, Run
+from colltune.verify.user_line import UserLine
 from tests.cli.conftest import Verb
 
 PAGE = Path(__file__).parents[2] / "docs/howto/troubleshooting.md"
@@ -349,6 +352,34 @@ def test_a_job_is_looked_at_from_inside(
     found = answer(name, host(job=True))
     assert (found.status, said in found.finding) == (status, True), found
     assert list(tmp_path.iterdir()) == []
+
+
+SEEN = FileSeen(0, "n1", 0, size_bytes=5, crc=7)
+OTHERS: tuple[tuple[FileSeen, tuple[int, ...], Status, str], ...] = (
+    (FileSeen(1, "n2", 0, size_bytes=5, crc=7), (), Status.OK, "all 2 processes on 2 nodes read"),
+    (FileSeen(1, "n2", 0, size_bytes=5, crc=7), (1,), Status.PROBLEM, "ranks 1 see other settings"),
+    (FileSeen(1, "n2", 0, size_bytes=5, crc=8), (), Status.PROBLEM, "on n2: it has other bytes"),
+    (FileSeen(1, "n2", 0, why="no such file"), (), Status.PROBLEM, "on n2: no such file"),
+)
+
+
+@pytest.mark.parametrize(("other", "differing", "status", "said"), OTHERS)
+def test_nodes_that_see_something_else_are_named(
+    other: FileSeen,
+    differing: tuple[int, ...],
+    status: Status,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Settings and rules files must be the same for all processes, or these wait without end."""
+    monkeypatch.setenv(FILE, "/shared/rules")
+    job = host(job=True)
+    job.canary = Canary(UserLine((), {}, {}), Path("canary"), 1.0)
+    job.run = Run(Outcome((), 0, "", "", 0.0), nprocs=2, nodes=(("n1", 1), ("n2", 1)))
+    look = Look((SEEN, other), 2, differing)
+    monkeypatch.setattr(Canary, "look", lambda _self, _paths: look)
+    found = answer("ranks", job)
+    assert (found.status, said in found.finding) == (status, True), found
 
 
 def test_one_process_of_a_job_speaks(colltune: Verb, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,6 +82,9 @@ probing = not option("input-file")
 if fake == "stranger":
     print("usage: stranger FILE")
     sys.exit(2)
+if fake == "symbols":
+    print("mpibenchmark: symbol lookup error: libmpi_cxx.so.40: undefined", file=sys.stderr)
+    sys.exit(127)
 if fake == "no library":
     print("mpibenchmark: error while loading shared libraries: libmpits.so", file=sys.stderr)
     sys.exit(127)

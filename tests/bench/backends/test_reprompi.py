@@ -343,6 +343,7 @@ def test_a_program_that_does_not_answer_as_mpibenchmark(
         "stranger": "is not ReproMPI's mpibenchmark",
         "no library": "LD_LIBRARY_PATH",
         "singletons": "was built for another MPI",
+        "symbols": "was built for another MPI",
     }
     for fault, reason in reasons.items():
         monkeypatch.setenv("FAKE", fault)

@@ -28,6 +28,7 @@ _MEND = (
 PROBED_NPROCS = 2
 _PROBED_NREP = 3
 _NOT_STARTED = 127
+_OTHER_SYMBOLS = "symbol lookup error"
 _NO_LIBRARY = "error while loading shared libraries"
 _MOST_ELEMENTS = 2**31 - 2  # mpibenchmark asserts that all counts are less than INT_MAX
 # measures offsets alone, as the default of later releases does; linear models take seconds per job
@@ -104,10 +105,12 @@ def probe(path: Path, start: Callable[[Sequence[str | Path], Mode], process.Outc
 def _answer(path: Path, outcome: process.Outcome) -> ReproMpiOutput | None:
     """Return what mpibenchmark said; None if it is one but refuses the options."""
     why = ""
-    if outcome.returncode == _NOT_STARTED or _NO_LIBRARY in outcome.stderr:
+    if _OTHER_SYMBOLS in outcome.stderr:
+        why = f"was built for another MPI than the one that starts it; {_MEND}"
+    elif outcome.returncode == _NOT_STARTED or _NO_LIBRARY in outcome.stderr:
         why = (
-            "does not start, because a shared library is missing (libmpits is installed with "
-            "ReproMPI: add its folder to LD_LIBRARY_PATH)"
+            "does not start, because a shared library is missing; add the folder of libmpits to "
+            "LD_LIBRARY_PATH (colltune doctor looks for it)"
         )
     elif outcome.timed_out:
         why = f"does not finish; {_MEND}"
