@@ -21,6 +21,7 @@ from colltune.models.collective_model import CollectiveModel
 from colltune.models.fitting import fit
 from colltune.registry import Registry
 from tests.models.machines import FORMULAS, measured
+from tests.server.registries import confirmed, reported
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -130,21 +131,23 @@ def watched(browser: Browser, home: str, **how: object) -> Iterator[Watched]:
         context.close()
 
 
-def artifacts(fallback: Path) -> Path:
-    """Return the folder in which to leave pictures."""
-    folder = Path(os.environ.get(ARTIFACTS) or fallback)
+def keep(page: Page, name: str) -> None:
+    """Leave a picture of the whole page for people to look at, in build/screens."""
+    folder = Path(os.environ.get(ARTIFACTS) or "build") / "screens"
     folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    picture = page.screenshot(path=folder / f"page-{name}.png", full_page=True)
+    assert picture.startswith(b"\x89PNG")
 
 
 def registered(folder: Path) -> tuple[Registry, Bundle]:
     """Return a registry with two slots and some history, and a bundle that may come next."""
     registry, bundle_for = Registry(folder), _bundles()
-    first, second = bundle_for("openmpi", "4.1.4"), bundle_for("openmpi", "4.1.4")
+    first, second = confirmed(bundle_for("openmpi", "4.1.4")), bundle_for("openmpi", "4.1.4")
     for bundle, note in ((first, "first"), (second, f"better {ATTACK}")):
         registry.add(bundle)
         registry.promote(bundle.id, by=f"night {ATTACK}", note=note)
     registry.rollback("openmpi-4.1.4", by="day", note="too slow")
+    reported(registry, "openmpi-4.1.4")
     other = bundle_for("mpich", "4.0.2")
     registry.add(other)
     registry.promote(other.id, by="night")

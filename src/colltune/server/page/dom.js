@@ -52,7 +52,7 @@ export function table(label, head, rows, { words = [], cards = false } = {}) {
     el(
       i ? "td" : "th",
       { scope: i ? null : "row", "data-head": head[i], class: words.includes(i) ? "words" : null },
-      content,
+      cards ? el("div", {}, content) : content,
     );
   const below = (content) => el("tr", {}, el("td", { class: "below", colspan: head.length }, content));
   const drawn = (row) => [

@@ -42,7 +42,7 @@ export function factor(value) {
 }
 
 export function percent(share) {
-  return `${Math.round(share * 100)} %`;
+  return `${Math.round(share * 100)}\u00a0%`;
 }
 
 export function range(first, last) {
