@@ -135,6 +135,7 @@ def _lines(result: TuneResult) -> Iterator[str | Table]:
         f"{counted(result.report.measurements, 'cell')} in "
         f"{counted(result.report.launches, 'launch', 'es')}"
     )
+    yield f"tuned          {result.mpirun}"
     yield f"dataset        {result.dataset_path}"
     yield f"bundle         {result.bundle_path}"
     yield f"configuration  {result.written.rules_path}"
@@ -170,6 +171,7 @@ def _cells(row: Row) -> list[object]:
 def _facts(result: TuneResult) -> dict[str, Any]:
     return {
         "context": result.context,
+        "mpirun": result.mpirun,
         "nodes": result.shape.nodes,
         "ppn": result.shape.ppn,
         "rows": [_row_json(row) for row in result.rows],

@@ -62,6 +62,7 @@ Tell = Callable[[str, CampaignProgress | str], None]
 class TuneResult:
     """Everything that was found and made; no picture where there was no time for it."""
 
+    mpirun: Path
     shape: Shape
     context: str
     rows: tuple[Row, ...]
@@ -135,6 +136,7 @@ class _Tuning:
         if picture is None:
             self.notes.append("no picture was drawn: there was no time for it")
         return TuneResult(
+            mpirun=self.installation.mpirun,
             shape=self.job.shape,
             context=str(bundle.context),
             rows=tuple(rows),
