@@ -15,10 +15,10 @@ FAIR =
 RUN =
 export PYTHON RUN
 
-.PHONY: tune test unit test-all integration others test-mpi test-foreign setup lint bench cluster cluster-down docs screens man dist lock
+.PHONY: tune test unit test-all integration others test-mpi test-foreign runtime setup lint bench cluster cluster-down docs screens man dist lock
 .DEFAULT_GOAL := tune
 
-tune: setup
+tune: runtime
 	.venv/bin/colltune tune --budget $(BUDGET) --out $(OUT) $(if $(MPI),--mpi $(MPI))
 
 # in minutes: all that needs nothing but Python, a C compiler and make
@@ -90,7 +90,13 @@ dist: setup
 	cp sbom/colltune.cdx.json dist/colltune-$$(.venv/bin/python -m hatchling version).cdx.json
 	cd dist && sha256sum colltune-* > SHA256SUMS
 
+# what running needs; `setup` adds tests, documentation and all extras
+runtime: .venv/.runtime
+
 setup: .venv/.complete
+
+.venv/.runtime: requirements-runtime.lock pyproject.toml setup.sh
+	sh setup.sh runtime
 
 .venv/.complete: requirements.lock pyproject.toml setup.sh
 	sh setup.sh
