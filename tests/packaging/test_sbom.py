@@ -49,7 +49,7 @@ def test_it_names_the_locked_packages(bill: Any) -> None:
     """Components are the pins of the core's lock file, no more, no fewer, each once."""
     pinned = re.findall(r"(?m)^([a-z0-9.-]+)==([^ ]+)", LOCK.read_text())
     assert [(one["name"], one["version"]) for one in bill["components"]] == pinned
-    assert len({one["purl"] for one in bill["components"]}) == len(pinned) > 30
+    assert len({one["purl"] for one in bill["components"]}) == len(pinned) > 15
 
 
 def test_it_tells_who_needs_what(bill: Any) -> None:
@@ -75,8 +75,8 @@ def test_one_version_is_for_each_system(bill: Any) -> None:
             if all(Marker(p["value"]).evaluate(system) for p in one.get("properties", ()))
         ]
         assert len(left) == len(set(left))
-        assert {"numpy", "xgboost-cpu"} <= set(left)
-        assert "xgboost" not in left
+        assert "numpy" in left
+        assert "tzdata" not in left
 
 
 def test_the_wheel_carries_it(wheel: Path) -> None:

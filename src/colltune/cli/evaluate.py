@@ -186,6 +186,10 @@ def evaluate(
         profiles=tuple(profile or ()),
         confirm=confirm,
     )
+    if suite == "paper" and out is not None:
+        # a missing package is told of before hours of fits
+        import colltune.plots.evaluations  # noqa: F401
+
     with progress("reading", quiet=quiet or json) as shown:
         datasets = request.read()
         shown.phase("evaluating", "fits")

@@ -7,14 +7,14 @@ import signal
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from colltune.cli.options import Caution
-from colltune.errors import BundleError, ProgramError
+from colltune.errors import BundleError
+from colltune.on_demand import require
 
 if TYPE_CHECKING:
     from colltune.server.settings import Settings
@@ -107,11 +107,7 @@ def serve(
 
         typer.echo(example(print_unit), nl=False)
         return
-    missing = [name for name in _NEEDED if find_spec(name) is None]
-    if missing:
-        raise ProgramError(
-            f"the service needs {', '.join(missing)}; pip install 'colltune[server]'"
-        )
+    require("service", *_NEEDED)
     from colltune.server.supervisor import settle_in
 
     settle_in()

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from colltune.domain import Collective, Configuration, Context
-from colltune.errors import DataError
+from colltune.errors import DataError, ProgramError
 from colltune.evaluation.folds import Fold
 from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix
@@ -161,9 +161,17 @@ class OfFolds:
         return self.bundles[fold.collective, fold.name]
 
 
-def references() -> tuple[Recipe, ...]:
-    """Return the learned baselines that are always shown."""
-    return tuple(Published(f"published_{name}", name) for name in PUBLISHED)
+def references() -> tuple[list[Recipe], list[str]]:
+    """Return the learned baselines that are always shown, and why some are not."""
+    found: list[Recipe] = []
+    notes = []
+    for name in PUBLISHED:
+        try:
+            learner_entry(name)
+            found.append(Published(f"published_{name}", name))
+        except ProgramError as error:
+            notes.append(f"published_{name} is left out: {error}")
+    return found, notes
 
 
 def learned(names: Sequence[str], guard: bool | Guard) -> tuple[Learned, ...]:

@@ -28,6 +28,8 @@ from colltune.evaluation import (
 )
 from colltune.evaluation.paper import Begin, PaperDataset, Run, paper_datasets, run_all, run_paper
 from colltune.models.fitting import Progress
+from colltune.models.learners import learner_entry
+from colltune.models.published import PUBLISHED
 
 SUITES = ("paper", "all")
 
@@ -71,6 +73,8 @@ class EvaluationRequest:
         self._check()
         if self.suite != "paper":
             return [read(self.data, self.where)]
+        for name in PUBLISHED:
+            learner_entry(name)
         by_context: dict[Context, list[PerformanceDataset]] = {}
         for path in self.data:
             dataset = read([path], self.where)

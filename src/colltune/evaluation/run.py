@@ -113,8 +113,8 @@ def evaluate_split(  # noqa: PLR0913
         raise DataError(f"noise {noise} is no standard deviation of log times; 0.05 is 5 %")
     if seed < 0:
         raise DataError(f"seed {seed} must not be negative")
-    others = references() if with_references else ()
-    notes: tuple[str, ...] = ()
+    others, absent = references() if with_references else ([], [])
+    notes = tuple(absent)
     asked = learned(learners, guard)
     recipes: list[Recipe] = [*(Baseline(name) for name in BASELINES), *others, *asked]
     judge = judged_by or objective
@@ -128,7 +128,7 @@ def evaluate_split(  # noqa: PLR0913
         halved = halves(dataset)
         source = replace(source, judging=halved.judging)
         recipes += [Confirmed(learner, halved.deciding, noise, seed) for learner in asked]
-        notes = (halved.note,)
+        notes = (*notes, halved.note)
     folds = split.folds(source)
     weighting = None
     if profile is not None:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from colltune.errors import DataError
 from colltune.features import FeatureSet, feature_set
 from colltune.models.predictors import Predictor, predictor_class
+from colltune.on_demand import require
 
 if TYPE_CHECKING:
     from colltune.models.cells import CellMatrix
@@ -52,7 +53,8 @@ class LearnerEntry:
 
     ``joint`` learners are fitted to all configurations at once; ``informed`` ones are told which
     these are, by ``inform(configurations, columns)``, in the order of the times' columns and of the
-    features. ``program`` is what must be on PATH for it. ``in_folds`` are parameters that make it
+    features. ``program`` is what must be on PATH for it, ``package`` what the extra ``learners``
+    brings for it. ``in_folds`` are parameters that make it
     cheaper where only its errors are of interest.
 
     ``location`` is ``module:class``, ``feature_set`` a key of ``FEATURE_SETS``.
@@ -62,6 +64,7 @@ class LearnerEntry:
     feature_set: str
     joint: bool = False
     program: str | None = None
+    package: str | None = None
     informed: bool = False
     in_folds: Mapping[str, object] = field(default_factory=dict)
 
@@ -73,8 +76,8 @@ class LearnerEntry:
 
 LEARNERS: dict[str, LearnerEntry] = {
     "knn": LearnerEntry("colltune.models.published:NearestNeighbours", "log"),
-    "gam": LearnerEntry("colltune.models.published:GammaAdditiveModel", "log"),
-    "xgboost": LearnerEntry("colltune.models.published:TweedieTrees", "log"),
+    "gam": LearnerEntry("colltune.models.published:GammaAdditiveModel", "log", package="pygam"),
+    "xgboost": LearnerEntry("colltune.models.published:TweedieTrees", "log", package="xgboost"),
     "mgcv": LearnerEntry(
         "colltune.models.mgcv:ReferenceAdditiveModel", "log", joint=True, program="Rscript"
     ),
@@ -105,13 +108,18 @@ def learner_entry(name: str) -> LearnerEntry:
     ------
     DataError
         If there is none.
+    ProgramError
+        If the package is missing that it needs.
     """
     try:
-        return LEARNERS[resolved(name)]
+        entry = LEARNERS[resolved(name)]
     except KeyError:
         raise DataError(
             f"unknown learner {name!r}; known: {', '.join([*LEARNERS, AUTO])}"
         ) from None
+    if entry.package:
+        require("learners", entry.package)
+    return entry
 
 
 def fitted(

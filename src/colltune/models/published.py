@@ -68,7 +68,7 @@ class TweedieTrees(RuntimeRegressor):
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit to features `X` (n, k) and positive times `y` (n)."""
-        import xgboost  # noqa: PLC0415 (the other learners do without)
+        import xgboost  # noqa: PLC0415 (an extra)
 
         features, times = validated(self, X, y)
         data = xgboost.DMatrix(features, label=times / _UNIT_S, nthread=1)
@@ -103,7 +103,7 @@ class GammaAdditiveModel(RuntimeRegressor):
 
 def _gam(X: Numbers, y: Numbers, sizes: NDArray[np.int64]) -> Any:
     """Fit, with a stiffer penalty each time that pygam's iteration does not end or breaks."""
-    from pygam import GammaGAM, s  # noqa: PLC0415 (the other learners do without)
+    from pygam import GammaGAM, s  # noqa: PLC0415 (an extra)
     from pygam.utils import OptimizationError  # noqa: PLC0415
 
     problem = ""

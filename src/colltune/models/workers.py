@@ -17,6 +17,7 @@ from typing import Any
 from colltune import __version__
 from colltune.errors import ProgramError
 from colltune.interrupts import handlers_kept
+from colltune.on_demand import require
 from colltune.provenance import usable_cores
 
 JOBLIB, DASK = BACKENDS = "joblib", "dask"
@@ -128,14 +129,9 @@ def _explained(errors: tuple[type[Exception], ...], text: str) -> Iterator[None]
 
 
 def _package(name: str) -> Any:
-    try:
-        with handlers_kept():  # dask_jobqueue's import makes Ctrl-C a silent exit
-            return importlib.import_module(name)
-    except ImportError as error:
-        raise ProgramError(
-            f"--backend dask needs the package {error.name}, which is not installed; install"
-            " colltune[dask]"
-        ) from error
+    require("dask", name)
+    with handlers_kept():  # dask_jobqueue's import makes Ctrl-C a silent exit
+        return importlib.import_module(name)
 
 
 def _started(workers: Workers, distributed: Any) -> Any:

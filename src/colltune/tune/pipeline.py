@@ -52,6 +52,7 @@ _OVERRUN = 1.2
 _FIT_SHARE = 1 / 3
 _WATCH_SHARE = 1 / 4
 _PICTURE_SHARE = 1 / 4
+_NO_TIME_TO_DRAW = "no picture was drawn: there was no time for it"
 _ALTERNATING = "the default and what was selected, in turns"
 _DOUBTFUL = 1.0
 Tell = Callable[[str, CampaignProgress | str], None]
@@ -60,7 +61,7 @@ Tell = Callable[[str, CampaignProgress | str], None]
 
 @dataclass(frozen=True)
 class TuneResult:
-    """Everything that was found and made; no picture where there was no time for it."""
+    """Everything that was found and made; `notes` tell why there is no picture."""
 
     mpirun: Path
     shape: Shape
@@ -133,8 +134,8 @@ class _Tuning:
         rows = self.job.rows(kept, bundle, confirmed.judgements, default_seen, tuned_seen)
         picture = self._drawn(dataset, kept) if is_drawn else None
         self._ended("picture")
-        if picture is None:
-            self.notes.append("no picture was drawn: there was no time for it")
+        if is_drawn and picture is None:
+            self.notes.append(_NO_TIME_TO_DRAW)
         return TuneResult(
             mpirun=self.installation.mpirun,
             shape=self.job.shape,
@@ -313,9 +314,13 @@ class _Tuning:
     def _prepare_drawing(self) -> bool:
         """Get ready to draw, and tell whether there is time for it."""
         if self.settings.picture_s > _PICTURE_SHARE * self.settings.left_s():
+            self.notes.append(_NO_TIME_TO_DRAW)
             return False
-        from colltune.plots import runtimes
-
+        try:
+            from colltune.plots import runtimes
+        except ProgramError as error:
+            self.notes.append(f"no picture was drawn: {error}")
+            return False
         runtimes.prepare()
         return True
 

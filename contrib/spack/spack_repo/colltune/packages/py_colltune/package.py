@@ -14,7 +14,9 @@ class PyColltune(PythonPackage):
     version("0.1.0")
 
     variant("mpi", default=True, description="An MPI to measure with")
-    variant("server", default=False, description="Answers over HTTP: colltune serve")
+    variant("plots", default=False, description="Pictures and reports")
+    variant("learners", default=False, description="Two of the published learners")
+    variant("service", default=False, description="Answers over HTTP: colltune serve")
     variant("s3", default=False, description="Registries and datasets in an object store")
     variant("dask", default=False, description="Fits on a cluster")
     variant("notebooks", default=False, description="The notebooks' kernel")
@@ -25,17 +27,14 @@ class PyColltune(PythonPackage):
         depends_on("python@3.11:")
         depends_on("py-click@8.1:8")
         depends_on("py-joblib@1.4:")
-        depends_on("py-matplotlib@3.8:")
         depends_on("py-numpy@2.0:")
         depends_on("py-pandas@2.2:")
         depends_on("py-pyarrow@16:")
-        depends_on("py-pygam@0.10:")
         depends_on("py-rich@13.7:")
         depends_on("py-scikit-learn@1.5:")
         depends_on("py-scipy@1.13:")
         depends_on("py-threadpoolctl@3.1:")
         depends_on("py-typer@0.19:0.24")
-        depends_on("py-xgboost@2.1:")
 
     # datasets are Parquet files
     depends_on("arrow+parquet+python+snappy+zstd", type=("build", "run"))
@@ -43,9 +42,17 @@ class PyColltune(PythonPackage):
     with default_args(type="run"):
         depends_on("mpi", when="+mpi")
 
-        with when("+server"):
+        with when("+plots"):
+            depends_on("py-matplotlib@3.8:")
+
+        with when("+learners"):
+            depends_on("py-pygam@0.10:")
+            depends_on("py-xgboost@2.1:")
+
+        with when("+service"):
             depends_on("py-fastapi@0.115:")
             depends_on("py-httptools@0.6:")
+            depends_on("py-matplotlib@3.8:")
             depends_on("py-prometheus-client@0.21:")
             depends_on("py-pydantic-settings@2.6:")
             depends_on("py-structlog@24.4:")
