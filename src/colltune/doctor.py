@@ -15,13 +15,11 @@ import shutil
 import stat
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from enum import StrEnum
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
@@ -31,6 +29,11 @@ from colltune import __version__, process
 from colltune.bench import build
 from colltune.bench.backends import mpibenchmark
 from colltune.bench.backends.installed import InstalledMpi
+from colltune.checks import LIMIT_S as _LIMIT_S
+from colltune.checks import Answer, Check, Status, answers_of, first_line
+from colltune.checks import note as _note
+from colltune.checks import ok as _ok
+from colltune.checks import problem as _problem
 from colltune.domain import Shape
 from colltune.errors import ColltuneError, LibraryError, ProgramError
 from colltune.files import cache_folder
@@ -59,7 +62,6 @@ from colltune.verify.canary import Canary, Run
 from colltune.verify.proving import identified
 from colltune.verify.user_line import UserLine, words_of
 
-_LIMIT_S = 30.0
 _SERVICE_S = 2.0
 _SLOW_START_S = 5.0
 _OLD_DAYS = 90
@@ -73,32 +75,6 @@ _HARMLESS_URL = re.compile(r"https:|unix:|http://(localhost|127\.|\[::1\])")
 _NO_LIBRARY = re.compile(r"loading shared libraries: ([^\s:]+)")
 _REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(?:.*extra\s*==\s*['\"](?P<extra>[^'\"]+))?")
 _FOR_DEVELOPERS = ("dev", "docs", "test")
-
-
-class Status(StrEnum):
-    OK = "ok"
-    NOTE = "note"
-    PROBLEM = "problem"
-
-
-class Answer(NamedTuple):
-    """What a check found, in a line, and the command or step that mends it."""
-
-    status: Status
-    finding: str
-    mend: str = ""
-
-
-def _ok(finding: str) -> Answer:
-    return Answer(Status.OK, finding)
-
-
-def _note(finding: str, mend: str = "") -> Answer:
-    return Answer(Status.NOTE, finding, mend)
-
-
-def _problem(finding: str, mend: str) -> Answer:
-    return Answer(Status.PROBLEM, finding, mend)
 
 
 def rank() -> int | None:
@@ -217,10 +193,6 @@ def _asked(program: str, *words: str) -> process.Outcome:
     return process.run([program, *words], timeout_s=_LIMIT_S)
 
 
-def _first(text: str) -> str:
-    return text.strip().partition("\n")[0]
-
-
 # ---- MPI ----
 
 
@@ -308,7 +280,7 @@ def _rules_file(host: Host, name: str, path: Path) -> Answer:
         opened = open_file(path, f"{host.launcher.library}@{host.launcher.release}")
         parsed = opened.parse()
     except LibraryError as error:
-        why = _first(str(error)).removeprefix(f"{path}: ")
+        why = first_line(str(error)).removeprefix(f"{path}: ")
         return _problem(f"{said}: {why}", f"unset {name}, or name another file")
     job = dict(os.environ) | {n: value for n, (value, _) in host.settings.items()}
     activation = opened.format.activation(opened.release, opened.paths)
@@ -472,7 +444,7 @@ def _slurm(host: Host) -> Answer:
     if "onfiguration source" in ping.stderr:
         return _ok("Slurm's programs are installed, but there is no slurm.conf")
     if not ping.ok:
-        said = _first(ping.stdout) or _first(ping.stderr)
+        said = first_line(ping.stdout) or first_line(ping.stderr)
         return _problem(f"the controller does not answer: {said}", "scontrol ping")
     version = f"Slurm {host.slurm.get('SLURM_VERSION', '')}, the controller answers"
     with suppress(ColltuneError):
@@ -625,7 +597,7 @@ def _env(host: Host) -> Answer:
             variables, why = decide(asked, os.environ, build.library_for)
             home = _existing(folder_of(request, os.environ, host.shape))
         except ColltuneError as error:
-            variables, why = {}, _first(str(error))
+            variables, why = {}, first_line(str(error))
     if not variables:
         return _note(f"colltune env leaves the job as it is: {why or 'it is a single process'}")
     if not os.access(home, os.W_OK):
@@ -650,14 +622,7 @@ def _limits(host: Host) -> Answer:
     return _ok(f"{counted(cores, 'core')}; {', '.join(words)} (KiB, files, processes)")
 
 
-class Check(NamedTuple):
-    """A check; it is left out where one that it ``needs`` found a problem."""
-
-    look: Callable[[Host], Answer]
-    needs: tuple[str, ...] = ()
-
-
-CHECKS: dict[str, Check] = {
+CHECKS: dict[str, Check[Host]] = {
     "mpi": Check(_mpi),
     "compiler": Check(_compiler, ("mpi",)),
     "start": Check(_start, ("mpi", "compiler")),
@@ -674,7 +639,7 @@ CHECKS: dict[str, Check] = {
     "service": Check(_service),
     "bundle": Check(_bundle, ("service",)),
 }
-JOB_CHECKS: dict[str, Check] = {
+JOB_CHECKS: dict[str, Check[Host]] = {
     "job": Check(_job),
     "ranks": Check(_ranks, ("mpi", "compiler", "start", "job")),
     "env": Check(_env, ("job",)),
@@ -684,39 +649,5 @@ JOB_CHECKS: dict[str, Check] = {
 
 def answers(host: Host, tell: Callable[[str], None] = lambda _name: None) -> dict[str, Answer]:
     """Return what each check finds, with those of a job if ``host.job``; `tell` hears of each."""
-    found: dict[str, Answer] = {}
     with host.temporary:
-        for name, check in (CHECKS | JOB_CHECKS if host.job else CHECKS).items():
-            tell(name)
-            broken = [need for need in check.needs if found[need].status is Status.PROBLEM]
-            left_out = _note(f"not looked at: see {broken[0]}") if broken else None
-            found[name] = left_out or _within(check, host)
-    return found
-
-
-def _within(check: Check, host: Host) -> Answer:
-    """Return a check's answer, or that it has none within its time."""
-    found: list[Answer] = []
-
-    def look() -> None:
-        try:
-            with process.ending_by(time.monotonic() + _LIMIT_S):
-                found.append(check.look(host))
-        except ColltuneError as error:
-            lines = str(error).splitlines()
-            finding, *mends = re.split(r"; |\. (?=[A-Z])", lines[0], maxsplit=1)
-            commands = [line.partition(": ")[2] for line in lines if line.startswith("command: ")]
-            found.append(_problem(finding, "".join(mends or commands[:1])))
-        except OSError as error:
-            said = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-            found.append(_problem(said, f"ls -ld {error.filename or Path.cwd()}"))
-        except Exception as error:
-            said = f"this check broke: {type(error).__name__}: {error}"
-            found.append(_problem(said, "please report it"))
-
-    # a file system that hangs cannot be interrupted, only left alone
-    thread = threading.Thread(target=look, daemon=True)
-    thread.start()
-    thread.join(_LIMIT_S + 2 * process.GRACE_S)
-    late = _problem(f"no answer in {_LIMIT_S:g} s", "does a file system or the network hang?")
-    return found[0] if found else late
+        return answers_of(CHECKS | JOB_CHECKS if host.job else CHECKS, host, tell)

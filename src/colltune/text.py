@@ -1,8 +1,9 @@
-"""Numbers and foreign text for people."""
+"""Numbers and foreign text for people; texts whose lines are filled in."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from colltune.errors import DataError
 
@@ -56,3 +57,12 @@ def counted(n: float, what: str, plural: str = "s") -> str:
     """Return a number of things: ``1 node``, ``4 nodes``."""
     number = f"{n:.0f}" if float(n).is_integer() else f"{n:g}"
     return f"{number} {what}{'' if n == 1 else plural}"
+
+
+def filled(text: str, settings: Mapping[str, str]) -> str:
+    """Return `text` with the lines ``key=…`` of `settings` saying these values."""
+    lines = []
+    for line in text.splitlines():
+        key = next((key for key in settings if line.startswith(f"{key}=")), None)
+        lines.append(line if key is None else f"{key}={settings[key]}")
+    return "\n".join(lines) + "\n"

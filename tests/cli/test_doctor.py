@@ -15,7 +15,8 @@ import pytest
 
 from colltune import doctor
 from colltune.bench.backends.reprompi import ReproMpiBackend
-from colltune.doctor import CHECKS, JOB_CHECKS, Answer, Check, Host, Status
+from colltune.checks import Answer, Check, Status, answer_of
+from colltune.doctor import CHECKS, JOB_CHECKS, Host
 from colltune.errors import ProgramError
 from colltune.mpi.installation import Installation, Launcher
 from colltune.process import Outcome
@@ -54,7 +55,7 @@ def host(library: str = "openmpi", release: str = "4.1.4", *, job: bool = False)
 def answer(name: str, of: Host | None = None) -> Answer:
     """Return what one check says, as it would be printed."""
     only = {**CHECKS, **JOB_CHECKS}[name]._replace(needs=())
-    return doctor._within(only, of or host())
+    return answer_of(only, of or host())
 
 
 def test_every_check_is_on_the_page_and_the_page_names_no_other() -> None:
@@ -94,9 +95,8 @@ def test_a_check_that_breaks_or_hangs_leaves_the_others_alone(
     def full(_host: Host) -> Answer:
         raise OSError(28, "No space left on device", "/full")
 
-    checks = {"hangs": Check(hangs), "breaks": Check(breaks), "full": Check(full)}
+    checks = {"hangs": Check(hangs, limit_s=0.1), "breaks": Check(breaks), "full": Check(full)}
     monkeypatch.setattr(doctor, "CHECKS", checks | {"python": CHECKS["python"]})
-    monkeypatch.setattr(doctor, "_LIMIT_S", 0.1)
     monkeypatch.setattr("colltune.process.GRACE_S", 0.0)
     found = {check["id"]: check["finding"] for check in colltune("doctor", "--json").json["checks"]}
     ended.set()

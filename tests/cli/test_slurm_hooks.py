@@ -73,7 +73,8 @@ def test_the_module_names_the_program(colltune: Verb, tmp_path: Path) -> None:
     lua = next(filter(shutil.which, ("lua5.4", "lua5.3", "lua", "luajit")), None)
     if lua is None:
         pytest.skip("no lua to read the module file with")
-    stubs = "function help() end whatis, prepend_path, set_shell_function = help, help, print "
+    stubs = "function help() end whatis, prepend_path, setenv, set_shell_function = "
+    stubs += "help, help, help, print "
     program = tmp_path / "program.lua"
     program.write_text(stubs + text)
     outcome = process.run([lua, program], timeout_s=10)

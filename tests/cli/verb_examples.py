@@ -14,10 +14,11 @@ import typer
 from colltune import doctor
 from colltune.bench import build
 from colltune.bench.runner import CampaignReport
+from colltune.checks import Answer, Check
 from colltune.cli import campaigns
 from colltune.cli.app import app
 from colltune.decisions import Interval
-from colltune.doctor import Answer, Check, Host
+from colltune.doctor import Host
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.models.bundle import load
@@ -38,6 +39,7 @@ from tests.dataset.profiles import profile_text, row
 from tests.han.samples import replace_measuring, write_tasks, write_whole
 from tests.models.test_confirmations import WON
 from tests.registry.small import small
+from tests.site.conftest import options
 
 RULES = "1\n7\n1\n4 2\n0 6 0 0\n8192 3 0 4096\n"
 SLOT = "openmpi-4.1.4"
@@ -45,6 +47,19 @@ CAMPAIGN = (
     '[machine]\nname = "hydra"\n[space]\ncollectives = ["bcast"]\nnodes = [2, 4]\nppn = [2]\n'
     "msizes_bytes = [8, 64]\n[budget]\ntotal_s = 100\n"
 )
+SITE = """
+[site]
+machine = "µ × …"
+registry = "registry"
+[data]
+datasets = ["measurements"]
+[cluster]
+user = "root"
+mpi = ["openmpi/4.1.4"]
+nodes = [2]
+ppn = [1]
+collectives = ["bcast"]
+"""
 _PLANNED = CAMPAIGN + '[library]\nname = "openmpi"\nrelease = "4.1.4"\n'
 
 
@@ -74,6 +89,15 @@ class Place:
 
 
 Words = Sequence[object]
+
+
+def _site(place: Place) -> Path:
+    """Return a site's folder with a file that somebody edited."""
+    folder = place.folder / "site"
+    folder.mkdir(mode=0o755)
+    (folder / "site.toml").write_text(SITE)
+    (folder / "README").write_text("µ × …\n")
+    return folder
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
@@ -260,5 +284,8 @@ EXAMPLES: dict[str, Callable[[Place], Words]] = {
     "site bundles rollback": lambda p: ("site", "bundles", "rollback", "--registry", p.registry()),
     "site bundles gc": lambda p: ("site", "bundles", "gc", "--registry", p.registry()),
     "site bundles history": lambda p: ("site", "bundles", "history", "--registry", p.registry()),
+    "site init": lambda p: ("site", "init", p.folder / "site", *options()),
+    "site check": lambda p: ("site", "check", p.folder / "site", "--no-job"),
+    "site upgrade": lambda p: ("site", "upgrade", _site(p), "--check"),
     "site slurm hooks": lambda _: ("site", "slurm", "hooks"),
 }

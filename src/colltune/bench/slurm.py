@@ -188,6 +188,17 @@ def submit(job: BatchJob) -> str:
     return number
 
 
+def configuration() -> dict[str, str]:
+    """Return Slurm's configuration as its controller knows it, empty where nothing is set."""
+    scontrol = process.find("scontrol", _ASK_MEND)
+    outcome = process.run([scontrol, "show", "config"], timeout_s=_ASK_TIMEOUT_S)
+    process.check(outcome, "asking for Slurm's configuration")
+    rows = (line.partition("=") for line in outcome.stdout.splitlines())
+    # a setting that can be given several times is numbered
+    named = {re.sub(r"\[0\]$", "", name.strip()): value.strip() for name, _, value in rows}
+    return {name: "" if value == "(null)" else value for name, value in named.items()}
+
+
 def time_limit_s(task_s: float) -> float:
     return task_s + _SLACK_S
 

@@ -34,7 +34,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "For a site": {
         "serve": "Serve decisions and configuration files over HTTP.",
         "env": "Print the export lines that tune a batch job.",
-        "site": "Slurm's hooks, nightly retraining, bundles in force, tokens.",
+        "site": "Tune all jobs of a cluster: set it up, check it, retrain it.",
     },
     "For files and applications": {
         "rules": "Lint, explain, convert configuration files; list algorithms.",
@@ -50,14 +50,16 @@ SECTIONS: dict[str, dict[str, str]] = {
 }
 """What each verb or group is for, in a line."""
 GROUPS: dict[str, tuple[str, ...]] = {
-    "site": ("slurm", "retrain", "bundles", "token"),
+    "site": ("init", "check", "upgrade", "slurm", "retrain", "bundles", "token"),
     "rules": ("lint", "explain", "convert", "catalog"),
     "data": ("import", "export", "noise"),
     "app": ("profile", "pack", "interpose"),
 }
 """The verbs that stand behind a word of their group: `colltune rules lint`."""
 VERBS = {verb: what for verbs in SECTIONS.values() for verb, what in verbs.items()}
-FORMER = {verb: (group, verb) for group, verbs in GROUPS.items() for verb in verbs}
+_HOMES = dict.fromkeys(("init", "check", "upgrade"), "site")
+"""Modules of verbs that stand together in one."""
+FORMER = {v: (group, v) for group, verbs in GROUPS.items() for v in verbs if v not in _HOMES}
 """Spellings of earlier releases, which are taken for one more."""
 _EPILOG = "Exit statuses are explained by: colltune help exits"
 
@@ -158,7 +160,7 @@ def app(words: Iterable[str], *, completing: bool = False) -> typer.Typer:
 
 def _add(group: typer.Typer, verb: str) -> None:
     name = verb.replace("-", "_") + "_" * keyword.iskeyword(verb)
-    found = getattr(import_module(f"colltune.cli.{name}"), name)
+    found = getattr(import_module(f"colltune.cli.{_HOMES.get(name, name)}"), name)
     if isinstance(found, typer.Typer):
         for command in found.registered_commands:
             command.cls = _Verb

@@ -16,7 +16,7 @@ from colltune.cli.progress import progress
 from colltune.text import counted, printable
 
 if TYPE_CHECKING:
-    from colltune.doctor import Answer
+    from colltune.checks import Answer
 
 _MARKS = {"ok": Mark.GOOD, "note": Mark.DOUBTFUL, "problem": Mark.BAD}
 
@@ -42,7 +42,8 @@ def doctor(
 
     colltune doctor --job
     """
-    from colltune.doctor import Host, Status, answers, rank
+    from colltune.checks import Status
+    from colltune.doctor import Host, answers, rank
 
     if job and rank():
         return 0  # one process of a job speaks
@@ -50,11 +51,12 @@ def doctor(
         found = answers(Host(mpi, job), lambda name: shown.phase(f"looking at {name}"))
     status = int(any(answer.status is Status.PROBLEM for answer in found.values()))
     checks = [{"id": name, **answer._asdict()} for name, answer in found.items()]
-    output({"version": 1, "exit_status": status, "checks": checks}, _lines(found), json=json)
+    output({"version": 1, "exit_status": status, "checks": checks}, findings(found), json=json)
     return status
 
 
-def _lines(found: Mapping[str, Answer]) -> Iterator[str]:
+def findings(found: Mapping[str, Answer]) -> Iterator[str]:
+    """Yield a line for each finding, with its mend, and one that counts them."""
     width = terminal_width() or sys.maxsize
     indent = " " * (11 + max(map(len, found)))
     for name, (status, finding, mend) in found.items():

@@ -5,6 +5,16 @@ Paths are relative to the file's folder. Keys
 ``[site] machine``
     Name of the machine; measurements of others are left out. ``registry``: folder or URL of its
     bundles. ``fabric``: the network, where measurements of several lie together.
+``[cluster]``
+    What `colltune site init` writes the other files of a site from. ``user``: who measures,
+    retrains and serves. ``mpi``: the MPIs of jobs, ``"openmpi/4.1.6=/opt/openmpi/bin/mpirun"``, or
+    ``"openmpi/4.1.6"`` where modules bring it. ``default_mpi``: that of jobs that load no module,
+    ``"openmpi/4.1.6"``; default: such jobs keep MPI's own decisions. ``partitions``: whose nodes
+    are measured, and whose jobs are tuned; default: Slurm's default one is measured, all are tuned.
+    ``nodes``, ``ppn``, ``collectives``, ``budget`` (wall time) of the campaigns, in ``tasks`` jobs
+    (default 1), started by ``launcher`` (default: the MPI's mpirun). ``service``: its URL,
+    ``http://host:8765``; default: none, users load the module. ``nightly``: ``systemd``,
+    ``scrontab`` or ``none`` (default). ``jobs``: folder for what jobs are told, default ``jobs``.
 ``[data] datasets``
     Folders or files of measurements, or URLs of folders. ``min_new``: measurements that must have
     come in before anything is fitted; default 1.
@@ -46,15 +56,18 @@ Paths are relative to the file's folder. Keys
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from colltune.bench import durations
+from colltune.bench.launchers import LAUNCHERS
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective, parse_objective
+from colltune.domain import Collective, parse_collective
 from colltune.errors import SiteError
 from colltune.files.reading import text_of
 from colltune.files.toml_schema import (
@@ -71,6 +84,7 @@ from colltune.files.toml_schema import (
 from colltune.models.cells import HELD_OUT
 from colltune.models.learners import learner_entry
 from colltune.models.workers import BACKENDS, Slurm, Workers
+from colltune.mpi import library
 from colltune.retraining.contest import Thresholds
 
 DEPLOY_FILES: dict[str, str] = {
@@ -104,6 +118,48 @@ class Outcome(StrEnum):
     KEPT = "kept"
     DRIFT = "drift"
     FAILED = "failed"
+
+
+class SiteMpi(NamedTuple):
+    """An MPI of a site; ``mpirun`` is empty where a module brings it."""
+
+    library: str
+    release: str
+    mpirun: str
+
+    @classmethod
+    def parse(cls, text: str) -> SiteMpi:
+        """Return the MPI written ``openmpi/4.1.6=/opt/openmpi/bin/mpirun``."""
+        match = re.fullmatch(r"([a-z0-9]+)/([0-9][A-Za-z0-9.]*)(?:=(/[^=\n]*))?", text)
+        if match is None:
+            raise SiteError(
+                f"{text!r} is not like openmpi/4.1.6 or openmpi/4.1.6=/opt/openmpi/bin/mpirun"
+            )
+        library(match[1]).at(match[2])
+        return cls(match[1], match[2], match[3] or "")
+
+    @property
+    def name(self) -> str:
+        return f"{self.library}/{self.release}"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What the other files of a site's folder are written from."""
+
+    user: str
+    mpi: tuple[SiteMpi, ...]
+    nodes: tuple[int, ...]
+    ppn: tuple[int, ...]
+    collectives: tuple[Collective, ...]
+    partitions: tuple[str, ...] = ()
+    budget_s: float = 4 * 3600.0
+    tasks: int = 1
+    launcher: str | None = None
+    default_mpi: str = ""
+    service: str = ""
+    nightly: str = "none"
+    jobs: Path = Path("jobs")
 
 
 @dataclass(frozen=True)
@@ -167,6 +223,7 @@ class Site:
     registry: str
     datasets: tuple[str, ...]
     fabric: str | None = None
+    cluster: Cluster | None = None
     min_new: int = 1
     learner: str = "auto"
     objective: Objective = DEFAULT_OBJECTIVE
@@ -202,8 +259,21 @@ def _learner(name: str) -> str:
     return name
 
 
+def _matching(what: str, pattern: str) -> Key:
+    """Return a key for a word in which no shell, nor Slurm, sees anything else."""
+    return Key("", what, lambda v: isinstance(v, str) and bool(re.fullmatch(pattern, v)))
+
+
 def _words(value: object) -> bool:
     return list_of(str)(value) and bool(value) and all(value)  # type: ignore[arg-type]
+
+
+def _partitions(value: object) -> bool:
+    return list_of(str)(value) and not re.search(r"[^A-Za-z0-9_.', -]", str(value)[1:-1])
+
+
+def _several(such_as: str, convert: Callable[[str], object]) -> Key:
+    return Key("", f'a list such as ["{such_as}"]', _words, lambda each: tuple(map(convert, each)))
 
 
 def _outcomes(value: object) -> bool:
@@ -212,11 +282,31 @@ def _outcomes(value: object) -> bool:
 
 _TEXT = string("")
 _COUNT = _number(1, 1e5, whole=True)
+_COUNTS = Key(
+    "",
+    "a list of whole numbers from 1",
+    lambda value: list_of(int)(value) and min(value, default=0) > 0,  # type: ignore[call-overload]
+)
 _DURATION = Key(
     "", 'seconds, or a wall time such as "4h"', instance_of(int, float, str), durations.seconds
 )
 _CHECKS: Tables = {
     "site": {"machine": _TEXT, "registry": _TEXT, "fabric": _TEXT},
+    "cluster": {
+        "user": _matching("the name of a user", r"[A-Za-z_][A-Za-z0-9_.-]*"),
+        "mpi": _several("openmpi/4.1.6", SiteMpi.parse),
+        "default_mpi": _TEXT,
+        "partitions": Key("", "a list of names of partitions", _partitions),
+        "nodes": _COUNTS,
+        "ppn": _COUNTS,
+        "collectives": _several("bcast", parse_collective),
+        "budget": _DURATION,
+        "tasks": _COUNT,
+        "launcher": choice("", LAUNCHERS),
+        "service": _matching("http://HOST:PORT, or empty", r"(http://[A-Za-z0-9_.-]+:\d{1,5})?"),
+        "nightly": choice("", ("systemd", "scrontab", "none")),
+        "jobs": _matching("a path of letters, digits and _./-", r"[A-Za-z0-9_./-]+"),
+    },
     "data": {
         "datasets": Key(
             "",
@@ -281,12 +371,14 @@ _FIELDS = {"on": "told", "budget": "budget_s", "confirm": "confirm_s"}
 """Keys that set a field of another name."""
 _NEEDED = {
     "site": ("machine", "registry"),
+    "cluster": ("user", "mpi", "nodes", "ppn", "collectives"),
     "data": ("datasets",),
     "compute.slurm": ("cores", "memory"),
     "backfill": ("demand", "campaigns"),
     "hooks.webhook": ("url",),
 }
 _PATHS = (
+    "cluster.jobs",
     "backfill.demand",
     "backfill.campaigns",
     "backfill.measurements",
@@ -313,6 +405,8 @@ def parse(text: str, source: str, folder: Path) -> Site:
     needed = [f"{t}.{key}" for t, keys in _NEEDED.items() if t in present for key in keys]
     values = file.values(KEYS, needed)
     _check(file, values)
+    if "cluster" in present:
+        values.setdefault("cluster.jobs", "jobs")
     values |= {key: folder / values[key] for key in _PATHS if key in values}
     values["site.registry"] = located(values["site.registry"], folder)
     values["data.datasets"] = tuple(located(place, folder) for place in values["data.datasets"])
@@ -325,6 +419,7 @@ def parse(text: str, source: str, folder: Path) -> Site:
     webhook = Webhook(**of("hooks.webhook")) if "hooks.webhook" in present else None
     return Site(
         **of("site"),
+        cluster=Cluster(**of("cluster")) if "cluster" in present else None,
         **of("data"),
         **of("fit"),
         workers=Workers(**of("compute"), slurm=Slurm(**slurm) if slurm else None),
@@ -345,6 +440,9 @@ def _check(file: TomlFile, values: Mapping[str, Any]) -> None:
     """Check what keys mean together."""
     if "backfill.confirm" in values and "backfill.measurements" not in values:
         raise file.fail("backfill.confirm", "needs backfill.measurements, a folder of datasets")
+    default_mpi = values.get("cluster.default_mpi")
+    if default_mpi and default_mpi not in (names := [mpi.name for mpi in values["cluster.mpi"]]):
+        raise file.fail("cluster.default_mpi", f"{default_mpi!r} is not one of {', '.join(names)}")
     for key in ("site.registry", "site.machine"):
         if not values[key].strip():
             raise file.fail(key, "is empty; name it")

@@ -1,6 +1,6 @@
 -- Lmod module of colltune. In a batch script, before mpirun or srun:
 --     module load colltune
---     colltune_job --url http://tuning:8765
+--     colltune_job
 help([[
 Picks the fastest algorithm of every MPI collective for a job's shape.
 
@@ -12,6 +12,7 @@ whatis("Name: colltune")
 whatis("Description: algorithm selection for MPI collectives")
 
 prepend_path("PATH", "@BIN@")
+setenv("@VARIABLE@", "@VALUE@")
 set_shell_function("colltune_job",
     'eval "$(colltune env "$@")"',
     'eval `colltune env $* | sed -e "s/^export /setenv /" -e "s/=/ /" -e "s/$/;/"`')

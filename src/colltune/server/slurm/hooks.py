@@ -10,12 +10,12 @@ from pathlib import Path
 from colltune.errors import OutputError
 from colltune.files import whole
 from colltune.files.ownership import danger
+from colltune.text import filled
 
 SITE = "site.sh"
 SCRIPTS = ("prolog.sh", "task_prolog.sh", "epilog.sh")
 DATA = ("job_file.awk",)
 MODULE = "colltune.lua"
-_PLACE = "@BIN@"
 
 
 @dataclass(frozen=True)
@@ -37,20 +37,33 @@ class Installed:
 def install(folder: Path, programs: Path, settings: Mapping[str, str]) -> Installed:
     """Write the hooks into `folder`; a site file that is there stays as it is."""
     where = _safe(folder.absolute())
-    texts = {name: text_of(name) for name in (*SCRIPTS, *DATA)}
-    texts[MODULE] = text_of(MODULE).replace(_PLACE, str(programs))
-    kept: tuple[str, ...] = ()
-    if (where / SITE).exists():
-        kept = (SITE,)
-    else:
-        lines = ((line, line.partition("=")[0]) for line in text_of(SITE).splitlines())
-        filled = [f'{k}="{settings[k]}"' if k in settings else line for line, k in lines]
-        texts[SITE] = "\n".join(filled) + "\n"
+    texts = hook_texts(settings)
+    kept: tuple[str, ...] = (SITE,) if (where / SITE).exists() else ()
+    for name in kept:
+        del texts[name]
+    url = settings.get("COLLTUNE_SITE_URL", "")
+    if "COLLTUNE_SITE_SOCKET" in settings:
+        url = f"unix:{settings['COLLTUNE_SITE_SOCKET']}"
+    texts[MODULE] = module_text(MODULE, programs, "COLLTUNE_URL", url)
     for name, text in texts.items():
         with whole(where / name) as temporary:
             temporary.write_text(text, encoding="utf-8")
             temporary.chmod(0o755 if name in SCRIPTS else 0o644)
     return Installed(where, tuple(texts), kept)
+
+
+def hook_texts(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the hooks' files by name; `settings` are those of the site file."""
+    quoted = {name: f'"{value}"' for name, value in settings.items()}
+    return {name: text_of(name) for name in (*SCRIPTS, *DATA)} | {
+        SITE: filled(text_of(SITE), quoted)
+    }
+
+
+def module_text(name: str, programs: Path, variable: str, value: str) -> str:
+    """Return a module file: `programs` on PATH, and where `colltune env` asks."""
+    text = text_of(name).replace("@BIN@", str(programs))
+    return text.replace("@VARIABLE@", variable).replace("@VALUE@", value)
 
 
 def _safe(folder: Path) -> Path:

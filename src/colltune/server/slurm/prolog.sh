@@ -131,6 +131,7 @@ nodes=${SLURM_JOB_NUM_NODES-}
 [ -n "$nodes" ] || nodes=${SLURM_NNODES-}
 made_of "$nodes" 0-9 && [ "$nodes" -gt 0 ] || finish "no number of nodes"
 [ -z "${SLURM_HET_JOB_ID-}${SLURM_PACK_JOB_ID-}" ] || finish
+case " ${COLLTUNE_SITE_PARTITIONS-} " in "  " | *" ${SLURM_JOB_PARTITION-} "*) ;; *) finish ;; esac
 pin=
 case " ${SLURM_JOB_COMMENT-} " in
 *[\ ,\;]colltune:off[\ ,\;]*) finish ;;

@@ -15,6 +15,9 @@ COLLTUNE_SITE_FOLDER=/shared/colltune/jobs
 COLLTUNE_SITE_LIBRARIES="openmpi/4.1.4"
 COLLTUNE_SITE_DEFAULT=
 
+# The partitions whose jobs are tuned; empty: all.
+COLLTUNE_SITE_PARTITIONS=
+
 # Processes per node that are prepared where Slurm does not tell a job's: its processors per node
 # divided by each of these, and one.
 COLLTUNE_SITE_PARTS="1 2 4 8"

@@ -1,0 +1,102 @@
+"""Checks, each with one finding and its mend: those of this machine, and those of a site.
+
+A check changes nothing and is independent of the others: one that fails or hangs says so, and the
+others go on.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Generic, NamedTuple, TypeVar
+
+from colltune import process
+from colltune.errors import ColltuneError
+
+LIMIT_S = 30.0
+_Subject = TypeVar("_Subject")
+
+
+class Status(StrEnum):
+    OK = "ok"
+    NOTE = "note"
+    PROBLEM = "problem"
+
+
+class Answer(NamedTuple):
+    """What a check found, in a line, and the command or step that mends it."""
+
+    status: Status
+    finding: str
+    mend: str = ""
+
+
+def ok(finding: str) -> Answer:
+    return Answer(Status.OK, finding)
+
+
+def note(finding: str, mend: str = "") -> Answer:
+    return Answer(Status.NOTE, finding, mend)
+
+
+def problem(finding: str, mend: str) -> Answer:
+    return Answer(Status.PROBLEM, finding, mend)
+
+
+def first_line(text: str) -> str:
+    return text.strip().partition("\n")[0]
+
+
+class Check(NamedTuple, Generic[_Subject]):
+    """A check; it is left out where one that it ``needs`` found a problem."""
+
+    look: Callable[[_Subject], Answer]
+    needs: tuple[str, ...] = ()
+    limit_s: float = LIMIT_S
+
+
+def answers_of(
+    checks: Mapping[str, Check[_Subject]],
+    subject: _Subject,
+    tell: Callable[[str], None] = lambda _name: None,
+) -> dict[str, Answer]:
+    """Return what each check finds of `subject`; `tell` hears of each before it begins."""
+    found: dict[str, Answer] = {}
+    for name, check in checks.items():
+        tell(name)
+        broken = [need for need in check.needs if found[need].status is Status.PROBLEM]
+        left_out = note(f"not looked at: see {broken[0]}") if broken else None
+        found[name] = left_out or answer_of(check, subject)
+    return found
+
+
+def answer_of(check: Check[_Subject], subject: _Subject) -> Answer:
+    """Return a check's answer, or that it has none within its time."""
+    found: list[Answer] = []
+
+    def look() -> None:
+        try:
+            with process.ending_by(time.monotonic() + check.limit_s):
+                found.append(check.look(subject))
+        except ColltuneError as error:
+            lines = str(error).splitlines()
+            finding, *mends = re.split(r"; |\. (?=[A-Z])", lines[0], maxsplit=1)
+            commands = [line.partition(": ")[2] for line in lines if line.startswith("command: ")]
+            found.append(problem(finding, "".join(mends or commands[:1])))
+        except OSError as error:
+            said = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+            found.append(problem(said, f"ls -ld {error.filename or Path.cwd()}"))
+        except Exception as error:
+            said = f"this check broke: {type(error).__name__}: {error}"
+            found.append(problem(said, "please report it"))
+
+    # a file system that hangs cannot be interrupted, only left alone
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    thread.join(check.limit_s + 2 * process.GRACE_S)
+    late = problem(f"no answer in {check.limit_s:g} s", "does a file system or the network hang?")
+    return found[0] if found else late

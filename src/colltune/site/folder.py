@@ -1,0 +1,522 @@
+"""A site's folder: every file in it follows from ``site.toml``, the one file that people edit.
+
+What was written is noted in a stamp, with hashes: a file that somebody edited is never overwritten.
+The stamp is JSON; its format 1 holds ``colltune`` (the release that wrote) and ``files`` (for each
+name the hashes of all texts that were written, or are being written, there).
+"""
+
+from __future__ import annotations
+
+import difflib
+import getpass
+import hashlib
+import json
+import os
+import pwd
+import re
+import socket
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib import resources
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from colltune import __version__, process
+from colltune.bench.slurm import configuration
+from colltune.errors import OutputError, ProgramError, SiteError
+from colltune.files import locked, whole
+from colltune.files.ownership import danger
+from colltune.files.reading import json_of
+from colltune.mpi.installation import find_launcher
+from colltune.retraining.site_file import Cluster, Site, SiteMpi, deploy_file, load, parse
+from colltune.server.deployment import example
+from colltune.server.slurm import hooks
+from colltune.text import filled, printable
+
+SITE = "site.toml"
+STAMP = ".colltune.json"
+FORMAT = 1
+_PLAIN = re.compile(r"/[A-Za-z0-9_./+-]+")
+_RUN = ("install", "measure", *(f"slurm/{name}" for name in hooks.SCRIPTS))
+_NODES = (2, 3, 4, 6, 8, 12, 16)
+_TIMEOUT_S = 20.0
+_HEAD = "# Written by `colltune site init` from site.toml: edit that, and run it again.\n"
+
+
+def guessed() -> dict[str, Any]:
+    """Return what this host tells of its site, by keys of the site file."""
+    slurm: Mapping[str, str] = {}
+    with suppress(ProgramError):
+        slurm = configuration()
+    names, most_nodes, cores = _partition()
+    user = getpass.getuser()
+    found: dict[str, Any] = {
+        "site.machine": slurm.get("ClusterName", socket.gethostname()),
+        "site.registry": "registry",
+        "cluster.user": os.environ.get("SUDO_USER", user) if user == "root" else user,
+        "cluster.partitions": names,
+        "cluster.nodes": [n for n in _NODES if n <= most_nodes] or [1],
+        "cluster.ppn": sorted({1, max(1, cores // 2), cores}),
+        "cluster.collectives": ["bcast", "allreduce", "alltoall"],
+        "cluster.budget": "4h",
+        "cluster.service": f"http://{_controller(slurm)}:8765",
+        "cluster.nightly": _nightly(slurm),
+        "data.datasets": ["measurements"],
+        "backfill.demand": "demand",
+        "backfill.campaigns": "next-campaigns",
+    }
+    with suppress(KeyError):
+        found["cluster.user"] = pwd.getpwnam("colltune").pw_name
+    with suppress(ProgramError):
+        found["cluster.mpi"] = [named_mpi(None)]
+    return found
+
+
+def _partition() -> tuple[list[str], int, int]:
+    """Return Slurm's default partition, or the first one, with its nodes and cores per node."""
+    rows: list[tuple[str, int, int]] = []
+    with suppress(ProgramError):
+        sinfo = process.find("sinfo", "")
+        asked = process.run([sinfo, "--noheader", "--format=%P %D %c"], timeout_s=_TIMEOUT_S)
+        told = [line.split() for line in asked.stdout.splitlines() if asked.ok]
+        rows = [(name, int(nodes), int(cores.rstrip("+"))) for name, nodes, cores in told]
+    if not rows:
+        return [], 1, os.cpu_count() or 1
+    chosen = next((row for row in rows if row[0].endswith("*")), rows[0])[0]
+    same = [row for row in rows if row[0] == chosen]
+    return [chosen.rstrip("*")], sum(row[1] for row in same), min(row[2] for row in same)
+
+
+def _controller(slurm: Mapping[str, str]) -> str:
+    return slurm.get("SlurmctldHost", "").partition("(")[0] or socket.gethostname()
+
+
+def _nightly(slurm: Mapping[str, str]) -> str:
+    if Path("/run/systemd/system").is_dir():
+        return "systemd"
+    return "scrontab" if "enable" in slurm.get("ScronParameters", "") else "none"
+
+
+def named_mpi(text: str | None) -> str:
+    """Return an MPI as the site file names it; `text` names it so, or its mpirun or folder."""
+    with suppress(SiteError):
+        return (SiteMpi.parse(text or "") and text) or ""
+    found = find_launcher(text)
+    return f"{found.library}/{found.release}={found.mpirun}"
+
+
+def site_text(answers: Mapping[str, Any], folder: Path) -> str:
+    """Return the example of a site file with `answers`, by key, in their places; it is checked."""
+    tables, table = {path.rpartition(".")[0] for path in answers}, ""
+    lines = ["# The site: the one file to edit. Then run `colltune site init` again on its folder."]
+    for line in deploy_file("site").splitlines()[1:]:
+        header = re.match(r"(?:# )?\[([\w.]+)\]", line)
+        key = re.match(r"(?:# )?(\w+) = ", line)
+        table = header[1] if header else table
+        path = f"{table}.{key[1]}" if key else ""
+        if key and path in answers:
+            setting = f"{key[1]} = {json.dumps(answers[path], ensure_ascii=False)}"
+            remark = re.search(r"  +(# .*)", line)
+            lines.append(f"{setting:<39} {remark[1]}" if remark else setting)
+        else:
+            lines.append(line.removeprefix("# ") if header and table in tables else line)
+    text = "\n".join(lines) + "\n"
+    if printable(text) != printable(text.encode("utf-8", "replace").decode()):
+        raise SiteError("an answer is no text in UTF-8; write it so")
+    files_of(parse(text, f"{folder / SITE} (not written)", folder), folder)
+    return text
+
+
+def files_of(site: Site, folder: Path) -> dict[str, str]:
+    """Return the text of every file that follows from the site file, by its name in `folder`."""
+    cluster = _cluster(site, folder)
+    for path, mend in ((folder, "name another folder"), (program(), "install colltune elsewhere")):
+        if not _PLAIN.fullmatch(str(path)):
+            raise SiteError(
+                f"{printable(str(path))!r} has characters that Slurm or systemd would misread: only"
+                f" letters, digits and _./+- may be in it; {mend}"
+            )
+    url = ("COLLTUNE_URL", cluster.service)
+    asks = url if cluster.service else ("COLLTUNE_REGISTRY", site.registry)
+    found = {
+        "README": _readme(site, folder),
+        "install": filled(_script("install.sh"), _install_settings(site, cluster, folder)),
+        "measure": filled(_script("measure.sh"), _measure_settings(site, cluster)),
+        "modulefiles/colltune.lua": hooks.module_text(hooks.MODULE, program().parent, *asks),
+        "modulefiles/colltune": hooks.module_text("colltune.tcl", program().parent, *asks),
+        **{
+            f"campaigns/{mpi.library}-{mpi.release}.toml": _campaign(site, cluster, mpi)
+            for mpi in cluster.mpi
+        },
+    }
+    if cluster.service:
+        where = hooks.Installed(folder / "slurm", (), ())
+        found |= {f"slurm/{n}": text for n, text in _hooks(cluster).items()}
+        found["slurm/slurm.conf"] = where.slurm_conf()
+        found["systemd/colltune.service"] = _service(site, cluster, folder)
+    return found | _nightly_files(cluster, folder)
+
+
+def program() -> Path:
+    """Return the colltune that runs, which the folder's files name."""
+    return Path(sys.prefix, "bin", "colltune")
+
+
+def _cluster(site: Site, folder: Path) -> Cluster:
+    if site.cluster is None:
+        raise SiteError(
+            f"{folder / SITE}: table [cluster] is missing; add it, as `colltune site retrain"
+            " --print-unit site` shows it"
+        )
+    return site.cluster
+
+
+def _script(name: str) -> str:
+    return (resources.files(__package__) / name).read_text(encoding="utf-8")
+
+
+def _install_settings(site: Site, cluster: Cluster, folder: Path) -> dict[str, str]:
+    places = [site.registry, *site.datasets, str(folder / "log")]
+    if site.backfill is not None:
+        places += [str(site.backfill.demand), str(site.backfill.campaigns)]
+    local = [place for place in places if _PLAIN.fullmatch(place)]
+    return {
+        "user": cluster.user,
+        "jobs": str(cluster.jobs),
+        "folders": f"'{' '.join(local)}'",
+        "nightly": cluster.nightly,
+    }
+
+
+def _measure_settings(site: Site, cluster: Cluster) -> dict[str, str]:
+    return {
+        "user": cluster.user,
+        "program": str(program()),
+        "data": f"'{site.datasets[0]}'",
+        "tasks": str(cluster.tasks),
+        "partition": ",".join(cluster.partitions),
+    }
+
+
+def _campaign(site: Site, cluster: Cluster, mpi: SiteMpi) -> str:
+    """Return the campaign of an MPI of the site."""
+    launcher = f'\n[launcher]\nname = "{cluster.launcher}"\n' if cluster.launcher else ""
+    values = {
+        "machine": site.machine,
+        "fabric": site.fabric or "",
+        "library": mpi.library,
+        "release": mpi.release,
+        "collectives": cluster.collectives,
+        "nodes": cluster.nodes,
+        "ppn": cluster.ppn,
+        "total": f"{cluster.budget_s:g}s",
+    }
+    texts = {name: json.dumps(value, ensure_ascii=False) for name, value in values.items()}
+    texts["mpi"] = f"mpi = {json.dumps(mpi.mpirun)}\n" if mpi.mpirun else ""
+    return _HEAD + _script("campaign.toml").format(**texts, launcher=launcher)
+
+
+def _hooks(cluster: Cluster) -> dict[str, str]:
+    return hooks.hook_texts(
+        {
+            "COLLTUNE_SITE_URL": cluster.service,
+            "COLLTUNE_SITE_FOLDER": str(cluster.jobs),
+            "COLLTUNE_SITE_LIBRARIES": " ".join(mpi.name for mpi in cluster.mpi),
+            "COLLTUNE_SITE_DEFAULT": cluster.default_mpi,
+            "COLLTUNE_SITE_PARTITIONS": " ".join(cluster.partitions),
+        }
+    )
+
+
+def _service(site: Site, cluster: Cluster, folder: Path) -> str:
+    host, _, port = cluster.service.removeprefix("http://").rpartition(":")
+    listen = host if host in ("127.0.0.1", "localhost") else "0.0.0.0"  # noqa: S104
+    names = f" --allowed-hosts {host}" if "." in host.strip("0123456789.") else ""
+    settings = {
+        "ExecStart": f"{program()} serve --host {listen} --port {port} --workers 2{names}",
+        "RequiresMountsFor": str(folder),
+        "Environment=COLLTUNE_SERVER_REGISTRY": site.registry,
+        "Environment=FORWARDED_ALLOW_IPS": "127.0.0.1",
+        "User": cluster.user,
+        "DynamicUser": "no",
+        "ProtectHome": "read-only",
+        "ReadOnlyPaths": f"-{folder}",
+    }
+    if site.backfill is not None:
+        settings["Environment=COLLTUNE_SERVER_DEMAND"] = str(site.backfill.demand)
+        settings["ReadWritePaths"] = f"-{site.backfill.demand}"
+    return _unit(example("systemd"), settings)
+
+
+def _nightly_files(cluster: Cluster, folder: Path) -> dict[str, str]:
+    command = f"{program()} site retrain --config {folder / SITE}"
+    if cluster.nightly == "systemd":
+        settings = {
+            "ExecStart": command,
+            "User": cluster.user,
+            "Group": "",
+            "RequiresMountsFor": str(folder),
+            "ReadWritePaths": str(folder),
+        }
+        return {
+            "systemd/colltune-retrain.service": _unit(deploy_file("systemd"), settings),
+            "systemd/colltune-retrain.timer": _unit(deploy_file("timer"), {}),
+        }
+    if cluster.nightly == "scrontab":
+        example_command = (
+            "/opt/colltune/bin/colltune site retrain --config /shared/colltune/site.toml"
+        )
+        text = filled(deploy_file("scrontab"), {"#SCRON --output": f"{folder}/log/retrain-%j.log"})
+        lines = text.replace(example_command, command).splitlines(keepends=True)
+        kept = [line for line in lines if line.startswith("#SCRON") or "colltune" in line]
+        return {"scrontab": f"# colltune: begin\n{''.join(kept)}# colltune: end\n"}
+    return {}
+
+
+def _unit(text: str, settings: Mapping[str, str]) -> str:
+    """Return a unit without the remarks for who copies it by hand."""
+    _, _, rest = text.partition("[Unit]\n")
+    lines = filled(rest, settings).splitlines(keepends=True)
+    return _HEAD + "[Unit]\n" + "".join(line for line in lines if not line.startswith("# adapt"))
+
+
+class Place(NamedTuple):
+    """Where a file of the folder takes effect, who reads it there, and whether root puts it."""
+
+    file: str
+    goes_to: str
+    read_by: str
+    root: bool
+
+
+def places(site: Site, folder: Path) -> tuple[Place, ...]:
+    """Return what of a site's folder goes where."""
+    cluster = _cluster(site, folder)
+    user = cluster.user
+    found = [
+        Place(
+            "site.toml", "stays; the one file to edit", f"you, site retrain ({user})", root=False
+        ),
+        Place("install", "stays; run it once, and after changes", "root", root=True),
+        Place("measure", "stays; run it to measure", user, root=False),
+        Place("campaigns/", "stay", f"measure ({user})", root=False),
+    ]
+    if cluster.service:
+        found += [
+            Place("slurm/*.sh", "stay", "slurmctld, slurmd for each task", root=False),
+            Place("slurm/slurm.conf", "its lines, into slurm.conf", "slurmctld, slurmd", root=True),
+            Place(
+                "systemd/colltune.service", "/etc/systemd/system/", f"systemd ({user})", root=True
+            ),
+            Place(
+                str(
+                    cluster.jobs.relative_to(folder)
+                    if cluster.jobs.is_relative_to(folder)
+                    else cluster.jobs
+                ),
+                "made by install",
+                "written by the prolog, read by tasks",
+                root=True,
+            ),
+        ]
+    if cluster.nightly == "systemd":
+        found.append(
+            Place(
+                "systemd/colltune-retrain.*", "/etc/systemd/system/", f"systemd ({user})", root=True
+            )
+        )
+    if cluster.nightly == "scrontab":
+        found.append(Place("scrontab", f"the scrontab of {user}", "slurmctld", root=True))
+    found.append(
+        Place("modulefiles/", f"module use {folder}/modulefiles", "users who load it", root=False)
+    )
+    return tuple(found)
+
+
+def _readme(site: Site, folder: Path) -> str:
+    rows = [
+        f"{place.file:<26} {place.goes_to:<38} {place.read_by}{' (root)' * place.root}"
+        for place in places(site, folder)
+    ]
+    return _script("README.txt").format(
+        folder=folder, user=_cluster(site, folder).user, rows="\n".join(rows)
+    )
+
+
+class State(StrEnum):
+    """What becomes of a file: ``edited`` ones are kept, ``obsolete`` ones are removed."""
+
+    NEW = "new"
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+    EDITED = "edited"
+    OBSOLETE = "obsolete"
+
+
+@dataclass(frozen=True)
+class Change:
+    """A file of the folder, and for an edited one what would be written, as a diff."""
+
+    file: str
+    state: State
+    diff: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """Which release wrote a folder, and what."""
+
+    colltune: str = ""
+    files: Mapping[str, tuple[str, ...]] | None = None
+
+    def wrote(self, name: str, text: str) -> bool:
+        return _digest(text) in (self.files or {}).get(name, ())
+
+
+def stamp_of(folder: Path) -> Stamp:
+    """Return the stamp of `folder`; an empty one where nothing was written yet."""
+    path = folder / STAMP
+    if not path.exists():
+        return Stamp()
+    try:
+        content = json_of(path.read_bytes())
+        if content["format"] != FORMAT:
+            raise SiteError(
+                f"{path}: format {content['format']}; this colltune {__version__} reads {FORMAT}:"
+                " use the release that wrote it"
+            )
+        files = {str(name): tuple(map(str, each)) for name, each in content["files"].items()}
+        return Stamp(str(content["colltune"]), files)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SiteError(
+            f"{path}: damaged ({error}); remove it: files that differ from what would be written"
+            " then count as edited, and are kept"
+        ) from error
+
+
+def site_of(folder: Path) -> Site:
+    """Read the site file of `folder`."""
+    site = load(folder / SITE)
+    _cluster(site, folder)
+    return site
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Make `folder`, and let nobody else write a site there meanwhile."""
+    _make(folder)
+    with locked(folder / ".lock"):
+        yield
+
+
+def begin(folder: Path, text: str) -> None:
+    """Write the site file `text`, unless somebody else was faster."""
+    if not (folder / SITE).exists():
+        _write(folder / SITE, text)
+
+
+def agreed(folder: Path, told: Mapping[str, Any]) -> None:
+    """Insist that what is `told` again is what the site file says."""
+    tables = tomllib.loads((folder / SITE).read_text(encoding="utf-8"))
+    for path, value in told.items():
+        table, _, key = path.partition(".")
+        now = tables.get(table, {}).get(key)
+        if now != value:
+            raise SiteError(
+                f"{folder / SITE}: key {path} is {now!r}, not {value!r}; edit that file, and run"
+                " `colltune site init` again without options"
+            )
+
+
+def check_release(folder: Path) -> None:
+    """Insist that this release wrote the folder."""
+    wrote = stamp_of(folder).colltune
+    if wrote not in ("", __version__):
+        raise SiteError(
+            f"{folder}: was written by colltune {wrote}, this is {__version__}; see what changes"
+            f" with `colltune site upgrade {folder} --check`"
+        )
+
+
+def compared(folder: Path, texts: Mapping[str, str]) -> tuple[Change, ...]:
+    """Return what writing `texts` into `folder` would do."""
+    stamp = stamp_of(folder)
+    found = []
+    for name in sorted({*texts, *(stamp.files or ())}):
+        path, text = folder / name, texts.get(name)
+        try:
+            now = path.read_text(encoding="utf-8", errors="surrogateescape")
+        except FileNotFoundError:
+            if text is not None:
+                found.append(Change(name, State.NEW))
+            continue
+        except OSError as error:
+            raise OutputError(f"{path}: {error.strerror}; move it away") from error
+        if now == text:
+            found.append(Change(name, State.UNCHANGED))
+        elif stamp.wrote(name, now):
+            found.append(Change(name, State.OBSOLETE if text is None else State.CHANGED))
+        else:
+            old, new = now.splitlines(), (text or "").splitlines()
+            diff = difflib.unified_diff(old, new, name, "as colltune writes it", lineterm="")
+            found.append(Change(name, State.EDITED, tuple(diff)))
+    return tuple(found)
+
+
+def write(folder: Path, texts: Mapping[str, str]) -> tuple[Change, ...]:
+    """Write `texts` into `folder`; edited files are kept, files that nothing stands for removed."""
+    changes, stamp = compared(folder, texts), stamp_of(folder)
+    states = {change.file: change.state for change in changes}
+    known = {n: each for n, each in (stamp.files or {}).items() if n in states}
+    hashes = {name: (_digest(text),) for name, text in texts.items()}
+    # whoever is killed from here on has edited nothing
+    both = {n: (*known.get(n, ()), *hashes.get(n, ())) for n in states}
+    _stamp(folder, {name: tuple(dict.fromkeys(each)) for name, each in both.items()})
+    for name, state in states.items():
+        if state in (State.NEW, State.CHANGED):
+            _make((folder / name).parent)
+            _write(folder / name, texts[name], 0o755 if name in _RUN else 0o644)
+        elif state is State.OBSOLETE:
+            (folder / name).unlink(missing_ok=True)
+    kept = {n for n, state in states.items() if state is State.EDITED}
+    gone = {n for n, state in states.items() if state is State.OBSOLETE}
+    _stamp(folder, {n: (known.get(n, ()) if n in kept else hashes[n]) for n in {*states} - gone})
+    return changes
+
+
+def _stamp(folder: Path, files: Mapping[str, tuple[str, ...]]) -> None:
+    content = {"format": FORMAT, "colltune": __version__, "files": files}
+    text = json.dumps(content, indent=1, sort_keys=True) + "\n"
+    if not (folder / STAMP).exists() or (folder / STAMP).read_text(encoding="utf-8") != text:
+        _write(folder / STAMP, text)
+
+
+def _write(path: Path, text: str, mode: int = 0o644) -> None:
+    with whole(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.chmod(mode)
+
+
+def _make(folder: Path) -> None:
+    """Make a folder that everybody can read and nobody else can change."""
+    if not folder.exists():
+        try:
+            folder.mkdir(parents=True)
+            folder.chmod(0o755)
+        except OSError as error:
+            raise OutputError(
+                f"cannot write {folder}: {error.strerror}; name a writable place"
+            ) from error
+    if why := danger(folder):
+        raise OutputError(
+            f"{why}, and Slurm runs the hooks in {folder}; take that away with chown and chmod"
+            " go-w, or name another folder"
+        )
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()

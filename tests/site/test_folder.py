@@ -1,0 +1,344 @@
+"""`colltune site init` and `upgrade`: files that follow from the site file, and edited ones."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import pty
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from colltune.bench import campaign_file
+from colltune.errors import ProgramError
+from colltune.process import run
+from colltune.retraining.site_file import load
+from colltune.site import folder as stage
+from tests.cli.conftest import Verb
+from tests.site.conftest import Init, options
+
+COLLTUNE = (sys.executable, "-m", "colltune.cli")
+SERVICE = ("--service", "http://head:8765")
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {
+        str(p.relative_to(folder)): p.read_text(errors="replace")
+        for p in folder.rglob("*")
+        if p.is_file()
+    }
+
+
+def test_everything_follows_from_the_answers(colltune: Verb, site: Path) -> None:
+    """Campaign, hooks, unit and site file say what was answered, and the table names each."""
+    told = colltune("site", "init", site, *options(*SERVICE), "--json").json
+    campaign = campaign_file.load(site / "campaigns/openmpi-4.1.4.toml")
+    assert (campaign.machine, campaign.release, campaign.total_s) == ("hydra", "4.1.4", 1800)
+    assert (campaign.nodes, campaign.ppn) == ((2, 4), (1, 2))
+    asked = '. "$0"; echo "$COLLTUNE_SITE_URL $COLLTUNE_SITE_FOLDER $COLLTUNE_SITE_PARTITIONS"'
+    shell = run(["sh", "-c", asked, site / "slurm/site.sh"], timeout_s=10)
+    assert shell.stdout == f"http://head:8765 {site}/jobs batch\n"
+    unit = (site / "systemd/colltune.service").read_text()
+    assert f"COLLTUNE_SERVER_REGISTRY={site}/registry\n" in unit
+    assert "--host 0.0.0.0 --port 8765" in unit
+    assert "adapt" not in unit
+    assert load(site / "site.toml").registry == str(site / "registry")
+    written = {file["file"] for file in told["files"]}
+    for place in told["places"]:
+        pattern = place["file"].replace("*", "[^/]*") + (".*" * place["file"].endswith("/"))
+        generated = any(re.fullmatch(pattern, name) for name in written)
+        assert generated or place["file"] in ("site.toml", "jobs"), place
+
+
+def test_what_can_be_run_is_plain_shell(init: Init, site: Path) -> None:
+    """The scripts parse in each shell that is here, and everybody can run them."""
+    init(*SERVICE)
+    for name in ("install", "measure", *(f"slurm/{n}.sh" for n in ("prolog", "task_prolog"))):
+        assert (site / name).stat().st_mode & 0o777 == 0o755
+        for shell in filter(shutil.which, ("dash", "bash")):
+            assert run([shell, "-n", site / name], timeout_s=10).ok
+
+
+def test_the_same_answers_change_nothing(init: Init, colltune: Verb, site: Path) -> None:
+    """Run again, with the options or without, no file is touched."""
+    init(*SERVICE)
+    before = {path: path.stat().st_mtime_ns for path in site.rglob("*") if path.is_file()}
+    assert init(*SERVICE).status == colltune("site", "init", site).status == 0
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_other_answers_name_the_file_to_edit(init: Init, colltune: Verb, site: Path) -> None:
+    """An option that contradicts the site file changes nothing; the edited file does."""
+    init()
+    before = contents(site)
+    refused = colltune("site", "init", site, "--nodes", "2,8")
+    assert refused.status == 2
+    assert f"{site}/site.toml: key cluster.nodes is [2, 4], not [2, 8]" in refused.err
+    assert contents(site) == before
+    text = (site / "site.toml").read_text().replace("nodes = [2, 4]", "nodes = [2, 8]")
+    (site / "site.toml").write_text(text)
+    colltune("site", "init", site)
+    assert campaign_file.load(site / "campaigns/openmpi-4.1.4.toml").nodes == (2, 8)
+
+
+def test_an_edited_file_is_kept_and_the_difference_shown(
+    init: Init, colltune: Verb, site: Path
+) -> None:
+    """What somebody wrote stays; other files follow the site file; a restored one does again."""
+    init()
+    written = (site / "measure").read_text()
+    (site / "measure").write_text(written + "# ours\n")
+    (site / "site.toml").write_text(
+        (site / "site.toml")
+        .read_text()
+        .replace("[2, 4]", "[3]")
+        .replace("# tasks = 1", "tasks = 7")
+    )
+    answer = colltune("site", "init", site)
+    assert "measure was edited and is kept" in answer.out
+    assert "-# ours" in answer.out
+    assert "+tasks=1" not in answer.out
+    assert (site / "measure").read_text() == written + "# ours\n"
+    assert campaign_file.load(site / "campaigns/openmpi-4.1.4.toml").nodes == (3,)
+    (site / "measure").write_text(written)
+    colltune("site", "init", site)
+    assert "\ntasks=7\n" in (site / "measure").read_text()
+
+
+def test_files_that_nothing_stands_for_are_removed_unless_edited(
+    init: Init, colltune: Verb, site: Path
+) -> None:
+    """Without a service there are no hooks; one that was edited stays."""
+    init(*SERVICE)
+    (site / "slurm/site.sh").write_text("# ours\n")
+    text = (site / "site.toml").read_text().replace('"http://head:8765"', '""')
+    (site / "site.toml").write_text(text)
+    colltune("site", "init", site)
+    assert [path.name for path in (site / "slurm").iterdir()] == ["site.sh"]
+    assert "COLLTUNE_REGISTRY" in (site / "modulefiles/colltune.lua").read_text()
+
+
+def test_whoever_is_killed_midway_has_edited_nothing(
+    init: Init, colltune: Verb, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed after any number of files, the next run ends as one that was not."""
+    init(*SERVICE)
+    original, write = contents(site), stage._write
+    text = (site / "site.toml").read_text().replace('"batch"', '"gpu"')
+    for survivors in range(4):
+        (site / "site.toml").write_text(text)
+        monkeypatch.setattr(stage, "_write", _killed_after(survivors, write))
+        with pytest.raises(StopIteration):
+            stage.write(site, stage.files_of(stage.site_of(site), site))
+        monkeypatch.setattr(stage, "_write", write)
+        # the answers of before, once more
+        (site / "site.toml").write_text(original["site.toml"])
+        answer = colltune("site", "init", site, "--json")
+        assert {file["state"] for file in answer.json["files"]} <= {"unchanged", "changed"}
+        assert contents(site) == original
+
+
+def _killed_after(survivors: int, write: Callable[..., None]) -> Callable[..., None]:
+    turns = iter(range(survivors))
+
+    def killed(*words: object) -> None:
+        next(turns)
+        write(*words)
+
+    return killed
+
+
+def _init(site: Path, name: str) -> None:
+    os.environ["PYTHONPATH"] = ""
+    words = [
+        sys.executable,
+        "-m",
+        "colltune.cli",
+        "site",
+        "init",
+        str(site),
+        *options("--name", name),
+    ]
+    subprocess.run(words, check=False, capture_output=True)
+
+
+def test_of_two_at_once_one_comes_first(colltune: Verb, site: Path) -> None:
+    """Whoever is second is refused, or finds the same; all files are of one of them."""
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        pool.starmap(_init, [(site, "one"), (site, "two")])
+    machine = tomllib.loads((site / "site.toml").read_text())["site"]["machine"]
+    assert machine in ("one", "two")
+    answer = colltune("site", "init", site, "--json").json
+    assert {file["state"] for file in answer["files"]} == {"unchanged"}
+
+
+BAD = {
+    "no such folder name": (("--name", "x"), "a b", "'/"),
+    "nodes": (("--nodes", "two"), "site", "no list of whole numbers"),
+    "no nodes": (("--nodes", "0"), "site", "key cluster.nodes"),
+    "partition": (("--partition", "a;id"), "site", "key cluster.partitions"),
+    "library": (("--mpi", "lam/7.1"), "site", "lam"),
+    "default": (("--default-mpi", "mpich/4.1"), "site", "key cluster.default_mpi"),
+    "service": (("--service", "head"), "site", "key cluster.service"),
+    "collective": (("--collectives", "bcats"), "site", "bcats"),
+    "budget": (("--budget", "soon"), "site", "wall time"),
+    "nightly": (("--nightly", "cron"), "site", "key cluster.nightly"),
+    "no text": (("--name", "a\udcffb"), "site", "UTF-8"),
+}
+
+
+@pytest.mark.parametrize(("changes", "name", "said"), BAD.values(), ids=BAD)
+def test_bad_answers_write_nothing(
+    changes: tuple[str, ...], name: str, said: str, colltune: Verb, entered: Path
+) -> None:
+    """An answer that makes no sense is named, and no folder is made."""
+    answer = colltune("site", "init", entered / name, *options(*changes))
+    assert answer.status == 2 or "lam" in said
+    assert said in answer.err
+    assert not (entered / name).exists()
+
+
+def test_any_text_can_name_a_machine(init: Init, site: Path) -> None:
+    """Quotes, backslashes and other alphabets reach the campaign as they are."""
+    name = 'Großer "Rechner" \\ № 1 # 計算機'
+    init("--name", name)
+    assert campaign_file.load(site / "campaigns/openmpi-4.1.4.toml").machine == name
+    assert load(site / "site.toml").machine == name
+
+
+def test_folders_that_others_can_write_are_refused(init: Init, site: Path) -> None:
+    """Slurm runs what lies there."""
+    site.mkdir()
+    site.chmod(0o777)
+    answer = init()
+    assert answer.status == 9
+    assert "can be written by others" in answer.err
+
+
+@pytest.mark.parametrize("text", ["{", '{"format": 2, "files": {}}', "[]"])
+def test_a_damaged_stamp_names_its_mend(text: str, init: Init, site: Path) -> None:
+    """No file is overwritten on the word of a stamp that cannot be read."""
+    init()
+    (site / stage.STAMP).write_text(text)
+    answer = init()
+    assert answer.status == 2
+    assert str(site / stage.STAMP) in answer.err
+
+
+def test_what_slurm_says_is_taken(colltune: Verb, site: Path, slurm: object) -> None:
+    """Cluster, default partition, nodes, cores and the controller's host, without being asked."""
+    colltune("site", "init", site, "--yes", "--mpi", "openmpi/4.1.4", "--nightly", "none")
+    said = tomllib.loads((site / "site.toml").read_text())
+    assert said["site"]["machine"] == "hydra"
+    cluster = said["cluster"]
+    assert cluster["partitions"] == ["batch"]
+    assert (cluster["nodes"], cluster["ppn"]) == ([2, 3, 4, 6, 8], [1, 8, 16])
+    assert (cluster["service"], cluster["default_mpi"]) == ("http://head:8765", "openmpi/4.1.4")
+
+
+def test_without_any_mpi_it_says_what_to_name(
+    colltune: Verb, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A head node may have none."""
+    monkeypatch.setattr(stage, "find_launcher", _nothing)
+    answer = colltune("site", "init", site, "--yes")
+    assert answer.status == 2
+    assert "--mpi openmpi/4.1.6" in answer.err
+    assert not site.exists()
+
+
+def _nothing(_named: str | None) -> None:
+    raise ProgramError("no mpirun")
+
+
+def test_it_asks_on_a_terminal(site: Path, slurm: object) -> None:
+    """Enter takes the default; a wrong answer is asked again; none means none."""
+    answers = {
+        "Name": "hydra",
+        "Node counts": "two",
+        "no list of whole numbers": "2 4",
+        "MPIs of jobs": "openmpi/4.1.4",
+        "URL of the service": "none",
+        "Every night": "none",
+    }
+    said = _on_terminal([*COLLTUNE, "site", "init", str(site)], answers)
+    assert "Wall time to measure each MPI (4h)" in said
+    found = tomllib.loads((site / "site.toml").read_text())["cluster"]
+    assert (found["nodes"], found["service"]) == ([2, 4], "")
+
+
+def _on_terminal(command: list[str], answers: dict[str, str]) -> str:
+    """Run `command` on a terminal; answer each prompt that begins like a key, else by Enter."""
+    process, terminal = pty.fork()
+    if process == 0:
+        os.environ["TERM"] = "dumb"
+        os.execv(command[0], command)
+    said = since = ""
+    try:
+        while data := os.read(terminal, 1024).decode(errors="replace"):
+            said, since = said + data, since + data
+            if since.endswith(": "):
+                answer = next((a for begin, a in reversed(answers.items()) if begin in since), "")
+                since = ""
+                os.write(terminal, f"{answer}\n".encode())
+    except OSError:  # its end
+        pass
+    os.waitpid(process, 0)
+    return said
+
+
+def test_another_release_upgrades_and_goes_back(
+    init: Init, colltune: Verb, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`init` points to `upgrade`; that shows, then writes; edited files stay; and back again."""
+    init(*SERVICE)
+    before = contents(site)
+    (site / "README").write_text("ours\n")
+    _newer(monkeypatch)
+    assert "colltune site upgrade" in colltune("site", "init", site).err
+    shown = colltune("site", "upgrade", site, "--check", "--json").json
+    assert (shown["from"], shown["to"], shown["written"]) == ("0.1.0", "9.9.9", False)
+    states = {file["file"]: file["state"] for file in shown["files"]}
+    assert (states["measure"], states["README"]) == ("changed", "edited")
+    assert (site / "measure").read_text() == before["measure"]
+    assert colltune("site", "upgrade", site).status == 0
+    assert (site / "measure").read_text() == before["measure"] + "# 9.9.9\n"
+    monkeypatch.undo()
+    assert colltune("site", "upgrade", site).status == 0
+    assert contents(site) == before | {"README": "ours\n"}
+
+
+def test_an_upgrade_that_cannot_read_what_is_in_force_changes_nothing(
+    init: Init, colltune: Verb, site: Path, bundle_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bundle of a format that this release does not know stops it, and is named."""
+    init()
+    registry = ("--registry", site / "registry")
+    colltune("site", "bundles", "add", bundle_path, *registry)
+    found = colltune("site", "bundles", "list", *registry, "--json").json["bundles"][0]["id"]
+    colltune("site", "bundles", "promote", found, *registry)
+    manifest = next((site / "registry/bundles" / found).glob("*.json"))
+    facts = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps(facts | {"format_version": 99}))
+    before = contents(site)
+    _newer(monkeypatch)
+    answer = colltune("site", "upgrade", site)
+    assert answer.status == 1
+    assert "openmpi-4.1.4" in answer.out
+    assert "nothing was written" in answer.out
+    assert contents(site) == before
+
+
+def _newer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Be a release that writes another `measure`."""
+    script: Callable[[str], str] = stage._script
+    monkeypatch.setattr(stage, "_script", lambda n: script(n) + "# 9.9.9\n" * (n == "measure.sh"))
+    monkeypatch.setattr("colltune.__version__", "9.9.9")
+    monkeypatch.setattr(stage, "__version__", "9.9.9")
