@@ -51,6 +51,14 @@ def first_line(text: str) -> str:
     return text.strip().partition("\n")[0]
 
 
+def parted(error: ColltuneError) -> tuple[str, str]:
+    """Return what an error finds, and its mend or the command that failed."""
+    lines = str(error).splitlines()
+    finding, *mends = re.split(r"; |\. (?=[A-Z])", lines[0], maxsplit=1)
+    commands = [line.partition(": ")[2] for line in lines if line.startswith("command: ")]
+    return finding, "".join(mends or commands[:1])
+
+
 class Check(NamedTuple, Generic[_Subject]):
     """A check; it is left out where one that it ``needs`` found a problem."""
 
@@ -83,10 +91,7 @@ def answer_of(check: Check[_Subject], subject: _Subject) -> Answer:
             with process.ending_by(time.monotonic() + check.limit_s):
                 found.append(check.look(subject))
         except ColltuneError as error:
-            lines = str(error).splitlines()
-            finding, *mends = re.split(r"; |\. (?=[A-Z])", lines[0], maxsplit=1)
-            commands = [line.partition(": ")[2] for line in lines if line.startswith("command: ")]
-            found.append(problem(finding, "".join(mends or commands[:1])))
+            found.append(problem(*parted(error)))
         except OSError as error:
             said = f"{error.filename}: {error.strerror}" if error.filename else str(error)
             found.append(problem(said, f"ls -ld {error.filename or Path.cwd()}"))

@@ -29,8 +29,9 @@ from colltune import __version__, process
 from colltune.bench import build
 from colltune.bench.backends import mpibenchmark
 from colltune.bench.backends.installed import InstalledMpi
+from colltune.bench.slurm import configuration
 from colltune.checks import LIMIT_S as _LIMIT_S
-from colltune.checks import Answer, Check, Status, answers_of, first_line
+from colltune.checks import Answer, Check, Status, answers_of, first_line, parted
 from colltune.checks import note as _note
 from colltune.checks import ok as _ok
 from colltune.checks import problem as _problem
@@ -70,10 +71,11 @@ _LEAST_SHARED_MIB, _LEAST_FREE_MIB = 64, 200
 _SLOW_CLOCKS = ("acpi_pm", "hpet", "jiffies", "refined-jiffies")
 _RANKS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
 _SIZES = (("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"), ("PMI_SIZE", "MPI_LOCALNRANKS"))
-_ENVIRONMENT = "the environment"
+_ENVIRONMENT, _OURS = "the environment", "colltune env or the hooks"
 _HARMLESS_URL = re.compile(r"https:|unix:|http://(localhost|127\.|\[::1\])")
 _NO_LIBRARY = re.compile(r"loading shared libraries: ([^\s:]+)")
 _REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(?:.*extra\s*==\s*['\"](?P<extra>[^'\"]+))?")
+_STARTING = ("compiler", "start", "reprompi", "ranks")
 _FOR_DEVELOPERS = ("dev", "docs", "test")
 
 
@@ -125,8 +127,9 @@ class Host:
     @cached_property
     def settings(self) -> dict[str, tuple[str, str]]:
         """The variables that bear on collectives, with their values and where each comes from."""
+        ours = os.environ.get("COLLTUNE_SET", "").split()
         found = {
-            name: (value, _ENVIRONMENT)
+            name: (value, _OURS if f"{name}={value}" in ours else _ENVIRONMENT)
             for name, value in os.environ.items()
             if concerns_collectives(name) or name in DECIDING
         }
@@ -160,11 +163,9 @@ class Host:
     @cached_property
     def slurm(self) -> dict[str, str]:
         """Slurm's configuration, as its controller tells it; empty without one."""
-        if shutil.which("scontrol") is None:
-            return {}
-        lines = _asked("scontrol", "show", "config").stdout.splitlines()
-        pairs = (line.partition("=") for line in lines)
-        return {name.strip(): value.strip() for name, equals, value in pairs if equals}
+        with suppress(ColltuneError):
+            return configuration()
+        return {}
 
     @cached_property
     def hooks(self) -> Path | None:
@@ -229,8 +230,6 @@ def _alike(a: str, b: str) -> bool:
 def _compiler(host: Host) -> Answer:
     found = host.installation
     said = f"{found.mpicc} compiles for {found.libmpi}"
-    if rank() is not None:
-        return _ok(f"{found.mpicc}; not tried within a process of a job")
     _ = host.canary
     first = shutil.which("mpicc") if shutil.which("mpirun") == str(found.mpirun) else None
     if first and Path(first).resolve() != found.mpicc.resolve():
@@ -239,8 +238,6 @@ def _compiler(host: Host) -> Answer:
 
 
 def _start(host: Host) -> Answer:
-    if rank() is not None:
-        return _ok("not tried within a process of a job")
     began = time.monotonic()
     try:
         run, found = host.run, host.installation
@@ -275,7 +272,7 @@ def _rules(host: Host) -> Answer:
 
 
 def _rules_file(host: Host, name: str, path: Path) -> Answer:
-    said = f"{path}, named in {host.settings[name][1]}"
+    said = f"{path}, named by {host.settings[name][1]}"
     try:
         opened = open_file(path, f"{host.launcher.library}@{host.launcher.release}")
         parsed = opened.parse()
@@ -298,48 +295,40 @@ def _rules_file(host: Host, name: str, path: Path) -> Answer:
 
 def _settings(host: Host) -> Answer:
     patterns = host.launcher.mpi.user_patterns
-    ours = os.environ.get("COLLTUNE_SET", "").split()
     theirs = [
         name
-        for name, (value, _) in host.settings.items()
+        for name, (value, source) in host.settings.items()
         if (patterns.decides(name) or name in DECIDING)
         and host.activation.get(name) not in ("/file", value)
-        and f"{name}={value}" not in ours
+        and source != _OURS
     ]
     if not theirs:
         return _ok("no setting of yours chooses an algorithm")
     value, source = host.settings[theirs[0]]
     more = f" and {len(theirs) - 1} more" if theirs[1:] else ""
     mend = f"unset {' '.join(theirs)}" if source == _ENVIRONMENT else f"take it out of {source}"
-    said = f"{theirs[0]}={value}{more}, set in {source}"
+    said = f"{theirs[0]}={value}{more}, set by {source}"
     return _note(f"{said}, chooses an algorithm, so colltune sets nothing", mend)
 
 
 def _libcolltune(host: Host) -> Answer:
     words = words_of(os.environ.get(PRELOAD, ""))
     path = next((Path(word) for word in words if Path(word).name.startswith(FILE_STEM)), None)
+    told = next((name for name in DECIDING if name in os.environ), None)
+    if path is None and told:
+        said = f"{told} is set, but libcolltune is not preloaded, so it has no effect"
+        return _problem(said, "colltune app interpose prints the line that preloads it")
     if path is None:
-        return _not_preloaded(host)
+        named = "COLLTUNE_INTERPOSED" in os.environ
+        found = build.library_for(host.launcher.library, host.launcher.release) if named else ""
+        return _ok(f"not preloaded; select and env take {found}" if found else "not preloaded")
     why = danger(path, trusted=path.stat().st_uid) if path.is_file() else f"{path} is not there"
     if why:
         return _problem(f"{why}, and it is preloaded into every program", f"unset {PRELOAD}")
-    if rank() is not None:
-        return _ok(f"{path} is preloaded")
-    lines = host.run.outcome.stderr.splitlines()
-    if said := [line for line in lines if line.startswith("colltune: ")]:
-        return _problem(said[0].removeprefix("colltune: "), "colltune app interpose")
-    return _ok(f"{path} is preloaded and fits this MPI")
-
-
-def _not_preloaded(host: Host) -> Answer:
-    told = next((name for name in DECIDING if name in os.environ), None)
-    if told:
-        said = f"{told} is set, but libcolltune is not preloaded, so it has no effect"
-        return _problem(said, "colltune app interpose prints the line that preloads it")
-    if "COLLTUNE_INTERPOSED" not in os.environ:
-        return _ok("not preloaded")
-    path = build.library_for(host.launcher.library, host.launcher.release)
-    return _ok(f"not preloaded; select and env take {path}")
+    lines = [] if rank() is not None else host.run.outcome.stderr.splitlines()
+    if said := next((line for line in lines if line.startswith("colltune: ")), ""):
+        return _problem(said.removeprefix("colltune: "), "colltune app interpose")
+    return _ok(f"{path} is preloaded{' and fits this MPI' if lines or rank() is None else ''}")
 
 
 # ---- files, Python, machine, ReproMPI ----
@@ -415,8 +404,6 @@ def _reprompi(host: Host) -> Answer:
     from colltune.bench.backends.reprompi import ReproMpiBackend  # noqa: PLC0415 - seldom needed
 
     path = mpibenchmark.find(None)
-    if rank() is not None:
-        return _ok(f"{path}; not tried within a process of a job")
     try:
         program = ReproMpiBackend(host.installation, program=path).program()
     except ColltuneError as error:
@@ -562,13 +549,11 @@ def _job(host: Host) -> Answer:
     try:
         shape = shape_of(JobRequest(), os.environ)
     except ColltuneError as error:
-        return _note(*str(error).split("; ", 1))
+        return _note(*parted(error))
     return _ok(f"job {os.environ['SLURM_JOB_ID']}: {shape} (nodes x ppn)")
 
 
 def _ranks(host: Host) -> Answer:
-    if rank() is not None:
-        return _note("only this process was looked at", "run it in the batch script itself")
     files = list(host.files.values())
     look = host.canary.look(files or [host.canary.program])
     if look.differing_ranks:
@@ -649,5 +634,10 @@ JOB_CHECKS: dict[str, Check[Host]] = {
 
 def answers(host: Host, tell: Callable[[str], None] = lambda _name: None) -> dict[str, Answer]:
     """Return what each check finds, with those of a job if ``host.job``; `tell` hears of each."""
+    checks = CHECKS | JOB_CHECKS if host.job else CHECKS
+    if rank() is not None:
+        # no launcher works within another one's process
+        told = Check[Host](lambda _host: _ok("not tried in a process of a job, only in its script"))
+        checks = checks | {name: told for name in _STARTING if name in checks}
     with host.temporary:
-        return answers_of(CHECKS | JOB_CHECKS if host.job else CHECKS, host, tell)
+        return answers_of(checks, host, tell)

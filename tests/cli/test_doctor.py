@@ -21,6 +21,7 @@ from colltune.errors import ProgramError
 from colltune.mpi.installation import Installation, Launcher
 from colltune.process import Outcome
 from colltune.registry import Registry
+from colltune.server.slurm.hooks import install
 from colltune.verify.canary import Canary, FileSeen, Look, Run
 from colltune.verify.user_line import UserLine
 from tests.cli.conftest import Verb
@@ -95,15 +96,20 @@ def test_a_check_that_breaks_or_hangs_leaves_the_others_alone(
     def full(_host: Host) -> Answer:
         raise OSError(28, "No space left on device", "/full")
 
-    checks = {"hangs": Check(hangs, limit_s=0.1), "breaks": Check(breaks), "full": Check(full)}
-    monkeypatch.setattr(doctor, "CHECKS", checks | {"python": CHECKS["python"]})
+    def fine(_host: Host) -> Answer:
+        return Answer(Status.OK, "all is well")
+
+    looks = {"hangs": hangs, "breaks": breaks, "full": full, "fine": fine}
+    monkeypatch.setattr(
+        doctor, "CHECKS", {name: Check(look, limit_s=1.0) for name, look in looks.items()}
+    )
     monkeypatch.setattr("colltune.process.GRACE_S", 0.0)
     found = {check["id"]: check["finding"] for check in colltune("doctor", "--json").json["checks"]}
     ended.set()
-    assert found["hangs"] == "no answer in 0.1 s"
+    assert found["hangs"] == "no answer in 1 s"
     assert found["breaks"] == "this check broke: KeyError: 'µ'"
     assert found["full"] == "/full: No space left on device"
-    assert found["python"].startswith("colltune ")
+    assert found["fine"] == "all is well"
 
 
 CACHES: tuple[tuple[int, str, Status, str], ...] = (
@@ -141,7 +147,7 @@ DECIDED: tuple[tuple[str, Settings, Status, str, str], ...] = (
         "settings",
         {"OMPI_MCA_coll_tuned_bcast_algorithm": "3"},
         Status.NOTE,
-        "bcast_algorithm=3, set in the environment",
+        "bcast_algorithm=3, set by the environment",
         "unset OMPI_MCA_coll_tuned_bcast_algorithm",
     ),
     (
@@ -292,6 +298,74 @@ def test_the_service_and_its_token_are_tried(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(doctor, "ask", lambda *_: ready)
     monkeypatch.setenv("COLLTUNE_URL", "http://tuning:8765")
     assert "http would show the token" in answer("service").finding
+
+
+PING = "ping) echo 'Slurmctld(primary) at head is UP' ;;"
+SLURMS: tuple[tuple[str, str, str, Status, str], ...] = (
+    (
+        "slurm",
+        "ping) echo 'Slurmctld(primary) at head is DOWN'; exit 1 ;;",
+        "",
+        Status.PROBLEM,
+        "DOWN",
+    ),
+    (
+        "slurm",
+        "ping) echo 'no configuration source' >&2; exit 1 ;;",
+        "",
+        Status.OK,
+        "no slurm.conf",
+    ),
+    ("slurm", PING, "", Status.OK, "Slurm 22.05.8, the controller answers"),
+    ("hooks", PING, "", Status.OK, "not in slurm.conf"),
+    ("hooks", PING, "TaskProlog", Status.PROBLEM, "no prolog prepares files"),
+    ("hooks", PING, "TaskProlog PrologSlurmctld", Status.OK, "files for jobs in {jobs}"),
+    ("hooks", PING, "TaskProlog Prolog changed", Status.NOTE, "task_prolog.sh is not that of"),
+    (
+        "hooks",
+        PING,
+        "TaskProlog Prolog open",
+        Status.PROBLEM,
+        "can be written by others (mode 0777)",
+    ),
+    ("hooks", PING, "TaskProlog Prolog nofolder", Status.PROBLEM, "the folder for jobs"),
+)
+
+
+@pytest.mark.parametrize(("name", "ping", "conf", "status", "said"), SLURMS)
+def test_slurm_and_the_hooks_that_it_runs_are_looked_at(
+    name: str,
+    ping: str,
+    conf: str,
+    status: Status,
+    said: str,
+    entered: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Which hooks slurm.conf names, whether they are ours and safe, and where jobs' files go."""
+    bin_folder, folder, jobs = (entered / part for part in ("bin", "hooks", "jobs"))
+    install(folder, Path("/opt"), {"COLLTUNE_SITE_FOLDER": str(jobs)})
+    lines = ["SLURM_VERSION = 22.05.8"]
+    for hook, script in (("TaskProlog", "task_"), ("PrologSlurmctld", ""), ("Prolog", "")):
+        named = hook in conf.split()
+        lines.append(f"{hook} = {folder}/{script}prolog.sh" if named else f"{hook} = (null)")
+    for program, cases in (
+        ("scontrol", f"{ping}\nshow) echo '{chr(10).join(lines)}' ;;"),
+        ("srun", "*) echo pmix ;;"),
+    ):
+        bin_folder.mkdir(exist_ok=True)
+        (bin_folder / program).write_text(f"#!/bin/sh\ncase $1 in\n{cases}\nesac\n")
+        (bin_folder / program).chmod(0o755)
+    if "nofolder" not in conf:
+        jobs.mkdir()
+    if "changed" in conf:
+        (folder / "task_prolog.sh").write_text("#!/bin/sh\n")
+    if "open" in conf:
+        folder.chmod(0o777)
+    monkeypatch.setenv("PATH", str(bin_folder))
+    found = answer(name)
+    assert (found.status, said.format(jobs=jobs) in found.finding) == (status, True), found
+    assert bool(found.mend) == (status is not Status.OK)
 
 
 JOBS: tuple[tuple[str, Settings, Status, str], ...] = (
