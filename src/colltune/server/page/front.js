@@ -281,10 +281,8 @@ function next(mine, front, now) {
     one.collective,
     one.shape.replace("x", " × "),
     one.requests,
-    [
-      one.extrapolated ? `${count(one.extrapolated, "size")} outside the range` : "",
-      one.abstained ? `${count(one.abstained, "size")} too unsure` : "",
-    ].filter(Boolean).join(", "),
+    one.extrapolated,
+    one.abstained,
   ]);
   return [
     el(
@@ -298,7 +296,7 @@ function next(mine, front, now) {
       code("colltune submit"),
       " measures it.",
     ),
-    table("Most wanted", ["collective", "shape", "requests", "why"], rows, { words: [3] }),
+    table("Most wanted", ["collective", "shape", "requests", "sizes outside", "unsure"], rows),
   ];
 }
 

@@ -1,6 +1,6 @@
 // The predicted runtimes of all configurations on one instance: a verdict, a plot, and a table.
 
-import { el, scrolled, svg } from "./dom.js";
+import { el, svg, table } from "./dom.js";
 import { styleOf } from "./map.js";
 import { bytes, factor, time } from "./words.js";
 
@@ -169,46 +169,25 @@ function ticks(low, high, room) {
 
 export function predictionTable(map, found) {
   const fallback = found.configurations.find((one) => one.column === found.default);
-  const head = ["", "configuration", "predicted", "90 % interval", "against default", "remark"];
-  return scrolled(
-    "Predicted runtimes as a table",
-    el(
-      "table",
-      { class: "numbers" },
-      el("caption", {}, `All ${found.configurations.length} configurations, the fastest first`),
-      el(
-        "thead",
-        {},
-        el(
-          "tr",
-          {},
-          head.map((text) => el("th", { scope: "col" }, text)),
-        ),
-      ),
-      el(
-        "tbody",
-        {},
-        found.configurations.map((one) => {
-          const shown = map.configurations[one.column];
-          const role = [
-            one.column === found.chosen ? "chosen" : "",
-            one.column === found.default && one.column !== found.chosen ? "default" : "",
-            one.excluded,
-          ];
-          return el(
-            "tr",
-            { class: one.column === found.chosen ? "chosen" : one.excluded ? "excluded" : null },
-            el("td", {}, el("span", { class: `key f ${styleOf(shown)}` }, shown.code)),
-            el("th", { scope: "row" }, one.name),
-            el("td", {}, time(one.time_s)),
-            el("td", {}, `${time(one.lower_s)} to ${time(one.upper_s)}`),
-            el("td", {}, fallback ? factor(fallback.time_s / one.time_s) : "–"),
-            el("td", { class: "words" }, role.filter(Boolean).join("; ")),
-          );
-        }),
-      ),
-    ),
-  );
+  const head = ["configuration", "predicted", "90 % interval", "against default", "remark"];
+  const rows = found.configurations.map((one) => {
+    const shown = map.configurations[one.column];
+    const isChosen = one.column === found.chosen;
+    const remarks = [
+      isChosen ? "chosen" : "",
+      one.column === found.default && !isChosen ? "default" : "",
+      one.excluded,
+    ];
+    const row = [
+      [el("span", { class: `key f ${styleOf(shown)}` }, shown.code), " ", one.name],
+      time(one.time_s),
+      `${time(one.lower_s)} to ${time(one.upper_s)}`,
+      fallback ? factor(fallback.time_s / one.time_s) : "–",
+      remarks.filter(Boolean).join("; "),
+    ];
+    return Object.assign(row, { kind: isChosen ? "chosen" : one.excluded ? "excluded" : null });
+  });
+  return table("Predicted runtimes, the fastest first", head, rows, { words: [4] });
 }
 
 export function title(map, found) {
