@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { el, notice, table } from "./dom.js";
 import { ACTIONS, bundleLink, changeWords, previousOf } from "./history.js";
 import { href } from "./state.js";
-import { age, count, duration, factor, percent, range, since } from "./words.js";
+import { age, count, duration, factor, percent, range, shortId, since } from "./words.js";
 
 const REQUESTS =
   "Counted are requests for files, as Slurm's hooks make one per job and MPI release. Tuned: on" +
@@ -24,37 +24,37 @@ const OUTCOMES = {
 };
 const [EVENTS, SHAPES] = [3, 6];
 
+const p = (...content) => el("p", {}, content);
+const soft = (...content) => el("p", { class: "soft small" }, content);
+const list = (items) => el("ul", {}, items.map((item) => el("li", {}, item)));
+const code = (text) => el("code", {}, text);
+const figure = (text) => el("strong", { class: "figure" }, text);
+const nothing = (...text) => p(el("strong", {}, "Nothing yet. "), text);
+const folded = (title, ...content) => el("details", {}, el("summary", {}, title), content);
+const card = (title, ...content) => el("section", { class: "card" }, el("h2", {}, title), content);
+
 export async function frontView(app, slot, signal) {
   const { data: front } = await get("v1/view/front", {}, signal);
   const mine = front.slots.find((one) => one.slot === slot.slot);
-  const predicted = el("div", {}, el("p", { class: "soft" }, "Computing…"));
-  const changed = el("div", {}, el("p", { class: "soft" }, "Comparing…"));
+  const [predicted, changed] = [el("div", {}, soft("Computing…")), el("div", {}, soft("Comparing…"))];
   later(app, predicted, async () => predictedGain(await app.ask("v1/view/gain", {}, slot, signal)));
   later(app, changed, () => lastChange(app, slot, signal));
-  return [
-    health(app, front),
-    el(
-      "div",
-      { class: "front" },
-      jobs(front.requests, app.now),
-      card(
-        `Gain with ${slot.library_title} ${slot.release}`,
-        el("h3", {}, "Confirmed: measured beside the default"),
-        confirmedGain(mine, front.requests),
-        el("h3", {}, "Predicted only"),
-        predicted,
-        heldOut(mine),
-      ),
-      card("What the latest bundle changed", changed),
-      card("Drift of the machine", drift(mine?.drift)),
-      card("Measured next", next(mine, front, app.now)),
-      card("Who promoted what, and why", promotions(app)),
+  const cards = [
+    card("Jobs today", jobs(front.requests, app.now)),
+    card(
+      `Gain with ${slot.library_title} ${slot.release}`,
+      el("h3", {}, "Confirmed: measured beside the default"),
+      confirmedGain(mine, front.requests),
+      el("h3", {}, "Predicted only"),
+      predicted,
+      heldOut(mine),
     ),
+    card("What the latest bundle changed", changed),
+    card("Drift of the machine", drift(mine?.drift)),
+    card("Measured next", next(mine, front, app.now)),
+    card("Who promoted what, and why", promotions(app)),
   ];
-}
-
-function card(title, ...content) {
-  return el("section", { class: "card" }, el("h2", {}, title), content);
+  return [health(app, front), el("div", { class: "front" }, cards)];
 }
 
 // Fills a box when its answer comes, so that the rest does not wait.
@@ -65,16 +65,39 @@ function later(app, box, made) {
   );
 }
 
-function nothing(text, ...how) {
-  return el("p", {}, el("strong", {}, "Nothing yet. "), text, how);
-}
-
-function folded(title, ...content) {
-  return el("details", {}, el("summary", {}, title), content);
-}
-
-function code(text) {
-  return el("code", {}, text);
+// One line on the whole, and one row for each MPI release.
+function health({ overview, now }, front) {
+  const troubles = [...overview.warnings, ...front.attention];
+  const rows = overview.slots.map((one) => {
+    const known = front.slots.find((other) => other.slot === one.slot);
+    const event = overview.history.find((other) => other.slot === one.slot && other.in_force);
+    return [
+      `${one.library_title} ${one.release}`,
+      code(shortId(one.bundle)),
+      since(one.created_utc, now),
+      [since(one.since_utc, now), event ? ` by ${event.by}` : ""],
+      known?.outcome
+        ? [OUTCOMES[known.outcome] ?? known.outcome, el("small", {}, known.reason)]
+        : "none yet",
+      driftWord(known?.drift),
+    ];
+  });
+  const head = ["MPI", "bundle in force", "fitted", "promoted", "latest retraining", "drift"];
+  const retrained = front.retraining_utc
+    ? ["retraining ran ", since(front.retraining_utc, now)]
+    : "no retraining ran yet";
+  const arrived = front.arrived ? `, ${count(front.arrived, "file")} came in since then` : "";
+  return el(
+    "section",
+    { class: `health ${troubles.length ? "bad" : "good"}` },
+    el("h2", {}, troubles.length ? "Needs attention" : "Healthy"),
+    troubles.length ? list(troubles) : null,
+    p(
+      `The service answers, started ${age(front.requests.since_utc, now)}; the registry was read `,
+      [`${front.registry_read_s.toFixed(0)} s ago; `, retrained, arrived, "."],
+    ),
+    table("Bundles in force", head, rows, { words: [4], cards: true }),
+  );
 }
 
 function driftWord(found) {
@@ -82,98 +105,46 @@ function driftWord(found) {
   return found.alarm ? el("strong", {}, "alarm") : "within chance";
 }
 
-// One line on the whole, and one row for each MPI release.
-function health({ overview, now }, front) {
-  const troubles = [...overview.warnings, ...front.attention];
-  const good = troubles.length === 0;
-  const retrained = front.retraining_utc
-    ? ["retraining ran ", since(front.retraining_utc, now)]
-    : "no retraining ran yet";
-  const arrived = front.arrived ? [", ", count(front.arrived, "file"), " came in since then"] : "";
-  const rows = overview.slots.map((one) => {
-    const known = front.slots.find((other) => other.slot === one.slot);
-    const event = overview.history.find((other) => other.slot === one.slot && other.in_force);
-    return [
-      `${one.library_title} ${one.release}`,
-      code(one.bundle.slice(0, 12)),
-      since(one.created_utc, now),
-      [since(one.since_utc, now), event ? ` by ${event.by}` : ""],
-      known?.outcome ? [OUTCOMES[known.outcome] ?? known.outcome, el("small", {}, known.reason)] : "none yet",
-      driftWord(known?.drift),
-    ];
-  });
-  const head = ["MPI", "bundle in force", "fitted", "promoted", "latest retraining", "drift"];
-  return el(
-    "section",
-    { class: `health ${good ? "good" : "bad"}` },
-    el("h2", {}, good ? "Healthy" : "Needs attention"),
-    troubles.length ? el("ul", {}, troubles.map((text) => el("li", {}, text))) : null,
-    el(
-      "p",
-      {},
-      `The service answers, started ${age(front.requests.since_utc, now)}; the registry was read `,
-      `${front.registry_read_s.toFixed(0)} s ago; `,
-      retrained,
-      arrived,
-      ".",
-    ),
-    table("Bundles in force", head, rows, { words: [4], cards: true }),
-  );
-}
-
-function jobs(requests, now) {
-  const { today, reasons, releases, shapes } = requests;
+function jobs({ today, days, reasons, releases, shapes, ...more }, now) {
   const all = today.tuned + today.kept;
-  const kept = requests.stored
-    ? null
-    : notice(
-        "info",
-        `Counted since this service started, ${age(requests.since_utc, now)}. To keep counts over`,
-        " restarts, start it with ",
-        code("colltune serve --demand FOLDER"),
-        ".",
-      );
-  const days = requests.days.map((day) => [day.what, day.tuned, day.kept, bar(day)]);
-  if (!all && !days.length) {
-    const how = [code("colltune site init"), " sets up Slurm's hooks, which ask for every job."];
-    return card("Jobs today", nothing("No job asked today. ", how), kept);
+  const started = `Counted since this service started, ${age(more.since_utc, now)}.`;
+  const how = [" To keep counts over restarts: ", code("colltune serve --demand FOLDER"), "."];
+  const passing = more.stored ? null : notice("info", started, ...how);
+  const by = (what, rows) =>
+    table(
+      `Requests by ${what}`,
+      [what, "tuned", "default", ""],
+      rows.map((row) => [row.what, row.tuned, row.kept, bar(row)]),
+    );
+  const earlier = days.length ? folded("Days before", by("day", days)) : null;
+  if (!all) {
+    const hooks = [code("colltune site init"), " sets up Slurm's hooks, which ask for every job."];
+    return [nothing("No job asked today. ", hooks), passing, earlier];
   }
-  const rows = (found) => found.map((row) => [row.what, row.tuned, row.kept, bar(row)]);
-  const head = (what) => [what, "tuned", "default", ""];
-  return card(
-    "Jobs today",
-    el(
-      "p",
-      {},
-      el("strong", { class: "figure" }, `${today.tuned} of ${all}`),
-      ` requests were tuned${all ? ` (${percent(today.tuned / all)})` : ""}; `,
-      `${today.kept} kept the default. Since midnight, UTC.`,
+  const rare = [
+    by("rarer shape", shapes.slice(SHAPES)),
+    more.shapes_left_out ? soft(`${count(more.shapes_left_out, "shape")} more.`) : null,
+  ];
+  return [
+    p(
+      figure(`${today.tuned} of ${all}`),
+      ` requests were tuned (${percent(today.tuned / all)}); ${today.kept} kept the default.`,
+      " Since midnight, UTC.",
     ),
-    kept,
-    reasons.length
-      ? [
-          el("h3", {}, "Why the default"),
-          el("ul", {}, reasons.map(reason)),
-        ]
-      : null,
-    table("Requests by MPI", head("MPI"), rows(releases)),
-    table("Requests by shape", head("nodes × per node"), rows(shapes.slice(0, SHAPES))),
-    shapes.length > SHAPES
-      ? folded(
-          "Rarer shapes",
-          table("Requests by rarer shape", head("nodes × per node"), rows(shapes.slice(SHAPES))),
-          requests.shapes_left_out ? `${count(requests.shapes_left_out, "shape")} more.` : null,
-        )
-      : null,
-    days.length ? folded("Days before", table("Requests by day", head("day"), days)) : null,
-    el("p", { class: "soft small" }, REQUESTS),
-  );
+    passing,
+    reasons.length ? [el("h3", {}, "Why the default"), list(reasons.map(reason))] : null,
+    by("MPI", releases),
+    by("nodes × per node", shapes.slice(0, SHAPES)),
+    shapes.length > SHAPES ? folded("Rarer shapes", rare) : null,
+    earlier,
+    soft(REQUESTS),
+  ];
 }
 
 function reason(one) {
   const which = one.releases.length ? ` (${one.releases.join(", ")})` : "";
-  const mend = MENDS[one.reason] ?? "";
-  return el("li", {}, `${one.requests}: ${one.reason}${which}. `, el("small", {}, mend));
+  const mend = el("small", {}, MENDS[one.reason] ?? "");
+  return [`${one.requests}: ${one.reason}${which}. `, mend];
 }
 
 function bar({ tuned, kept }) {
@@ -182,14 +153,14 @@ function bar({ tuned, kept }) {
 }
 
 function confirmedGain(mine, requests) {
+  const withdrawn = mine?.withdrawn
+    ? ` ${count(mine.withdrawn, "decision")} did not prove faster and keeps the default.`
+    : "";
   if (!mine?.confirmed.length) {
-    const taken = mine?.withdrawn
-      ? ` ${count(mine.withdrawn, "decision")} did not prove faster, and the default is kept there.`
-      : "";
-    const how = [code("colltune confirm BUNDLE"), " measures decisions beside the default.", taken];
-    return nothing("No decision in force was measured beside the default. ", how);
+    const how = [code("colltune confirm BUNDLE"), " measures decisions beside the default."];
+    return nothing("No decision in force was measured to be faster. ", how, withdrawn);
   }
-  const [mean, lower, upper] = mine.mean;
+  const [mean, lower, upper] = mine.mean.map(factor);
   const head = ["collective", "shape", "message", "used", "gain", "95 % interval", "launches"];
   const rows = mine.confirmed.map((one) => [
     one.mpi_name,
@@ -201,43 +172,35 @@ function confirmedGain(mine, requests) {
     one.launches,
   ]);
   return [
-    el(
-      "p",
-      {},
-      el("strong", { class: "figure" }, factor(mean)),
-      ` (${factor(lower)} to ${factor(upper)}) in the geometric mean of `,
-      `${count(rows.length, "decision")}; ${mine.withdrawn} more did not prove faster and were`,
-      ` withdrawn. ${count(requests.confirmed, "request")} of today ran on these shapes.`,
+    p(
+      figure(mean),
+      ` (${lower} to ${upper}) in the geometric mean of ${count(rows.length, "decision")}.`,
+      `${withdrawn} ${count(requests.confirmed, "request")} of today ran on these shapes.`,
     ),
-    el("p", { class: "soft small" }, "The ends are means of the intervals' ends, which is cautious."),
+    soft("The ends are means of the intervals' ends, which is cautious."),
     folded("Each of them", table("Confirmed decisions", head, rows)),
   ];
 }
 
 function predictedGain(found) {
-  if (!found) return [];
-  const rows = found.collectives
-    .filter((one) => one.fields)
-    .map((one) => [one.mpi_name, `${one.fields} of ${one.of}`, factor(one.gain), factor(one.bound)]);
-  if (!rows.length) return nothing("No decision rests on a prediction alone.");
+  const used = found?.collectives.filter((one) => one.fields) ?? [];
+  if (!used.length) return p("No decision rests on a prediction alone.");
+  const rows = used.map((one) => [
+    one.mpi_name,
+    `${one.fields} of ${one.of}`,
+    factor(one.gain),
+    factor(one.bound),
+  ]);
   const head = ["collective", "measured instances where used", "mean gain", "at least"];
-  return [
-    table("Predicted gains", head, rows),
-    el(
-      "p",
-      { class: "soft small" },
-      "Models predict these gains where they replace the default, and nothing has proved them.",
-    ),
-  ];
+  const told = "Models predict these gains where they replace the default; nothing has proved them.";
+  return [table("Predicted gains", head, rows), soft(told)];
 }
 
 function heldOut(mine) {
-  if (!mine?.held_out) return null;
-  const found = mine.held_out;
+  const found = mine?.held_out;
+  if (!found) return null;
   const ends = found.geometric_mean_speedup_interval?.map(factor).join(" to ");
-  return el(
-    "p",
-    {},
+  return p(
     "On measurements that the models had not seen, decisions were ",
     el("strong", {}, factor(found.geometric_mean_speedup)),
     `${ends ? ` (${ends})` : ""} as fast as the default, over ${found.instances} instances of `,
@@ -246,11 +209,12 @@ function heldOut(mine) {
 }
 
 function drift(found) {
-  if (!found?.shifts.length) {
-    const text = "Nightly retraining compares new measurements with what the bundle predicts: ";
-    return found
-      ? nothing("The latest retraining had no new measurements on shapes that the bundle knows.")
-      : nothing(text, code("colltune site retrain"));
+  if (!found) {
+    const how = "compares new measurements with what the bundle predicts.";
+    return nothing(code("colltune site retrain"), ` ${how}`);
+  }
+  if (!found.shifts.length) {
+    return nothing("The latest retraining had no new measurements on shapes that the bundle knows.");
   }
   const rows = found.shifts.map((one) => [
     one.of,
@@ -260,23 +224,19 @@ function drift(found) {
     one.alarm ? el("strong", {}, "alarm") : "within chance",
   ]);
   const head = ["of", "compared", "time, new over old", "allocations", ""];
-  return [
-    el("p", {}, found.alarm ? "Runtimes shifted beyond chance." : "No shift beyond chance."),
-    table("Drift", head, rows),
-  ];
+  const told = found.alarm ? "Runtimes shifted beyond chance." : "No shift beyond chance.";
+  return [p(told), table("Drift", head, rows)];
 }
 
 function next(mine, front, now) {
   const plan = mine?.campaign;
-  if (plan?.problem) return notice("bad", `No campaign could be planned: ${plan.problem}`);
-  if (!plan?.nodes.length) {
-    return plan
-      ? el("p", {}, "Nothing is wanted: what jobs ask for is measured.")
-      : nothing("Retraining plans it from what jobs ask for: see [backfill] of ", [
-          code("colltune site retrain --print-unit site"),
-          ".",
-        ]);
+  if (!plan) {
+    const where = code("colltune site retrain --print-unit site");
+    return nothing("Retraining plans it from what jobs ask for: see [backfill] of ", where, ".");
   }
+  if (plan.problem) return notice("bad", `No campaign could be planned: ${plan.problem}`);
+  if (!plan.nodes.length) return p("Nothing is wanted: what jobs ask for is measured.");
+  const head = ["collective", "shape", "requests", "sizes outside", "unsure"];
   const rows = plan.wanted.map((one) => [
     one.collective,
     one.shape.replace("x", " × "),
@@ -285,18 +245,13 @@ function next(mine, front, now) {
     one.abstained,
   ]);
   return [
-    el(
-      "p",
-      {},
-      `${plan.collectives.join(", ")} on ${plan.nodes.join(", ")} nodes, `,
-      `${plan.ppn.join(", ")} per node: about ${duration(plan.expected_s)} of a budget of `,
-      `${duration(plan.budget_s)}, for ${percent(plan.covered)} of what is wanted. Planned `,
-      since(front.reported_utc, now),
-      "; ",
-      code("colltune submit"),
-      " measures it.",
+    p(
+      `${plan.collectives.join(", ")} on ${plan.nodes.join(", ")} nodes, ${plan.ppn.join(", ")}`,
+      ` per node: about ${duration(plan.expected_s)} of a budget of ${duration(plan.budget_s)}, for`,
+      ` ${percent(plan.covered)} of what is wanted. Planned `,
+      [since(front.reported_utc, now), "; ", code("colltune submit"), " measures it."],
     ),
-    table("Most wanted", ["collective", "shape", "requests", "sizes outside", "unsure"], rows),
+    table("Most wanted", head, rows),
   ];
 }
 
@@ -304,18 +259,17 @@ async function lastChange(app, slot, signal) {
   const event = app.overview.history.find((one) => one.slot === slot.slot && one.in_force);
   if (!event || !previousOf(event)) return nothing("No bundle was in force before this one.");
   const note = event.note ? ` “${event.note}”` : "";
-  const who = el("p", {}, `${event.by}, `, since(event.at_utc, app.now), note);
-  return [who, await changeWords(event, signal)];
+  return [p(`${event.by}, `, since(event.at_utc, app.now), note), await changeWords(event, signal)];
 }
 
 function promotions({ overview, now }) {
-  if (!overview.history.length) {
-    return nothing("This service has one bundle and no registry.");
-  }
-  const told = overview.history.slice(0, EVENTS).map((event) => {
-    const what = `${event.slot}: ${ACTIONS[event.action] ?? event.action} `;
-    const who = ` by ${event.by}${event.note ? `: “${event.note}”` : ", without a note"}`;
-    return el("li", {}, what, bundleLink(event, event.bundle), " ", since(event.at_utc, now), who);
-  });
-  return [el("ul", {}, told), el("p", {}, el("a", { href: href({ view: "history" }) }, "All of the history"))];
+  if (!overview.history.length) return nothing("This service has one bundle and no registry.");
+  const told = overview.history.slice(0, EVENTS).map((event) => [
+    `${event.slot}: ${ACTIONS[event.action] ?? event.action} `,
+    bundleLink(event, event.bundle),
+    " ",
+    since(event.at_utc, now),
+    ` by ${event.by}${event.note ? `: “${event.note}”` : ", without a note"}`,
+  ]);
+  return [list(told), p(el("a", { href: href({ view: "history" }) }, "All of the history"))];
 }

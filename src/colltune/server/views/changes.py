@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from pydantic import Field
@@ -25,20 +26,23 @@ from colltune.server.schemas import (
 _MOST_ROWS = 12
 
 
-class FieldChange(View):
-    """Neighbouring fields of one shape that the other bundle decides otherwise."""
+class Changed(View):
+    """What was decided, what is decided now, and by how much that is predicted to be faster."""
+
+    old: ConfigurationName
+    new: ConfigurationName
+    ratio: float | None = Field(description="as the new models predict", examples=[1.2])
+
+
+class FieldChange(Changed):
+    """Neighbouring fields of one shape of a map that the other bundle decides otherwise."""
 
     first: int = Field(description="index of `MapView.msize_bytes`", examples=[3])
     last: int = Field(description="likewise", examples=[5])
     kind: str = Field(description="begun, ended, or other", examples=["begun"])
-    old: ConfigurationName
-    new: ConfigurationName
-    ratio: float | None = Field(
-        description="how much faster, as the new models predict", examples=[1.2]
-    )
 
 
-class ChangeRow(View):
+class ChangeRow(Changed):
     """A range of message sizes of one shape that is decided differently."""
 
     mpi_name: MpiName
@@ -46,11 +50,6 @@ class ChangeRow(View):
     ppn: Ppn
     first_bytes: int = Field(examples=[0])
     last_bytes: int | None = Field(examples=[26386])
-    old: ConfigurationName
-    new: ConfigurationName
-    ratio: float | None = Field(
-        description="how much faster, as the new models predict", examples=[1.2]
-    )
 
 
 class CollectiveChanges(View):
@@ -96,9 +95,7 @@ def changes_view(old: Bundle, new: Bundle, slot: str) -> ChangesView:
                 ppn=change.shape.ppn,
                 first_bytes=change.first_bytes,
                 last_bytes=change.last_bytes,
-                old=change.old.short,
-                new=change.new.short,
-                ratio=change.by_new.ratio,
+                **_changed(change),
             )
             for change in found.ranked()[:_MOST_ROWS]
         ),
@@ -125,11 +122,9 @@ def _fields(changes: list[Change], sizes: np.ndarray) -> Iterator[FieldChange]:
             end = int(np.searchsorted(sizes, change.last_bytes, side="right"))
         if first < end:
             kinds = {change.old.is_default: "begun", change.new.is_default: "ended"}
-            yield FieldChange(
-                first=first,
-                last=end - 1,
-                kind=kinds.get(True, "other"),
-                old=change.old.short,
-                new=change.new.short,
-                ratio=change.by_new.ratio,
-            )
+            kind = kinds.get(True, "other")
+            yield FieldChange(first=first, last=end - 1, kind=kind, **_changed(change))
+
+
+def _changed(change: Change) -> dict[str, Any]:
+    return {"old": change.old.short, "new": change.new.short, "ratio": change.by_new.ratio}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -79,11 +78,10 @@ class ConfirmedGain(View):
     first_bytes: int = Field(examples=[0])
     last_bytes: int | None = Field(examples=[26386])
     name: ConfigurationName
-    gain: float = Field(examples=[1.41])
-    lower: float = Field(description="of the 95 % interval", examples=[1.22])
-    upper: float = Field(description="of the 95 % interval", examples=[1.63])
+    gain: float | None = Field(examples=[1.41])
+    lower: float | None = Field(description="of the 95 % interval", examples=[1.22])
+    upper: float | None = Field(description="of the 95 % interval", examples=[1.63])
     launches: int = Field(examples=[3])
-    measured_utc: Time
 
 
 class HeldOutGain(View):
@@ -110,7 +108,6 @@ class DriftView(View):
     """What retraining last found of drift."""
 
     alarm: bool = Field(examples=[False])
-    judged: int = Field(description="measurements since the fit", examples=[420])
     shifts: tuple[ShiftView, ...]
 
 
@@ -153,7 +150,6 @@ class SlotFront(View):
     campaign: CampaignView | None
     outcome: str = Field(description="of the latest retraining", examples=["promoted"])
     reason: str = Field(examples=["not worse"])
-    new_measurements: int = Field(examples=[394])
 
 
 class FrontView(View):
@@ -238,18 +234,17 @@ def _alarmed(slot: SlotFront) -> bool:
 
 def _slot(loaded: Loaded, record: Mapping[str, Any], drift: Mapping[str, Any]) -> SlotFront:
     bundle = loaded.bundle
-    confirmed = tuple(map(_confirmed, _of(bundle.confirmations, Status.CONFIRMED)))
+    confirmed = _of(bundle.confirmations, Status.CONFIRMED)
     compared = _mapping(record.get("comparison"))
     whose = {record.get("candidate"): "candidate", record.get("was_in_force"): "in_force"}
     scores = _mapping(compared.get(whose.get(bundle.id, "")))
     campaign = _mapping(record.get("campaign"))
     wanted = campaign.get("wanted")
     most = {"wanted": wanted[:_MOST_WANTED]} if isinstance(wanted, list) else {}
-    new = record.get("new_measurements")
     return SlotFront(
         slot=loaded.slot,
         bundle=bundle.id,
-        confirmed=confirmed,
+        confirmed=tuple(map(_confirmed, confirmed)),
         withdrawn=len(_of(bundle.confirmations, Status.WITHDRAWN)),
         mean=_means(confirmed),
         held_out=_read(HeldOutGain, _mapping(scores.get("all"))),
@@ -257,7 +252,6 @@ def _slot(loaded: Loaded, record: Mapping[str, Any], drift: Mapping[str, Any]) -
         campaign=_read(CampaignView, {**campaign, **most}),
         outcome=str(record.get("outcome", "")),
         reason=str(record.get("reason", "")),
-        new_measurements=new if isinstance(new, int) else 0,
     )
 
 
@@ -266,25 +260,21 @@ def _of(records: Iterable[Confirmation], status: Status) -> list[Confirmation]:
 
 
 def _confirmed(one: Confirmation) -> ConfirmedGain:
+    alike = ("first_bytes", "last_bytes", "gain", "lower", "upper", "launches")
     return ConfirmedGain(
         mpi_name=one.collective.mpi_name,
         nodes=one.shape.nodes,
         ppn=one.shape.ppn,
-        first_bytes=one.first_bytes,
-        last_bytes=one.last_bytes,
         name=one.configuration.short,
-        gain=one.gain or math.nan,
-        lower=one.lower or math.nan,
-        upper=one.upper or math.nan,
-        launches=one.launches,
-        measured_utc=one.measured_utc,
+        **{name: getattr(one, name) for name in alike},
     )
 
 
-def _means(confirmed: Sequence[ConfirmedGain]) -> tuple[float, float, float] | None:
+def _means(confirmed: Sequence[Confirmation]) -> tuple[float, float, float] | None:
+    """Return the means of gains and of their intervals' ends, which all that is confirmed has."""
     if not confirmed:
         return None
-    triples = [(one.gain, one.lower, one.upper) for one in confirmed]
+    triples = [(one.gain or 1.0, one.lower or 1.0, one.upper or 1.0) for one in confirmed]
     gain, lower, upper = (geometric_mean(values) for values in zip(*triples, strict=True))
     return gain, lower, upper
 
