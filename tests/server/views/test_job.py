@@ -37,18 +37,6 @@ def viewed(
     )
 
 
-def test_the_files_are_what_is_rendered(bundle: Bundle) -> None:
-    """The text is that of the configuration, and the address asks the service for the same."""
-    target = Target.named("openmpi", "4.1.4")
-    rendered = render(selector_for(bundle, target), Shape(8, 4), target)
-    view = viewed(bundle, 8, 4)
-    assert [file.text for file in view.files] == list(rendered.written.texts.values())
-    assert view.files[0].url == "v1/config/openmpi/4.1.4?nodes=8&ppn=4"
-    assert view.changes_anything
-    named = viewed(bundle, 8, 4, named="openmpi-parameters")
-    assert named.files[0].url.endswith("ppn=4&format=openmpi-parameters")
-
-
 def test_variables_name_the_file_in_a_folder_to_be_filled_in(bundle: Bundle) -> None:
     """Environment and command line say the same, with a mark where the folder stands."""
     view = viewed(bundle, 8, 4)
