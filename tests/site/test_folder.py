@@ -205,6 +205,41 @@ def test_bad_answers_write_nothing(
     assert not (entered / name).exists()
 
 
+DAMAGED = {
+    "no TOML": ("x = [", "not valid TOML"),
+    "no cluster": ("", "key site.machine is missing"),
+    "only for retraining": (
+        '[site]\nmachine = "m"\nregistry = "r"\n[data]\ndatasets = ["d"]\n',
+        "table [cluster] is missing",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "said"), DAMAGED.values(), ids=DAMAGED)
+def test_a_site_file_that_makes_no_sense_is_named(
+    text: str, said: str, colltune: Verb, site: Path
+) -> None:
+    """Nothing is written from it, by no verb."""
+    site.mkdir()
+    site.chmod(0o755)
+    (site / "site.toml").write_text(text)
+    for verb in ("init", "upgrade"):
+        answer = colltune("site", verb, site)
+        assert answer.status == 2
+        assert f"{site}/site.toml" in answer.err
+        assert said in answer.err
+    assert {path.name for path in site.iterdir()} <= {"site.toml", ".lock"}
+
+
+def test_a_file_is_no_folder(init: Init, site: Path) -> None:
+    """It stays as it is."""
+    site.write_text("mine")
+    answer = init()
+    assert answer.status == 9
+    assert f"cannot write {site}" in answer.err
+    assert site.read_text() == "mine"
+
+
 def test_any_text_can_name_a_machine(init: Init, site: Path) -> None:
     """Quotes, backslashes and other alphabets reach the campaign as they are."""
     name = 'Großer "Rechner" \\ № 1 # 計算機'

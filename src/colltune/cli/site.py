@@ -119,9 +119,9 @@ def init(
     with stage.alone(home):
         if is_new:
             stage.begin(home, text)
+        site = stage.site_of(home)
         stage.agreed(home, told)
         stage.check_release(home)
-        site = stage.site_of(home)
         changes = stage.write(home, stage.files_of(site, home))
     facts = {
         "folder": home,

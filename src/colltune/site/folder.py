@@ -503,7 +503,7 @@ def _write(path: Path, text: str, mode: int = 0o644) -> None:
 
 def _make(folder: Path) -> None:
     """Make a folder that everybody can read and nobody else can change."""
-    if not folder.exists():
+    if not folder.is_dir():
         try:
             folder.mkdir(parents=True)
             folder.chmod(0o755)
