@@ -6,7 +6,7 @@ from pathlib import Path
 
 DOCS = Path(__file__).parents[2] / "docs"
 MOST_WORDS = 1500
-LONGER = {"benchmarks.md", "howto/service.md"}
+LONGER = {"benchmarks.md"}
 """Collections, which nobody reads from the beginning to the end."""
 
 
