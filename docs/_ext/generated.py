@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 from sphinx.application import Sphinx
 from sphinx.util.typing import ExtensionMetadata
@@ -15,6 +16,7 @@ from docs._ext import (
     environment,
     exit_statuses,
     http_interface,
+    json_output,
     lint_samples,
     registries,
     service_metrics,
@@ -28,6 +30,7 @@ GENERATORS: dict[str, Callable[[str], str]] = {
     "configuration-formats": configuration_formats.markdown,
     "exit-statuses": exit_statuses.markdown,
     "http": http_interface.markdown,
+    "json": json_output.markdown,
     "lint-sample": lint_samples.sample,
     "metrics": service_metrics.markdown,
     "output": lint_samples.output,
@@ -59,7 +62,13 @@ def _read(app: Sphinx, _document: str, source: list[str]) -> None:
         app.env.note_reread()
 
 
+def _write_schemas(app: Sphinx, failure: Exception | None) -> None:
+    if failure is None and app.builder.name == "html":
+        json_output.write_schemas(Path(app.outdir) / "reference" / "schemas")
+
+
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Connect to Sphinx."""
     app.connect("source-read", _read)
+    app.connect("build-finished", _write_schemas)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import pytest
 
 from colltune.cli import main
+from colltune.cli.app import as_spelled_now
 from colltune.dataset import read
 from colltune.models.fitting import fit
+from docs._ext import json_output
 
 _ALGORITHMS = {"default": 3.0, "binomial": 1.0, "chain": 6.0, "ring": 4.5}
 
@@ -25,14 +28,26 @@ class Answer:
     status: int
     out: str
     err: str
+    words: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def json(self) -> Any:
-        """Standard output as JSON."""
-        return json.loads(self.out)
+        """Standard output as JSON, which has just the fields that the reference declares."""
+        return described(self.words, self.out)
 
 
 Verb = Callable[..., Answer]
+
+
+def described(words: Sequence[str], printed: str) -> Any:
+    """Return a JSON document; insist on the fields that docs/reference/json.toml declares."""
+    document = json.loads(printed)
+    now = as_spelled_now(words)
+    verb = next(verb for verb in json_output.verbs() if now[: len(verb.split())] == verb.split())
+    schema = json_output.schema(verb, strict=True)
+    errors = jsonschema_rs.validator_for(schema).iter_errors(document)
+    assert [f"{error.instance_path}: {error.message[:500]}" for error in errors] == []
+    return document
 
 
 @pytest.fixture
@@ -45,7 +60,7 @@ def colltune(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
             main()
         printed = capsys.readouterr()
         assert "Traceback" not in printed.err
-        return Answer(int(ended.value.code or 0), printed.out, printed.err)
+        return Answer(int(ended.value.code or 0), printed.out, printed.err, (*map(str, words),))
 
     return run
 

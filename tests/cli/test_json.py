@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import pty
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import jsonschema_rs
 import pytest
 
 from colltune.cli import main
-from tests.cli.conftest import Verb
-from tests.cli.verb_examples import EXAMPLES, Place, commands, has, replaced
+from docs._ext import json_output
+from tests.cli.conftest import Verb, described
+from tests.cli.verb_examples import EXAMPLES, OTHER_FORMS, Place, commands, has, replaced
 
 _WITH_JSON = sorted(name for name, command in commands() if has(command, "--json"))
 
@@ -55,8 +56,9 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
 
 
 def test_every_verb_with_json_has_an_example() -> None:
-    """A new verb with --json, or --json of an old one, needs a call in `verb_examples.EXAMPLES`."""
+    """A new verb with --json needs a call in `verb_examples`, and its fields in json.toml."""
     assert sorted(EXAMPLES) == _WITH_JSON
+    assert sorted(json_output.verbs()) == _WITH_JSON
 
 
 @pytest.mark.parametrize("name", _WITH_JSON)
@@ -67,18 +69,37 @@ def test_json_is_one_document_and_nothing_else(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Standard output is one JSON document; a terminal on standard error sees no progress."""
+    """Standard output is the document that the reference describes; a terminal sees no progress."""
     if name not in EXAMPLES:
         pytest.fail(f"add a call of `colltune {name}` to tests/cli/verb_examples.py")
-    words = [str(word) for word in EXAMPLES[name](place)]
-    at = words.index("--") if "--" in words else len(words)
-    monkeypatch.setattr(sys, "argv", ["colltune", *words[:at], "--json", *words[at:]])
     monkeypatch.setattr("colltune.cli.progress._DELAY_S", 0.0)
-    with pytest.raises(SystemExit):
-        main()
-    assert json.loads(capsys.readouterr().out) is not None
+    _run_with_json(EXAMPLES[name](place), monkeypatch)
+    described(name.split(), capsys.readouterr().out)
     sys.stderr.flush()
     assert b"\x1b" not in b"".join(terminal)
+
+
+@pytest.mark.parametrize("form", sorted(OTHER_FORMS))
+def test_other_forms_are_described_too(
+    form: str, place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """So is the document of other options of the verb."""
+    _run_with_json(OTHER_FORMS[form](place), monkeypatch)
+    described(form.split(), capsys.readouterr().out)
+
+
+def _run_with_json(call: Sequence[object], monkeypatch: pytest.MonkeyPatch) -> None:
+    words = [str(word) for word in call]
+    at = words.index("--") if "--" in words else len(words)
+    monkeypatch.setattr(sys, "argv", ["colltune", *words[:at], "--json", *words[at:]])
+    with pytest.raises(SystemExit):
+        main()
+
+
+def test_schemas_are_schemas() -> None:
+    """Each is valid by the schema of schemas; `described` holds what verbs print to them."""
+    for verb in json_output.verbs():
+        jsonschema_rs.meta.validate(json_output.schema(verb))
 
 
 @pytest.mark.parametrize("name", _WITH_JSON)

@@ -70,5 +70,5 @@ def test_warnings_come_before_what_they_are_about(unbuffered: str, tmp_path: Pat
     """Both streams are written line by line, also with PYTHONUNBUFFERED."""
     line = f"colltune site token add ci --scope promote --tokens {tmp_path / 'tokens'} 2>&1"
     first, second = _shell(line, PYTHONUNBUFFERED=unbuffered).stdout.splitlines()
-    assert first.startswith("colltune: this token")
+    assert first.startswith("colltune: the token")
     assert second.startswith("colltune_")

@@ -10,6 +10,7 @@ from typing import Any
 import click
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from colltune import doctor
 from colltune.bench import build
@@ -32,7 +33,7 @@ from colltune.server.auth.token_file import Scope
 from colltune.tune import pipeline
 from colltune.tune.job import Row
 from colltune.tune.pipeline import TuneResult
-from colltune.verify import proving
+from colltune.verify import proving, readability
 from colltune.verify.readability import Readability
 from colltune.verify.rule_status import Assessment, Proof, RuleResult, RuleStatus
 from tests.dataset.profiles import profile_text, row
@@ -122,6 +123,10 @@ def has(command: click.Command, option: str) -> bool:
 def replaced(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Put what verbs would have found with an MPI in the place of looking for it."""
     monkeypatch.setattr(proving, "prove", lambda request, _progress: _proof(request.path))
+    monkeypatch.setattr(readability, "canary_of", lambda _: (None,))
+    monkeypatch.setattr(
+        readability, "readability", lambda request, _: (_proof(request.path).readability, None)
+    )
     nowhere = Path("mpirun")
     imagined = Installation("openmpi", "4.1.4", nowhere, nowhere, nowhere, "")
     monkeypatch.setattr(campaigns, "installation_of", lambda _campaign, _mpi: imagined)
@@ -230,6 +235,10 @@ EXAMPLES: dict[str, Callable[[Place], Words]] = {
     "evaluate": lambda p: (*("evaluate", p.data, "--split", "extrapolation", "--learner", "knn"),),
     "report": lambda p: ("report", p.bundle, "--data", p.data, "--out", p.folder / "r.html"),
     "select": lambda p: ("select", "--bundle", p.bundle, "--nodes", 6, "--ppn", 2),
+    "env": lambda p: (
+        *("env", "--bundle", p.bundle, "--nodes", 6, "--ppn", 2, "--library", "openmpi"),
+        *("--release", "4.1.4", "--folder", p.folder / "job"),
+    ),
     "app profile": lambda p: ("app", "profile", _profile(p), "--bundle", p.bundle),
     "app pack": lambda p: (
         *("app", "pack", "--profile", _profile(p), "--bundle", p.bundle, "--nodes", 8, "--ppn", 4),
@@ -289,3 +298,44 @@ EXAMPLES: dict[str, Callable[[Place], Words]] = {
     "site upgrade": lambda p: ("site", "upgrade", _site(p), "--check"),
     "site slurm hooks": lambda _: ("site", "slurm", "hooks"),
 }
+
+
+def _instances(place: Place) -> Path:
+    return place.written("in.csv", "collective,nodes,ppn,msize_bytes\nbcast,4,2,64\nscan,4,2,64\n")
+
+
+def _results(place: Place) -> Path:
+    """Return a results file of an evaluation."""
+    path = place.folder / "results.json"
+    words = map(str, (*EXAMPLES["evaluate"](place), "--out", path))
+    assert CliRunner().invoke(app(["evaluate"]), [*words]).exit_code == 0
+    return path
+
+
+_RULES = ("--release", "4.1.6", "--nodes", 2, "--ppn", 2, "--collective", "bcast", "--msize", 10)
+OTHER_FORMS: dict[str, Callable[[Place], Words]] = {
+    "select --msize": lambda p: (*EXAMPLES["select"](p), "--msize", "4k"),
+    "select --format": lambda p: (
+        *(*EXAMPLES["select"](p), "--format", "openmpi", "--out", p.folder / "rules"),
+    ),
+    "select --instances": lambda p: (
+        *("select", "--bundle", p.bundle, "--instances", _instances(p)),
+        *("--out", p.folder / "o.csv"),
+    ),
+    "plan": lambda p: ("plan", p.written("c.toml", _PLANNED)),
+    "submit --status": lambda p: ("submit", "--status", "--out", p.folder),
+    "evaluate --suite": lambda p: ("evaluate", p.data, "--suite", "all", "--learner", "knn"),
+    "evaluate --out": lambda p: (*EXAMPLES["evaluate"](p), "--out", p.folder / "o.json"),
+    "evaluate --compare": lambda p: ("evaluate", "--compare", *[_results(p)] * 2),
+    "rules catalog": lambda p: ("rules", "catalog"),
+    "rules explain": lambda p: (
+        *("rules", "explain", p.written("r.conf", RULES), *_RULES),
+        *("--bundle", p.bundle, "--data", p.data),
+    ),
+    "what-if": lambda p: (*EXAMPLES["what-if"](p), "--rails", 2, "--data", p.data),
+    "app profile": lambda p: ("app", "profile", _profile(p)),
+    "verify": lambda p: (
+        *("verify", "--readable-only", p.written("r.conf", RULES), "--", "mpirun", "-n", 8),
+    ),
+}
+"""Calls of which the document is another one than of `EXAMPLES`."""

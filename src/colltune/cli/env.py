@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from colltune.cli.console import warn
-from colltune.cli.options import BuiltinOperationsOnly, Caution, Mpi
+from colltune.cli.console import Verbatim, output, warn
+from colltune.cli.options import BuiltinOperationsOnly, Caution, Json, Mpi
 from colltune.errors import ColltuneError
 from colltune.text import printable
 
@@ -79,6 +78,7 @@ def env(
             help="Exit with an error if nothing can be set, instead of running without tuning.",
         ),
     ] = False,
+    json: Json = False,
 ) -> None:
     """Print the export lines that make a job's MPI use tuned algorithms, and write its files.
 
@@ -91,6 +91,7 @@ def env(
     from colltune.server.slurm.job_decision import JobRequest, decide
 
     if os.environ.get("COLLTUNE", "").lower() == "off":
+        output({"environment": {}, "note": "COLLTUNE=off"}, (), json=json)
         return
     request = JobRequest(
         nodes=nodes or "",
@@ -114,12 +115,11 @@ def env(
         if strict:
             raise
         kind = "" if isinstance(error, ColltuneError) else f"{type(error).__name__}: "
-        _complain(f"{kind}{error}")
-        return
+        variables, note = {}, f"{kind}{error}"
     if note:
         _complain(note)
-    lines = (f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
-    sys.stdout.write("".join(lines))
+    lines = (Verbatim(f"export {n}={shlex.quote(value)}") for n, value in variables.items())
+    output({"environment": variables, "note": note}, lines, json=json)
 
 
 def _libcolltune(library: str, release: str, mpi: str | None) -> Path:
