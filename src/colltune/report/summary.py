@@ -60,7 +60,7 @@ def _decisions(found: CollectiveFigures) -> Iterator[_Decision]:
         shape, size = at
         yield _Decision(
             name,
-            f"{name} of {_bytes(sizes[size])} on {shapes[shape]}",
+            f"{name} of {bytes_text(int(sizes[size]))} on {shapes[shape]}",
             decided.configuration(shape, size),
             REASONS[decided.why[at]],
             gain[at],
@@ -72,7 +72,7 @@ def _measured(found: Figures) -> Iterator[str]:
     bundle, shapes = found.bundle, sorted(found.bundle.training_shapes)
     sizes = [size for model in bundle.models for size in model.coverage.sizes]
     span = f" from {shapes[0]} to {shapes[-1]}" if len(shapes) > 1 else f", {shapes[0]}"
-    bytes_ = " to ".join(dict.fromkeys(map(_bytes, (min(sizes), max(sizes)))))
+    bytes_ = " to ".join(dict.fromkeys(map(bytes_text, (int(min(sizes)), int(max(sizes))))))
     yield (
         f"{counted(len(bundle.collectives), 'collective')} of {bundle.context}, on"
         f" {counted(len(shapes), 'shape')} (nodes x processes per node){span}, with messages of"
@@ -192,7 +192,8 @@ def _judged(parts: Sequence[Judged], collectives: int) -> Iterator[str]:
 
 def _evidence(bundle: Bundle) -> str:
     rows = {m.collective.mpi_name: bundle.held_out(m.collective) for m in bundle.models}
-    rows = {name: row for name, row in rows.items() if isinstance(row.get("share"), float)}
+    known = {k for k, row in rows.items() if row.get("instances") and row.get("share") is not None}
+    rows = {name: row for name, row in rows.items() if name in known}
     if not rows:
         return "Nobody knows: the bundle states no held-out decisions."
     shares = sorted((round(row["share"], 2) + 0.0, name) for name, row in rows.items())
@@ -221,11 +222,6 @@ def _next(bundle: Bundle, decisions: Sequence[_Decision]) -> Iterator[str]:
         )
     else:
         yield "Deploy it with `colltune select --format` or `colltune env`."
-
-
-def _bytes(n: int) -> str:
-    text = bytes_text(int(n))
-    return f"{text} B" if text.isdigit() else text
 
 
 def _mean(values: Iterable[float]) -> float:
