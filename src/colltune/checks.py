@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
 from colltune import process
@@ -55,8 +54,10 @@ def parted(error: ColltuneError) -> tuple[str, str]:
     """Return what an error finds, and its mend or the command that failed."""
     lines = str(error).splitlines()
     finding, *mends = re.split(r"; |\. (?=[A-Z])", lines[0], maxsplit=1)
-    commands = [line.partition(": ")[2] for line in lines if line.startswith("command: ")]
-    return finding, "".join(mends or commands[:1])
+    told = {name: text for name, colon, text in (line.partition(": ") for line in lines) if colon}
+    if not mends and "stderr" in told:
+        finding = f"{finding}: {told['stderr']}"
+    return finding, "".join(mends) or told.get("command", "")
 
 
 class Check(NamedTuple, Generic[_Subject]):
@@ -94,7 +95,7 @@ def answer_of(check: Check[_Subject], subject: _Subject) -> Answer:
             found.append(problem(*parted(error)))
         except OSError as error:
             said = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-            found.append(problem(said, f"ls -ld {error.filename or Path.cwd()}"))
+            found.append(problem(said, f"ls -ld {error.filename or '.'}"))
         except Exception as error:
             said = f"this check broke: {type(error).__name__}: {error}"
             found.append(problem(said, "please report it"))

@@ -27,7 +27,6 @@ from typing import NamedTuple
 
 from colltune import __version__, process
 from colltune.bench import build
-from colltune.bench.backends import mpibenchmark
 from colltune.bench.backends.installed import InstalledMpi
 from colltune.bench.slurm import configuration
 from colltune.checks import LIMIT_S as _LIMIT_S
@@ -60,7 +59,6 @@ from colltune.server.slurm.job_decision import JobRequest, decide, folder_of, sh
 from colltune.server.slurm.job_file import AnswerError
 from colltune.text import counted
 from colltune.verify.canary import Canary, Run
-from colltune.verify.proving import identified
 from colltune.verify.user_line import UserLine, words_of
 
 _SERVICE_S = 2.0
@@ -247,7 +245,7 @@ def _start(host: Host) -> Answer:
         said = f"{host.shape.nprocs} processes do not start: {(told or lines)[0].partition(';')[0]}"
         return _problem(said, shlex.join([*host.canary.line.words, "hostname"]))
     seconds = time.monotonic() - began
-    library, release = identified(run.library)
+    library, release = installation.identified(run.library)
     if library != found.library or not _alike(release, found.release):
         said = f"programs load {library} {release}, but {found.mpirun} is of {found.release}"
         return _problem(said, f"export LD_LIBRARY_PATH={found.libmpi.parent}:$LD_LIBRARY_PATH")
@@ -399,9 +397,11 @@ def _machine(_host: Host) -> Answer:
 
 
 def _reprompi(host: Host) -> Answer:
-    if not (os.environ.get(mpibenchmark.VARIABLE) or shutil.which("mpibenchmark")):
+    if not (os.environ.get("COLLTUNE_REPROMPI") or shutil.which("mpibenchmark")):
         return _ok("no mpibenchmark; only the backend reprompi needs it")
-    from colltune.bench.backends.reprompi import ReproMpiBackend  # noqa: PLC0415 - seldom needed
+    # they load pandas
+    from colltune.bench.backends import mpibenchmark  # noqa: PLC0415
+    from colltune.bench.backends.reprompi import ReproMpiBackend  # noqa: PLC0415
 
     path = mpibenchmark.find(None)
     try:

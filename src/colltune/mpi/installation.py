@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from colltune import process
-from colltune.errors import ProgramError
+from colltune.errors import LibraryError, ProgramError
 from colltune.mpi import LIBRARIES, MpiLibrary
 from colltune.mpi.toolchain import DERIVATIVES, Toolchain, before, release_in, root_allowance
 
@@ -254,6 +254,15 @@ def _ask(command: list[str | Path], variables: dict[str, str]) -> str:
         process.check(outcome, f"asking {command[0]} for {asked}")
         raise ProgramError(f"{command[0]} {asked} says nothing; {_MEND}")
     return answer
+
+
+def identified(text: str) -> tuple[str, str]:
+    """Return library and release of what MPI_Get_library_version says."""
+    for mpi in reversed(tuple(LIBRARIES.values())):
+        if release := release_in(text, mpi.toolchain.program_says):
+            return mpi.name, release
+    first = text.strip().partition("\n")[0]
+    raise LibraryError(f"the job runs an MPI that colltune does not know: {first!r}")
 
 
 UNKNOWN = "?"

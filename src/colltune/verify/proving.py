@@ -11,9 +11,8 @@ from colltune.domain import Instance
 from colltune.errors import ColltuneError, LibraryError
 from colltune.mpi import LIBRARIES, formats, trace
 from colltune.mpi.file_format import Finding, Format, ParsedFile
-from colltune.mpi.installation import Installation
+from colltune.mpi.installation import Installation, identified
 from colltune.mpi.libcolltune import PRELOAD
-from colltune.mpi.toolchain import release_in
 from colltune.verify import probe_calls
 from colltune.verify.canary import CallSeen, Canary, Ending, Executed, Run, execute
 from colltune.verify.gains import Forced, Gains, Measuring
@@ -56,15 +55,6 @@ def prove(request: Request, progress: Progress = lambda _what, _spent_s: None) -
         ranks = ", ".join(map(str, look.differing_ranks[:8]))
         proving.notes.append(f"ranks {ranks} see other settings of collectives than rank 0")
     return proving.run(read)
-
-
-def identified(text: str) -> tuple[str, str]:
-    """Return library and release of what MPI_Get_library_version says."""
-    for mpi in reversed(tuple(LIBRARIES.values())):
-        if release := release_in(text, mpi.toolchain.program_says):
-            return mpi.name, release
-    first = text.strip().partition("\n")[0]
-    raise LibraryError(f"the job runs an MPI that colltune does not know: {first!r}")
 
 
 @dataclass

@@ -20,10 +20,10 @@ from colltune.domain import Collective, Instance
 from colltune.errors import DataError, ProgramError
 from colltune.text import counted
 
-VARIABLE = "COLLTUNE_REPROMPI"
+_VARIABLE = "COLLTUNE_REPROMPI"
 _MEND = (
     "build ReproMPI (https://github.com/hunsa/reprompi) with the MPI that you measure, and put its"
-    f" mpibenchmark on PATH or name it in the variable {VARIABLE}"
+    f" mpibenchmark on PATH or name it in the variable {_VARIABLE}"
 )
 PROBED_NPROCS = 2
 _PROBED_NREP = 3
@@ -87,7 +87,7 @@ class Program(NamedTuple):
 
 def find(named: str | None) -> Path:
     """Return the path of mpibenchmark: `named`, or as the environment says, or on PATH."""
-    return process.find(named or os.environ.get(VARIABLE) or "mpibenchmark", _MEND)
+    return process.find(named or os.environ.get(_VARIABLE) or "mpibenchmark", _MEND)
 
 
 def probe(path: Path, start: Callable[[Sequence[str | Path], Mode], process.Outcome]) -> Program:
