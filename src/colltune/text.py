@@ -25,7 +25,7 @@ def parse_bytes(text: str) -> int:
     """
     match = _SIZE.fullmatch(text.strip())
     if not match:
-        raise DataError(f"{text[:40]!r} is not a size; one looks like 65536, 64k, 64KiB or 1M")
+        raise DataError(f"{text[:40]!r} is not a size. Write it like 65536, 64k, 64KiB or 1M.")
     return int(match["number"]) << _SHIFT[match["unit"].upper()]
 
 

@@ -33,7 +33,7 @@ def test_sizes() -> None:
 def test_what_is_no_size() -> None:
     """Anything else is refused with an example."""
     for text in ("", "K", "-1", "1.5M", "1T", "٣", "1e6", "9" * 20, "1\x00", "0x10"):
-        with pytest.raises(DataError, match="one looks like 65536, 64k, 64KiB or 1M"):
+        with pytest.raises(DataError, match="Write it like 65536, 64k, 64KiB or 1M"):
             parse_bytes(text)
 
 
@@ -78,3 +78,16 @@ def test_a_similar_verb_is_suggested_once(colltune: Verb) -> None:
         answer = colltune(*words)
         assert answer.status == 2
         assert answer.err.count("Did you mean") == 1
+
+
+def test_usage_errors_begin_as_all_errors_do(
+    colltune: Verb, bundle_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wrong value names its option behind the same prefix, in red where colours are taken."""
+    words = ("select", "--bundle", bundle_path, "--nodes", 2, "--ppn", 2, "--msize", "much")
+    told = "Invalid value for '--msize': 'much' is not a size. Write it like 65536, 64k, 64KiB"
+    answer = colltune(*words)
+    assert (answer.status, answer.out) == (2, "")
+    assert f"\ncolltune: error: {told}" in answer.err
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert f"\ncolltune: \x1b[31merror:\x1b[0m {told}" in colltune(*words).err

@@ -8,6 +8,7 @@ import sys
 import time
 from contextlib import suppress
 from contextvars import ContextVar
+from io import StringIO
 from types import FrameType
 from typing import NoReturn
 
@@ -60,7 +61,9 @@ def _status() -> int:
         words = as_spelled_now(sys.argv[1:])
         result = app(words)(words, standalone_mode=False)
     except ClickException as error:
-        error.show()
+        shown = StringIO()
+        error.show(shown)
+        sys.stderr.write(shown.getvalue().replace("Error: ", _head(), 1))
         return error.exit_code
     except ColltuneError as error:
         return _complain(str(error), error.exit_status)
@@ -79,9 +82,12 @@ def _interrupted() -> int:
 
 
 def _complain(message: str, status: int) -> int:
-    error = painted("error:", Mark.BAD, sys.stderr)
-    sys.stderr.write(f"colltune: {error} {message}\n")
+    sys.stderr.write(f"{_head()}{message}\n")
     return status
+
+
+def _head() -> str:
+    return f"colltune: {painted('error:', Mark.BAD, sys.stderr)} "
 
 
 def _interrupt(_signal_number: int, _frame: FrameType | None) -> None:

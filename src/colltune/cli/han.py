@@ -121,7 +121,10 @@ def measure(
         context = Context(machine or gethostname(), LIBRARY, found.release)
 
         def tell(task: TaskProgress) -> None:
-            shown.phase(f"timing tasks: {task.done} of {task.series} series")
+            if shown.title != "timing tasks":
+                shown.phase("timing tasks")
+            done = f"{task.done}/{task.series}"
+            shown.spend(task.spent_s, task.budget_s, facts=(f"{done} series", done))
 
         done = measured(bench, context, request, tasks, seconds(budget), tell)
     n, spent_s = len(done.tasks.series), round(done.spent_s, 3)

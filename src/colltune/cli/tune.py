@@ -86,7 +86,7 @@ def tune(
     slow = slowdown(began, 0.0)
     settings = Settings(plan, out, learner, builtin_operations_only, seed, began, slow)
     settings.insist_on_enough()
-    kept = f"the measurements are kept in {out}"
+    kept = f"the measurements are kept in {out}; the same command starts from the beginning"
     with (
         progress("preparing", quiet=quiet or json, interrupted=kept) as shown,
         process.ending_by(settings.moment()),
