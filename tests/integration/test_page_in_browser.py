@@ -374,6 +374,10 @@ def test_the_front_tells_what_an_administrator_asks(desk: Watched) -> None:
     assert "1.30×" in cards["Drift of the machine"]
     assert "bcast on 8, 16 nodes" in cards["Measured next"]
     assert "“too slow”" in cards["Who promoted what, and why"]
+    before = page.locator(".figure").first.inner_text()
+    desk.page.request.get(tuned)
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    await_that(lambda: page.locator(".figure").first.inner_text() != before, "the next figure")
     desk.go("slot=mpich-4.0.2", ready=".front")
     cards = dict(zip(texts(page, ".card h2"), texts(page, ".card"), strict=True))
     for title in ("Gain with MPICH 4.0.2", "Drift of the machine", "Measured next"):

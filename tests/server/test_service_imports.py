@@ -39,6 +39,8 @@ PATHS = (
     "/v1/job/openmpi/4.1.4?nodes=4&ppn=2&folder=/tmp/job",
     "/v1/bundles",
     "/v1/view",
+    "/v1/view/front",
+    "/v1/view/gain",
     f"/v1/view/predictions?{ASKED}&collective=bcast&msize=1024",
     "/",
     "/docs",
@@ -76,9 +78,11 @@ def test_the_service_answers_with_the_packages_of_its_image(
     options = ("--registry", registry, "--tokens", tmp_path / "tokens", "--data", tmp_path / "data")
     with Server(*options, "--uds", tmp_path / "http.sock", command=command) as server:
         server.await_ready()
-        for path in (*PATHS, f"/v1/bundles/{event.bundle_id}/report"):
+        bundle = event.bundle_id
+        changes = f"/v1/view/changes?bundle={bundle}&against={bundle}"
+        for path in (*PATHS, f"/v1/bundles/{bundle}/report", changes):
             assert server.get(path).status == 200, path + server.log()
         answer = server.post("/v1/measurements", bearer() | {"Content-Type": "text/csv"}, ROWS)
         assert answer.status == 201, answer.body
-        assert server.post(f"/v1/bundles/{event.bundle_id}/promote", bearer()).status == 200
+        assert server.post(f"/v1/bundles/{bundle}/promote", bearer()).status == 200
         assert server.stop() == 0

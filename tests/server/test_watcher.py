@@ -226,7 +226,7 @@ def test_an_empty_registry_is_alive_but_not_ready(
         assert client.get("/health/live").status_code == 200
         told = client.get("/health/ready")
         assert told.status_code == 503
-        assert told.json()["problems"] == ["no bundle has been promoted yet"]
+        assert "no bundle has been promoted yet" in told.json()["problems"][0]
         refused = client.get(CONFIG, params=SHAPE)
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
         registry.promote(bundles[0].id, by="test")

@@ -86,7 +86,9 @@ class Service:
     def why_not_ready(self) -> list[str]:
         if self.state.loaded:
             return []
-        return self.warnings() or ["no bundle has been promoted yet"]
+        return self.warnings() or [
+            "no bundle has been promoted yet; colltune site bundles promote brings one into force"
+        ]
 
     def warnings(self) -> list[str]:
         return [why for why in (*self.state.problems.values(), self.watcher.unreachable_why) if why]

@@ -19,7 +19,7 @@ WORDS = [
     (ink, paper)
     for paper in ("paper", "raised", "good-back", "bad-back", "warn-back", "info-back")
     for ink in ("ink", "soft", "accent")
-] + [("accent-ink", "accent"), ("bad", "paper"), ("kept-ink", "kept")]
+] + [("accent-ink", "accent"), ("bad", "paper"), ("good", "paper"), ("kept-ink", "kept")]
 
 
 def test_fields_of_a_map_look_different_to_everybody() -> None:

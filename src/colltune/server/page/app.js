@@ -166,7 +166,13 @@ function failed(error) {
   main.replaceChildren(explain(error) ?? "", app.state.bundle ? away : "");
 }
 
-// Looks whether another bundle came into force; a service that is away for a moment is no matter.
+// Whether somebody has unfolded something, or is at it with the keyboard.
+function isInUse() {
+  return main.querySelector("details[open]") || main.contains(document.activeElement);
+}
+
+// Brings the front up to date, and looks whether another bundle came into force; a service that is
+// away for a moment is no matter.
 async function watch() {
   clearTimeout(timer);
   if (document.visibilityState === "visible" && app.overview) {
@@ -179,6 +185,8 @@ async function watch() {
       app.overview.warnings = data.warnings;
       if (fresh && fresh.bundle !== slot.bundle && !app.overview.looked_at) {
         offer(slot, fresh.bundle);
+      } else if (app.state.view === "front" && !isInUse()) {
+        await draw();
       } else if (isNews) {
         say();
       }

@@ -86,6 +86,7 @@ function health({ overview, now }, front) {
   const retrained = front.retraining_utc
     ? ["retraining ran ", since(front.retraining_utc, now)]
     : "no retraining ran yet";
+  const registry = overview.history.length ? "registry" : "bundle's folder";
   const arrived = front.arrived ? `, ${count(front.arrived, "file")} came in since then` : "";
   return el(
     "section",
@@ -93,7 +94,7 @@ function health({ overview, now }, front) {
     el("h2", {}, troubles.length ? "Needs attention" : "Healthy"),
     troubles.length ? list(troubles) : null,
     p(
-      `The service answers, started ${age(front.requests.since_utc, now)}; the registry was read `,
+      `The service answers, started ${age(front.requests.since_utc, now)}; the ${registry} was read `,
       [`${front.registry_read_s.toFixed(0)} s ago; `, retrained, arrived, "."],
     ),
     table("Bundles in force", head, rows, { words: [4], cards: true }),
@@ -154,7 +155,7 @@ function bar({ tuned, kept }) {
 
 function confirmedGain(mine, requests) {
   const withdrawn = mine?.withdrawn
-    ? ` ${count(mine.withdrawn, "decision")} did not prove faster and keeps the default.`
+    ? ` ${count(mine.withdrawn, "more decision")} did not prove faster: the default is kept there.`
     : "";
   if (!mine?.confirmed.length) {
     const how = [code("colltune confirm BUNDLE"), " measures decisions beside the default."];
