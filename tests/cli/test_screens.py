@@ -18,9 +18,18 @@ _WIDTHS = (80, 200)
 _EXAMPLE = (sys.executable, "-m", "tests.cli.example_colltune")
 _COLLTUNE = (sys.executable, "-m", "colltune.cli")
 _CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-_COPIED = re.compile(r"\s*(export |mpirun |add to the job: |or start it with: )")
+_COPIED = re.compile(
+    r"\s*(export |mpirun |add to the job: |or start it with: |(sudo )?sh /|colltune site |-> )"
+)
 """Lines that are to be copied whole."""
-_TEXTS = ("submit", "rules convert", "site retrain", "site slurm hooks", "site token add")
+_TEXTS = (
+    "submit",
+    "rules convert",
+    "site retrain",
+    "site slurm hooks",
+    "site token add",
+    "site upgrade",
+)
 """What prints the text of a file, or a secret."""
 _HELP = ["", *(name.partition(" ")[0] for name, _ in commands()), *(name for name, _ in commands())]
 

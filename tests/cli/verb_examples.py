@@ -294,7 +294,7 @@ EXAMPLES: dict[str, Callable[[Place], Words]] = {
     "site bundles gc": lambda p: ("site", "bundles", "gc", "--registry", p.registry()),
     "site bundles history": lambda p: ("site", "bundles", "history", "--registry", p.registry()),
     "site init": lambda p: ("site", "init", p.folder / "site", *options()),
-    "site check": lambda p: ("site", "check", p.folder / "site", "--no-job"),
+    "site check": lambda p: ("site", "check", _site(p), "--no-job"),
     "site upgrade": lambda p: ("site", "upgrade", _site(p), "--check"),
     "site slurm hooks": lambda _: ("site", "slurm", "hooks"),
 }

@@ -51,7 +51,7 @@ def replaced(site: Path, old: str, new: str) -> None:
 
 BROKEN: dict[str, tuple[str, str, Callable[[Path], object]]] = {
     "site file": ("site", "key cluster.nodes", lambda s: replaced(s, "[2, 4]", '"two"')),
-    "no site file": ("site", "No such file", lambda s: (s / "site.toml").unlink()),
+    "no site file": ("site", "is not there", lambda s: (s / "site.toml").unlink()),
     "other answers": ("files", "campaigns/", lambda s: replaced(s, "[2, 4]", "[2]")),
     "a file is gone": ("files", "measure", lambda s: (s / "measure").unlink()),
     "partition": ("slurm", "no partition night", lambda s: replaced(s, '"batch"', '"night"')),

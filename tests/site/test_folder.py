@@ -66,6 +66,42 @@ def test_what_can_be_run_is_plain_shell(init: Init, site: Path) -> None:
             assert run([shell, "-n", site / name], timeout_s=10).ok
 
 
+def test_systemd_accepts_the_units(init: Init, site: Path) -> None:
+    """`systemd-analyze verify` finds nothing wrong in them, and each writes its own folders."""
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is not installed")
+    init(*SERVICE, "--nightly", "systemd")
+    units = sorted((site / "systemd").iterdir())
+    assert len(units) == 3
+    outcome = run(["systemd-analyze", "verify", "--man=no", *units], timeout_s=30.0)
+    assert not [line for line in outcome.stderr.splitlines() if "colltune" in line], outcome.stderr
+    nightly = (site / "systemd/colltune-retrain.service").read_text()
+    assert f"\nReadWritePaths={site}/registry {site}/measurements " in nightly
+
+
+def test_the_scrontab_runs_this_colltune(init: Init, site: Path) -> None:
+    """Its command names the site file, and its lines can be told from those of others."""
+    init("--nightly", "scrontab")
+    lines = (site / "scrontab").read_text().splitlines()
+    assert (lines[0], lines[-1]) == ("# colltune: begin", "# colltune: end")
+    assert f" {stage.program()} site retrain --config {site}/site.toml --jobs 2;" in lines[-2]
+    assert f"#SCRON --output={site}/log/retrain-%j.log" in lines
+
+
+def test_a_tcl_module_sets_path_and_service(init: Init, site: Path) -> None:
+    """The module file for Environment Modules is Tcl, and says whom `colltune env` asks."""
+    tclsh = shutil.which("tclsh")
+    if tclsh is None:
+        pytest.skip("no tclsh to read the module file with")
+    init(*SERVICE)
+    stubs = "proc module-whatis {args} {}\n"
+    stubs += "".join(f"proc {n} {{args}} {{puts $args}}\n" for n in ("prepend-path", "setenv"))
+    program = site.parent / "program.tcl"
+    program.write_text(stubs + (site / "modulefiles/colltune").read_text())
+    said = run([tclsh, program], timeout_s=10).stdout
+    assert said == f"PATH {stage.program().parent}\nCOLLTUNE_URL http://head:8765\n"
+
+
 def test_the_same_answers_change_nothing(init: Init, colltune: Verb, site: Path) -> None:
     """Run again, with the options or without, no file is touched."""
     init(*SERVICE)

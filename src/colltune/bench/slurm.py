@@ -159,6 +159,8 @@ class BatchJob:
             "--open-mode=append",
             f"--signal=B:TERM@{STOP_S}",
             "--export=ALL",
+            # a site's hooks must not tune what is measured
+            "--comment=colltune:off",
             f"--output={log}",
         ]
         lines = [directive_word(option) for option in ours]

@@ -103,6 +103,8 @@ class Subject:
 
 
 def _site(subject: Subject) -> Answer:
+    if not (subject.folder / stage.SITE).exists():
+        return problem(f"{subject.folder / stage.SITE} is not there", subject.init)
     site, cluster = subject.site, subject.cluster
     mpis = ", ".join(mpi.name for mpi in cluster.mpi)
     return ok(f"{site.machine}: {mpis}; {counted(len(cluster.nodes), 'node count')}")

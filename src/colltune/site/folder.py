@@ -14,10 +14,11 @@ import json
 import os
 import pwd
 import re
+import shlex
 import socket
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -79,7 +80,7 @@ def guessed() -> dict[str, Any]:
 def _partition() -> tuple[list[str], int, int]:
     """Return Slurm's default partition, or the first one, with its nodes and cores per node."""
     rows: list[tuple[str, int, int]] = []
-    with suppress(ProgramError):
+    with suppress(ProgramError, ValueError):
         sinfo = process.find("sinfo", "")
         asked = process.run([sinfo, "--noheader", "--format=%P %D %c"], timeout_s=_TIMEOUT_S)
         told = [line.split() for line in asked.stdout.splitlines() if asked.ok]
@@ -103,8 +104,10 @@ def _nightly(slurm: Mapping[str, str]) -> str:
 
 def named_mpi(text: str | None) -> str:
     """Return an MPI as the site file names it; `text` names it so, or its mpirun or folder."""
-    with suppress(SiteError):
-        return (SiteMpi.parse(text or "") and text) or ""
+    if text is not None:
+        with suppress(SiteError):
+            SiteMpi.parse(text)
+            return text
     found = find_launcher(text)
     return f"{found.library}/{found.release}={found.mpirun}"
 
@@ -125,8 +128,10 @@ def site_text(answers: Mapping[str, Any], folder: Path) -> str:
         else:
             lines.append(line.removeprefix("# ") if header and table in tables else line)
     text = "\n".join(lines) + "\n"
-    if printable(text) != printable(text.encode("utf-8", "replace").decode()):
-        raise SiteError("an answer is no text in UTF-8; write it so")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise SiteError("an answer is no text in UTF-8; write it so") from None
     files_of(parse(text, f"{folder / SITE} (not written)", folder), folder)
     return text
 
@@ -134,18 +139,30 @@ def site_text(answers: Mapping[str, Any], folder: Path) -> str:
 def files_of(site: Site, folder: Path) -> dict[str, str]:
     """Return the text of every file that follows from the site file, by its name in `folder`."""
     cluster = _cluster(site, folder)
-    for path, mend in ((folder, "name another folder"), (program(), "install colltune elsewhere")):
-        if not _PLAIN.fullmatch(str(path)):
+    local = _local(site, folder)
+    for path in (str(folder), str(program()), *local):
+        if not _PLAIN.fullmatch(path):
             raise SiteError(
-                f"{printable(str(path))!r} has characters that Slurm or systemd would misread: only"
-                f" letters, digits and _./+- may be in it; {mend}"
+                f"{printable(path)!r} has characters that Slurm or systemd would misread: only"
+                " letters, digits and _./+- may be in it; name another folder, or install colltune"
+                " elsewhere"
             )
+    settings = {
+        "user": cluster.user,
+        "jobs": str(cluster.jobs),
+        "folders": f"'{' '.join(local)}'",
+        "nightly": cluster.nightly,
+        "program": str(program()),
+        "data": shlex.quote(site.datasets[0]),
+        "tasks": str(cluster.tasks),
+        "partition": ",".join(cluster.partitions),
+    }
     url = ("COLLTUNE_URL", cluster.service)
     asks = url if cluster.service else ("COLLTUNE_REGISTRY", site.registry)
     found = {
         "README": _readme(site, folder),
-        "install": filled(_script("install.sh"), _install_settings(site, cluster, folder)),
-        "measure": filled(_script("measure.sh"), _measure_settings(site, cluster)),
+        "install": filled(_script("install.sh"), settings),
+        "measure": filled(_script("measure.sh"), settings),
         "modulefiles/colltune.lua": hooks.module_text(hooks.MODULE, program().parent, *asks),
         "modulefiles/colltune": hooks.module_text("colltune.tcl", program().parent, *asks),
         **{
@@ -158,7 +175,7 @@ def files_of(site: Site, folder: Path) -> dict[str, str]:
         found |= {f"slurm/{n}": text for n, text in _hooks(cluster).items()}
         found["slurm/slurm.conf"] = where.slurm_conf()
         found["systemd/colltune.service"] = _service(site, cluster, folder)
-    return found | _nightly_files(cluster, folder)
+    return found | _nightly_files(cluster, folder, local)
 
 
 def program() -> Path:
@@ -179,27 +196,12 @@ def _script(name: str) -> str:
     return (resources.files(__package__) / name).read_text(encoding="utf-8")
 
 
-def _install_settings(site: Site, cluster: Cluster, folder: Path) -> dict[str, str]:
-    places = [site.registry, *site.datasets, str(folder / "log")]
+def _local(site: Site, folder: Path) -> list[str]:
+    """Return the folders that the user of the site writes, but for those of an object store."""
+    found = [site.registry, *site.datasets, str(folder / "log")]
     if site.backfill is not None:
-        places += [str(site.backfill.demand), str(site.backfill.campaigns)]
-    local = [place for place in places if _PLAIN.fullmatch(place)]
-    return {
-        "user": cluster.user,
-        "jobs": str(cluster.jobs),
-        "folders": f"'{' '.join(local)}'",
-        "nightly": cluster.nightly,
-    }
-
-
-def _measure_settings(site: Site, cluster: Cluster) -> dict[str, str]:
-    return {
-        "user": cluster.user,
-        "program": str(program()),
-        "data": f"'{site.datasets[0]}'",
-        "tasks": str(cluster.tasks),
-        "partition": ",".join(cluster.partitions),
-    }
+        found += [str(site.backfill.demand), str(site.backfill.campaigns)]
+    return [place for place in found if "://" not in place]
 
 
 def _campaign(site: Site, cluster: Cluster, mpi: SiteMpi) -> str:
@@ -252,7 +254,7 @@ def _service(site: Site, cluster: Cluster, folder: Path) -> str:
     return _unit(example("systemd"), settings)
 
 
-def _nightly_files(cluster: Cluster, folder: Path) -> dict[str, str]:
+def _nightly_files(cluster: Cluster, folder: Path, local: Sequence[str]) -> dict[str, str]:
     command = f"{program()} site retrain --config {folder / SITE}"
     if cluster.nightly == "systemd":
         settings = {
@@ -260,7 +262,7 @@ def _nightly_files(cluster: Cluster, folder: Path) -> dict[str, str]:
             "User": cluster.user,
             "Group": "",
             "RequiresMountsFor": str(folder),
-            "ReadWritePaths": str(folder),
+            "ReadWritePaths": " ".join(local),
         }
         return {
             "systemd/colltune-retrain.service": _unit(deploy_file("systemd"), settings),
@@ -296,55 +298,32 @@ class Place(NamedTuple):
 def places(site: Site, folder: Path) -> tuple[Place, ...]:
     """Return what of a site's folder goes where."""
     cluster = _cluster(site, folder)
-    user = cluster.user
-    found = [
-        Place(
-            "site.toml", "stays; the one file to edit", f"you, site retrain ({user})", root=False
-        ),
-        Place("install", "stays; run it once, and after changes", "root", root=True),
-        Place("measure", "stays; run it to measure", user, root=False),
-        Place("campaigns/", "stay", f"measure ({user})", root=False),
+    user, units, jobs = cluster.user, "/etc/systemd/system", cluster.jobs
+    jobs_name = str(jobs.relative_to(folder) if jobs.is_relative_to(folder) else jobs)
+    rows = [
+        ("site.toml", "here: the one file to edit", f"you; retraining, as {user}", False, ""),
+        ("install", "here: run it now, and after changes", "root", True, ""),
+        ("measure", "here: run it to measure", user, False, ""),
+        ("campaigns/", "here", f"measure, as {user}", False, ""),
+        ("slurm/*.sh", "here", "slurmctld; slurmd before each task", False, "service"),
+        ("slurm/slurm.conf", "its lines: slurm.conf", "slurmctld, slurmd", True, "service"),
+        ("systemd/colltune.service", units, f"systemd, as {user}", True, "service"),
+        (jobs_name, "made by install", "the prolog writes, tasks read", True, "service"),
+        ("systemd/colltune-retrain.*", units, f"systemd, as {user}", True, "systemd"),
+        ("scrontab", f"the scrontab of {user}", f"slurmctld, as {user}", True, "scrontab"),
+        ("modulefiles/", "here: module use", "users who load it", False, ""),
     ]
-    if cluster.service:
-        found += [
-            Place("slurm/*.sh", "stay", "slurmctld, slurmd for each task", root=False),
-            Place("slurm/slurm.conf", "its lines, into slurm.conf", "slurmctld, slurmd", root=True),
-            Place(
-                "systemd/colltune.service", "/etc/systemd/system/", f"systemd ({user})", root=True
-            ),
-            Place(
-                str(
-                    cluster.jobs.relative_to(folder)
-                    if cluster.jobs.is_relative_to(folder)
-                    else cluster.jobs
-                ),
-                "made by install",
-                "written by the prolog, read by tasks",
-                root=True,
-            ),
-        ]
-    if cluster.nightly == "systemd":
-        found.append(
-            Place(
-                "systemd/colltune-retrain.*", "/etc/systemd/system/", f"systemd ({user})", root=True
-            )
-        )
-    if cluster.nightly == "scrontab":
-        found.append(Place("scrontab", f"the scrontab of {user}", "slurmctld", root=True))
-    found.append(
-        Place("modulefiles/", f"module use {folder}/modulefiles", "users who load it", root=False)
-    )
-    return tuple(found)
+    has = {"", cluster.nightly, "service" if cluster.service else ""}
+    return tuple(Place(*row[:4]) for row in rows if row[4] in has)
 
 
 def _readme(site: Site, folder: Path) -> str:
     rows = [
-        f"{place.file:<26} {place.goes_to:<38} {place.read_by}{' (root)' * place.root}"
+        f"{place.file:<26} {place.goes_to:<36} {place.read_by}{', put by root' * place.root}"
         for place in places(site, folder)
     ]
-    return _script("README.txt").format(
-        folder=folder, user=_cluster(site, folder).user, rows="\n".join(rows)
-    )
+    values = {"folder": folder, "user": _cluster(site, folder).user, "rows": "\n".join(rows)}
+    return _script("README.txt").format(**values)
 
 
 class State(StrEnum):

@@ -12,9 +12,6 @@ here=$(cd -P -- "$(dirname -- "$0")" && pwd)
 
 [ "$(id -un)" = "$user" ] || { echo "measure: run it as $user: sudo -u $user sh $here/measure" >&2 && exit 1; }
 [ $# -gt 0 ] || set -- "$here"/campaigns/*.toml
-# jobs that measure must not be tuned themselves
-COLLTUNE=off
-export COLLTUNE
 after=
 for campaign in "$@"; do
     answer=$("$program" submit "$campaign" --out "$data" --tasks "$tasks" ${partition:+"--partition=$partition"} --json)

@@ -10,6 +10,7 @@
 #SBATCH --open-mode=append
 #SBATCH --signal=B:TERM@60
 #SBATCH --export=ALL
+#SBATCH --comment=colltune:off
 #SBATCH '--output=/scratch/her "100%%" data'"'"'s/slurm/%A_%a.log'
 #SBATCH --partition=long -C 'ib&gpu' '--comment=a # '"'"'b'"'"' "c" $HOME `d`'
 

@@ -10,6 +10,7 @@
 #SBATCH --open-mode=append
 #SBATCH --signal=B:TERM@60
 #SBATCH --export=ALL
+#SBATCH --comment=colltune:off
 #SBATCH --output=/scratch/data/slurm/%A_%a.log
 
 folder=/scratch/data/slurm
