@@ -479,7 +479,7 @@ def _service(host: Host) -> Answer:
     if not _HARMLESS_URL.match(host.url):
         return _note(f"{said}; http would show the token to others", "use https")
     # such content is refused, but only of those who may write
-    headers = {"Authorization": f"Bearer {token}", "Content-Type": "text/plain"}
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     ask(host.url, "/v1/measurements", _SERVICE_S, "POST", headers, expected=415)
     return _ok(f"{said} and takes the token")
 
