@@ -266,7 +266,8 @@ def service(ready: bytes, write_status: int) -> Iterator[tuple[str, list[str | N
 
         def do_POST(self) -> None:
             seen.append(self.headers["Authorization"])
-            self._send(write_status, b'{"detail": "this token is not known here"}')
+            why = "lacks the scope measurements" if write_status == 403 else "is not known here"
+            self._send(write_status, json.dumps({"detail": f"this token {why}"}).encode())
 
         def log_message(self, *_words: object) -> None:
             pass
@@ -285,16 +286,18 @@ def test_the_service_and_its_token_are_tried(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("COLLTUNE_TOKEN", "s3cret")
     ready = json.dumps({"ready": True, "bundles": {"openmpi-4.1.4": "ab"}, "problems": []}).encode()
     told = []
-    for status in (415, 401):
+    for status in (415, 401, 403):
         with service(ready, status) as (url, seen):
             monkeypatch.setenv("COLLTUNE_URL", url)
             told.append(answer("service"))
         assert seen == ["Bearer s3cret"]
     assert told[0].finding.endswith("answers for openmpi-4.1.4 and takes the token")
     assert (told[1].status, "not known here" in told[1].finding) == (Status.PROBLEM, True)
+    assert (told[2].status, "may not send" in told[2].finding) == (Status.OK, True)
     assert "s3cret" not in str(told)
     # the server is down now
     assert answer("service").status is Status.PROBLEM
+    assert answer("bundle").finding == "not looked at: see service"
     monkeypatch.setattr(doctor, "ask", lambda *_: ready)
     monkeypatch.setenv("COLLTUNE_URL", "http://tuning:8765")
     assert "http would show the token" in answer("service").finding
