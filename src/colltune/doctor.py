@@ -304,7 +304,8 @@ def _settings(host: Host) -> Answer:
         return _ok("no setting of yours chooses an algorithm")
     value, source = host.settings[theirs[0]]
     more = f" and {len(theirs) - 1} more" if theirs[1:] else ""
-    mend = f"unset {' '.join(theirs)}" if source == _ENVIRONMENT else f"take it out of {source}"
+    alike = " ".join(name for name in theirs if host.settings[name][1] == source)
+    mend = f"unset {alike}" if source == _ENVIRONMENT else f"take it out of {source}"
     said = f"{theirs[0]}={value}{more}, set by {source}"
     return _note(f"{said}, chooses an algorithm, so colltune sets nothing", mend)
 
@@ -474,8 +475,10 @@ def _service(host: Host) -> Answer:
     if ready["problems"]:
         return _note(f"{said}, but: {ready['problems'][0]}", "read the service's log")
     token = os.environ.get("COLLTUNE_TOKEN")
-    if not token:
-        return _ok(said)
+    return _token(host, said, token) if token else _ok(said)
+
+
+def _token(host: Host, said: str, token: str) -> Answer:
     if not _HARMLESS_URL.match(host.url):
         return _note(f"{said}; http would show the token to others", "use https")
     # such content is refused, but only of those who may write
