@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -239,6 +240,27 @@ def test_with_time_enough_there_is_a_picture(tuned: Tuned) -> None:
     assert result.picture_path is not None
     assert result.picture_path.read_bytes().startswith(b"\x89PNG")
     assert not any(note.startswith("no picture") for note in result.notes)
+
+
+def test_without_matplotlib_all_but_the_picture_is_made(
+    tuned: Tuned, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A note tells the extra that brings it."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    result = tuned(0.3)
+    assert result.picture_path is None
+    assert "pip install 'colltune[plots]'" in "".join(result.notes)
+    assert result.written.rules_path.exists()
+
+
+def test_a_learner_that_is_not_installed_is_told_before_measuring(
+    tuned: Tuned, clock: _Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error names the extra that brings it, and no time went by."""
+    monkeypatch.setitem(sys.modules, "pygam", None)
+    with pytest.raises(ProgramError, match=r"colltune\[learners\]"):
+        tuned(0.3, learner="gam")
+    assert clock.now_s == 1000.0
 
 
 def test_how_slow_this_process_is(clock: _Clock, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,9 +30,10 @@ from colltune.interrupts import cut_short
 from colltune.models.bundle import Bundle
 from colltune.models.confirmations import Confirmation
 from colltune.models.fitting import fit
-from colltune.models.learners import AUTO, PREFERRED
+from colltune.models.learners import AUTO, PREFERRED, learner_entry
 from colltune.mpi import trace
 from colltune.mpi.installation import Installation
+from colltune.on_demand import require
 from colltune.selector.configuration import (
     Target,
     WrittenConfiguration,
@@ -165,6 +166,7 @@ class _Tuning:
 
     def _prepared(self) -> Path | None:
         """Compile what is measured with; return libcolltune where it is to be used."""
+        learner_entry(self.settings.learner)
         with self.settings.told_of_time():
             self.backend.program()
             interposed = self.backend.interposed() if self.target.form.interposed else None
@@ -313,14 +315,16 @@ class _Tuning:
 
     def _prepare_drawing(self) -> bool:
         """Get ready to draw, and tell whether there is time for it."""
-        if self.settings.picture_s > _PICTURE_SHARE * self.settings.left_s():
-            self.notes.append(_NO_TIME_TO_DRAW)
-            return False
         try:
-            from colltune.plots import runtimes
+            require("plots", "matplotlib")
         except ProgramError as error:
             self.notes.append(f"no picture was drawn: {error}")
             return False
+        if self.settings.picture_s > _PICTURE_SHARE * self.settings.left_s():
+            self.notes.append(_NO_TIME_TO_DRAW)
+            return False
+        from colltune.plots import runtimes
+
         runtimes.prepare()
         return True
 

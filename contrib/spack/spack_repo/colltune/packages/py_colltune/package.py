@@ -19,7 +19,7 @@ class PyColltune(PythonPackage):
     variant("service", default=False, description="Answers over HTTP: colltune serve")
     variant("s3", default=False, description="Registries and datasets in an object store")
     variant("dask", default=False, description="Fits on a cluster")
-    variant("notebooks", default=False, description="The notebooks' kernel")
+    variant("notebooks", default=False, description="The kernel and packages of the notebooks")
 
     depends_on("py-hatchling@1.28:", type="build")
 
@@ -69,5 +69,8 @@ class PyColltune(PythonPackage):
 
         with when("+notebooks"):
             depends_on("py-ipykernel@6.29:")
+            depends_on("py-matplotlib@3.8:")
+            depends_on("py-pygam@0.10:")
+            depends_on("py-xgboost@2.1:")
 
     import_modules = ["colltune", "colltune.cli", "colltune.selector", "colltune.models"]
