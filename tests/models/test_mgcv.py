@@ -223,6 +223,7 @@ def test_r_tells_what_is_wrong_with_a_file(tmp_path: Path) -> None:
     head = "machine,library,library_version,collective,algorithm,nodes,ppn,msize_bytes"
     cases = [
         (f"{head}\nm,l,1,bcast,default,2,1,8\n", "data.csv: missing column time_s"),
+        ("", "data.csv: no readable CSV"),
         (f"{head},time_s\nm,l,1,bcast,default,2,1,8,-1\n", "data.csv, line 2: time_s is no pos"),
     ]
     for text, told in cases:

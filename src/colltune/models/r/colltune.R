@@ -24,6 +24,11 @@
 # (.csv, .csv.gz), or datasets (a folder or a .parquet file), for which `colltune data export` runs.
 colltune_data <- function(path, colltune = "colltune") {
   if (length(path) == 1 && grepl("[.]csv([.]gz)?$", path)) return(.read_tidy(path))
+  if (!nzchar(Sys.which(colltune))) {
+    stop("no program ", colltune, "; name it: colltune_data(path, colltune = \"/path/to/colltune\")",
+      call. = FALSE
+    )
+  }
   exported <- tempfile(fileext = ".csv")
   on.exit(unlink(exported))
   words <- c("data", "export", path, "--out", exported, "--quiet")
@@ -38,7 +43,10 @@ colltune_data <- function(path, colltune = "colltune") {
 
 .read_tidy <- function(path) {
   if (!file.exists(path)) stop(path, ": no such file", call. = FALSE)
-  text <- read.csv(path, colClasses = "character", check.names = FALSE)
+  text <- tryCatch(
+    read.csv(path, colClasses = "character", check.names = FALSE),
+    error = function(e) stop(path, ": no readable CSV: ", conditionMessage(e), call. = FALSE)
+  )
   needed <- c("machine", "library", "library_version", "collective", "algorithm", .instance, "time_s")
   missing <- setdiff(needed, names(text))
   if (length(missing)) {
@@ -187,7 +195,8 @@ plot.colltune_fit <- function(x, nodes, ppn, ...) {
   plot(range(sizes), range(times, measured$time_s),
     type = "n", log = "xy", axes = FALSE, main = title, xlab = "message size", ylab = "runtime", ...
   )
-  across <- 2^seq(ceiling(log2(sizes[1])), log2(max(sizes)), by = 5)
+  octaves <- seq(ceiling(log2(sizes[1])), log2(max(sizes) * 2), by = 1)
+  across <- 2^octaves[seq(1, length(octaves), by = 5)]
   upwards <- 10^(-9:3)
   abline(v = across, h = upwards, col = "grey90")
   box()
