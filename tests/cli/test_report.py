@@ -163,7 +163,6 @@ def test_a_bundle_without_the_default_is_shown_honestly(colltune: Verb, tmp_path
     fit(data, "knn").save(tmp_path / "bundle")
     page = _page(colltune, tmp_path / "r.html", tmp_path / "bundle", "--data", tmp_path / "d.csv")
     assert "The library's default was not measured" in page.text
-    assert "nothing can be compared" in page.text
     assert page.table("In-sample")[0][1:6] == ["0", "–", "–", "–", "–"]
 
 
@@ -209,6 +208,17 @@ def test_evidence_of_the_manifest_is_shown(colltune: Verb, bundle: Bundle, tmp_p
     ]
     told = page.text.split("What else the bundle states")[1].partition("What is decided")[0]
     assert json.loads(told) == {"splits": evidence["splits"]}
+
+
+def test_the_terminal_shows_the_first_paragraph(
+    colltune: Verb, both: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """What the page begins with is printed, too, part by part, and the page's name behind it."""
+    answer = colltune("report", both[0], "--out", tmp_path / "r.html")
+    page = Page.of((tmp_path / "r.html").read_text(encoding="utf-8"))
+    parts = answer.out.replace("`", "").splitlines()[:-1]
+    assert len(parts) == 5
+    assert [part for part in parts if part not in page.text] == []
 
 
 def test_json_holds_the_figures(colltune: Verb, both: tuple[Path, Path], tmp_path: Path) -> None:

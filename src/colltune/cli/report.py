@@ -68,4 +68,6 @@ def report(
         with whole(out) as temporary:
             temporary.write_text(page(found), encoding="utf-8")
     line = f"report on {counted(len(found.collectives), 'collective')} of {loaded.context} -> {out}"
-    output({"summary": summary(found), **as_json(found), "out": out}, [line], json=json)
+    told = summary(found)
+    lines = [*(f"{lead}: {text}" for lead, text in told.items()), line]
+    output({"summary": told, **as_json(found), "out": out}, lines, json=json)

@@ -10,7 +10,7 @@ import numpy as np
 from colltune.models.bundle import Bundle
 from colltune.plot_data.decisions import LETTERS, DecisionMap
 from colltune.plot_data.maps import Maps, choice_map
-from colltune.plot_data.measured import Comparison, Errors, GainBin, Summary, gain_bins
+from colltune.plot_data.measured import Comparison, Errors, GainBin, gain_bins
 from colltune.plot_data.runtimes import Curve
 from colltune.plot_data.summaries import (
     DecisionRun,
@@ -308,7 +308,6 @@ def _calibration(found: CollectiveFigures) -> Iterator[Markup]:
 
 def _judged(comparison: Comparison, errors: Errors, where: str) -> Iterator[Markup]:
     rows = (errors.all(), *errors.by_nodes())
-    yield element("p", f"{where}. {_sentence(comparison.summary())}")
     yield beside(
         figure(
             f"{where}. Share of measured times inside the predicted interval, which promises"
@@ -345,23 +344,6 @@ def _judged(comparison: Comparison, errors: Errors, where: str) -> Iterator[Mark
             Markup(inline_svg(picture, "predicted against measured gain")),
         ),
         _bin_table(gain_bins(comparison), where),
-    )
-
-
-def _sentence(summary: Summary) -> str:
-    start = (
-        f"Of {summary.instances} measured instances, {summary.compared} have measured times of both"
-        " the default and what is selected"
-    )
-    if summary.speedup is None or summary.slower_share is None:
-        return f"{start}: nothing can be compared."
-    share = summary.log_gain_share
-    gained = f" ({share:.0%} of its log gain)" if share is not None else ""
-    return (
-        f"{start}. There the geometric mean gain over the default is {summary.speedup:.3f}, where"
-        f" the best would gain {summary.oracle_speedup:.3f}{gained};"
-        f" {summary.slower_share:.1%} of the decisions are more than 5 % slower than the default;"
-        f" on average the selected is {summary.mean_regret:.3f} times as slow as the best."
     )
 
 
