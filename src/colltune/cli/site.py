@@ -290,6 +290,8 @@ def upgrade(
     ]
     if unread:
         lines.append("nothing was written; go on with the release that wrote these")
+    elif wrote == __version__ and not restart:
+        lines.append("this release wrote it: nothing to do")
     elif check:
         lines.append(f"nothing was written; to do it: colltune site upgrade {home}")
     else:

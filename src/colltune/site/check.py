@@ -163,7 +163,7 @@ def _campaigns(subject: Subject) -> Answer:
         planned = _planned(campaign)
         whole_s = planned.every.expected_s + planned.launches_for_all * _LAUNCH_S
         every = durations.text(whole_s)
-        said.append(f"{path.name}: {shapes} in {budget} (all cells would take {every})")
+        said.append(f"{path.name}: {shapes} in {budget} (all cells would take about {every})")
     return ok("; ".join(said)) if said else problem("there is no campaign", subject.init)
 
 

@@ -15,6 +15,7 @@ import os
 import pwd
 import re
 import shlex
+import shutil
 import socket
 import sys
 import tomllib
@@ -64,7 +65,7 @@ def guessed() -> dict[str, Any]:
         "cluster.ppn": sorted({1, max(1, cores // 2), cores}),
         "cluster.collectives": ["bcast", "allreduce", "alltoall"],
         "cluster.budget": "4h",
-        "cluster.service": f"http://{_controller(slurm)}:8765",
+        "cluster.service": f"http://{_controller(slurm)}:8765" if shutil.which("scontrol") else "",
         "cluster.nightly": _nightly(slurm),
         "data.datasets": ["measurements"],
         "backfill.demand": "demand",
