@@ -29,19 +29,11 @@ def parse_bytes(text: str) -> int:
     return int(match["number"]) << _SHIFT[match["unit"].upper()]
 
 
-def bytes_text(n: int) -> str:
-    """Return a size for people, exactly: ``64 B``, ``4 KiB``, ``1 MiB``."""
+def bytes_text(n: int, *, rounded: bool = False) -> str:
+    """Return a size for people: ``64 B``, ``4 KiB``, ``1000 KiB``; `rounded`: ``1.25 MiB``."""
     for unit, shift in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
-        if n >= 1 << shift and n % (1 << shift) == 0:
-            return f"{n >> shift} {unit}"
-    return f"{n} B"
-
-
-def rounded_bytes_text(n: int) -> str:
-    """Return the size of a file for people, with three digits: ``1.25 MiB``."""
-    for unit, shift in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
-        if n >= 1 << shift:
-            return f"{n / (1 << shift):.3g} {unit}"
+        if n >= 1 << shift and (rounded or n % (1 << shift) == 0):
+            return f"{n / (1 << shift):.4g} {unit}" if rounded else f"{n >> shift} {unit}"
     return f"{n} B"
 
 

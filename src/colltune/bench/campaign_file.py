@@ -54,16 +54,14 @@ def _sizes(value: list[int | str]) -> tuple[int, ...]:
     return tuple(map(_size, value))
 
 
-def _sizes_by_name(value: object) -> bool:
-    return isinstance(value, dict) and all(list_of(int, str)(v) for v in value.values())
-
-
-def _size_key(field: str) -> Key:
+def _size_key(field: str, *, several: bool = False) -> Key:
+    if several:
+        return Key(field, f"a list, each a {_SIZE}", list_of(int, str), _sizes)
     return Key(field, f"a {_SIZE}", instance_of(int, str), _size)
 
 
-def _sizes_key(field: str) -> Key:
-    return Key(field, f"a list, each a {_SIZE}", list_of(int, str), _sizes)
+def _sizes_by_name(value: object) -> bool:
+    return isinstance(value, dict) and all(list_of(int, str)(v) for v in value.values())
 
 
 def _number(field: str) -> Key:
@@ -96,7 +94,7 @@ KEYS: Tables = {
         "collectives": strings("collectives"),
         "nodes": integers("nodes"),
         "ppn": integers("ppn"),
-        "msizes_bytes": _sizes_key("msizes_bytes"),
+        "msizes_bytes": _size_key("msizes_bytes", several=True),
         "msizes_bytes_of": Key(
             "msizes_bytes_of",
             f"a table of lists, each value a {_SIZE}",
@@ -105,7 +103,7 @@ KEYS: Tables = {
         ),
         "only": strings("only"),
         "skip": strings("skip"),
-        "segsizes_bytes": _sizes_key("segsizes_bytes"),
+        "segsizes_bytes": _size_key("segsizes_bytes", several=True),
         "fanouts": integers("fanouts"),
         "profile": string("profile"),
     },

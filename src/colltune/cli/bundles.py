@@ -13,7 +13,7 @@ from colltune.cli.options import Json, Quiet, parse_shape
 from colltune.cli.progress import progress
 from colltune.domain import parse_collective
 from colltune.errors import BundleError
-from colltune.text import counted, printable, rounded_bytes_text
+from colltune.text import bytes_text, counted, printable
 
 if TYPE_CHECKING:
     from colltune.cli.progress import Progress
@@ -381,7 +381,7 @@ def _list_lines(found: dict[str, Any]) -> Iterator[str | Table]:
             b["created_utc"],
             len(b["collectives"]),
             b["objective"],
-            rounded_bytes_text(b["size_bytes"]),
+            bytes_text(b["size_bytes"], rounded=True),
             b["context"].machine,
         ]
         for b in found["bundles"]
@@ -417,7 +417,7 @@ def _fact_lines(facts: dict[str, Any], bundle: Bundle) -> Iterator[str | Table]:
     yield printable(f"  of {bundle.context}, {bundle.objective} times")
     yield printable(
         f"  fitted {bundle.created_utc} by colltune {bundle.colltune_version},"
-        f" {rounded_bytes_text(facts['size_bytes'])}, all hashes match"
+        f" {bytes_text(facts['size_bytes'], rounded=True)}, all hashes match"
     )
     in_force = "in force" if facts["in_force"] else "not in force"
     yield printable(f"  {in_force} in {facts['slot']}")
@@ -463,13 +463,13 @@ def _collection_lines(
             what,
             item.bundle_id[:12] if item.bundle_id else item.key,
             item.why,
-            rounded_bytes_text(item.size_bytes) if item.bundle_id else "",
+            bytes_text(item.size_bytes, rounded=True) if item.bundle_id else "",
         ]
         for what, item in every
     ]
     if rows:
         yield Table(("", "what", "why", "size"), rows, wrap=("why", "what"))
-    freed = rounded_bytes_text(sum(item.size_bytes for item in gone))
+    freed = bytes_text(sum(item.size_bytes for item in gone), rounded=True)
     yield (
         f"{counted(len(gone), 'bundle')} to remove, {freed}; add --yes to remove"
         if removed is None

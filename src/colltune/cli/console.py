@@ -73,31 +73,26 @@ class Table:
         ]
         if width is not None and self.rows:
             columns = [column for column in columns if any(column[1:])]
-        dropped: list[str] = []
-        while True:
-            shown = [column for column in columns if column[0] not in dropped]
+        room = width or sys.maxsize
+        for most in range(len(self.drop) + 1):
+            shown = [column for column in columns if column[0] not in self.drop[:most]]
             widths = [max(map(len, column)) for column in shown]
-            if width is None:
+            wrapped = [column[0] in self.wrap for column in shown]
+            least = [_LEAST_WRAPPED if w else n for w, n in zip(wrapped, widths, strict=True)]
+            if _squeezed(widths, least, room):
                 break
-            left = [t for t in self.drop if t not in dropped and any(c[0] == t for c in shown)]
-            loose = [column[0] in self.wrap for column in shown]
-            if _squeezed(widths, loose, width, _LEAST_WRAPPED):
-                break
-            if not left:
-                _squeezed(widths, [True] * len(shown), width, 1)
-                break
-            dropped.append(left[0])
-        names = [column[0] for column in columns if column[0] in dropped]
-        return _laid_out(shown, widths), names
+        else:
+            _squeezed(widths, [1] * len(shown), room)
+        return _laid_out(shown, widths), [c[0] for c in columns if c[0] in self.drop[:most]]
 
 
-def _squeezed(widths: list[int], loose: Sequence[bool], width: int, least: int) -> bool:
-    """Narrow the widest of the `loose` columns until all fit into `width`; tell whether they do."""
+def _squeezed(widths: list[int], least: Sequence[int], width: int) -> bool:
+    """Narrow the widest columns until all fit into `width`; tell whether `least` allows it."""
     while sum(widths) + 2 * (len(widths) - 1) > width:
-        widest = max((w, at) for at, w in enumerate(widths) if loose[at]) if any(loose) else (0, 0)
-        if widest[0] <= least:
+        loose = [(w, at) for at, w in enumerate(widths) if w > least[at]]
+        if not loose:
             return False
-        widths[widest[1]] -= 1
+        widths[max(loose)[1]] -= 1
     return True
 
 
@@ -202,19 +197,11 @@ def _wrapped(text: str, width: int | None) -> str:
         return text
     from textwrap import fill
 
-    parted = []
-    for line in text.split("\n"):
-        indent = " " * (len(line) - len(line.lstrip()) + 2)
-        parted.append(
-            fill(
-                line,
-                width,
-                subsequent_indent=indent,
-                break_long_words=False,
-                break_on_hyphens=False,
-            )
-        )
-    return "\n".join(parted)
+    indents = (" " * (len(line) - len(line.lstrip()) + 2) for line in text.split("\n"))
+    return "\n".join(
+        fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+        for line, indent in zip(text.split("\n"), indents, strict=True)
+    )
 
 
 def activation_lines(variables: Mapping[str, str]) -> Iterator[str]:
@@ -242,6 +229,13 @@ def marked(text: str, mark: Mark | None) -> str:
     found = _Marked(text)
     found.mark = mark
     return found
+
+
+def configuration_cell(configuration: Configuration, default: str = "default") -> str:
+    """Return a configuration as a cell, dim where it is the library's own decision."""
+    if configuration.is_default:
+        return marked(default, Mark.UNCHANGED)
+    return configuration.short
 
 
 def painted(text: str, mark: Mark | None, stream: TextIO | None = None) -> str:

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import Mark, Table, Verbatim, marked, message_text, output, range_text
+from colltune.cli.console import (
+    Table,
+    Verbatim,
+    configuration_cell,
+    message_text,
+    output,
+    range_text,
+)
 from colltune.cli.options import (
     BuiltinOperationsOnly,
     Caution,
@@ -183,10 +190,7 @@ def _show_table(
         (
             collective,
             range_text(interval.first_bytes, interval.last_bytes),
-            marked(
-                interval.configuration.short,
-                Mark.UNCHANGED if interval.configuration.is_default else None,
-            ),
+            configuration_cell(interval.configuration),
             interval.reason,
         )
         for collective, interval in found

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from colltune.cli import started_s
-from colltune.cli.console import Mark, Table, Verbatim, marked, output, range_text
+from colltune.cli.console import (
+    Mark,
+    Table,
+    Verbatim,
+    marked,
+    output,
+    range_text,
+)
 from colltune.cli.options import (
     BuiltinOperationsOnly,
     Interposed,
