@@ -195,7 +195,7 @@ def _show_table(
         )
         for collective, interval in found
     ]
-    where = f"{shape.nodes} nodes x {shape.ppn} processes"
+    where = f"{counted(shape.nodes, 'node')} x {counted(shape.ppn, 'process', 'es')}"
     header = ("collective", "message size", "configuration", "why")
     lines: list[str | Table] = [
         f"{bundle.context}; {where}; {bundle.objective} times",
