@@ -45,15 +45,17 @@ export function scrolled(label, ...children) {
   );
 }
 
-// A table of rows of cells, the first of which names its row; `row.kind` is the row's class,
-// `row.below` stands under it. Columns of `words` may wrap; with `cards` a phone shows each row alone.
+// A table of rows of cells, the first of which names its row, or `row.span` rows of which the next
+// have null; `row.kind` is the row's class, `row.below` stands under it. Columns of `words` may wrap; with `cards` a phone shows each row alone.
 export function table(label, head, rows, { words = [], cards = false } = {}) {
-  const cell = (content, i) =>
-    el(
-      i ? "td" : "th",
-      { scope: i ? null : "row", "data-head": head[i], class: words.includes(i) ? "words" : null },
-      cards ? el("div", {}, content) : content,
-    );
+  const cell = (content, i, row) => {
+    if (content === null) return null;
+    const inside = cards ? el("div", {}, content) : content;
+    const style = words.includes(i) ? "words" : null;
+    return i
+      ? el("td", { "data-head": head[i], class: style }, inside)
+      : el("th", { scope: "row", rowspan: row.span }, inside);
+  };
   const below = (content) => el("tr", {}, el("td", { class: "below", colspan: head.length }, content));
   const drawn = (row) => [
     el("tr", { class: row.kind }, row.map(cell)),

@@ -1,6 +1,6 @@
 // "My job": a configuration file for nodes x ppn, and the line that puts it into effect.
 
-import { button, el, field, notice, options, scrolled } from "./dom.js";
+import { button, el, field, notice, options, scrolled, table } from "./dom.js";
 import { factor, inFolder, range } from "./words.js";
 
 const HOME = "$HOME";
@@ -36,60 +36,27 @@ export async function jobView(app, slot, signal) {
 
 function jobForm(slots, state, submit) {
   const slot = slots.find((one) => one.slot === state.slot) ?? slots[0];
+  const whole = { type: "number", min: 1, max: 1e9, step: 1, inputmode: "numeric" };
   const count = (name, value) =>
-    el("input", {
-      name,
-      type: "number",
-      min: "1",
-      max: "1000000000",
-      step: "1",
-      required: true,
-      inputmode: "numeric",
-      value,
-      autocomplete: "off",
-    });
-  const library = el(
-    "select",
-    { name: "slot" },
-    options(
-      slots.map((one) => [one.slot, `${one.library_title} ${one.release}`]),
-      slot.slot,
-    ),
-  );
-  const formatOptions = (one, chosen) =>
-    one.formats.length
-      ? options(
-          one.formats.map((known, i) => [
-            i === 0 ? "" : known.name,
-            `${known.title}${i === 0 ? " (usual)" : ""}`,
-          ]),
-          chosen,
-        )
-      : options([["", "none can be written"]], "");
+    el("input", { name, value, required: true, autocomplete: "off", ...whole });
+  const releases = slots.map((one) => [one.slot, `${one.library_title} ${one.release}`]);
+  const library = el("select", { name: "slot" }, options(releases, slot.slot));
+  const formatOptions = ({ formats }, chosen) => {
+    const pairs = formats.map(({ name, title }, i) => (i ? [name, title] : ["", `${title} (usual)`]));
+    return options(pairs.length ? pairs : [["", "none can be written"]], chosen);
+  };
   const format = el("select", { name: "format" }, formatOptions(slot, state.format));
   library.addEventListener("change", () => {
-    format.replaceChildren(
-      ...formatOptions(
-        slots.find((one) => one.slot === library.value),
-        "",
-      ),
-    );
+    const other = slots.find((one) => one.slot === library.value);
+    format.replaceChildren(...formatOptions(other, ""));
   });
+  const onsubmit = (event) => {
+    event.preventDefault();
+    submit(Object.fromEntries(new FormData(event.target)));
+  };
   return el(
     "form",
-    {
-      class: "job",
-      onsubmit: (event) => {
-        event.preventDefault();
-        const given = new FormData(event.target);
-        submit({
-          nodes: given.get("nodes"),
-          ppn: given.get("ppn"),
-          slot: given.get("slot"),
-          format: given.get("format"),
-        });
-      },
-    },
+    { class: "job", onsubmit },
     field("Nodes", count("nodes", state.nodes)),
     field("Processes per node", count("ppn", state.ppn)),
     field("MPI library", library),
@@ -254,58 +221,30 @@ async function copy(text, shown) {
 
 function decisions(job) {
   const head = ["collective", "message", "used", "predicted gain", "status", "why"];
+  const unmeasured = (one) =>
+    el("small", {}, one.extrapolated ? "outside what was measured" : "not measured itself");
   const rows = job.collectives.flatMap((one) =>
-    one.intervals.map((interval, i) =>
-      el(
-        "tr",
-        { class: interval.is_default ? null : "chosen" },
-        i === 0
-          ? el(
-              "th",
-              { scope: "rowgroup", rowspan: one.intervals.length },
-              one.mpi_name,
-              one.measured
-                ? null
-                : el(
-                    "small",
-                    {},
-                    one.extrapolated ? "outside what was measured" : "not measured itself",
-                  ),
-            )
-          : null,
-        el("td", { "data-head": head[1] }, range(interval.first_bytes, interval.last_bytes)),
-        el("td", { "data-head": head[2] }, interval.is_default ? "default" : interval.name),
-        el("td", { "data-head": head[3] }, factor(interval.gain)),
-        el("td", { "data-head": head[4] }, interval.status),
-        el("td", { "data-head": head[5], class: "words" }, interval.reason),
-      ),
-    ),
+    one.intervals.map((interval, i) => {
+      const row = [
+        i === 0 ? [one.mpi_name, one.measured ? null : unmeasured(one)] : null,
+        range(interval.first_bytes, interval.last_bytes),
+        interval.is_default ? "default" : interval.name,
+        factor(interval.gain),
+        interval.status,
+        interval.reason,
+      ];
+      const kind = interval.is_default ? null : "chosen";
+      return Object.assign(row, { kind, span: one.intervals.length });
+    }),
   );
+  const told =
+    "Predicted gain and reason are those at the geometric middle of each range. The file also has" +
+    " rules for the smaller communicators that programs make.";
   return el(
     "section",
     {},
     el("h3", {}, `What is used on all ${job.nodes * job.ppn} processes, and why`),
-    scrolled(
-      "Decisions of this job",
-      el(
-        "table",
-        { class: "numbers cards" },
-        el(
-          "thead",
-          {},
-          el(
-            "tr",
-            {},
-            head.map((text) => el("th", { scope: "col" }, text)),
-          ),
-        ),
-        el("tbody", {}, rows),
-      ),
-    ),
-    el(
-      "p",
-      { class: "soft" },
-      "Predicted gain and reason are those at the geometric middle of each range. The file also has rules for the smaller communicators that programs make.",
-    ),
+    table("Decisions of this job", head, rows, { words: [5], cards: true }),
+    el("p", { class: "soft" }, told),
   );
 }
