@@ -67,7 +67,8 @@ def test_room_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     """Old days are removed; beyond so many shapes requests are counted without theirs."""
     monkeypatch.setattr(job_counts, "MOST_ROWS", 5)
     old = (datetime.now(UTC).date() - timedelta(days=DAYS_KEPT)).isoformat()
-    (tmp_path / f"jobs-{old}-h-1.json").write_text("{}")
+    for name in (f"jobs-{old}-h-1.json", f".jobs-{old}-h-2.json.0a1b2c3d.tmp"):
+        (tmp_path / name).write_text("{}")
     counts = JobCounts(tmp_path)
     for nodes in range(1, 21):
         counts.note(ASKED._replace(nodes=nodes))

@@ -90,7 +90,7 @@ class JobCounts:
         """Write the days that changed; what cannot be written is kept for later."""
         with self._lock:
             changed, self._unwritten = self._unwritten, set()
-            rows = {day: list(self._by_day[day].items()) for day in changed}
+            rows = {d: list(found.items()) for d, found in self._by_day.items() if d in changed}
             oldest = _oldest()
             self._by_day = {d: counts for d, counts in self._by_day.items() if d >= oldest}
         if self._folder is None or not rows:
@@ -130,8 +130,9 @@ class JobCounts:
                     yield _read(file.read_bytes())
 
     def _remove_old(self, oldest: str) -> None:
-        for file in (self._folder or Path()).glob("jobs-*.json"):
-            if file.name.removeprefix("jobs-") < oldest:
+        """Remove old days, and what was left of writing them by whoever was killed at it."""
+        for file in (self._folder or Path()).glob("*jobs-*.json*"):
+            if file.name.lstrip(".").removeprefix("jobs-") < oldest:
                 with suppress(OSError):
                     file.unlink()
 
