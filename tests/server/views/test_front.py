@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -135,10 +135,12 @@ def test_measurements_that_wait_for_retraining_are_counted(
     """Files that came in after the latest report wait; those before it do not."""
     for name in ("a.parquet", "b.parquet", "c.csv"):
         (tmp_path / "data" / name).touch()
+        os.utime(tmp_path / "data" / name, (1e9, 1e9))
     assert _front(client)["arrived"] == 2
-    time.sleep(1.1)
     registry.put_report("retrain", {})
-    assert _front(client)["arrived"] == 0
+    (tmp_path / "data" / "a.parquet").touch()
+    os.utime(tmp_path / "data" / "a.parquet", (1e10, 1e10))
+    assert _front(client)["arrived"] == 1
 
 
 def test_requests_are_told_by_release_shape_and_reason(client: TestClient, tmp_path: Path) -> None:
