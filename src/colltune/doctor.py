@@ -334,7 +334,7 @@ def _libcolltune(host: Host) -> Answer:
 
 
 def _existing(path: Path) -> Path:
-    return next(place for place in (path, *path.absolute().parents) if place.exists())
+    return next(place for place in (path, *path.absolute().parents) if machine.exists(place))
 
 
 def _cache(_host: Host) -> Answer:
@@ -345,7 +345,9 @@ def _cache(_host: Host) -> Answer:
     status = at.stat()
     # in a sticky folder others cannot touch what is made there
     if (at == folder or not status.st_mode & stat.S_ISVTX) and (why := danger(at)):
-        return _problem(f"{why}, so {folder} is refused", f"chmod go-w {at}, or {mend}")
+        place, is_open, _ = why.partition(" can be written")
+        mend = f"chmod go-w {place}, or {mend}" if is_open else mend
+        return _problem(f"{why}, so {folder} is refused", mend)
     if at != folder:
         return _ok(f"{folder} is made at first use")
     return _ok(f"{folder}, uid {status.st_uid}, mode {stat.S_IMODE(status.st_mode):04o}")

@@ -133,7 +133,9 @@ def test_the_cache_is_judged_as_it_will_be(
     found = answer("cache")
     assert found.status is status
     assert said in found.finding
-    assert ("COLLTUNE_CACHE" in found.mend) == (status is Status.PROBLEM)
+    mend = f"chmod go-w {folder}, or export COLLTUNE_CACHE=" if status is Status.PROBLEM else ""
+    assert found.mend.startswith(mend)
+    assert bool(found.mend) == bool(mend)
 
 
 Settings = Mapping[str, str]
