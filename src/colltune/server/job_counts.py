@@ -23,6 +23,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
@@ -127,7 +128,7 @@ class JobCounts:
         for file in files[:_MOST_FILES]:
             if file.name.removeprefix("jobs-") >= oldest and not file.name.endswith(self._name):
                 with suppress(OSError, ValueError, KeyError, TypeError):
-                    yield _read(file.read_bytes())
+                    yield _read(file, file.stat().st_mtime_ns)
 
     def _remove_old(self, oldest: str) -> None:
         """Remove old days, and what was left of writing them by whoever was killed at it."""
@@ -137,9 +138,10 @@ class JobCounts:
                     file.unlink()
 
 
-def _read(content: bytes) -> tuple[str, Mapping[Asked, int]]:
+@lru_cache(_MOST_FILES)
+def _read(file: Path, _changed_ns: int) -> tuple[str, Mapping[Asked, int]]:
     """Return a file's day and counts; ValueError, KeyError or TypeError if it is damaged."""
-    told = json_of(content)
+    told = json_of(file.read_bytes())
     if told["version"] != FORMAT_VERSION:
         raise ValueError("it is of another version")
     counts: Counts = Counter()
