@@ -39,6 +39,7 @@ from colltune.retraining.site_file import Cluster, Site, SiteMpi
 from colltune.selector.configuration import Target, render, selector_for
 from colltune.server.slurm import hooks
 from colltune.server.slurm.ask import ask
+from colltune.server.slurm.job_file import AnswerError
 from colltune.site import folder as stage
 from colltune.text import counted
 
@@ -116,12 +117,12 @@ def _files(subject: Subject) -> Answer:
     if wrote not in ("", __version__):
         mend = f"colltune site upgrade {subject.folder} --check"
         return note(f"written by colltune {wrote}, this is {__version__}", mend)
-    by_state = {s: [c.file for c in changes if c.state is s] for s in stage.State}
-    stale = [*by_state[stage.State.NEW], *by_state[stage.State.CHANGED]]
-    if stale or by_state[stage.State.OBSOLETE]:
-        named = ", ".join([*stale, *by_state[stage.State.OBSOLETE]])
-        return problem(f"not as site.toml says: {named}", f"{subject.init}; {subject.install}")
-    if edited := by_state[stage.State.EDITED]:
+    edited = [change.file for change in changes if change.state is stage.State.EDITED]
+    as_said = (stage.State.EDITED, stage.State.UNCHANGED)
+    if stale := [change.file for change in changes if change.state not in as_said]:
+        finding = f"not as site.toml says: {', '.join(stale)}"
+        return problem(finding, f"{subject.init}; {subject.install}")
+    if edited:
         return note(f"edited by somebody, and kept: {', '.join(edited)}", subject.init)
     return ok(f"{counted(len(changes), 'file')} as colltune {wrote} wrote them")
 
@@ -235,18 +236,21 @@ def _service(subject: Subject) -> Answer:
     url = subject.cluster.service
     if not url:
         return ok("none, since cluster.service is empty")
-    json.loads(ask(url, "/health/live", _SERVICE_S))
-    if not subject.in_force:
-        return note(f"{url} answers, and waits for a bundle in force", subject.measure)
-    ready = json.loads(ask(url, "/health/ready", _SERVICE_S))
+    try:
+        ask(url, "/health/live", _SERVICE_S)
+        if not subject.in_force:
+            return note(f"{url} answers, and waits for a bundle in force", subject.measure)
+        ready = json.loads(ask(url, "/health/ready", _SERVICE_S))
+    except AnswerError as error:
+        return problem(str(error), "systemctl restart colltune; journalctl -u colltune")
     return ok(f"{url} answers for {', '.join(ready['bundles'])}")
 
 
 def _bundles(subject: Subject) -> Answer:
     current, said = subject.in_force, []
     for mpi in subject.cluster.mpi:
-        series = [s.removeprefix(f"{mpi.library}-") for s in current if s.startswith(mpi.library)]
-        release = nearest_release(mpi.release, series)
+        slots = [slot.partition(f"{mpi.library}-") for slot in current]
+        release = nearest_release(mpi.release, [name for before, _, name in slots if not before])
         if release is None:
             return _nothing_in_force(subject, mpi)
         event = current[f"{mpi.library}-{release}"]
@@ -280,11 +284,13 @@ def _job(subject: Subject) -> Answer:
     if not subject.job:
         return note("not started, since --no-job was given")
     shape, cluster = subject.shape, subject.cluster
-    # the first answer for a shape may come too late for a hook, the second does not
-    for mpi in cluster.mpi if cluster.service else ():
-        with suppress(ColltuneError):
-            ask(cluster.service, _question(mpi, shape, subject.folder), _SERVICE_S)
     outcome = _started(subject)
+    if "nothing is prepared" in outcome.stdout and subject.in_force:
+        # each worker's first answer for a shape may come too late for a hook; wait for it, ask again
+        for mpi in cluster.mpi if cluster.service else ():
+            with suppress(ColltuneError):
+                ask(cluster.service, _question(mpi, shape, subject.folder), _SERVICE_S)
+        outcome = _started(subject)
     if not outcome.ok:
         why = first_line(outcome.stderr) or first_line(outcome.stdout) or "no answer"
         if "mmediate" in outcome.stderr:
