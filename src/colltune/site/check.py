@@ -286,7 +286,7 @@ def _job(subject: Subject) -> Answer:
     shape, cluster = subject.shape, subject.cluster
     outcome = _started(subject)
     if "nothing is prepared" in outcome.stdout and subject.in_force:
-        # each worker's first answer for a shape may come too late for a hook; wait for it, ask again
+        # the first answer for a shape may come too late for a hook, the next one does not
         for mpi in cluster.mpi if cluster.service else ():
             with suppress(ColltuneError):
                 ask(cluster.service, _question(mpi, shape, subject.folder), _SERVICE_S)

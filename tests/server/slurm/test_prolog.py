@@ -70,6 +70,20 @@ def test_the_shapes_follow_from_what_slurm_tells(
     assert site.logged() == []
 
 
+@pytest.mark.parametrize(
+    ("named", "partition", "asks"),
+    [("", "gpu", True), ("batch long", "long", True), ("batch", "gpu", False)],
+)
+def test_jobs_of_other_partitions_are_left_alone(
+    site: Site, service: FakeService, named: str, partition: str, asks: bool
+) -> None:
+    """A site may name the partitions whose nodes it measured; all others keep the default."""
+    site.configure(PARTITIONS=named)
+    site.run("prolog.sh", JOB | {"SLURM_JOB_PARTITION": partition})
+    assert bool(shapes(site)) == bool(service.asked) == asks
+    assert site.logged() == []
+
+
 def test_a_site_with_several_libraries(site: Site, service: FakeService) -> None:
     """Each is asked for by itself; one that fails does not spoil the others."""
 
