@@ -186,7 +186,7 @@ def test_without_data_predictions_are_called_so(
 ) -> None:
     """Nobody takes the models' own opinion for a measurement."""
     page = _page(colltune, tmp_path / "r.html", both[0])
-    assert "give them with --data" in page.text
+    assert "it would tell launches and days" in page.text
     assert "PREDICTED runtimes" in page.text
     assert "measured gain" not in page.text
     assert not any(caption.startswith("In-sample") for caption, _ in page.tables)

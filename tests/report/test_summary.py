@@ -69,7 +69,7 @@ CASES = {
         told=(
             "1 collective of made-up, openmpi 4.1.4, on 8 shapes (nodes x processes per node) from"
             " 2x1 to 16x4, with messages of 1 B to 4 MiB.",
-            "give them with --data",
+            "it would tell launches and days",
             "of 48 decisions",
             "Nothing is confirmed yet",
             "Only predicted: ",

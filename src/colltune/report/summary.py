@@ -82,7 +82,7 @@ def _measured(found: Figures) -> Iterator[str]:
         yield "All of it ran on one node, so that it says nothing of a network."
     data = found.data
     if data is None:
-        yield "Launches and days are in the measurements alone: give them with --data."
+        yield "With `colltune report --data` it would tell launches and days, too."
         return
     launches = counted(data.launches, "launch", "es") if data.launches else "unnamed launches"
     days = "on days that they do not tell"
