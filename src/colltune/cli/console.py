@@ -181,12 +181,13 @@ def terminal_width(stream: TextIO | None = None) -> int | None:
 
     COLUMNS says another number, as for most programs.
     """
-    stream = stream or sys.stdout
+    stream, asked = stream or sys.stdout, os.environ.get("COLUMNS", "")
     if not stream.isatty():
         return None
+    if asked.isdecimal() and int(asked):
+        return int(asked)
     try:
-        columns = os.environ.get("COLUMNS") or os.get_terminal_size(stream.fileno()).columns
-        return int(columns) or None
+        return os.get_terminal_size(stream.fileno()).columns or None
     except (OSError, ValueError):
         return None
 
