@@ -19,9 +19,9 @@ _TIMEOUT_S = 1800.0
 _END = re.compile(r"\f(.*): (\d+)\r?\n")
 _CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _COPIED = re.compile(
-    r"\s*(-> )?(export |mpirun |colltune |sudo |sh |add to the job: |or start it with: )"
+    r"\s*(-> |export |mpirun |colltune |sudo |sh |add to the job: |or start it with: )"
 )
-"""Commands, which stay whole to be copied."""
+"""Commands and mends, which stay whole to be copied."""
 _TEXTS = ("submit", "rules convert", "site retrain", "site slurm hooks", "site token add")
 """What prints the text of a file, or a secret."""
 
