@@ -44,7 +44,9 @@ def screens(names: Collection[str]) -> Iterator[tuple[str, str]]:
         for title, command in list(COMMANDS.items())[: last + 1]:
             env = {**os.environ, **root, "PATH": programs}
             _, written = terminal.run(["sh", "-c", command], columns=COLUMNS, cwd=folder, env=env)
-            shown = terminal.screen(written).replace(name, "/home/me/colltune")
+            shown = terminal.screen(written)
+            for place in (name, str(ROOT)):
+                shown = shown.replace(place, "/home/me/colltune")
             if title in names:
                 yield title, f"\x1b[32m$\x1b[0m \x1b[1m{command}\x1b[0m\n{shown}"
 
