@@ -22,8 +22,11 @@ _COPIED = re.compile(
     r"\s*(-> |export |mpirun |colltune |sudo |sh |add to the job: |or start it with: )"
 )
 """Commands and mends, which stay whole to be copied."""
-_TEXTS = ("submit", "rules convert", "site retrain", "site slurm hooks", "site token add")
-"""What prints the text of a file, or a secret."""
+_TEXTS = (
+    *("submit", "rules convert", "site retrain", "site slurm hooks", "site token add"),
+    "site upgrade",
+)
+"""What prints the text of a file, a difference, or a secret."""
 
 
 def _kept(name: str, columns: int, written: str) -> str:

@@ -92,6 +92,7 @@ _TITLES = (
     "per call",
 )
 _FORESEEN = ("the bundle would choose", "saves of the run")
+_DROP = ("per call", "calls", "time", "of them", "of the run")
 _UNSURE = "~"
 
 
@@ -107,7 +108,7 @@ def _lines(profile: Profile, foreseen: Outlook | None, top: int) -> Iterator[str
     if foreseen is not None:
         titles = (*_TITLES, *_FORESEEN)
         rows = [[*r, *_foreseen(profile, c)] for r, c in zip(rows, foreseen.rows, strict=False)]
-    yield Table(titles, rows, (_FORESEEN[0], "processes"), ("per call", "calls", "time", "of them"))
+    yield Table(titles, rows, (_FORESEEN[0], "processes"), _DROP)
     left = profile.uses[len(uses) :]
     if left:
         share = sum(use.process_s for use in left) / max(profile.collectives_s, 1e-300)
