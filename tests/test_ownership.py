@@ -28,8 +28,8 @@ def made(folder: Path, mode: int = 0o755) -> Path:
 def test_a_folder_that_others_can_write_is_dangerous(entered: Path, mode: int) -> None:
     """By group or all, with the sticky bit or not: programs could be put there."""
     folder = made(entered / "cache", mode)
-    assert danger(folder) == f"{folder} can be written by others (mode {mode:04o})"
-    with pytest.raises(OutputError, match=r"cache can be written by others.*chmod go-w.*COLLTUNE"):
+    assert danger(folder) == f"{folder} is writable by others (mode {mode:04o})"
+    with pytest.raises(OutputError, match=r"cache is writable by others.*chmod go-w.*COLLTUNE"):
         own_folder(folder)
 
 
@@ -49,8 +49,8 @@ def test_below_a_folder_that_nobody_enters_modes_do_not_matter(entered: Path) ->
     assert danger(inner) == ""
     elsewhere = made(entered / "elsewhere", 0o775)
     (home / "link").symlink_to(elsewhere)
-    assert danger(home / "link").startswith(f"{elsewhere} can be written")
-    assert danger(inner / ".." / ".." / "elsewhere").startswith(f"{elsewhere} can be written")
+    assert danger(home / "link").startswith(f"{elsewhere} is writable")
+    assert danger(inner / ".." / ".." / "elsewhere").startswith(f"{elsewhere} is writable")
 
 
 def test_folders_behind_links_count(entered: Path) -> None:
@@ -58,15 +58,15 @@ def test_folders_behind_links_count(entered: Path) -> None:
     target = made(entered / "target")
     link = made(entered / "open", 0o777) / "link"
     link.symlink_to(target)
-    assert danger(link).startswith(f"{link.parent} can be written")
+    assert danger(link).startswith(f"{link.parent} is writable")
     link.parent.chmod(0o755)
     assert danger(link) == ""
     target.chmod(0o777)
-    assert danger(link).startswith(f"{target} can be written")
+    assert danger(link).startswith(f"{target} is writable")
     (target / "circle").symlink_to("circle")
     target.chmod(0o755)
     assert "too many symbolic links" in danger(target / "circle")
-    assert "cannot be looked at" in danger(target / "absent")
+    assert "cannot be inspected" in danger(target / "absent")
 
 
 @as_root

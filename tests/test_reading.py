@@ -34,11 +34,11 @@ def _zero(path: Path) -> None:
     [
         (Path.mkdir, "cannot be read: Is a directory"),
         (_zero, "is a device"),
-        (_pipe, "is a pipe into which nobody writes"),
+        (_pipe, "is a pipe that no program writes"),
         (lambda path: path.symlink_to(path.name), "Too many levels of symbolic links"),
         (lambda _path: None, "cannot be read: No such file"),
-        (lambda path: path.write_bytes(b"a\n\xff"), "line 2: is no text in UTF-8"),
-        (lambda path: path.write_bytes(b"a\n\n\0"), "line 3: is no text, it has a byte"),
+        (lambda path: path.write_bytes(b"a\n\xff"), "line 2: not UTF-8 text"),
+        (lambda path: path.write_bytes(b"a\n\n\0"), "line 3: not a text file (it has a zero byte)"),
         (lambda path: path.write_bytes(b"a" * 2000), "is larger than"),
     ],
 )
@@ -61,7 +61,7 @@ def test_what_is_no_text_is_named_with_why_and_the_mend(
 
 def test_a_name_that_no_file_can_have_is_refused() -> None:
     """A byte that is zero ends names in the system."""
-    with pytest.raises(DataError, match="is no name of a file"):
+    with pytest.raises(DataError, match="is not a file"):
         content_of(Path("a\0b"), DataError, "name another one")
 
 

@@ -128,7 +128,7 @@ class Shape:
         if self.nodes < 1 or self.ppn < 1:
             raise DataError(f"a shape needs at least 1 node and 1 process per node, not {self}")
         if self.nprocs > LARGEST_NUMBER:
-            raise DataError(f"a shape of {self} has more processes than 64 bits can count")
+            raise DataError(f"a shape of {self} has more processes than a 64-bit number")
 
     @property
     def nprocs(self) -> int:
@@ -267,8 +267,8 @@ class Configuration:
         match = _CONFIGURATION_ID.fullmatch(text)
         if not match:
             raise DataError(
-                f"{text!r} is not a configuration id; one looks like"
-                " openmpi.bcast.chain:fanout=4,segsize=65536"
+                f"{text!r} is not a configuration id. One looks like "
+                "openmpi.bcast.chain:fanout=4,segsize=65536."
             )
         collective = parse_collective(match["collective"])
         return cls(

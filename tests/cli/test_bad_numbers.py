@@ -64,4 +64,4 @@ def test_select_names_the_collectives_that_were_measured(colltune: Verb, bundle_
     question = ("--nodes", 8, "--ppn", 4, "--collective", "alltoall", "--msize", 64)
     answer = colltune("select", "--bundle", bundle_path, *question)
     assert answer.status != 0
-    assert "no models of alltoall, only of bcast; measure alltoall and fit again" in answer.err
+    assert "no models of alltoall, only of bcast. Measure alltoall and fit again" in answer.err

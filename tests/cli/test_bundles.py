@@ -68,7 +68,7 @@ def test_promoting_and_going_back(colltune: Verb, folder: Path) -> None:
         f"{short(1)} is in force in {SLOT} instead of {short(0)} (event 2: promote by "
     )
     refused = colltune("site", "bundles", "promote", short(2), "--expected", short(0))
-    assert (refused.status, "nothing was done" in refused.err) == (7, True)
+    assert (refused.status, "Nothing was changed." in refused.err) == (7, True)
     words = ("bundles", "promote", short(2), "--expected", "none", "--by", "bob")
     assert colltune(*words).status == 7
     event = colltune("site", "bundles", "rollback", "--by", "bob", "--json").json
@@ -88,7 +88,7 @@ def test_adding_makes_the_registry(
     monkeypatch.delenv("COLLTUNE_REGISTRY", raising=False)
     at = ("--registry", tmp_path / "new")
     missing = colltune("site", "bundles", "list", *at)
-    assert (missing.status, "make one with `colltune site bundles add" in missing.err) == (7, True)
+    assert (missing.status, "Make one with `colltune site bundles add" in missing.err) == (7, True)
     added = colltune("site", "bundles", "add", bundle_path, *at, "--json").json["added"]
     assert [
         b["id"] for b in colltune("site", "bundles", "list", *at, "--json").json["bundles"]

@@ -146,7 +146,7 @@ def test_another_release_is_refused_before_anything_is_measured(
     words = ("--nodes", 4, "--ppn", 2, "--replay", other, "--out", tmp_path / "d")
     answer = colltune("confirm", bundle, *words)
     assert answer.status != 0
-    assert "the bundle is of hydra, openmpi 4.1.4" in answer.err
+    assert "the bundle is for hydra, openmpi 4.1.4" in answer.err
     assert "openmpi 5.0.8" in answer.err
     assert not (tmp_path / "d").exists()
     assert load(bundle).id == before

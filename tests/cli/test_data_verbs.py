@@ -109,13 +109,13 @@ def test_fit_refuses_what_does_not_fit_together(
 ) -> None:
     """Options that contradict each other end with status 3 and the mend."""
     for options, message in (
-        (["--for", "machine=x"], "name DATA, or for a machine that was never measured both"),
-        (["DATA", "--for", "machine=x"], "leave out it or DATA"),
-        (["DATA", "--prior", "DATA"], "give it as data"),
-        (["--prior", "DATA"], "name DATA, or for a machine that was never measured both"),
+        (["--for", "machine=x"], "Name DATA, or for a machine that was never measured both"),
+        (["DATA", "--for", "machine=x"], ". Drop it, or drop DATA"),
+        (["DATA", "--prior", "DATA"], ". Name it as DATA"),
+        (["--prior", "DATA"], "Name DATA, or for a machine that was never measured both"),
         (["--prior", "DATA", "--for", "release=4"], "'release=4' is not one of machine=…"),
-        (["--prior", "DATA", "--for", "fabric=ib"], "names no machine"),
-        (["--prior", "DATA", "--for", "machine=x,library=mpich"], "only with --any-library"),
+        (["--prior", "DATA", "--for", "fabric=ib"], "the machine"),
+        (["--prior", "DATA", "--for", "machine=x,library=mpich"], "With --any-library"),
         (["--prior", "DATA", "--for", "machine=x,machine=y"], "each once"),
         (["--prior", "nowhere.csv", "--for", "machine=x"], "no such file"),
     ):

@@ -115,8 +115,8 @@ def test_a_check_that_breaks_or_hangs_leaves_the_others_alone(
 CACHES: tuple[tuple[int, str, Status, str], ...] = (
     (0o755, "", Status.OK, "mode 0755"),
     (0o755, "/deep/er", Status.OK, "is made at first use"),
-    (0o775, "", Status.PROBLEM, "can be written by others (mode 0775)"),
-    (0o777, "/deep", Status.PROBLEM, "can be written by others (mode 0777)"),
+    (0o775, "", Status.PROBLEM, "is writable by others (mode 0775)"),
+    (0o777, "/deep", Status.PROBLEM, "is writable by others (mode 0777)"),
     (0o1777, "/deep", Status.OK, "is made at first use"),
 )
 
@@ -331,7 +331,7 @@ SLURMS: tuple[tuple[str, str, str, Status, str], ...] = (
         PING,
         "TaskProlog Prolog open",
         Status.PROBLEM,
-        "can be written by others (mode 0777)",
+        "is writable by others (mode 0777)",
     ),
     ("hooks", PING, "TaskProlog Prolog nofolder", Status.PROBLEM, "the folder for jobs"),
 )
@@ -385,7 +385,7 @@ JOBS: tuple[tuple[str, Settings, Status, str], ...] = (
         "job",
         {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2", "SLURM_TASKS_PER_NODE": "4,2"},
         Status.NOTE,
-        "not the same on all 2 nodes",
+        "differ between the 2 nodes",
     ),
     (
         "job",
@@ -398,7 +398,7 @@ JOBS: tuple[tuple[str, Settings, Status, str], ...] = (
         "8 processes of a launcher: 2x4",
     ),
     ("env", {"COLLTUNE": "off"}, Status.OK, "nothing is set"),
-    ("env", {"SLURM_NTASKS": "x"}, Status.NOTE, "Slurm tells no nodes"),
+    ("env", {"SLURM_NTASKS": "x"}, Status.NOTE, "Slurm sets no nodes"),
     (
         "env",
         {

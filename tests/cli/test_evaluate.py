@@ -114,7 +114,7 @@ def test_confirmed_decisions_have_a_row_and_a_cost(colltune: Verb, measurements_
     assert answer.status == 0
     assert "knn, confirmed" in answer.out
     assert "confirm cost" in answer.out
-    assert "only --noise keeps them apart" in answer.out
+    assert "only --noise separates them" in answer.out
 
 
 def test_two_results_are_compared(colltune: Verb, measurements_csv: Path, tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_two_results_are_compared(colltune: Verb, measurements_csv: Path, tmp_pa
 def test_bad_requests_name_the_option_and_the_mend(colltune: Verb, measurements_csv: Path) -> None:
     """Every request that makes no sense ends with one clear error."""
     for words, message in (
-        ((), "say what to test: --split"),
+        ((), "the test data are missing. Give --split"),
         (("--split", "leave-one-out"), "unknown --split 'leave-one-out'; known: leave-nodes-out"),
         (("--suite", "papers"), "unknown --suite 'papers'; known: paper, all"),
         (("--train-nodes", "2"), "--train-nodes and --test-nodes belong together"),
@@ -154,19 +154,19 @@ def test_bad_requests_name_the_option_and_the_mend(colltune: Verb, measurements_
         (("--train-nodes", "2", "--test-nodes", "99"), "99"),
         ((*LEAVE, "--train-nodes", "2", "--test-nodes", "4"), "exclude each other"),
         ((*LEAVE, "--suite", "all"), "exclude each other"),
-        ((*LEAVE, "--largest", "2"), "--largest belongs to --split extrapolation"),
-        ((*LEAVE, "--ppn", "2"), "--ppn belongs to --split leave-ppn-out"),
-        (("--split", "transfer"), "needs the other machine's data: --test-data"),
-        (("--split", "leave-ppn-out", "--ppn", "64"), "ppn 64 of --ppn is not in the data"),
+        ((*LEAVE, "--largest", "2"), "--largest works only with --split extrapolation"),
+        ((*LEAVE, "--ppn", "2"), "--ppn works only with --split leave-ppn-out"),
+        (("--split", "transfer"), "needs data of another machine. Name them with --test-data"),
+        (("--split", "leave-ppn-out", "--ppn", "64"), "no ppn 64 of --ppn"),
         ((*LEAVE, "--learner", "oracle"), "unknown learner 'oracle'"),
         ((*LEAVE, *LEARNER, *LEARNER), "given twice"),
         ((*LEAVE, "--objective", "best"), "unknown objective 'best'; known: trimmed-mean, mean"),
         ((*LEAVE, "--judge", "worst"), "unknown objective 'worst'"),
-        ((*LEAVE, "--noise", "-1"), "noise -1.0 is no standard deviation"),
-        ((*LEAVE, "--noise", "nan"), "noise nan is no standard deviation"),
+        ((*LEAVE, "--noise", "-1"), "noise -1 is not a standard deviation"),
+        ((*LEAVE, "--noise", "nan"), "noise nan is not a standard deviation"),
         ((*LEAVE, "--seed", "-1"), "seed -1 must not be negative"),
         ((*LEAVE, "--max-nprocs", "1"), "leaves nothing to evaluate"),
-        (("--suite", "paper", "--confirm"), "drop --confirm"),
+        (("--suite", "paper", "--confirm"), "Drop --confirm"),
     ):
         answer = colltune("evaluate", measurements_csv, *words)
         assert answer.status == 3, words

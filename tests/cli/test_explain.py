@@ -87,7 +87,7 @@ def test_the_send_arguments_of_in_place_calls_are_asked_for(colltune: Verb, clas
     assert "runs pairwise" in colltune("rules", "explain", classic, *words).out
     assumed = colltune("rules", "explain", classic, *words, "--in-place").out
     assert "runs linear" in assumed
-    assert "they are taken to be empty" in assumed
+    assert "they are assumed to be empty" in assumed
     told = colltune(
         "rules", "explain", classic, *words, "--in-place", "--ignored-send-bytes", 1000
     ).out

@@ -73,8 +73,16 @@ def test_measuring_says_what_it_did(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_senseless_requests_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is started for a shape without nodes, or a module that does not exist."""
     for words, error, message in (
-        (("measure", "t", "--shape", "1x4"), CampaignError, "lies on one node"),
-        (("measure", "t"), CampaignError, "at least one of each"),
+        (
+            ("measure", "t", "--shape", "1x4"),
+            CampaignError,
+            ("does not serve communicators on one node"),
+        ),
+        (
+            ("measure", "t"),
+            CampaignError,
+            ("at least one collective, one shape and one message size"),
+        ),
         (("measure", "t", "--shape", "2x2", "--up", "x"), CampaignError, "'x' is not one of"),
         (("select", "no", "--shape", "2x2"), DataError, "no: cannot be read"),
     ):

@@ -98,7 +98,7 @@ def test_a_table_names_them_and_a_rules_file_does_not(
     call = ("--collective", "bcast", "--nodes", 1, "--ppn", 4, "--msize", 65536)
     assert "hierarchical" in colltune("rules", "explain", table, *call).out
     noted = colltune("select", *shape, "--format", "openmpi", "--out", rules).err
-    assert "everything is left to the library" in noted
+    assert "all collectives are left to the library" in noted
     assert rules.read_text().endswith("0 # collectives\n")
 
 

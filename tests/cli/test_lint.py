@@ -46,10 +46,10 @@ def test_findings_are_sorted_and_counted(colltune: Verb, rules: Path) -> None:
     answer = colltune("rules", "lint", rules, "--release", "openmpi@4.1.4")
     assert answer.status == 1
     assert answer.out.splitlines()[:5] == [
-        f"{rules}:5: warning: it says warning; remove it (unknown)",
-        f"{rules}:6: error: it says error; remove it (rule-dropped)",
-        f"{rules}:7: note: it says note; remove it (remark)",
-        f"{rules}:8: note: it says note; remove it (remark)",
+        f"{rules}:5: warning: it says warning. Remove it (unknown)",
+        f"{rules}:6: error: it says error. Remove it (rule-dropped)",
+        f"{rules}:7: note: it says note. Remove it (remark)",
+        f"{rules}:8: note: it says note. Remove it (remark)",
         f"{rules}: plain for Open MPI 4.1.4: 1 error, 1 warning, 2 notes",
     ]
 
@@ -117,7 +117,7 @@ def test_a_file_that_is_dropped(colltune: Verb, rules: Path) -> None:
     rules.write_text(RULES + "drop\n")
     answer = colltune("rules", "lint", rules)
     assert answer.status == 1
-    assert answer.out.startswith(f"{rules}: error: it says drop; do not (file-dropped)\n")
+    assert answer.out.startswith(f"{rules}: error: it says drop. Do not (file-dropped)\n")
     assert "export" not in answer.out
 
 
@@ -165,9 +165,9 @@ def test_a_job_that_does_not_name_the_file(colltune: Verb, rules: Path) -> None:
     """Without the variable that names the file, or with another file's name, it has no effect."""
     unset = colltune("rules", "lint", rules, "-e", "PLAIN_ON=1")
     assert unset.status == 1
-    assert "PLAIN_FILE is not set; set PLAIN_FILE=" in unset.out
+    assert "PLAIN_FILE is not set. Set PLAIN_FILE=" in unset.out
     other = colltune("rules", "lint", rules, "-e", "PLAIN_ON=1", "-e", "PLAIN_FILE=/no/such")
-    assert "PLAIN_FILE names /no/such, not this file" in other.out
+    assert "PLAIN_FILE is set to /no/such in this job, which is not this file" in other.out
     assert "(not-activated)" in other.out
 
 
@@ -179,7 +179,7 @@ def test_a_parameter_file_of_the_job(colltune: Verb, rules: Path, tmp_path: Path
     answer = colltune("rules", "lint", rules, "--parameters", job, "-e", "PLAIN_FORCE=linear")
     assert answer.status == 1
     assert answer.out.count("override the rules for") == 2
-    assert "unset PLAIN_FORCE (overridden)" in answer.out
+    assert "Unset PLAIN_FORCE (overridden)" in answer.out
 
 
 def test_the_own_environment(colltune: Verb, rules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,5 +188,7 @@ def test_the_own_environment(colltune: Verb, rules: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("PLAIN_ON", "1")
     answer = colltune("rules", "lint", rules)
     assert answer.status == 1
-    assert "han decides bcast before the rules of this file for communicators across" in answer.out
-    assert "; set PLAIN_HAN=0 (outranked)" in answer.out
+    assert (
+        "han decides bcast before this file's rules are read for communicators across" in answer.out
+    )
+    assert ". Set PLAIN_HAN=0 (outranked)" in answer.out

@@ -32,4 +32,4 @@ def test_a_folder_of_something_else_is_refused_before_a_fit(colltune: Verb, tmp_
     """`fit` replaces bundles only, which it knows before it reads any data."""
     (tmp_path / "thesis.tex").write_text("work of years")
     answer = colltune("fit", "no-such-data.csv", "--out", tmp_path)
-    assert "exists and is not a bundle (it holds thesis.tex)" in answer.err
+    assert "this folder is not a bundle (it has thesis.tex)" in answer.err

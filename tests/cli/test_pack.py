@@ -66,7 +66,7 @@ def test_another_shape_and_nothing_to_gain_are_told(
     answer = colltune("app", "pack", *words, "--out", out)
     assert answer.status == 0
     assert "was not recorded on 4x4 but on 8x4" in answer.err
-    assert "everything is left to the library" in answer.err
+    assert "all collectives are left to the library" in answer.err
     assert json.loads((out / "manifest.json").read_text())["chosen"] == []
 
 

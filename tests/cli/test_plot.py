@@ -113,7 +113,7 @@ BAD_REQUESTS_OF_A_BUNDLE = (
     ("map --collective scan", 7, "no models of scan, only of bcast"),
     ("map --shape 12", 3, "not a shape"),
     ("map --nodes 0", 3, "list of counts"),
-    ("map --nodes 4 --shape 2x1", 3, "exclude each other"),
+    ("map --nodes 4 --shape 2x1", 3, "shapes exclude nodes and ppn"),
     ("map --over ranks", 2, "ranks"),
     ("curves --objective median", 3, "--objective works only with measurements"),
     ("curves --no-guard --caution 2", 3, "Drop one of them"),
@@ -192,7 +192,7 @@ def test_the_kind_of_picture_is_checked_first(colltune: Verb) -> None:
         for name in ("picture.gif", "picture", "png"):
             answer = colltune(*words.split(), name)
             assert (answer.status, answer.out) == (9, ""), words
-            assert f"{name}: no kind of picture" in answer.err, words
+            assert "is not a format of pictures" in answer.err, words
             assert ".png, .svg, .pdf" in answer.err, words
 
 

@@ -99,10 +99,10 @@ def test_an_evaluation_by_profile_says_what_it_covers(
     words = ("evaluate", measurements_csv, "--split", "leave-nodes-out", "--learner", "knn")
     answer = colltune(*words, "--profile", profiles)
     assert "time saved" in answer.out
-    assert "66.7% of its time in collectives is covered; the rest is in allreduce" in answer.out
+    assert "66.7% of its time in collectives; the rest is in allreduce" in answer.out
     found = colltune(*words, "--profile", profiles, "--json").json
     assert found["profile_covered"] == pytest.approx(0.667, abs=0.001)
     assert found["selectors"]["virtual_best"]["all"]["time_saved"] == pytest.approx(2 / 3)
     assert colltune(*words, "--json").json["profile"] is None
     paper = colltune("evaluate", measurements_csv, "--suite", "paper", "--profile", profiles)
-    assert (paper.status, "drop --profile" in paper.err) == (3, True)
+    assert (paper.status, "Drop --profile" in paper.err) == (3, True)

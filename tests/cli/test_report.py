@@ -263,7 +263,7 @@ def test_bad_input_is_one_clear_error(
         ((path, "--held-out"), 3, "Name them with --data"),
         ((path, "--data", tmp_path / "none.csv"), 3, "no such file"),
         ((path, "--data", tmp_path / "cut.csv.gz"), 3, "cut.csv.gz"),
-        ((path, "--data", tmp_path / "else.csv"), 3, "another context"),
+        ((path, "--data", tmp_path / "else.csv"), 3, "have the context"),
         ((path, "--data", data, "--where", "machine"), 3, "NAME=VALUE"),
     ]
     for words, status, message in cases:

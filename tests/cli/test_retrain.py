@@ -56,7 +56,7 @@ def test_another_one_at_it_is_no_error_but_told(colltune: Verb, config: Path) ->
     with held(FolderStore(config.parent / "registry")):
         answer = colltune("site", "retrain", "--config", config)
     assert answer.status == errors.BUSY
-    assert "let it end" in answer.err
+    assert ". Wait until it ends." in answer.err
 
 
 def test_what_is_asked_for_must_make_sense(colltune: Verb) -> None:

@@ -88,5 +88,5 @@ def test_hooks_are_not_written_where_others_could_change_them(
     entered.chmod(0o777)
     answer = colltune("site", "slurm", "hooks", "--out", entered)
     assert answer.status == 9
-    assert f"{entered} can be written by others" in answer.err
+    assert f"{entered} is writable by others" in answer.err
     assert list(entered.iterdir()) == []

@@ -82,7 +82,7 @@ def test_rails_without_a_cost_model(colltune: Verb, bundle_path: Path) -> None:
     """Nothing is invented about rails where no cost model is at hand."""
     answer = colltune("what-if", bundle_path, *ASKED, "--rails", 2)
     assert answer.status == 3
-    assert "nothing is known of 2 rails" in answer.err
+    assert "the effect of 2 rails" in answer.err
     assert "--data" in answer.err
 
 
@@ -109,7 +109,7 @@ def test_a_library_without_cost_formulas(
     bundle = fit(read([strange]), "knn").save(tmp_path / "bundle")
     assert colltune("what-if", bundle, *ASKED).status == 0
     answer = colltune("what-if", bundle, *ASKED, "--rails", 2, "--data", strange)
-    assert (answer.status, "nothing is known of 2 rails" in answer.err) == (3, True)
+    assert (answer.status, "the effect of 2 rails" in answer.err) == (3, True)
 
 
 def test_picture(colltune: Verb, cost_bundle: Path, tmp_path: Path) -> None:

@@ -125,5 +125,5 @@ def test_an_unknown_launcher_is_refused() -> None:
 )
 def test_a_launcher_of_another_library_is_refused(name: str, library: str) -> None:
     """Each process would believe to be alone; the message names launchers that can."""
-    with pytest.raises(CampaignError, match=f"cannot start programs of {library}; name .*srun"):
+    with pytest.raises(CampaignError, match=rf"cannot start programs of {library}\. Use .*srun"):
         built(name, library)

@@ -68,7 +68,7 @@ def test_every_library_can_be_found(name: str) -> None:
 
 def test_an_unknown_library_is_refused() -> None:
     """The message names those that are known."""
-    with pytest.raises(LibraryError, match=r"MPI library 'nompi'.*; known: openmpi"):
+    with pytest.raises(LibraryError, match=r"MPI library 'nompi'.* Known libraries: openmpi"):
         library("nompi")
 
 

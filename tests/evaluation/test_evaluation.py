@@ -65,12 +65,12 @@ def test_only_common_splits_are_compared() -> None:
 def test_what_is_not_comparable_is_refused(subtests: pytest.Subtests) -> None:
     """Other data, split, noise or limits: the error names both files and the difference."""
     for changes, message in (
-        ({"data": measured(nodes=(2, 4, 8, 16), noise=0.01)}, "has the data"),
+        ({"data": measured(nodes=(2, 4, 8, 16), noise=0.01)}, "the data is"),
         ({"data": replace(DATA, context=replace(DATA.context, machine="other"))}, "the context"),
-        ({"seed": 2}, "seed 0 in the former and 2 in the latter"),
-        ({"noise": 0.1}, "noise 0.0 in the former"),
-        ({"judged_by": Objective.MEDIAN}, "--judge trimmed-mean"),
-        ({"max_nprocs": 32}, "--max-nprocs None"),
+        ({"seed": 2}, "seed is 0 in the first and 2 in the second"),
+        ({"noise": 0.1}, "noise is 0.0 in the first"),
+        ({"judged_by": Objective.MEDIAN}, "--judge is trimmed-mean"),
+        ({"max_nprocs": 32}, "--max-nprocs is not given"),
         ({"split": Extrapolation()}, "no split in common.*leave-nodes-out.*extrapolation"),
     ):
         with subtests.test(changes=changes, message=message):
@@ -87,5 +87,5 @@ def test_other_instances_are_refused() -> None:
         compare([few], [more], NAMES)
     mine = evaluated("knn")
     other = replace(mine, tested=replace(mine.tested, default_s=mine.tested.default_s * 1.1))
-    with pytest.raises(DataError, match="tested 48 and 48 instances that are not the same"):
+    with pytest.raises(DataError, match="tested different instances or times"):
         compare([mine], [other], NAMES)

@@ -83,28 +83,28 @@ def _changed(path: list[Any], value: Any) -> Callable[[Any], str]:
 _GONE = object()
 _RUN = ["runs", 0]
 _DAMAGES: list[tuple[Callable[[Any], str], str]] = [
-    (lambda c: json.dumps(c)[:500], "cut short or no JSON"),
-    (lambda c: "", "cut short or no JSON"),
-    (lambda c: "[" * 100_000, "cut short or no JSON"),
+    (lambda c: json.dumps(c)[:500], "cut short, or not JSON"),
+    (lambda c: "", "cut short, or not JSON"),
+    (lambda c: "[" * 100_000, "cut short, or not JSON"),
     (lambda c: "[1, 2]", "not the results of"),
     (_changed(["format"], "colltune-bundle"), "not the results of"),
-    (_changed(["format_version"], 99), "format 99 are not known"),
-    (_changed(["runs"], []), "without any run"),
-    (_changed(["runs"], 7), "damaged results"),
+    (_changed(["format_version"], 99), "the results have format 99"),
+    (_changed(["runs"], []), "have no run"),
+    (_changed(["runs"], 7), "damaged"),
     (_changed([*_RUN, "split"], _GONE), "no 'split'"),
-    (_changed([*_RUN, "context"], {"machine": "x"}), "damaged results"),
+    (_changed([*_RUN, "context"], {"machine": "x"}), "damaged"),
     (_changed([*_RUN, "tested", "nodes"], [1, 2]), "different lengths"),
-    (_changed([*_RUN, "tested", "nodes", 0], 2.5), "no count"),
-    (_changed([*_RUN, "tested", "nodes", 0], 2**70), "damaged results"),
-    (_changed([*_RUN, "tested", "default_s", 0], -1.0), "default_s holds something"),
+    (_changed([*_RUN, "tested", "nodes", 0], 2.5), "not a count"),
+    (_changed([*_RUN, "tested", "nodes", 0], 2**70), "damaged"),
+    (_changed([*_RUN, "tested", "default_s", 0], -1.0), "default_s has an entry"),
     (_changed([*_RUN, "tested", "default_s", 0], 1e-30), "slower than its default_s"),
     (_changed([*_RUN, "tested", "collective", 0], "bkast"), "unknown collective"),
-    (_changed([*_RUN, "selectors", "knn", "selected_s"], [1.0]), "other lengths"),
+    (_changed([*_RUN, "selectors", "knn", "selected_s"], [1.0]), "have different lengths"),
     (_changed([*_RUN, "selectors", "knn", "selected_s", 0], 1e-30), "faster than best_s"),
     (_changed([*_RUN, "selectors", "knn", "kept", 0], "yes"), "kept, unmeasured or noise"),
     (_changed([*_RUN, "selectors", "knn", "noise", 0], -0.5), "kept, unmeasured or noise"),
     (_changed([*_RUN, "selectors", "knn", "unmeasured", 0], 2), "kept, unmeasured or noise"),
-    (_changed([*_RUN, "selectors", "knn"], None), "damaged results"),
+    (_changed([*_RUN, "selectors", "knn"], None), "damaged"),
 ]
 
 
@@ -126,5 +126,5 @@ def test_a_missing_or_binary_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="cannot be read"):
         read(tmp_path)
     (tmp_path / "bytes.json").write_bytes(bytes(range(256)))
-    with pytest.raises(DataError, match="no JSON"):
+    with pytest.raises(DataError, match="not JSON"):
         read(tmp_path / "bytes.json")

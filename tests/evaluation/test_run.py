@@ -111,7 +111,7 @@ def test_a_choice_that_was_not_measured_counts_as_the_default() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"train_nodes": (2, 5)}, r"training node counts 5 are not in the data, which has 2, 3, 4"),
+        ({"train_nodes": (2, 5)}, r"the data have no training node counts 5, only 2, 3, 4"),
         ({"test_nodes": (99, 100)}, r"test node counts 99, 100 are not in the data"),
         ({"test_nodes": ()}, r"no test node counts given"),
         ({"test_nodes": (3, 4)}, r"node counts 4 are in both training and test"),

@@ -104,12 +104,12 @@ def test_data_that_do_not_allow_a_split_are_described(subtests: pytest.Subtests)
         (Extrapolation(), {"nodes": (4, 8)}, "extrapolation.*at least 2 smaller"),
         (Extrapolation(above=32), {}, "extrapolation leaves nothing"),
         (Extrapolation(largest=1, above=3), {}, "--largest and --above"),
-        (Extrapolation(largest=0), {}, "--largest 0 must be at least 1"),
+        (Extrapolation(largest=0), {}, "--largest 0 must be 1"),
         (LeavePpnOut(), {"ppn": (4,)}, "leave-ppn-out.*2 different ppn"),
-        (LeavePpnOut((9,)), {}, "ppn 9 of --ppn is not in the data, which has 1, 4"),
+        (LeavePpnOut((9,)), {}, "ppn 9 of --ppn, only 1, 4"),
         (MessageSizes(), {"msizes": (1, 2, 3)}, "message-sizes.*at least 4"),
         (LeaveNodesOut(), {"algorithms": ("linear", "binomial")}, "but never its default"),
-        (LeaveNodesOut(), {"algorithms": ("default",)}, "another configuration were measured"),
+        (LeaveNodesOut(), {"algorithms": ("default",)}, "another configuration."),
         (NodeCounts((2,), (2, 3)), {}, "2 are in both"),
     ):
         with (
@@ -195,9 +195,9 @@ def test_what_launches_and_machines_need_is_told(subtests: pytest.Subtests) -> N
     mpich = on_machine(measured(), "other", "mpich")
     for split, data, message in (
         (LeaveAllocationOut(), measured(), "at least 2 launches, and the data has 1"),
-        (LeaveAllocationOut(), join(no_default), "no launch measured a default"),
-        (Transfer(mpich), measured(), "different libraries"),
-        (Transfer(measured()), measured(), "transfer is between two machines"),
+        (LeaveAllocationOut(), join(no_default), "no launch measured the default"),
+        (Transfer(mpich), measured(), "different MPI libraries"),
+        (Transfer(measured()), measured(), "transfer is for two machines"),
         (Transfer(unknown), measured(), "no collective was measured in made-up"),
     ):
         with subtests.test(message=message), pytest.raises(SplitError, match=message):

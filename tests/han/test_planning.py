@@ -124,9 +124,9 @@ def test_a_senseless_space_is_refused() -> None:
     """Unknown words and sizes that cut an integer are told."""
     mistakes: dict[str, dict[str, Any]] = {
         "module between nodes: 'x' is not one of libnbc, adapt": {"ups": ("x",)},
-        "none at all": {"trees": ()},
-        "segments of 6 bytes: a multiple of 4": {"segsizes_bytes": (6,)},
-        "at least one of each": {"segsizes_bytes": ()},
+        "missing": {"trees": ()},
+        "a segment size of 6 bytes is not a multiple of 4": {"segsizes_bytes": (6,)},
+        "at least one segment size and one module": {"segsizes_bytes": ()},
     }
     for message, values in mistakes.items():
         with pytest.raises(CampaignError, match=message):
@@ -136,11 +136,11 @@ def test_a_senseless_space_is_refused() -> None:
 def test_senseless_inputs_are_refused() -> None:
     """What coll/han does not serve is not tuned."""
     mistakes: dict[str, tuple[Any, Any, Any]] = {
-        "gather: tasks are known of": ((Collective.GATHER,), (SHAPE,), (1,)),
-        "1x8: coll/han serves no communicator": (BOTH, (Shape(1, 8),), (1,)),
-        "8x1: coll/han hands calls on": (BOTH, (Shape(8, 1),), (1,)),
+        "gather: task times exist only for": ((Collective.GATHER,), (SHAPE,), (1,)),
+        "1x8: coll/han does not serve communicators": (BOTH, (Shape(1, 8),), (1,)),
+        "8x1: coll/han passes calls on": (BOTH, (Shape(8, 1),), (1,)),
         "1 byte or more": (BOTH, (SHAPE,), (0,)),
-        "at least one of each": (BOTH, (), (1,)),
+        "at least one collective, one shape and one message size": (BOTH, (), (1,)),
     }
     for message, inputs in mistakes.items():
         with pytest.raises(CampaignError, match=message):

@@ -53,9 +53,9 @@ def test_another_context_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": "x"}, "line 1: no file of task times"),
-        ({"version": 9}, "line 1: version 9; this colltune reads 1"),
-        ({"context": {}}, "line 1: no context"),
+        ({"format": "x"}, "line 1: this is not a file of task times"),
+        ({"version": 9}, "line 1: the file has version 9, but this colltune reads 1"),
+        ({"context": {}}, "line 1: the context"),
     ],
 )
 def test_other_files_are_refused(tmp_path: Path, change: dict[str, object], message: str) -> None:

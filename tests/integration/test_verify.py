@@ -168,7 +168,7 @@ def test_a_failing_launcher_says_why(mpi: RealMpi, rules: Path) -> None:
     line = (mpi.installation.mpirun, "-np", "4", "--no-such-option")
     status, _, errors = verified(mpi, rules, launcher=line)
     assert status == 5
-    assert "the launcher failed before the canary could tell anything" in errors
+    assert "the launcher failed before the test program reported anything" in errors
     assert "no-such-option" in errors
 
 

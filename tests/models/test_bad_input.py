@@ -145,7 +145,7 @@ def test_a_cell_of_a_thousand_times_its_neighbours(learner: str) -> None:
     except DataError as error:
         problem = str(error)
     assert not problem or (
-        problem.startswith(bad.configuration.id) and "try another learner" in problem
+        problem.startswith(bad.configuration.id) and "Try another learner" in problem
     )
 
 

@@ -98,7 +98,7 @@ def test_parameters_of_other_formulas_are_refused() -> None:
     """A bundle fitted with another version of the formulas has to be fitted again."""
     predictor = Costs(CONFIGURATIONS[:1], feature_set("basic").columns, np.ones((1, 10)))
     arrays = predictor.arrays() | {"formulas_version": np.array([0])}
-    with pytest.raises(ValueError, match="fit again"):
+    with pytest.raises(ValueError, match="Fit again"):
         Costs.from_arrays(arrays)
 
 

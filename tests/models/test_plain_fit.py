@@ -73,7 +73,7 @@ def test_only_what_both_know_is_compared() -> None:
         cells.time_s[:, 1:],
         cells.slow[:, 1:],
     )
-    with pytest.raises(DataError, match="no configuration that knn was fitted to"):
+    with pytest.raises(DataError, match="none of the configurations that knn was fitted to"):
         compared([chain], tested)
 
 
@@ -92,7 +92,7 @@ def test_curves_hold_measured_and_predicted_times_of_one_shape() -> None:
 
 def test_an_unmeasured_shape_has_no_curves() -> None:
     """There is nothing to compare the learners with."""
-    with pytest.raises(DataError, match="nothing of bcast was measured on 3x1"):
+    with pytest.raises(DataError, match="bcast was not measured on 3x1"):
         curves([], _cells(), Shape(3, 1))
 
 

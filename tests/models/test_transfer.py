@@ -178,12 +178,12 @@ def test_collectives_without_priors_are_learned_as_ever() -> None:
 @pytest.mark.parametrize(
     ("prior", "message"),
     [
-        (corpus_of(OAK), "of the same context"),
-        (corpus_of(ELM, library="mpich"), "matched by name only with --any-library"),
-        (corpus_of(ELM, keep=lambda i: False), "none has status ok"),
+        (corpus_of(OAK), "has the same context"),
+        (corpus_of(ELM, library="mpich"), "matched by name."),
+        (corpus_of(ELM, keep=lambda i: False), "none has the status ok"),
         (corpus_of(ELM, algorithms=["linear", "binomial"]), "no prior measured the default"),
-        (corpus_of(ELM, algorithms=["default"]), "nothing but the default"),
-        (corpus_of(ELM, nodes=[4], ppn=[1]), "measured the default at one shape only"),
+        (corpus_of(ELM, algorithms=["default"]), "only the default"),
+        (corpus_of(ELM, nodes=[4], ppn=[1]), "measured the default on one shape only"),
     ],
 )
 def test_priors_of_no_use_are_refused(prior: PerformanceDataset, message: str) -> None:

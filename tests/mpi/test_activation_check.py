@@ -59,7 +59,7 @@ def test_other_spellings_of_the_path(rules: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(rules.parent)
     (found,) = _found(rules, {"PLAIN_FILE": "rules"})
     assert (found.fault, found.severity) == (Fault.NOT_ACTIVATED, Severity.WARNING)
-    assert "from where it was started" in found.message
+    assert "resolves it in its own working directory" in found.message
 
 
 def test_a_switch_is_missing(rules: Path) -> None:
@@ -77,7 +77,7 @@ def test_another_component_goes_first(rules: Path) -> None:
     found = _found(rules, {"PLAIN_HAN": "35"})
     assert [(f.fault, f.severity) for f in found] == [(Fault.OUTRANKED, Severity.WARNING)] * 2
     assert found[0].message.startswith(
-        "han decides bcast before the rules of this file for communicators across nodes: han is"
+        "han decides bcast before this file's rules are read for communicators across nodes: han is"
     )
     assert found[0].mend == "set PLAIN_HAN=0"
 

@@ -227,7 +227,7 @@ def test_collectives_on_one_side_only_are_told() -> None:
         c: names for c, names in told.algorithms.items() if c is not Collective.SCAN
     }
     assert compare(OPENMPI.at("5.0.11"), replace(told, algorithms=only)) == (
-        Difference(Kind.NOT_HERE, "scan", "has algorithms to choose from", ""),
+        Difference(Kind.NOT_HERE, "scan", "has a choice of algorithms", ""),
     )
 
 

@@ -46,15 +46,15 @@ def test_tells_where_it_is_no_json(subtests: pytest.Subtests) -> None:
         ("", 1, "ends where a value"),
         ('{"a":\n', 2, "ends where a value"),
         ('{"a": 1,\n}', 1, "a comma before '}'"),
-        ("[1,\n2\n3]", 3, "'3' where ']'"),
+        ("[1,\n2\n3]", 3, "'3' in the place of ']'"),
         ("\n[1] 2", 2, "after the end"),
-        ("{1: 2}", 1, "where a key should stand"),
-        ("[1, // no\n2]", 1, "is no JSON"),
-        ("[01]", 1, "is no JSON"),
-        ("\n\n}", 3, "'}' where a value"),
+        ("{1: 2}", 1, "in the place of a key"),
+        ("[1, // no\n2]", 1, "is not JSON"),
+        ("[01]", 1, "is not JSON"),
+        ("\n\n}", 3, "'}' in the place of a value"),
         ("[" * 5000, 1, "100 levels"),
         ("1" * 5000, 1, "5000 digits"),
-        ('"\\ud8"', 1, "is no JSON"),
+        ('"\\ud8"', 1, "is not JSON"),
     ):
         with subtests.test(text=text, line=line):
             with pytest.raises(JsonSyntaxError, match=complaint) as caught:
@@ -65,7 +65,7 @@ def test_tells_where_it_is_no_json(subtests: pytest.Subtests) -> None:
 def test_takes_trailing_commas_where_asked_to() -> None:
     """A comma before the end is taken on request, two of them are not."""
     assert _plain(parse('{"a": [1,],}', trailing_commas=True)) == {"a": [1]}
-    with pytest.raises(JsonSyntaxError, match="',' where"):
+    with pytest.raises(JsonSyntaxError, match="',' in the place of"):
         parse("[1,,]", trailing_commas=True)
 
 

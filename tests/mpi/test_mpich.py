@@ -142,7 +142,7 @@ def test_what_the_user_decides_withholds_everything() -> None:
     ):
         honoured = MPICH.user_overrides(OURS, {name: value, "HOME": "/home/me"})
         assert honoured.environment == {}
-        assert honoured.reason.startswith(f"{name}={value} is set already")
+        assert honoured.reason.startswith(f"{name}={value} is already set")
 
 
 def test_other_variables_and_equal_ones_withhold_nothing() -> None:

@@ -248,6 +248,6 @@ def test_a_tree_of_somebody_else_is_read_by_its_names() -> None:
     text = nothing("5.0.2").replace('"left_to_library": {}', "")
     found = parsed(text)
     assert found.decide(Call(C.ALLGATHER, 6, 64)).chosen.algorithm == "brucks"
-    assert matching(found, Fault.NOT_EVERYWHERE, "the device takes bcast") is not None
+    assert matching(found, Fault.NOT_EVERYWHERE, "the device splits bcast") is not None
     assert all(rule.configuration is not None for rule in found.rules)
     assert {len(path) > 0 for path, _ in leaves(functions_of("5.0.2").own_trees["bcast"])} == {True}

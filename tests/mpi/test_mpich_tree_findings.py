@@ -14,7 +14,7 @@ from tests.mpi.mpich_trees import INTER, C, leaf, matching, nothing, parsed, wit
 
 BINOMIAL, RING = leaf("binomial"), leaf("scatter_ring_allgather")
 FAULTY: dict[str, tuple[Fault, dict[str, object]]] = {
-    "'avg_msg_size<=8' is never reached: 'avg_msg_size<=128' stands before it": (
+    "'avg_msg_size<=8' is never reached, because 'avg_msg_size<=128' comes before it": (
         Fault.UNSORTED,
         {"avg_msg_size<=128": BINOMIAL, "avg_msg_size<=8": RING, "avg_msg_size=any": BINOMIAL},
     ),
@@ -28,12 +28,12 @@ FAULTY: dict[str, tuple[Fault, dict[str, object]]] = {
         {"comm_sze<=4": BINOMIAL, "any": leaf("nb")},
     ),
     "has no algorithm 'MPIR_Bcast_intra_fast'": (Fault.ENDS_PROGRAM, leaf("fast")),
-    "MPIR_Scatter_intra_binomial is no algorithm of bcast": (
+    "MPIR_Scatter_intra_binomial is not an algorithm of bcast": (
         Fault.ENDS_PROGRAM,
         leaf("MPIR_Scatter_intra_binomial"),
     ),
     "MPIR_Bcast_intra_smp needs 'comm_hierarchy=parent'": (Fault.ENDS_PROGRAM, leaf("smp")),
-    "'comm_size=any' stands beside an algorithm": (
+    "'comm_size=any' is in the same object as an algorithm": (
         Fault.ENDS_PROGRAM,
         {**BINOMIAL, "comm_size=any": {}},
     ),
@@ -47,7 +47,7 @@ FAULTY: dict[str, tuple[Fault, dict[str, object]]] = {
         leaf("tree", tree_type="kary", k=0, is_non_blocking=1),
     ),
     "'k=4' has no effect on MPIR_Bcast_intra_binomial": (Fault.NO_EFFECT, leaf("binomial", k=4)),
-    "no tree type 'oak' in a file; kary is taken": (
+    "no tree type 'oak', so kary is used": (
         Fault.UNKNOWN,
         leaf("tree", tree_type="oak", k=2, is_non_blocking=1),
     ),
@@ -86,10 +86,10 @@ def test_a_fault_is_found_on_its_line(subtests: pytest.Subtests) -> None:
 def test_broadcasts_need_a_tree_that_is_an_object_for_both_types_of_communicators() -> None:
     """Calls between groups find no algorithm, and a number is none."""
     without = parsed(with_bcast({"comm_type=intra": BINOMIAL}))
-    words = "calls for which 'comm_type=intra' does not hold find no algorithm"
+    words = "calls for which 'comm_type=intra' does not hold have no algorithm"
     assert matching(without, Fault.ENDS_PROGRAM, words) is not None
     number = parsed(with_bcast({"comm_type=intra": 7, **INTER}))
-    words = "the value of 'comm_type=intra' is no object"
+    words = "the value of 'comm_type=intra' is not an object"
     assert matching(number, Fault.ENDS_PROGRAM, words) is not None
 
 
@@ -138,7 +138,7 @@ def test_sizes_of_gather_make_ranks_disagree() -> None:
     }
     whole["collective=gather"]["comm_type=intra"] = tests
     found = parsed(json.dumps(whole, indent=1))
-    assert matching(found, Fault.RANKS_DISAGREE, "gather: ranks compute") is not None
+    assert matching(found, Fault.RANKS_DISAGREE, "gather: each rank computes") is not None
 
 
 def test_a_release_knows_its_own_words(subtests: pytest.Subtests) -> None:

@@ -210,7 +210,10 @@ def test_a_call_without_data_runs_nothing(subtests: pytest.Subtests) -> None:
             assert not [reason for reason in found.reasons if "runs" in reason]
             assert "returns" in found.reasons[-1]
             without = decide("5.0.11", Call(C.ALLTOALLV, 4, 0), ACTIVE, Says(Numbers(2)))
-            assert (without.returns_at_once, without.reasons[-1]) == (False, "So pairwise runs.")
+            assert (without.returns_at_once, without.reasons[-1]) == (
+                False,
+                "Therefore pairwise runs.",
+            )
 
 
 def test_ignored_send_arguments_are_asked_for() -> None:

@@ -92,8 +92,8 @@ def test_unsupported_releases_are_refused_with_the_reason() -> None:
     for release, message in (
         ("4.1.3", "before 4.1.4"),
         ("4.0.7", "before 4.1.4"),
-        ("7.0.0", "no such release was tried"),
-        ("5.1.0", "no such release was tried"),
+        ("7.0.0", "no such release was tested"),
+        ("5.1.0", "no such release was tested"),
         ("5.0", "is not an Open MPI release"),
     ):
         with pytest.raises(LibraryError, match=message):

@@ -37,7 +37,7 @@ def test_an_algorithm_is_told_with_its_parameters_and_limits() -> None:
         settings={},
         conditions=(
             Condition(
-                Limit.COMMUTATIVE, "a commutative operation", "wrong numbers, without a word"
+                Limit.COMMUTATIVE, "a commutative operation", "wrong numbers, without a message"
             ),
             Condition(
                 Limit.SEGMENT_PER_PROCESS,
@@ -64,7 +64,7 @@ def test_mpich_checks_most_limits_but_not_all() -> None:
     known = facts(LIBRARIES["mpich"].at("4.3.2"), Collective.REDUCE_SCATTER)
     otherwise = {a.name: {c.otherwise for c in a.conditions} for a in known.algorithms}
     assert otherwise["noncommutative"] == {"the program ends"}
-    assert otherwise["pairwise"] == {"MPICH decides (what a JSON file chooses is not checked)"}
+    assert otherwise["pairwise"] == {"MPICH decides (the choice of a JSON file is not checked)"}
 
 
 def test_mpichs_device_splits_some_collectives() -> None:
@@ -132,7 +132,7 @@ def test_a_collective_that_cannot_be_chosen_is_told_with_those_that_can() -> Non
     """A collective that a release has no algorithms for is an error that lists the others."""
     for release in SERIES:
         for collective in set(Collective) - set(release.catalogue.collectives):
-            with pytest.raises(LibraryError, match="it has them for "):
+            with pytest.raises(LibraryError, match=", only of "):
                 facts(release, collective)
 
 

@@ -127,6 +127,6 @@ def test_other_processors_are_refused_honestly(
     """Where there are no stubs the reason is told and nothing is compiled."""
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     nowhere = Installation("openmpi", "5.0.11", tmp_path, tmp_path, tmp_path, "")
-    with pytest.raises(ProgramError, match=r"unavailable: .* x86-64 only, this is aarch64"):
+    with pytest.raises(ProgramError, match=r"x86-64; this is aarch64"):
         trace.build(nowhere, tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -63,7 +63,7 @@ def test_reasons_agree_with_the_words_of_select(
     words = {
         Why.GAIN: "faster than the default",
         Why.FASTEST: "the default is predicted fastest",
-        Why.NOTHING: "nothing else is known to run",
+        Why.NOTHING: "no other configuration is known to run",
         Why.FAR: "far from what was measured",
     }
     seen = set()

@@ -178,7 +178,7 @@ def test_what_was_not_measured(dataset: PerformanceDataset, pick: Pick, told: st
 
 def test_shapes_exclude_node_counts() -> None:
     """Shapes cannot be asked for together with node counts."""
-    with pytest.raises(DataError, match="exclude each other"):
+    with pytest.raises(DataError, match="shapes exclude nodes and ppn"):
         Pick(nodes=(2,), shapes=(Shape(2, 1),))
 
 

@@ -126,7 +126,7 @@ def test_without_a_measured_default() -> None:
 def test_an_empty_dataset() -> None:
     """Data without a usable time are an error."""
     part = measurements((Collective.BCAST,), [Shape(4, 1)])
-    with pytest.raises(DataError, match="no measurement that is ok"):
+    with pytest.raises(DataError, match="no measurement with the status ok"):
         _measured(part.where(part.frame["nodes"] > 4))
 
 

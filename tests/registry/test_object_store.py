@@ -63,7 +63,7 @@ def memory() -> str:
 def test_the_life_of_a_registry(url: str, cache: Path) -> None:
     """Adding, promoting, going back and listing work as in a folder, and others see the same."""
     registry = Registry(url)
-    with pytest.raises(BundleError, match="no such registry; make one with"):
+    with pytest.raises(BundleError, match="no such registry"):
         registry.current()
     ids = [registry.add(small(number)) for number in range(3)]
     assert registry.current() == {}
@@ -99,7 +99,7 @@ def test_bundles_are_copied_whole_and_once(url: str, cache: Path) -> None:
     with pytest.raises(BundleError, match="no bundle's id begins with"):
         registry.promote(bundle_id, by="ann")
     registry.store.forget_local(f"bundles/{bundle_id}")
-    with pytest.raises(BundleError, match="no such bundle in the registry"):
+    with pytest.raises(BundleError, match="no such bundle"):
         registry.load(bundle_id)
 
 
@@ -131,7 +131,9 @@ def test_a_tampered_bundle_is_refused(memory: str, file: str) -> None:
     content[content.index(b"4.1.4") if file == "manifest.json" else -3] ^= 1
     store: Any = registry.store
     store._write(key, bytes(content))
-    with pytest.raises(BundleError, match=rf"{bundle_id}.*{file}: .*(damaged|does not fit its id)"):
+    with pytest.raises(
+        BundleError, match=rf"{bundle_id}.*{file}: .*(damaged|does not match the bundle's id)"
+    ):
         registry.promote(bundle_id, by="eve")
     assert registry.current() == {SLOT: event}
     assert registry.add(small(1)) == bundle_id
@@ -208,7 +210,7 @@ def test_a_store_that_replaces_is_found_out(bucket: str, monkeypatch: pytest.Mon
     store: Any = late.store
     put = store._system.pipe_file
     monkeypatch.setattr(store._system, "pipe_file", lambda path, content, **_: put(path, content))
-    with pytest.raises(OutputError, match="replaces files although asked not to"):
+    with pytest.raises(OutputError, match="ignores"):
         late.add(small(1))
     assert late.current() == {SLOT: event}
 
@@ -218,9 +220,7 @@ def test_a_store_without_exclusive_creation_is_read_only(memory: str) -> None:
     event = Registry(memory).promote(Registry(memory).add(small()), by="ann")
     registry = Registry(memory)
     registry.store = ObjectStore(replace(opened(memory, BundleError), kind="webdav"))
-    with pytest.raises(
-        OutputError, match=r"no way to make a file only once on a store of .*webdav"
-    ):
+    with pytest.raises(OutputError, match=r"a store of .*webdav"):
         registry.promote(small().id, by="ann")
     assert registry.current() == {SLOT: event}
 
@@ -234,7 +234,7 @@ def test_secrets_stay_secret(bucket: str, caplog: pytest.LogCaptureFixture) -> N
     assert SECRET not in caplog.text
     assert SECRET not in str(missing.value)
     for wrong in (f"s3://me:{SECRET}@bucket/x", f"s3://bucket/x?secret={SECRET}"):
-        with pytest.raises(BundleError, match="credentials or options in it") as refused:
+        with pytest.raises(BundleError, match="credentials or options, because it") as refused:
             Registry(wrong)
         assert SECRET not in str(refused.value)
 

@@ -126,14 +126,14 @@ def test_rollbacks_undo_promotions_one_by_one(registry: Registry) -> None:
         registry.promote(bundle_id, by="ann")
     assert registry.rollback(SLOT, by="bob", note="slow").bundle_id == b
     assert registry.rollback(SLOT, by="bob").bundle_id == a
-    with pytest.raises(BundleError, match="nothing was in force before"):
+    with pytest.raises(BundleError, match="nothing to roll back to"):
         registry.rollback(SLOT, by="bob")
     registry.promote(c, by="ann")
     event = registry.rollback(SLOT, by="bob")
     assert (event.bundle_id, event.previous_id, event.action) == (a, c, Action.ROLLBACK)
     assert registry.current()[SLOT] == event
     assert registry.store.pointed(SLOT) == a
-    with pytest.raises(BundleError, match=r"nothing is in force in openmpi-5\.0\.8"):
+    with pytest.raises(BundleError, match=r"no bundle is in force in openmpi-5\.0\.8"):
         registry.rollback("openmpi-5.0.8", by="bob")
 
 
@@ -142,7 +142,7 @@ def test_a_rollback_to_what_is_gone_is_refused(registry: Registry) -> None:
     registry.promote(small(0).id, by="ann")
     event = registry.promote(small(1).id, by="ann")
     shutil.rmtree(registry.path(small(0).id))
-    with pytest.raises(BundleError, match="no such bundle in the registry"):
+    with pytest.raises(BundleError, match="no such bundle"):
         registry.rollback(SLOT, by="bob")
     assert registry.current() == {SLOT: event}
 
@@ -151,9 +151,9 @@ def test_only_what_is_expected_is_replaced(registry: Registry) -> None:
     """With another bundle in force than expected nothing happens."""
     a, b, c = (small(n).id for n in range(3))
     first = registry.promote(a, by="ann", expected=NOTHING)
-    with pytest.raises(RegistryConflict, match=r"nothing was expected .* by ann"):
+    with pytest.raises(RegistryConflict, match=r"no bundle was expected .* by ann"):
         registry.promote(b, by="bob", expected=NOTHING)
-    with pytest.raises(RegistryConflict, match=f"{b} was expected to be in force"):
+    with pytest.raises(RegistryConflict, match=f"{b} was expected in force"):
         registry.promote(c, by="bob", expected=b)
     with pytest.raises(RegistryConflict):
         registry.rollback(SLOT, by="bob", expected=b)
@@ -203,7 +203,7 @@ def test_no_name_leaves_the_registry(registry: Registry, subtests: pytest.Subtes
             ):
                 call()
     for release in ("../x", "4.1/4", " ", "é", "4" * 200):
-        with pytest.raises(BundleError, match="cannot name a slot"):
+        with pytest.raises(BundleError, match="is not a slot"):
             registry.add(small(0, release))
     assert registry.history() == ()
 
@@ -214,7 +214,7 @@ def test_symbolic_links_are_no_bundles(registry: Registry, tmp_path: Path) -> No
     (root(registry) / "bundles" / small(0).id).symlink_to(target)
     arrays = (registry.path(small(1).id) / "bcast.arrays").rename(tmp_path / "arrays")
     (registry.path(small(1).id) / "bcast.arrays").symlink_to(arrays)
-    for number, message in ((0, "a symbolic link"), (1, r"bcast\.arrays: no plain file")):
+    for number, message in ((0, "a symbolic link"), (1, r"bcast\.arrays: not a regular file")):
         with pytest.raises(BundleError, match=message):
             registry.load(small(number).id)
         with pytest.raises(BundleError, match=message):
@@ -227,12 +227,12 @@ def test_a_pipe_does_not_hang_readers(registry: Registry, tmp_path: Path) -> Non
     saved = small(1).save(tmp_path / "saved")
     (saved / "manifest.json").unlink()
     os.mkfifo(saved / "manifest.json")
-    with pytest.raises(BundleError, match="no plain file"):
+    with pytest.raises(BundleError, match="not a regular file"):
         registry.add(saved)
     arrays = registry.path(small().id) / "bcast.arrays"
     arrays.unlink()
     os.mkfifo(arrays)
-    with pytest.raises(BundleError, match="no plain file"):
+    with pytest.raises(BundleError, match="not a regular file"):
         registry.load(small().id)
     (root(registry) / "history").mkdir()
     os.mkfifo(root(registry) / "history" / "00000001.json")
@@ -248,7 +248,7 @@ def test_a_tampered_bundle_is_not_promoted(registry: Registry) -> None:
         content = bytearray(path.read_bytes())
         content[content.index(b"4.1.4") if file == "manifest.json" else -3] ^= 1
         path.write_bytes(bytes(content))
-        with pytest.raises(BundleError, match=r"damaged|does not fit its id"):
+        with pytest.raises(BundleError, match=r"damaged|does not match the bundle's id"):
             registry.promote(small(number).id, by="eve")
     assert registry.current() == {SLOT: event}
 
@@ -258,7 +258,7 @@ def test_another_bundle_under_a_name_is_refused(registry: Registry) -> None:
     folder = registry.path(small(0).id)
     shutil.rmtree(folder)
     shutil.copytree(registry.path(small(1).id), folder)
-    with pytest.raises(BundleError, match="not what its name says"):
+    with pytest.raises(BundleError, match="but its name says"):
         registry.load(small(0).id)
 
 
@@ -266,22 +266,22 @@ def test_a_newer_bundle_is_refused(registry: Registry) -> None:
     """A bundle of a format of the future says that colltune must be upgraded."""
     manifest = registry.path(small().id) / "manifest.json"
     manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"format_version": 99}))
-    with pytest.raises(BundleError, match=r"99 is not known .*upgrade colltune"):
+    with pytest.raises(BundleError, match=r"format 99, but .*Upgrade colltune"):
         registry.promote(small().id, by="ann")
 
 
 _DAMAGED: tuple[tuple[bytes | dict[str, object], str], ...] = (
     (b"", "cut short or damaged"),
     (b"\xff\x00garbage", "cut short or damaged"),
-    (b"[1]", "it is no event"),
+    (b"[1]", "it is not an event"),
     (b"[" * 100_000, "cut short or damaged"),
     ({"sequence": 7}, "it says that it is event 7"),
-    ({"slot": "../x"}, "its slot is none"),
-    ({"bundle_id": "../x"}, "an id of a bundle is none"),
+    ({"slot": "../x"}, "its slot is not a slot"),
+    ({"bundle_id": "../x"}, "one of its bundle ids is not an id"),
     ({"action": "explode"}, "cut short or damaged"),
-    ({"by": 3}, "of another type"),
+    ({"by": 3}, "has a wrong type"),
     ({"extra": 1}, "cut short or damaged"),
-    ({"format_version": 2}, "newer than this colltune reads .*upgrade"),
+    ({"format_version": 2}, "newer than this colltune reads .*Upgrade"),
 )
 
 
@@ -316,7 +316,7 @@ def test_a_huge_event_is_refused(registry: Registry) -> None:
 
 def test_no_name_is_no_registry() -> None:
     """An empty name does not mean the folder one happens to be in."""
-    with pytest.raises(BundleError, match="no registry is named"):
+    with pytest.raises(BundleError, match="the registry is missing"):
         Registry("")
 
 
@@ -372,7 +372,7 @@ def test_no_registry_is_said(tmp_path: Path) -> None:
     """A folder that is not there is an error for readers and promoters, and is not made."""
     registry = Registry(tmp_path / "typo")
     for ask in (registry.current, registry.entries, registry.ids):
-        with pytest.raises(BundleError, match="typo: no such registry; make one with"):
+        with pytest.raises(BundleError, match=r"typo: no such registry\. Make one with"):
             ask()
     with pytest.raises(BundleError, match="no such registry"):
         registry.promote(small().id, by="ann")
@@ -390,7 +390,7 @@ def test_reports_come_back_latest_first(registry: Registry) -> None:
     assert registry.latest_report("drift") == {"psi": 0.2}
     (root(registry) / "reports" / "drift" / "00000002.json").write_text("{")
     assert registry.latest_report("drift") == {"psi": 0.1}
-    with pytest.raises(BundleError, match="no JSON"):
+    with pytest.raises(BundleError, match="not JSON"):
         registry.put_report("drift", {"psi": float("nan")})
 
 
@@ -402,7 +402,7 @@ def test_a_full_disk_leaves_what_was(registry: Registry, monkeypatch: pytest.Mon
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OutputError, match=r"cannot write .*No space left on device; make room"):
+    with pytest.raises(OutputError, match=r"cannot write .*No space left on device. Make room"):
         registry.promote(small(1).id, by="ann")
     with pytest.raises(OutputError, match="No space left"):
         registry.add(small(3))

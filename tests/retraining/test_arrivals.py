@@ -67,7 +67,7 @@ def test_a_file_that_was_handed_in_twice_counts_once(tmp_path: Path) -> None:
     shutil.copy(path, tmp_path / "data" / "copy.parquet")
     assert _arrived(tmp_path / "data").digest == once.digest
     launch(tmp_path / "data", "launch 0", seed=1)
-    with pytest.raises(DataError, match=r"duplicate cells.*launch 'launch 0'"):
+    with pytest.raises(DataError, match=r"duplicate cells.*launch launch 0"):
         _arrived(tmp_path / "data")
 
 
@@ -103,8 +103,8 @@ def test_two_fabrics_are_not_mixed(tmp_path: Path) -> None:
     """Measurements over two networks are refused until the site says which one counts."""
     for k, fabric in enumerate(("ib", "eth")):
         launch(tmp_path / "data", f"l{k}", seed=k, context=replace(CONTEXT, fabric=fabric))
-    with pytest.raises(DataError, match=r"say which fabric counts with site\.fabric"):
+    with pytest.raises(DataError, match=r"Name the fabric that counts in site"):
         _arrived(tmp_path / "data")
     found = arrivals([str(tmp_path / "data")], "made-up", "ib")
     assert found.by_slot[SLOT].dataset.context.fabric == "ib"
-    assert "measured over 'eth', not 'ib'" in found.left_out[0]
+    assert "measured over eth, not ib" in found.left_out[0]

@@ -96,7 +96,7 @@ def test_a_secret_that_is_none_is_not_sent(
         with subtests.test(content=content):
             path = _secret(tmp_path, content)
             fared = notify(Hooks(webhook=Webhook(web, path)), {})
-            why = f"failed: hooks.webhook.secret_file {path}: its first line is no secret"
+            why = f"failed: hooks.webhook.secret_file {path}: the first line is not a secret"
             assert fared["webhook"].startswith(why)
             assert not _Listener.posted
 

@@ -38,7 +38,9 @@ def _foreign(store: FolderStore, age_s: float, number: int = 1) -> Path:
 
 def test_a_second_one_is_refused_until_the_first_ends(store: FolderStore) -> None:
     """While a lease is held nobody gets it, and is told who holds it; afterwards one does."""
-    refused = pytest.raises(LeaseTakenError, match=f"process {os.getpid()} on .* retrains since")
+    refused = pytest.raises(
+        LeaseTakenError, match=f"process {os.getpid()} on .* is retraining since"
+    )
     with held(store), refused:
         held(store).__enter__()
     with held(store) as lease:
@@ -135,7 +137,7 @@ def test_a_holder_that_was_paused_finds_that_it_lost_it(store: FolderStore) -> N
     with held(store) as lease:
         lease.check()
         store.create(f"{RETRAINING}/00000002.json", b"{}")
-        with pytest.raises(LeaseLostError, match="nothing was promoted"):
+        with pytest.raises(LeaseLostError, match="Nothing was promoted"):
             lease.check()
 
 

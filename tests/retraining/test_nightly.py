@@ -89,7 +89,7 @@ def test_new_measurements_make_a_new_bundle(root: Path) -> None:
     assert (result.judged_bundle, result.in_force) == (first.results[0].in_force, _in_force(root))
     assert result.new == len(read_parquet(root / "data")) - len(first.results[0].arrived.dataset)
     assert result.contest is not None
-    assert result.contest.how == "fitted again to the measurements that it was made of"
+    assert result.contest.how == "fitted again to the measurements that it was fitted to"
     report = Registry(root / "registry").latest_report("retrain")
     assert report is not None
     assert len(report["slots"][SLOT]["launches"]) == 4
@@ -106,7 +106,7 @@ def test_few_new_measurements_are_waited_for_until_there_are_enough(root: Path) 
     launch(root / "data", "launch 3", seed=3, shapes=SHAPES[:4])
     night = retrain(few)
     assert night.exit_status == errors.NOTHING_NEW
-    assert night.results[0].reason == "48 new measurements came in; 100 are waited for"
+    assert night.results[0].reason == "there are 48 new measurements, fewer than the minimum of 100"
     launch(root / "data", "launch 4", seed=4, shapes=SHAPES)
     night = retrain(few)
     assert night.results[0].new == 144
@@ -196,7 +196,7 @@ def test_a_bundle_that_was_rolled_back_is_not_brought_back(retrained: Path) -> N
     before = _in_force(retrained)
     night = retrain(site_of(retrained))
     assert night.exit_status == errors.KEPT
-    assert "root rolled this very bundle back" in night.results[0].reason
+    assert "root rolled this bundle back" in night.results[0].reason
     assert _in_force(retrained) == before
     launch(retrained / "data", "launch 4", seed=4)
     assert retrain(site_of(retrained)).outcomes == (Outcome.PROMOTED,)
@@ -208,7 +208,7 @@ def test_a_bundle_promoted_by_hand_is_compared(root: Path) -> None:
     registry = Registry(root / "registry")
     registry.promote(registry.add(fit(read_parquet(root / "data"), "knn")), by="root")
     same = retrain(site_of(root))
-    assert same.results[0].reason == "the bundle in force was fitted to these very measurements"
+    assert same.results[0].reason == "the bundle in force was fitted to these measurements already"
     registry.promote(registry.add(fit(read_parquet(root / "data"), "gam")), by="root")
     launch(root / "data", "elsewhere", seed=3, shapes=[Shape(6, 1)])
     night = retrain(site_of(root))
@@ -251,7 +251,7 @@ def test_the_registry_of_another_machine_is_refused(root: Path) -> None:
     registry.promote(registry.add(fit(read_parquet(root / "other"), "knn")), by="root")
     night = retrain(site_of(root))
     assert night.exit_status == BundleError.exit_status
-    assert "each machine has its own registry" in night.results[0].reason
+    assert ". Use one registry per machine." in night.results[0].reason
 
 
 def test_a_damaged_file_does_not_keep_the_others_from_being_learned(root: Path) -> None:
@@ -316,7 +316,7 @@ def test_somebody_who_promotes_meanwhile_wins(
     monkeypatch.setattr(Registry, "add", promote_another)
     night = retrain(site_of(retrained))
     assert night.outcomes == (Outcome.KEPT,)
-    assert "expected to be in force" in night.results[0].reason
+    assert "expected in force" in night.results[0].reason
     assert _in_force(retrained) == other
 
 

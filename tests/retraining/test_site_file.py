@@ -83,7 +83,7 @@ def test_what_is_wrong_is_named_with_its_place(subtests: pytest.Subtests) -> Non
             r"line 2, key site.mashine: unknown key \(did you mean machine",
         ),
         ("[site]\nmachine = 7\n", "line 2, key site.machine: 7 must be a string"),
-        ('[site]\nmachine = "x"\n', "key site.registry is missing; add it"),
+        ('[site]\nmachine = "x"\n', "key site.registry is missing. Add it"),
         (_LEAST.replace('"hydra"', '" "'), "key site.machine: is empty"),
         (_LEAST.replace('["data"]', "[]"), "key data.datasets: .* at least one folder"),
         (_LEAST.replace('["data"]', '"data"'), "key data.datasets: 'data' must be a list"),
@@ -106,15 +106,15 @@ def test_what_is_wrong_is_named_with_its_place(subtests: pytest.Subtests) -> Non
         (f'{_LEAST}[backfill]\ndemand = "d"\n', "key backfill.campaigns is missing"),
         (
             f'{_LEAST}[backfill]\ndemand = "d"\ncampaigns = "c"\nbudget = "soon"\n',
-            "key backfill.budget: 'soon' is no wall time",
+            "key backfill.budget: 'soon' is not a wall time",
         ),
         (f'{_LEAST}[hooks]\non = ["never"]\n', "key hooks.on: .* must be a list of promoted"),
         (f"{_LEAST}[hooks.email]\nport = 25\n", r"line 6, key hooks.email: .* hooks\.command"),
         (f"{_LEAST}[hooks]\ncommand = []\n", "key hooks.command: .* must be a program and its"),
-        (f'{_LEAST}[hooks.webhook]\nurl = "file:///etc/passwd"\n', "is no URL of http"),
+        (f'{_LEAST}[hooks.webhook]\nurl = "file:///etc/passwd"\n', "is not a URL of http"),
         (
             f'{_LEAST}[hooks.webhook]\nurl = "http://h"\nheader = "A: b"\n',
-            "key hooks.webhook.header: 'A: b' is no name of a header",
+            "key hooks.webhook.header: 'A: b' is not a header's name",
         ),
         (
             f"{_LEAST}[hooks]\nwebhook = 3\n",

@@ -40,7 +40,7 @@ def test_every_format_can_say_that_nothing_is_decided(name: str) -> None:
     found = rendered(Target.named(name, release), DecisionTable(form.library, ALONE, {}))
     parsed = form.parse(found.written.text, "written", release)
     assert not parsed.dropped
-    assert "everything is left to the library" in found.written.notes[-1]
+    assert "all collectives are left to the library" in found.written.notes[-1]
     assert ("as a whole or not at all" in found.written.notes[-1]) != form.allows_partial_collective
     named = [rule.configuration for rule in parsed.rules]
     assert all(one is not None and one.is_default for one in named)

@@ -150,7 +150,7 @@ def test_one_rule_for_all_sizes_is_never_slower() -> None:
         0,
         None,
         configuration("default", GATHER),
-        reason="default kept: no one configuration is as fast as it at every size",
+        reason="default kept: no single configuration is as fast at every size",
     )
 
 

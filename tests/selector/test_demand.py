@@ -96,7 +96,7 @@ def test_a_full_disk_is_one_line_in_the_log(
             log.flush()
     assert file.read_bytes() == before
     assert [r.getMessage() for r in caplog.records] == [
-        f"what jobs ask for cannot be written to {tmp_path}: No space left on device"
+        f"the requests of jobs cannot be written to {tmp_path}: No space left on device"
     ]
     monkeypatch.undo()
     log.flush()

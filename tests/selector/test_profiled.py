@@ -84,7 +84,13 @@ def test_without_the_defaults_time_nothing_is_known() -> None:
 
 def test_another_library_is_refused() -> None:
     """A profile of another library than the bundle's is an error that names both."""
-    with pytest.raises(DataError, match=r"profile is of mpich 4\.0\.2, the bundle of made-up"):
+    with pytest.raises(
+        DataError,
+        match=(
+            r"profile is for mpich 4\.0\.2, but the bundle is for "
+            r"made-up"
+        ),
+    ):
         outlook(profile(row("bcast", "8x4", 8, 1, 1.0), library="mpich 4.0.2"), SELECTOR)
 
 

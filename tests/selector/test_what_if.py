@@ -202,15 +202,15 @@ def test_rails_need_a_cost_model(bundle: Bundle, costs: Costs) -> None:
     generic = {c: f for c, f in costs.items() if f.is_generic}
     assert generic
     for known in (None, generic):
-        with pytest.raises(DataError, match=r"nothing is known of 2 rails.*--data"):
+        with pytest.raises(DataError, match=r"the effect of 2 rails.*--data"):
             WhatIf(bundle, ONE, known).answer(at(8, 4, rails=Rails(2, RailUse.SHARING)))
 
 
 def test_wrong_numbers(bundle: Bundle, costs: Costs, subtests: pytest.Subtests) -> None:
     """Jobs, messages and adapters that cannot be are refused."""
     for situation, told in (
-        (at(2**31, 1), "up to 2147483647 processes"),
-        (at(2**20, 2**20), "up to 2147483647 processes"),
+        (at(2**31, 1), "at most 2147483647 processes"),
+        (at(2**20, 2**20), "at most 2147483647 processes"),
         (at(4, 4, rails=Rails(0, RailUse.SHARING)), "0 rails"),
     ):
         with subtests.test(situation=situation, told=told), pytest.raises(DataError, match=told):

@@ -60,7 +60,7 @@ def test_who_expects_something_else_to_be_in_force_is_told(service: Writable) ->
     for expected in (service.second, "none"):
         answer = service.post(_promote(service.second, f"?expected={expected}"))
         assert answer.status_code == 409
-        assert "nothing was done" in answer.json()["detail"]
+        assert "Nothing was changed" in answer.json()["detail"]
     assert service.in_force() == service.first
     assert service.post(_promote(service.second, f"?expected={service.first}")).status_code == 200
 
@@ -95,7 +95,7 @@ def test_a_rollback_brings_back_what_was_before(service: Writable) -> None:
     assert answer.status_code == 200
     assert answer.json()["bundle_id"] == service.first == service.in_force()
     first = service.post(roll.format(service.first))
-    assert (first.status_code, "nothing was in force before" in first.text) == (409, True)
+    assert (first.status_code, "nothing to roll back to" in first.text) == (409, True)
 
 
 def test_a_tampered_bundle_is_refused_and_the_old_one_stays(service: Writable) -> None:
@@ -167,7 +167,7 @@ def test_an_unusable_token_file_stops_writing_only(service: Writable) -> None:
     """Readers notice nothing; when the file is mended, or other tokens are in it, that counts."""
     service.tokens.chmod(0o644)
     refused = service.post(_promote(service.second))
-    assert (refused.status_code, "its administrator" in refused.text) == (503, True)
+    assert (refused.status_code, "Its administrator" in refused.text) == (503, True)
     assert refused.headers["retry-after"]
     assert service.client.get("/v1/bundles").status_code == 200
     service.tokens.chmod(0o600)

@@ -44,7 +44,7 @@ def test_a_full_disk_is_not_counted_on(tmp_path: Path, monkeypatch: pytest.Monke
         assert list(full.iterdir()) == []
     assert list(memory.iterdir()) == []
     monkeypatch.setattr(metrics, "_IN_MEMORY", str(full))
-    expected = "No space left on device; name one that is writable"
+    expected = "No space left on device. Name a writable one"
     with pytest.raises(OutputError, match=expected), folder_to_count_in(2):
         pass
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))

@@ -119,7 +119,7 @@ def test_only_a_socket_that_nobody_uses_is_replaced(tmp_path: Path) -> None:
             client.connect(str(path))
     file = tmp_path / "f"
     file.write_text("mine")
-    with pytest.raises(OutputError, match="no socket"):
+    with pytest.raises(OutputError, match="not a socket"):
         unix_socket(file, 0o600)
     assert file.read_text() == "mine"
     with pytest.raises(OutputError, match="--uds"):

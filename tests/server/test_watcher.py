@@ -207,7 +207,7 @@ def test_a_registry_that_was_emptied_is_told_of(
     _watcher(client).refresh()
     assert _in_force(client) == bundles[0].id
     (problem,) = client.get("/health/ready").json()["problems"]
-    assert "nothing is in force any more" in problem
+    assert "no bundle is in force any more" in problem
     assert bundles[0].id[:12] in problem
     history.with_name("away").rename(history)
     _watcher(client).refresh()
@@ -273,7 +273,7 @@ def test_a_folder_that_gets_another_releases_bundle_serves_both_and_says_so(tmp_
         told = client.get("/health/ready").json()
         assert set(told["bundles"]) == {"openmpi-4.1.4", "openmpi-5.0.8"}
         (problem,) = told["problems"]
-        assert problem.startswith("openmpi-4.1.4: nothing is in force any more; keeping the bundle")
+        assert problem.startswith("openmpi-4.1.4: no bundle is in force any more; the bundle")
         bundle().save(path)
         _watcher(client).refresh()
-        assert "openmpi-5.0.8: nothing" in client.get("/health/ready").json()["problems"][0]
+        assert "openmpi-5.0.8: no bundle" in client.get("/health/ready").json()["problems"][0]

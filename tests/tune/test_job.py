@@ -30,7 +30,7 @@ def test_what_no_measurement_proved_is_withdrawn() -> None:
     (only,) = found
     assert (only.configuration, only.proposed, only.launches) == (DEFAULT, CHAIN, 0)
     assert (only.first_bytes, only.last_bytes) == (0, 1 << 20)
-    assert only.reason == "withdrawn: not measured again, so that nothing proves it faster"
+    assert only.reason == "withdrawn: not measured again, so no proof that it is faster"
 
 
 def test_what_the_library_does_by_itself_is_left_to_it() -> None:

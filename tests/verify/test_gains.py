@@ -33,7 +33,7 @@ def test_too_little_time_measures_nothing_and_says_so() -> None:
     measuring = Measuring(MPI, UserLine(("mpirun",), {}, {}), Layout((4,)), NOWHERE, 1.0)
     found = measuring.measure([BCAST], {}, Forced(), 3.0, lambda _: None)
     assert found.gains == {}
-    assert found.notes == ("nothing was measured: of the budget 3 s were left",)
+    assert found.notes == ("nothing was measured: 3 s of the budget were left",)
 
 
 SHAPE = Shape(1, 4)

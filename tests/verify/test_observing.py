@@ -20,10 +20,10 @@ def test_mpich_tells_which_file_it_took() -> None:
     """The summary of MPICH 5 names the user's file, or what it has in its place."""
     head = "==== collective selection ====\nMPIR_CVAR_DEVICE_COLLECTIVES: percoll\n"
     assert _said(f"{head}MPIR: {FILE}\nMPID: MPIDI_coll_generic_json\n") == [
-        "MPICH itself says that it took my.json"
+        "MPICH itself reports that it used my.json"
     ]
     assert _said(f"{head}MPIR: MPII_coll_generic_json\n") == [
-        "MPICH itself says that its selection comes from MPII_coll_generic_json"
+        "MPICH itself reports that its selection comes from MPII_coll_generic_json"
     ]
     assert _said("nothing\n") == []
 

@@ -63,7 +63,7 @@ def test_another_segment_size_is_not_what_the_rule_says() -> None:
     other = PIPELINE._replace(words=(1024, 4, 0, 0, 0, 0))
     assessed = _judged(other)
     assert assessed.status is RuleStatus.OVERRIDDEN
-    assert "segsize=1024 in place of 4096" in assessed.why
+    assert "segsize=1024 instead of 4096" in assessed.why
 
 
 def test_a_variable_of_the_user_is_named() -> None:
@@ -84,10 +84,10 @@ def test_something_unknown_is_told_as_such() -> None:
     """Where the settings explain nothing, what ran is told, and nobody is accused."""
     assessed = _judged(BINOMIAL)
     assert assessed == Assessment(
-        RuleStatus.OVERRIDDEN, "by something unknown: binomial:segsize=0 ran", "binomial:segsize=0"
+        RuleStatus.OVERRIDDEN, "by an unknown cause: binomial:segsize=0 ran", "binomial:segsize=0"
     )
     unseen = _judged(None)
-    assert "no function that can be traced ran" in unseen.why
+    assert "none of the functions that can be traced ran" in unseen.why
 
 
 def test_han_outranks_tuned_across_nodes() -> None:
@@ -113,7 +113,7 @@ def test_han_outranks_tuned_across_nodes() -> None:
         (Ending.WRONG, "computes wrong numbers"),
         (Ending.REFUSED, "refuses the call"),
         (Ending.CRASH, "ends within the call"),
-        (Ending.HANG, "does not come back"),
+        (Ending.HANG, "does not return"),
     ],
 )
 def test_a_call_that_breaks_is_harmful(ending: Ending, text: str) -> None:
@@ -141,7 +141,7 @@ def test_a_larger_communicator_is_out_of_reach() -> None:
     """A rule for more processes than the job has says how many it needs."""
     assessed = _judged(None, parsed=replace(FILE, least=16))
     assert assessed.status is RuleStatus.UNREACHABLE
-    assert "takes a communicator of 16 processes" in assessed.why
+    assert "needs a communicator of 16 processes" in assessed.why
 
 
 def test_a_dead_rule_is_ignored_for_the_reason_that_the_lint_gives() -> None:

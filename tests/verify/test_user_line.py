@@ -43,7 +43,7 @@ def test_a_launch_without_the_file_leaves_out_what_activates_it() -> None:
 @pytest.mark.parametrize(
     ("words", "error", "message"),
     [
-        ((), CampaignError, "no launcher was named"),
+        ((), CampaignError, "the launcher is missing"),
         (("sh", "-n", "2", ":", "-n", "1"), CampaignError, "several programs"),
         (("/no/such/mpirun", "-n", "2"), ProgramError, "not found; write the launcher"),
     ],
@@ -58,12 +58,18 @@ def test_a_line_that_cannot_work_is_refused(
 
 def test_a_launcher_of_no_mpi_is_refused(tmp_path: Path) -> None:
     """A program that is no known launcher needs --mpi; one that is of no known MPI says so."""
-    with pytest.raises(CampaignError, match=r"'sh' is no launcher .* --mpi"):
+    with pytest.raises(CampaignError, match=r"sh is not an MPI launcher .* --mpi"):
         installation_of(("sh", "-n", "2"), None)
     fake = tmp_path / "mpirun"
     fake.write_text("#!/bin/sh\necho my own launcher\n")
     fake.chmod(0o755)
-    with pytest.raises(ProgramError, match=r"of no MPI that colltune knows .* 'my own launcher'"):
+    with pytest.raises(
+        ProgramError,
+        match=(
+            r"belongs to no MPI that colltune knows .* 'my "
+            r"own launcher'"
+        ),
+    ):
         installation_of((str(fake), "-n", "2"), None)
 
 
@@ -74,5 +80,5 @@ def test_a_link_to_a_launcher_is_that_launcher(tmp_path: Path) -> None:
     fake.chmod(0o755)
     link = tmp_path / "run"
     link.symlink_to(fake)
-    with pytest.raises(ProgramError, match="run is of no MPI that colltune knows"):
+    with pytest.raises(ProgramError, match="run belongs to no MPI that colltune knows"):
         installation_of((str(link), "-n", "2"), None)

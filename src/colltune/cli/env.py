@@ -131,7 +131,7 @@ def _libcolltune(library: str, release: str, mpi: str | None) -> Path:
 def _complain(message: str) -> None:
     """Say one line, to the user and to the system's log."""
     line = printable(" ".join(message.split()))
-    warn(f"{line}; the job runs with MPI's own decisions")
+    warn(f"{line.rstrip('.')}; the job runs with MPI's own decisions")
     try:
         import syslog
     except ImportError:

@@ -161,7 +161,8 @@ def _lines(linted: Sequence[Linted]) -> Iterator[str]:
         for finding in one.findings:
             where = printable(f"{one.name}:{finding.line}" if finding.line else one.name)
             severity = painted(finding.severity, _MARKS.get(finding.severity))
-            what = printable(f"{finding.message}; {finding.mend} ({finding.fault})")
+            mend = finding.mend[:1].upper() + finding.mend[1:]
+            what = printable(f"{finding.message}. {mend} ({finding.fault})")
             yield f"{where}: {severity}: {what}"
         assumed = " (assumed; name your release with --release)" if one.opened.assumed else ""
         read_as = f"{one.opened.format.name} for {one.opened.reader}{assumed}"

@@ -67,7 +67,7 @@ def plan(
         typer.Option(help="File to draw the comparison into: .png, .svg or .pdf.", metavar="FILE"),
     ] = Path("strategies.png"),
     seeds: Annotated[
-        int, typer.Option(help="Number of replayed campaigns of each strategy.", min=1)
+        int, typer.Option(help="Number of replayed campaigns of each strategy.", min=1, max=9999)
     ] = 3,
     where: Where = None,
     mpi: Mpi = None,
@@ -298,9 +298,9 @@ def _replay_lines(facts: dict[str, Any]) -> Iterator[str | Table]:
     header = ("strategy", *(f"cost at {100 * share:.0f} %" for share in _SHARES), "share at end")
     rows = [(name, *map(_percent, each.values())) for name, each in facts["strategies"].items()]
     yield (
-        "\nstrategies replayed: cost, of an exhaustive campaign's wall time, from which on the"
-        " worst collective keeps that share of the full grid's gain on node counts that were not"
-        f" measured ({facts['seeds']} seeds)\n"
+        f"\nstrategies replayed with {counted(facts['seeds'], 'seed')}: the share of an exhaustive"
+        " campaign's wall time after which even the worst collective keeps that share of the full"
+        " grid's gain, on node counts that were not measured\n"
     )
     yield Table(header, rows)
     yield f"\npicture: {facts['picture']}"

@@ -113,9 +113,10 @@ def revoke(name: Name, tokens: Tokens, json: Json = False) -> None:
 @contextmanager
 def _changed(path: Path) -> Iterator[list[Token]]:
     """Yield the file's tokens, to be changed and written back, one at a time."""
-    from colltune.files import locked
+    from colltune.files import insist_writable, locked
     from colltune.server.auth import token_file
 
+    insist_writable(path, folder=False)
     with locked(path.with_name(f".{path.name}.lock")):
         entries = list(token_file.read(path)) if path.exists() or path.is_symlink() else []
         yield entries

@@ -35,6 +35,7 @@ from colltune.selector.confirming import (
     judge,
     worth_measuring,
 )
+from colltune.text import counted
 
 
 class Halves(NamedTuple):
@@ -47,12 +48,12 @@ class Halves(NamedTuple):
 
     @property
     def note(self) -> str:
-        text = "confirmed by one half of the launches or repetitions, judged by the other"
+        text = "one half of the launches or repetitions confirms, the other half judges"
         if not self.undivided:
             return text
         return (
-            f"{text}; {self.undivided} of {self.cells} cells have a single number, which is in"
-            " both halves: only --noise keeps them apart"
+            f"{text}; {self.undivided} of {counted(self.cells, 'cell')} have a single number, "
+            "which is in both halves: only --noise separates them"
         )
 
 

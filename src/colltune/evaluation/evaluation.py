@@ -147,8 +147,8 @@ def compare(
     if not common:
         splits = [_listed(dict.fromkeys(r.setup.split for r in runs)) for runs in (first, second)]
         raise DataError(
-            f"{names[0]} and {names[1]} have no split in common: the former has {splits[0]}, the"
-            f" latter {splits[1]}; evaluate with the same --split"
+            f"{names[0]} and {names[1]} have no split in common: {names[0]} has {splits[0]}, "
+            f"{names[1]} has {splits[1]}. Evaluate both with the same --split."
         )
     found = []
     for mine, other in common:
@@ -179,8 +179,8 @@ def _pairs(mine: Evaluation, other: Evaluation, names: tuple[str, str]) -> list[
     pairs = [*same, *zip(alone, others, strict=False)]
     if not pairs:
         raise DataError(
-            f"nothing to compare: {names[0]} has the learners {_listed(mine.learners)},"
-            f" {names[1]} {_listed(other.learners)}; evaluate with --learner"
+            f"there are no learners to compare: {names[0]} has {_listed(mine.learners)}, "
+            f"{names[1]} has {_listed(other.learners)}. Evaluate both with the same --learner."
         )
     return pairs
 
@@ -190,16 +190,16 @@ def _refuse_others(mine: Evaluation, other: Evaluation, names: tuple[str, str]) 
     for key, what in _MUST_AGREE.items():
         if a[key] != b[key]:
             raise DataError(
-                f"{names[0]} and {names[1]} are not comparable: split {mine.setup.split} has"
-                f" {what} {_shown(a[key])} in the former and {_shown(b[key])} in the latter;"
-                " evaluate both in the same way"
+                f"{names[0]} and {names[1]} cannot be compared: in split {mine.setup.split} "
+                f"{what} is {_shown(a[key])} in the first and {_shown(b[key])} in the second. "
+                "Evaluate both in the same way."
             )
     mine_tested, other_tested = mine.tested, other.tested
     if not _same(mine_tested, other_tested):
         raise DataError(
-            f"{names[0]} and {names[1]} are not comparable: split {mine.setup.split} tested"
-            f" {len(mine_tested)} and {len(other_tested)} instances that are not the same or have"
-            " other times; evaluate both with this colltune"
+            f"{names[0]} and {names[1]} cannot be compared: in split {mine.setup.split} they "
+            f"tested different instances or times ({len(mine_tested)} and {len(other_tested)} "
+            "instances). Evaluate both with this colltune."
         )
 
 
@@ -224,6 +224,8 @@ def _same(one: Instances, other: Instances) -> bool:
 
 
 def _shown(value: object) -> str:
+    if value is None:
+        return "not given"
     return f"{value[:12]}…" if isinstance(value, str) and len(value) == 64 else str(value)
 
 

@@ -222,8 +222,8 @@ class Weighting:
     def note(self) -> str:
         rest = f"; the rest is in {', '.join(self.not_covered)}" if self.not_covered else ""
         return (
-            f"instances count by the application's time; {self.covered:.1%} of its time in"
-            f" collectives is covered{rest}"
+            f"instances are weighted by the application's time; they cover {self.covered:.1%} "
+            f"of its time in collectives{rest}"
         )
 
 
@@ -248,8 +248,8 @@ def weigh(folds: Sequence[Fold], profile: Profile) -> tuple[list[Fold], list[Num
     given = float(sum(w.sum() for w in weights))
     if given <= 0:
         raise SplitError(
-            "the application spends no time on any tested instance; measure its shapes and message"
-            " sizes: colltune measure --profile"
+            "the application spends no time on any tested instance. Measure its shapes and "
+            "message sizes: colltune measure --profile."
         )
     count = sum(int((w > 0).sum()) for w in weights)
     kept = [

@@ -211,7 +211,7 @@ def run_all(
         except SplitError as error:
             left_out[split.name] = str(error)
     if not runs:
-        raise DataError(f"the data allows no split at all: {'; '.join(left_out.values())}")
+        raise DataError(f"the data allow no split: {'; '.join(left_out.values())}")
     return SuiteRuns(runs, left_out)
 
 
@@ -257,4 +257,4 @@ def run_like_paper(dataset: PerformanceDataset, run: Run, seed: int = 0) -> Pape
             reasons.append(str(error))
         else:
             return PaperRuns([(only, only)], {"large": split}, tested)
-    raise DataError(f"the data allow none of the paper's evaluation: {'; '.join(reasons)}")
+    raise DataError(f"the data allow none of the paper's evaluations: {'; '.join(reasons)}")

@@ -178,5 +178,5 @@ def learned(names: Sequence[str], guard: bool | Guard) -> tuple[Learned, ...]:
     for name in names:
         learner_entry(name)
         if names.count(name) > 1:
-            raise DataError(f"learner {name!r} is given twice; drop one")
+            raise DataError(f"learner {name!r} is given twice. Drop one.")
     return tuple(Learned(name, guard) for name in names)

@@ -110,15 +110,17 @@ class EvaluationRequest:
         if self.suite is not None and self.suite not in SUITES:
             raise DataError(f"unknown --suite {self.suite!r}; known: {', '.join(SUITES)}")
         if (self.train_nodes is None) != (self.test_nodes is None):
-            raise DataError("--train-nodes and --test-nodes belong together; give both")
+            raise DataError("--train-nodes and --test-nodes belong together. Give both.")
         if self.suite is None and name and self.train_nodes:
-            raise DataError(f"--split {name} and --train-nodes exclude each other; drop one")
+            raise DataError(f"--split {name} and --train-nodes exclude each other. Drop one.")
         if self.suite and name:
-            raise DataError(f"--suite {self.suite} and --split {name} exclude each other; drop one")
+            raise DataError(
+                f"--suite {self.suite} and --split {name} exclude each other. Drop one."
+            )
         if not (self.suite or name or self.train_nodes):
             raise DataError(
-                "say what to test: --split with one of"
-                f" {', '.join(SPLITS)}; or --train-nodes with --test-nodes; or --suite"
+                f"the test data are missing. Give --split with one of {', '.join(SPLITS)}; or "
+                "--train-nodes with --test-nodes; or --suite."
             )
         self._check_owned()
 
@@ -131,12 +133,16 @@ class EvaluationRequest:
         }
         for flag, (value, owner) in owned.items():
             if value and self.split != owner:
-                raise DataError(f"{flag} belongs to --split {owner}; drop it, or ask for that")
+                raise DataError(
+                    f"{flag} works only with --split {owner}. Drop it, or ask for that split."
+                )
         if self.split == Transfer.name and not self.test_data:
-            raise DataError("--split transfer needs the other machine's data: --test-data DATA")
+            raise DataError(
+                "--split transfer needs data of another machine. Name them with --test-data."
+            )
         if self.suite == "paper" and (self.profiles or self.confirm):
             option = "--profile" if self.profiles else "--confirm"
-            raise DataError(f"--suite paper has the paper's own figures; drop {option}")
+            raise DataError(f"--suite paper always draws the paper's figures. Drop {option}.")
 
     def transfer(self) -> Transfer:
         return Transfer(read(self.test_data))

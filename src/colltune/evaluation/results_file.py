@@ -37,7 +37,7 @@ from colltune.files.reading import json_of, read_bytes
 
 FORMAT = "colltune-evaluation"
 FORMAT_VERSION = 3
-_MEND = "write it again with `colltune evaluate … --out`, or copy it again from where it is whole"
+_MEND = "write it again with `colltune evaluate … --out`, or copy it again"
 
 
 def write(evaluations: Sequence[Evaluation], path: Path) -> Path:
@@ -58,9 +58,9 @@ def read(path: Path) -> list[Evaluation]:
         runs = [_evaluation(run, str(content["colltune_version"])) for run in content["runs"]]
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, DataError) as error:
         what = f"no {error}" if isinstance(error, KeyError) else str(error)
-        raise DataError(f"{path}: damaged results: {what}; {_MEND}") from error
+        raise DataError(f"{path}: the results are damaged: {what}; {_MEND}") from error
     if not runs:
-        raise DataError(f"{path}: results without any run; {_MEND}")
+        raise DataError(f"{path}: the results have no run; {_MEND}")
     return runs
 
 
@@ -72,14 +72,14 @@ def _content(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise DataError(f"{path}: cut short or no JSON ({error}); {_MEND}") from error
+        raise DataError(f"{path}: cut short, or not JSON ({error}); {_MEND}") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise DataError(f"{path}: not the results of `colltune evaluate … --out FILE.json`")
     version = content.get("format_version")
     if version not in range(1, FORMAT_VERSION + 1):
         raise DataError(
-            f"{path}: results of format {version!r} are not known to this colltune ({__version__}),"
-            f" which reads up to {FORMAT_VERSION}; upgrade colltune"
+            f"{path}: the results have format {version}, but this colltune ({__version__}) "
+            f"reads formats up to {FORMAT_VERSION}. Upgrade colltune."
         )
     return content
 
@@ -158,7 +158,7 @@ def _tested(columns: Mapping[str, Any]) -> Instances:
     others = () if weight is None else (weight,)
     lengths = {len(c) for c in (*words, nodes, ppn, sizes, default_s, best_s, *others)}
     if len(lengths) != 1 or not len(nodes):
-        raise ValueError("the columns of tested have different lengths, or none")
+        raise ValueError("the columns of tested have different lengths, or are missing")
     for name in set(words[0]):
         parse_collective(name)
     if (best_s > default_s).any():
@@ -173,9 +173,9 @@ def _decided(columns: Mapping[str, Any], name: str, tested: Instances) -> Decide
     kept = np.array(columns["kept"])
     unmeasured = np.array(columns.get("unmeasured", [False] * len(kept)))
     if {len(c) for c in (selected_s, noise, configuration, kept, unmeasured)} != {len(tested)}:
-        raise ValueError(f"the columns of {name} have other lengths than those of tested")
+        raise ValueError(f"the columns of {name} and of tested have different lengths")
     if {kept.dtype, unmeasured.dtype} != {np.dtype(np.bool_)} or (noise < 0).any():
-        raise ValueError(f"kept, unmeasured or noise of {name} is not what it should be")
+        raise ValueError(f"kept, unmeasured or noise of {name} has a wrong type")
     if (selected_s < tested.best_s).any():
         raise ValueError(f"{name} selects something faster than best_s")
     return Decided(
@@ -201,14 +201,14 @@ def _word(value: object) -> str:
 def _integers(values: Sequence[Any], name: str) -> NDArray[np.int64]:
     found = np.array(values, np.int64)
     if found.ndim != 1 or any(type(value) is not int for value in values) or (found < 0).any():
-        raise ValueError(f"{name} holds something that is no count")
+        raise ValueError(f"{name} has an entry that is not a count")
     return found
 
 
 def _times(values: Sequence[Any], name: str) -> NDArray[np.float64]:
     found = np.array(values, np.float64)
     if found.ndim != 1 or not (np.isfinite(found) & (found > 0)).all():
-        raise ValueError(f"{name} holds something that is no positive time")
+        raise ValueError(f"{name} has an entry that is not a positive time")
     return found
 
 

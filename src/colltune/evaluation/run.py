@@ -110,7 +110,9 @@ def evaluate_split(  # noqa: PLR0913
         If decisions cannot be confirmed after this split.
     """
     if not 0 <= noise < 10:
-        raise DataError(f"noise {noise} is no standard deviation of log times; 0.05 is 5 %")
+        raise DataError(
+            f"noise {noise:g} is not a standard deviation of log times. Write 0.05 for 5 %."
+        )
     if seed < 0:
         raise DataError(f"seed {seed} must not be negative")
     others, absent = references() if with_references else ([], [])
@@ -122,8 +124,8 @@ def evaluate_split(  # noqa: PLR0913
     if confirm:
         if not isinstance(split, MaskSplit):
             raise SplitError(
-                f"the split {split.name} leaves no second half of the record to judge by; --confirm"
-                " needs another --split"
+                f"the split {split.name} leaves no second half of the record to judge by. Use "
+                "--confirm with another --split."
             )
         halved = halves(dataset)
         source = replace(source, judging=halved.judging)

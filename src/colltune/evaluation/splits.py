@@ -85,9 +85,9 @@ class MaskSplit(ABC):
         ]
         return _some(
             found,
-            f"the split {self.name} leaves nothing to evaluate: it needs {self.needs}, and test"
-            " instances whose default and another configuration were measured;"
-            f" the data has {_described(source)}",
+            f"the split {self.name} leaves nothing to evaluate. It needs {self.needs}, and "
+            "test instances with times of the default and of another configuration. The data "
+            f"have {_described(source)}.",
         )
 
 
@@ -107,16 +107,17 @@ class NodeCounts(MaskSplit):
         known = _distinct(source.dataset.frame["nodes"])
         for what, asked in (("training", self.train_nodes), ("test", self.test_nodes)):
             if not asked:
-                raise SplitError(f"no {what} node counts given; the data has {_listed(known)}")
+                raise SplitError(f"there are no {what} node counts; the data have {_listed(known)}")
             missing = [n for n in asked if n not in known]
             if missing:
                 raise SplitError(
-                    f"{what} node counts {_listed(missing)} are not in the data,"
-                    f" which has {_listed(known)}"
+                    f"the data have no {what} node counts {_listed(missing)}, only {_listed(known)}"
                 )
         both = sorted(set(self.train_nodes) & set(self.test_nodes))
         if both:
-            raise SplitError(f"node counts {_listed(both)} are in both training and test; drop one")
+            raise SplitError(
+                f"node counts {_listed(both)} are in both training and test. Drop them in one."
+            )
 
     def masks(self, cells: CellMatrix) -> list[Mask]:
         """Return the one fold."""
@@ -152,7 +153,7 @@ class LeavePpnOut(MaskSplit):
         missing = [p for p in self.ppn or () if p not in known]
         if missing:
             raise SplitError(
-                f"ppn {_listed(missing)} of --ppn is not in the data, which has {_listed(known)}"
+                f"the data have no ppn {_listed(missing)} of --ppn, only {_listed(known)}"
             )
 
     def masks(self, cells: CellMatrix) -> list[Mask]:
@@ -182,9 +183,9 @@ class Extrapolation(MaskSplit):
 
     def _check(self, source: Source) -> None:
         if self.largest is not None and self.above is not None:
-            raise SplitError("--largest and --above both say which node counts to test; give one")
+            raise SplitError("--largest and --above exclude each other. Drop one.")
         if self.largest is not None and self.largest < 1:
-            raise SplitError(f"--largest {self.largest} must be at least 1")
+            raise SplitError(f"--largest {self.largest} must be 1 or more")
 
     def masks(self, cells: CellMatrix) -> list[Mask]:
         """Return the one fold."""
@@ -242,7 +243,7 @@ def _described(source: Source) -> str:
         + ("" if cells.default_column is not None else " but never its default")
         for collective, cells in source.matrices.items()
     ]
-    return "; ".join(parts) or "no measurement that is ok"
+    return "; ".join(parts) or "no measurement with the status ok"
 
 
 @dataclass(frozen=True)
@@ -271,8 +272,8 @@ class LeaveAllocationOut:
         names = sorted(of_row.unique())
         if len(names) < 2:
             raise SplitError(
-                f"the split {self.name} needs at least 2 launches, and the data has"
-                f" {len(names)}; measure again on another day, or choose another --split"
+                f"the split {self.name} needs at least 2 launches, but the data have "
+                f"{len(names)}. Measure again on another day, or choose another --split."
             )
         found = []
         for name in names:
@@ -284,8 +285,8 @@ class LeaveAllocationOut:
             ]
         return _some(
             found,
-            f"the split {self.name} leaves nothing to evaluate: no launch measured a default"
-            " together with another configuration that other launches measured too",
+            f"the split {self.name} leaves nothing to evaluate: no launch measured the "
+            "default together with another configuration that other launches measured, too",
         )
 
 
@@ -311,13 +312,13 @@ class Transfer:
         mine, theirs = source.dataset.context, self.test.context
         if mine.library != theirs.library:
             raise SplitError(
-                f"{mine} and {theirs} have different libraries, whose algorithms are not the same"
-                " ones; name data of the same library with --test-data"
+                f"{mine} and {theirs} have different MPI libraries, which have different "
+                "algorithms. Name data of the same library with --test-data."
             )
         if mine == theirs:
             raise SplitError(
-                f"--test-data has the same context as the data, {mine}; transfer is between two"
-                " machines; for one, choose another --split"
+                f"--test-data has the same context as the data, {mine}. The split transfer is "
+                "for two machines. Choose another --split."
             )
         tested = replace(source, dataset=self.test, allocation_of=None)
         found = [
@@ -327,6 +328,6 @@ class Transfer:
         ]
         return _some(
             found,
-            f"the split {self.name} leaves nothing to evaluate: no collective was measured in"
-            f" {mine} and, with its default and another configuration, in {theirs}",
+            f"the split {self.name} leaves nothing to evaluate: no collective was measured in "
+            f"{mine} and also in {theirs} with its default and another configuration",
         )

@@ -15,7 +15,7 @@ from colltune.files import writing
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _ENTERED_BY_OTHERS = stat.S_IXGRP | stat.S_IXOTH
 _MOST_STEPS = 1000
-_MEND = "or name a folder of your own by COLLTUNE_CACHE"
+_MEND = "or name your own folder in COLLTUNE_CACHE"
 _WRITABLE = f"make it writable, {_MEND}"
 
 
@@ -44,8 +44,8 @@ def danger(path: Path, trusted: int = 0) -> str:
             elif status.st_uid == os.geteuid() and not status.st_mode & _ENTERED_BY_OTHERS:
                 sealed = True
     except OSError as error:
-        return f"{at} cannot be looked at ({error.strerror})"
-    return f"{path} is reached through too many symbolic links"
+        return f"{at} cannot be inspected ({error.strerror})"
+    return f"{path} has too many symbolic links"
 
 
 def _why(status: os.stat_result, owners: set[int], *, through: bool, sealed: bool) -> str:
@@ -55,7 +55,7 @@ def _why(status: os.stat_result, owners: set[int], *, through: bool, sealed: boo
         return f"belongs to uid {status.st_uid}"
     if stat.S_ISLNK(mode) or sealed or (through and mode & stat.S_ISVTX) or not mode & _OTHERS:
         return ""
-    return f"can be written by others (mode {stat.S_IMODE(mode):04o})"
+    return f"is writable by others (mode {stat.S_IMODE(mode):04o})"
 
 
 def make_folder(path: Path) -> None:
@@ -71,8 +71,8 @@ def own_folder(path: Path) -> Path:
         make_folder(path)
     if why := danger(path):
         raise OutputError(
-            f"{why}, so that programs kept in {path} could be somebody else's; take that away with"
-            f" chown and chmod go-w, {_MEND}"
+            f"{why}, so another user could have changed the programs in {path}. Correct it "
+            f"with chown and chmod go-w, {_MEND}."
         )
     return path
 

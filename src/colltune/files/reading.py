@@ -30,7 +30,7 @@ def opened(path: Path) -> BufferedReader:
         # without this, opening a pipe waits for ever
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except ValueError:
-        raise OSError(errno.EINVAL, "is no name of a file") from None
+        raise OSError(errno.EINVAL, "is not a file name") from None
     try:
         mode = os.fstat(descriptor).st_mode
         if stat.S_ISDIR(mode):
@@ -39,7 +39,7 @@ def opened(path: Path) -> BufferedReader:
         if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
             raise OSError(errno.EINVAL, "is a device")
         if stat.S_ISFIFO(mode) and not select.select([descriptor], [], [], _WRITER_S)[0]:
-            raise OSError(errno.ETIMEDOUT, "is a pipe into which nobody writes")
+            raise OSError(errno.ETIMEDOUT, "is a pipe that no program writes to")
         os.set_blocking(descriptor, True)
         return os.fdopen(descriptor, "rb")
     except BaseException:
@@ -68,10 +68,10 @@ def text_of(path: Path, failed: type[ColltuneError], mend: str) -> str:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise failed(f"{path}, line {line}: is no text in UTF-8; {mend}") from error
+        raise failed(f"{path}, line {line}: not UTF-8 text; {mend}") from error
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise failed(f"{path}, line {line}: is no text, it has a byte that is zero; {mend}")
+        raise failed(f"{path}, line {line}: not a text file (it has a zero byte); {mend}")
     return text
 
 

@@ -70,8 +70,8 @@ class Remote:
             raise
         except Exception as error:
             raise OutputError(
-                f"cannot write {self.url}/{key}: {told(error)}; see to the credentials in the"
-                " environment and the permissions of the bucket"
+                f"cannot write {self.url}/{key}: {told(error)}. Check the credentials in the "
+                "environment and the permissions of the bucket."
             ) from error
 
 
@@ -80,8 +80,8 @@ def opened(url: str, failed: Callable[[str], ColltuneError]) -> Remote:
     kind, _, rest = url.partition("://")
     if "@" in rest.partition("/")[0] or "?" in rest:
         raise failed(
-            f"{kind}://…: a URL with credentials or options in it would end up in logs; give them"
-            " by environment variables"
+            f"{kind}://…: a URL must not contain credentials or options, because it ends up "
+            "in logs. Set them as environment variables."
         )
     try:
         from fsspec.core import url_to_fs  # noqa: PLC0415
@@ -90,7 +90,7 @@ def opened(url: str, failed: Callable[[str], ColltuneError]) -> Remote:
         system, root = url_to_fs(url, **_OPTIONS, **more)
     except ImportError as error:
         raise failed(
-            f"{url}: needs a package that is not installed ({error}); pip install 'colltune[s3]'"
+            f"{url}: a package is missing ({error}). Install it with: pip install 'colltune[s3]'"
         ) from error
     except Exception as error:
         raise failed(f"{url}: cannot be opened: {told(error)}") from error

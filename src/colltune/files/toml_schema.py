@@ -95,7 +95,7 @@ class TomlFile:
             for name in above:
                 table = table.get(name, {})
             if key not in table:
-                raise self.error(f"{self.source}: key {path} is missing; add it")
+                raise self.error(f"{self.source}: key {path} is missing. Add it.")
         return values
 
     def _read_table(self, name: str, table: object, known: Tables, values: dict[str, Any]) -> None:
@@ -120,7 +120,9 @@ class TomlFile:
             raise self.fail(path, f"{value!r} must be {wanted.wanted}")
         if wanted.field in values:
             same = [name for name, other in keys.items() if other.field == wanted.field]
-            raise self.fail(path, f"is given twice, as {' and as '.join(same)}; keep one")
+            raise self.fail(
+                path, f"is given {len(same)} times, as {' and as '.join(same)}. Keep one."
+            )
         if wanted.convert is not None:
             values[wanted.field] = self.converted(path, wanted.convert, value)
         else:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO
 
 from colltune.files.reading import opened
+from colltune.text import counted
 
 _MOST_UNPACKED_BYTES, _MOST_RATIO = 64 << 20, 100
 
@@ -25,7 +26,9 @@ def _member(raw: BinaryIO) -> IO[bytes]:
     archive = zipfile.ZipFile(raw)
     names = archive.namelist()
     if len(names) != 1:
-        raise OSError(errno.EINVAL, f"is an archive of {len(names)} files; unpack it")
+        raise OSError(
+            errno.EINVAL, f"is an archive of {counted(len(names), 'file')}. Unpack it first."
+        )
     return archive.open(names[0])
 
 
@@ -66,8 +69,8 @@ class _Unpacked(io.RawIOBase):
         if self._left_bytes < 0:
             raise OSError(
                 errno.EFBIG,
-                f"unpacks to more than {self._most_bytes >> 20} MiB, which measurements do not;"
-                " unpack it yourself if it is right",
+                f"unpacks to more than {self._most_bytes >> 20} MiB, more than measurements "
+                "need. If it is right, unpack it first.",
             )
         buffer[: len(content)] = content
         return len(content)
@@ -78,7 +81,7 @@ def _damage_told() -> Iterator[None]:
     try:
         yield
     except _DAMAGED as error:
-        raise OSError(errno.EIO, f"is packed and damaged ({error})") from error
+        raise OSError(errno.EIO, f"is compressed and damaged ({error})") from error
     except OSError as error:
         # such as gzip.BadGzipFile
         raise OSError(

@@ -23,6 +23,7 @@ from colltune.models.costs.han import AllreduceTasks, BcastTasks
 from colltune.mpi.openmpi import han_setups
 from colltune.mpi.openmpi.han_setups import ADAPT
 from colltune.mpi.openmpi.library import OPENMPI
+from colltune.text import counted
 
 Numbers = NDArray[np.float64]
 _FILLING_SHARE = 3
@@ -37,8 +38,8 @@ def runtime_s(series: Measured, segments: int) -> float:
     """
     if not series.covers(segments) or not series.times_s:
         raise DataError(
-            f"{series.setup.id} on {series.shape}: tasks of {series.segments} segments do not tell"
-            f" the time of {segments}"
+            f"{series.setup.id} on {series.shape}: tasks of "
+            f"{counted(series.segments, 'segment')} cannot predict the time of {segments}"
         )
     totals = sorted(_of_repetition(series, tasks, segments) for tasks in series.array)
     return totals[(len(totals) - 1) // 2]
@@ -109,8 +110,9 @@ def pick(tasks: TaskTimes, setups: Sequence[Configuration], instance: Instance) 
     times = runtimes_s(tasks, setups, instance)
     if not times:
         raise DataError(
-            f"no tasks tell {instance.collective} of {instance.msize_bytes} bytes on"
-            f" {instance.shape}; measure them by `colltune han measure`"
+            f"there are no task times for {instance.collective} of "
+            f"{counted(instance.msize_bytes, 'byte')} on {instance.shape}. Measure them by "
+            "`colltune han measure`."
         )
     best = min(times, key=lambda setup: times[setup])
     return Pick(instance, best, times[best])
@@ -131,8 +133,8 @@ def for_job(
     for collective, found in ratios.items():
         if not found:
             raise DataError(
-                f"no setup of {collective} on {shape} has tasks for every message size asked for;"
-                " measure them by `colltune han measure`"
+                f"no setup of {collective} on {shape} has task times for all the message "
+                "sizes. Measure them by `colltune han measure`."
             )
     means = {
         c: {setup: statistics.fmean(values) for setup, values in found.items()}
@@ -231,8 +233,8 @@ def compare(
             found.append(compared)
     if not found:
         raise DataError(
-            "no instance was both tuned by tasks and measured exhaustively; measure whole"
-            " collectives by `colltune measure --only '*.han_intra*'` on the same machine"
+            "no instance has both task times and an exhaustive search. Measure whole "
+            "collectives by `colltune measure --only '*.han_intra*'` on the same machine."
         )
     return tuple(found)
 

@@ -101,7 +101,9 @@ def measure(
         launches, idle = launches + 1, 0 if found else idle + 1
         tasks = keep(found)
     if not tasks.series:
-        raise BudgetError(f"{budget_s:g} s were over before a series of tasks was timed; give more")
+        raise BudgetError(
+            f"the budget of {budget_s:g} s ended before a series of tasks was timed. Give more."
+        )
     return Done(tasks, not lacking, time.monotonic() - started, launches)
 
 
@@ -117,7 +119,8 @@ class TaskBench(InstalledMpi):
         if installation.library != LIBRARY:
             title = LIBRARIES[installation.library].title
             raise ProgramError(
-                f"{installation.mpirun} is of {title}; HAN is a part of Open MPI: name its mpirun"
+                f"{installation.mpirun} belongs to {title}, but HAN is part of Open MPI. Name "
+                "an mpirun of Open MPI."
             )
         OPENMPI.han_setups(installation.release).low_modules()
         super().__init__(installation, launcher)
@@ -136,8 +139,8 @@ class TaskBench(InstalledMpi):
         overrides = OPENMPI.user_overrides(mca.environment({"coll_han_priority": ""}), os.environ)
         if overrides.reason:
             raise CampaignError(
-                f"the environment decides what Open MPI runs, so that no module can be measured"
-                f" under its own name: {overrides.reason}; unset it"
+                "the environment decides what Open MPI runs, so no module can be measured "
+                f"under its own name: {overrides.reason}. Unset it."
             )
         raw, plan = folder / _RAW_FILE, folder / _PLAN_FILE
         folder.mkdir(parents=True, exist_ok=True)
@@ -214,13 +217,15 @@ def read_raw(path: Path, wanted: Sequence[Wanted]) -> RawOutput:
     # what follows the last end of line was cut off
     head, *lines = text.split("\n")[:-1] or [_RAW]
     if head != _RAW:
-        raise DataError(f"{path}: line 1 is {head[:80]!r}, not raw output of this colltune")
+        raise DataError(
+            f"{path}: line 1 is {head[:80]!r}, which is not raw output of this colltune"
+        )
     reading = _Reading(wanted)
     for number, line in enumerate(lines, 2):
         try:
             reading.line(line.split(" "))
         except (IndexError, ValueError) as error:
-            raise DataError(f"{path}: line {number} makes no sense: {line[:80]!r}") from error
+            raise DataError(f"{path}: line {number} cannot be read: {line[:80]!r}") from error
     return RawOutput(tuple(reading.series), reading.open_series, reading.ended)
 
 
@@ -285,13 +290,15 @@ def _load_wanted(path: Path) -> tuple[Wanted, ...]:
     try:
         found = json_of(path.read_text(encoding="utf-8"))
         if found["version"] != _WANTED_VERSION:
-            raise DataError(f"{path}: of another version of colltune; remove its folder")
+            raise DataError(
+                f"{path}: this folder was written by another version of colltune. Remove it."
+            )
         return tuple(
             Wanted(Shape.parse(shape), Configuration.parse(setup), *numbers)
             for shape, setup, *numbers in found["series"]
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path}: {error}; remove its folder") from error
+        raise DataError(f"{path}: {error}. Remove its folder.") from error
 
 
 class _Watcher:

@@ -53,13 +53,13 @@ class Space:
         ):
             unknown = [word for word in given if word not in known]
             if unknown or not given:
-                what = repr(unknown[0]) if unknown else "none at all"
+                what = repr(unknown[0]) if unknown else "missing"
                 raise CampaignError(f"{name}: {what} is not one of {', '.join(known)}")
         if not self.segsizes_bytes or not self.lows or not self.inner_bytes:
-            raise CampaignError("segment sizes and modules within nodes: at least one of each")
+            raise CampaignError("give at least one segment size and one module within nodes")
         odd = [size for size in self.segsizes_bytes if size < 1 or size % 4]
         if odd:
-            raise CampaignError(f"segments of {odd[0]} bytes: a multiple of 4 above 0 is needed")
+            raise CampaignError(f"a segment size of {odd[0]} bytes is not a multiple of 4 above 0")
 
     def setups(self, release: str, collective: Collective) -> Iterator[Configuration]:
         known = OPENMPI.han_setups(release)
@@ -106,17 +106,17 @@ class Inputs:
 
     def __post_init__(self) -> None:
         if not self.collectives or not self.shapes or not self.msizes_bytes:
-            raise CampaignError("collectives, shapes and message sizes: at least one of each")
+            raise CampaignError("give at least one collective, one shape and one message size")
         for collective in self.collectives:
             if collective not in han_setups.COLLECTIVES:
                 raise CampaignError(
-                    f"{collective}: tasks are known of {', '.join(han_setups.COLLECTIVES)} alone"
+                    f"{collective}: task times exist only for {', '.join(han_setups.COLLECTIVES)}"
                 )
         for shape in self.shapes:
             if why := han_setups.why_not_on(shape):
                 raise CampaignError(f"{shape}: {why}")
         if min(self.msizes_bytes) < 1:
-            raise CampaignError("messages of 1 byte or more are needed")
+            raise CampaignError("messages must have 1 byte or more")
 
     @property
     def launched(self) -> Shape:

@@ -21,6 +21,7 @@ from colltune.domain import Collective, Configuration, Context, RunStatus, Shape
 from colltune.errors import DataError, OutputError
 from colltune.files import whole
 from colltune.files.reading import json_of, text_of
+from colltune.text import counted
 
 STEADY_AT_FIRST, MOST_STEADY = 4, 64
 """Tasks of the steady kind in a series: it begins with so many and is doubled up to the last."""
@@ -84,8 +85,9 @@ class Measured:
         right = times.ndim == 3 and times.shape[1:] == (self.shape.nodes, tasks)
         if self.status is RunStatus.OK and not (right and times.size and (times > 0).all()):
             raise DataError(
-                f"{self.setup.id} on {self.shape}: {self.segments} segments need positive times of"
-                f" {tasks} tasks on {self.shape.nodes} leaders"
+                f"{self.setup.id} on {self.shape}: {counted(self.segments, 'segment')} need "
+                f"positive times of {counted(tasks, 'task')} on "
+                f"{counted(self.shape.nodes, 'leader')}"
             )
 
     @property
@@ -166,7 +168,9 @@ def read(path: Path) -> TaskTimes:
     # what follows the last end of line was cut off by a kill
     lines = text.split("\n")[:-1]
     if not lines:
-        raise DataError(f"{path}: empty; name a file that `colltune han measure` wrote")
+        raise DataError(
+            f"{path}: the file is empty. Name a file that `colltune han measure` wrote."
+        )
     context = _context(path, _object(path, 1, lines[0]))
     series = (_series(path, n, _object(path, n, line)) for n, line in enumerate(lines[1:], 2))
     return TaskTimes(context, tuple(series))
@@ -184,7 +188,7 @@ def begin(path: Path, context: Context) -> TaskTimes:
     found = read(path)
     if found.context != context:
         raise DataError(
-            f"{path} holds task times of {found.context}, not of {context}; name another file"
+            f"{path} has task times of {found.context}, not of {context}. Name another file."
         )
     data = path.read_bytes()
     if not data.endswith(b"\n"):
@@ -223,29 +227,30 @@ def _object(path: Path, number: int, line: str) -> Mapping[str, Any]:
     try:
         found = json_of(line)
     except ValueError as error:
-        raise DataError(f"{path}: line {number} is no JSON: {error}") from error
+        raise DataError(f"{path}: line {number} is not JSON: {error}") from error
     if not isinstance(found, dict):
-        raise DataError(f"{path}: line {number} is no JSON object")
+        raise DataError(f"{path}: line {number} is not a JSON object")
     return found
 
 
 def _context(path: Path, head: Mapping[str, Any]) -> Context:
     if head.get("format") != FORMAT:
-        raise DataError(f"{path}: line 1: no file of task times ({FORMAT})")
+        raise DataError(f"{path}: line 1: this is not a file of task times ({FORMAT})")
     if head.get("version") != VERSION:
         raise DataError(
-            f"{path}: line 1: version {head.get('version')!r}; this colltune reads {VERSION}"
+            f"{path}: line 1: the file has version {head.get('version')}, but this colltune "
+            f"reads {VERSION}"
         )
     found = head.get("context")
     if not isinstance(found, dict) or not {"machine", "library", "library_version"} <= set(found):
-        raise DataError(f"{path}: line 1: no context with machine, library and library_version")
+        raise DataError(f"{path}: line 1: the context lacks machine, library or library_version")
     return Context(**{name: str(value) for name, value in found.items()})
 
 
 def _series(path: Path, number: int, line: Mapping[str, Any]) -> Measured:
     missing = [key for key in _KEYS if key not in line]
     if missing:
-        raise DataError(f"{path}: line {number} has no {missing[0]!r}")
+        raise DataError(f"{path}: line {number}: key {missing[0]} is missing")
     try:
         return Measured(
             Shape.parse(str(line["shape"])),

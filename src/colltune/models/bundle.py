@@ -44,6 +44,7 @@ from colltune.models.confirmations import Confirmation, replaced
 from colltune.models.coverage import Coverage
 from colltune.models.error_model import ErrorModel
 from colltune.models.predictors import predictor_class
+from colltune.text import counted
 
 __all__ = ["FORMAT", "FORMAT_VERSION", "Bundle", "insist_savable", "load"]
 FORMAT = "colltune-bundle"
@@ -52,7 +53,7 @@ _MANIFEST, _SUFFIX = "manifest.json", ".arrays"
 _PARTS = ("predictor", "coverage", "error")
 _OLD_OBJECTIVE = "median"
 _NOT_IN_ID = ("id", "created_utc", "colltune_version")
-_MEND = "fit it again, or copy it again from where it is whole"
+_MEND = "fit it again, or copy it again"
 _ELSEWHERE = "name another folder with --out"
 
 
@@ -139,8 +140,8 @@ class Bundle:
             if model.collective is collective:
                 return model
         raise BundleError(
-            f"this bundle has no models of {collective}, only of {', '.join(self.collectives)};"
-            f" measure {collective} and fit again"
+            f"this bundle has no models of {collective}, only of "
+            f"{', '.join(self.collectives)}. Measure {collective} and fit again."
         )
 
     def held_out(self, collective: Collective) -> Mapping[str, Any]:
@@ -190,7 +191,7 @@ class Bundle:
     def _content(self) -> tuple[dict[str, Any], dict[str, bytes]]:
         """Return what the id covers, all but the time and version that wrote it, and the files."""
         if len(self.models) < len(self.collectives):
-            raise BundleError("only a part of this bundle was loaded; load all of it to save it")
+            raise BundleError("only a part of this bundle was loaded. Load all of it to save it.")
         fields = ("machine", "library", "library_version", "fabric")
         files = {f"{m.collective}{_SUFFIX}": _packed(m) for m in self.models}
         content = {
@@ -255,21 +256,21 @@ def _manifest(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         what = "is not a bundle: it has no manifest.json" if path.exists() else "no such bundle"
         raise BundleError(
-            f"{path}: {what}; make one with `colltune fit DATA --out BUNDLE`"
+            f"{path}: {what}. Make one with `colltune fit DATA --out BUNDLE`."
         ) from None
     except NotADirectoryError:
-        raise BundleError(f"{path}: a bundle is a folder, and this is a file") from None
+        raise BundleError(f"{path}: this is a file, but a bundle is a folder") from None
     except OSError as error:
         raise BundleError(f"{file}: cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise BundleError(f"{file}: cut short or damaged ({error}); {_MEND}") from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise BundleError(f"{file}: not the manifest of a colltune bundle")
+        raise BundleError(f"{file}: this is not the manifest of a colltune bundle")
     version = manifest.get("format_version")
     if version not in range(1, FORMAT_VERSION + 1):
         raise BundleError(
-            f"{file}: bundle format {version!r} is not known to this colltune ({__version__}),"
-            f" which reads up to {FORMAT_VERSION}; upgrade colltune or fit the data again"
+            f"{file}: the bundle has format {version}, but this colltune ({__version__}) "
+            f"reads formats up to {FORMAT_VERSION}. Upgrade colltune, or fit the data again."
         )
     return manifest
 
@@ -281,7 +282,9 @@ def _read(path: Path, manifest: Mapping[str, Any], wanted: Collection[Collective
     confirmations = tuple(map(Confirmation.from_json, manifest.get("confirmations", ())))
     covered = {name: manifest[name] for name in manifest if name not in _NOT_IN_ID}
     if _content_id(covered) != manifest["id"]:
-        raise BundleError(f"{path / _MANIFEST}: its content does not fit its id; {_MEND}")
+        raise BundleError(
+            f"{path / _MANIFEST}: the content does not match the bundle's id; {_MEND}"
+        )
     asked = [c for c in entries if wanted is None or c in wanted]
     return Bundle(
         manifest["id"],
@@ -309,15 +312,15 @@ def _read_collective(
         raise BundleError(f"{file}: cannot be read: {error.strerror}") from error
     if hashlib.sha256(content).hexdigest() != entry["sha256"]:
         raise BundleError(
-            f"{file}: cut short or damaged ({len(content)} bytes do not fit the manifest's hash);"
-            f" {_MEND}"
+            f"{file}: cut short or damaged ({counted(len(content), 'byte')} do not match the "
+            f"manifest's hash); {_MEND}"
         )
     try:
         return _unpacked(collective, entry, content)
     except ColltuneError:
         raise
     except (KeyError, ValueError, EOFError, TypeError) as error:
-        raise BundleError(f"{file}: does not fit the manifest ({error}); {_MEND}") from error
+        raise BundleError(f"{file}: does not match the manifest ({error}); {_MEND}") from error
 
 
 def _content_id(content: Mapping[str, Any]) -> str:
@@ -347,7 +350,10 @@ def _unpacked(collective: Collective, entry: Mapping[str, Any], content: bytes) 
     predictor = predictor_class(entry["predictor"]).from_arrays(parts["predictor"])
     configurations = tuple(Configuration.parse(text) for text in entry["configurations"])
     if predictor.n_outputs != len(configurations):
-        raise ValueError(f"{predictor.n_outputs} models of {len(configurations)} configurations")
+        raise ValueError(
+            f"{counted(predictor.n_outputs, 'model')} for "
+            f"{counted(len(configurations), 'configuration')}"
+        )
     return CollectiveModel(
         collective,
         configurations,
@@ -379,8 +385,8 @@ def insist_savable(path: Path) -> None:
     strange = [n for n in sorted(names) if n != _MANIFEST and not n.endswith(_SUFFIX)]
     if strange or (names and _MANIFEST not in names):
         raise OutputError(
-            f"{path}: exists and is not a bundle (it holds {(strange or sorted(names))[0]});"
-            f" {_ELSEWHERE}"
+            f"{path}: this folder is not a bundle (it has {(strange or sorted(names))[0]}); "
+            f"{_ELSEWHERE}"
         )
     insist_writable(target.with_name(f"{target.name}.new"))
 
@@ -403,8 +409,8 @@ def _write_folder(path: Path, files: Mapping[str, bytes]) -> None:
     except OSError as error:
         _remove(temporary)
         raise OutputError(
-            f"cannot write the bundle {path}: {error.strerror or error};"
-            " name a writable place with --out"
+            f"cannot write the bundle {path}: {error.strerror or error}. Name a writable "
+            "place with --out."
         ) from error
 
 

@@ -52,17 +52,19 @@ class Confirmation:
         known = [value is not None for value in (self.gain, self.lower, self.upper)]
         is_confirmed = self.status is Status.CONFIRMED
         if self.status is Status.PREDICTED or any(known) != all(known):
-            raise ValueError("a confirmation is confirmed or withdrawn, with a gain and its bounds")
+            raise ValueError(
+                "a confirmation is either confirmed or withdrawn, and has a gain with its bounds"
+            )
         if is_confirmed == self.configuration.is_default or (is_confirmed and not any(known)):
-            raise ValueError("what is confirmed is not the default, and was measured")
+            raise ValueError("a confirmed configuration is not the default, and was measured")
         if self.last_bytes is not None and self.last_bytes < self.first_bytes:
-            raise ValueError(f"{self.first_bytes} to {self.last_bytes} bytes is no range")
+            raise ValueError(f"{self.first_bytes} to {self.last_bytes} bytes is not a range")
 
     @property
     def reason(self) -> str:
         """What was measured, in words: ``measured 1.21x (1.15 to 1.28) on 2026-11-22 …``."""
         if not self.launches:
-            return "withdrawn: not measured again, so that nothing proves it faster"
+            return "withdrawn: not measured again, so no proof that it is faster"
         if self.gain is None:
             return f"withdrawn: {self.proposed.short} failed on {self.measured_utc[:10]}"
         launches = "launch" if self.launches == 1 else "launches"

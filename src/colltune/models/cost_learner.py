@@ -65,7 +65,7 @@ class CostModel(RuntimeRegressor):
         times = np.asarray(y, np.float64).reshape(len(features), len(configurations))
         for configuration, column in zip(configurations, times.T, strict=True):
             if not np.isfinite(column).any():
-                raise ValueError(f"{configuration.id} has no time to fit a cost to")
+                raise ValueError(f"{configuration.id} has no times to fit costs to")
             if (column <= 0).any():
                 raise ValueError(f"{configuration.id} has a time that is not positive")
         self.n_features_in_ = features.shape[1]

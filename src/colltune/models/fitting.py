@@ -94,7 +94,7 @@ def fit(
     """
     matrices = cell_matrices(dataset, objective)
     if not matrices:
-        raise DataError("no measurement is usable: none has status ok; measure again")
+        raise DataError("no measurement is usable: none has the status ok. Measure again.")
     return fit_cells(
         dataset.context, matrices, learner, feature_set=feature_set, jobs=jobs, progress=progress
     )

@@ -103,4 +103,4 @@ def _check(found: NaturalSplines, X: Numbers, y: Numbers, folder: Path) -> None:
     expected = _table(folder, "fitted")["y"].astype(np.float64).to_numpy()
     apart = np.abs(np.log(found.predict(X).T[np.isfinite(y.T)] / expected)).max()
     if not apart < _AGREEMENT:
-        raise ValueError(f"mgcv's model could not be taken over: it differs by {apart:.1e}")
+        raise ValueError(f"mgcv's model could not be converted: predictions differ by {apart:.1e}")

@@ -76,7 +76,9 @@ def compared(fits: Iterable[PlainFit], tested: CellMatrix) -> pd.DataFrame:
 def _compared(fit: PlainFit, tested: CellMatrix) -> pd.DataFrame:
     both = [c for c in tested.configurations if c in fit.configurations]
     if not both:
-        raise DataError(f"no configuration that {fit.learner} was fitted to was measured here")
+        raise DataError(
+            f"none of the configurations that {fit.learner} was fitted to was measured here"
+        )
     columns = {"nodes": tested.nodes, "ppn": tested.ppn, "msize_bytes": tested.msize_bytes}
     measured_s = tested.time_s[:, [tested.configurations.index(c) for c in both]]
     predicted_s = fit.time_s(*columns.values())[:, [fit.configurations.index(c) for c in both]]
@@ -97,7 +99,7 @@ def curves(fits: Iterable[PlainFit], cells: CellMatrix, shape: Shape) -> pd.Data
     """
     rows = (cells.nodes == shape.nodes) & (cells.ppn == shape.ppn)
     if not rows.any():
-        raise DataError(f"nothing of {cells.collective} was measured on {shape}")
+        raise DataError(f"{cells.collective} was not measured on {shape}")
     sizes = cells.msize_bytes[rows]
     low, high = max(1, int(sizes.min())), max(1, int(sizes.max()))
     finer = np.unique(np.geomspace(low, high, _STEPS).round().astype(np.int64))

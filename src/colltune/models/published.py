@@ -29,6 +29,7 @@ from colltune.models.predictors.neighbours import Neighbours
 from colltune.models.predictors.splines import ORDER, Splines
 from colltune.models.predictors.trees import Trees
 from colltune.models.regressor import RuntimeRegressor, validated
+from colltune.text import counted
 
 Numbers = NDArray[np.float64]
 PUBLISHED = ("knn", "gam", "xgboost")
@@ -124,7 +125,7 @@ def _gam(X: Numbers, y: Numbers, sizes: NDArray[np.int64]) -> Any:
         if gam.logs_["diffs"][-1] < gam.tol:
             return gam
         problem = f"no convergence in {_MOST_ITERATIONS} iterations"
-    raise ValueError(f"pygam cannot fit these {len(y)} times: {problem}; try another learner")
+    raise ValueError(f"pygam cannot fit {counted(len(y), 'time')}: {problem}. Try another learner.")
 
 
 def _splines(gam: Any, sizes: NDArray[Any], unit: float, mean: float) -> Splines:

@@ -20,8 +20,8 @@ def validated(learner: object, X: ArrayLike, y: ArrayLike) -> tuple[Numbers, Num
     times = np.asarray(times, np.float64)
     if not (times > 0).all():
         raise ValueError(
-            f"{type(learner).__name__} models runtimes, which are positive;"
-            f" the smallest given is {times.min()}"
+            f"{type(learner).__name__} needs positive runtimes, but the smallest one is "
+            f"{times.min():g}"
         )
     return features, times
 
@@ -81,10 +81,10 @@ class JointRegressor(RuntimeRegressor):
             raise ValueError(f"{len(features)} instances have {len(times)} rows of times")
         if (times <= 0).any():
             name = type(self).__name__
-            raise ValueError(f"{name} models runtimes, which are positive; got {np.nanmin(times)}")
+            raise ValueError(f"{name} needs positive runtimes, but one is {np.nanmin(times):g}")
         untimed = np.flatnonzero(~np.isfinite(times).any(axis=0))
         if len(untimed):
-            raise ValueError(f"configuration {untimed[0]} has no time at all")
+            raise ValueError(f"configuration {untimed[0]} has no times")
         return features, times
 
 

@@ -86,11 +86,13 @@ class FitInputs:
     ) -> FitInputs:
         """Read the datasets that the options of `colltune fit` name."""
         if data and for_ is not None:
-            raise DataError("--for is for machines without measurements: leave out it or DATA")
+            raise DataError(
+                "--for is only for machines without measurements. Drop it, or drop DATA."
+            )
         if not data and (for_ is None or not priors):
             raise DataError(
-                "no measurements: name DATA, or for a machine that was never measured both"
-                " --prior OTHER and --for machine=NAME"
+                "there are no measurements. Name DATA, or for a machine that was never "
+                "measured both --prior OTHER and --for machine=NAME."
             )
         others = tuple(read([path], prior_where) for path in priors)
         if for_ is None:
@@ -134,13 +136,13 @@ def _described(text: str, others: Sequence[Context]) -> Context:
             )
         named[key] = value
     if "machine" not in named:
-        raise DataError(f"--for {text!r}: names no machine; write machine=NAME")
+        raise DataError(f"--for {text!r}: the machine is missing. Write machine=NAME.")
     for key in ("library", "library_version"):
         values = sorted({str(getattr(context, key)) for context in others})
         if key not in named and len(values) > 1:
             raise DataError(
-                f"--for {text!r}: the priors have different values of {key}"
-                f" ({', '.join(values)}); add {key}=…"
+                f"--for {text!r}: the priors have different values of {key} "
+                f"({', '.join(values)}). Add {key}=…."
             )
         named.setdefault(key, values[0])
     return Context(**named)
@@ -171,16 +173,18 @@ class Prior:
         other = dataset.context
         if other == context:
             raise DataError(
-                f"the prior is of the same context as the rest, {context}: give it as data"
+                f"the prior has the same context as the data, {context}. Name it as DATA."
             )
         if other.library != context.library and not any_library:
             raise DataError(
-                f"the prior is of {other.library} ({other}) and not of {context.library}; its"
-                " algorithms are matched by name only with --any-library"
+                f"the prior is for {other.library} ({other}), not {context.library}. With "
+                "--any-library its algorithms are matched by name."
             )
         matrices = cell_matrices(dataset, objective)
         if not matrices:
-            raise DataError(f"no measurement of the prior ({other}) is usable: none has status ok")
+            raise DataError(
+                f"no measurement of the prior ({other}) is usable: none has the status ok"
+            )
         for collective, cells in matrices.items():
             names = tuple(replace(c, library=context.library) for c in cells.configurations)
             matrices[collective] = replace(cells, configurations=names)
@@ -217,10 +221,10 @@ def corpus(priors: Sequence[Prior], collective: Collective) -> tuple[tuple[CellM
     ]
     if not any(c.is_default for c in known):
         if any(c.is_default for c in configurations):
-            return (), "the priors measured the default at one shape only"
+            return (), "the priors measured the default on one shape only"
         return (), "no prior measured the default"
     if len(known) < 2:
-        return (), "the priors measured nothing but the default at two shapes or more"
+        return (), "the priors measured only the default on two shapes or more"
     kept = [cells.with_configurations(known) for cells in aligned]
     return tuple(cells for cells in kept if len(cells)), ""
 

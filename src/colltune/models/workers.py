@@ -104,7 +104,7 @@ def _dask(workers: Workers) -> Iterator[None]:
             stack.callback(where.close, timeout=_CONNECT_S)
         with _explained(
             (OSError, TimeoutError, ValueError),
-            f"no scheduler of Dask answers at {where}: {{}}; start one, or leave --scheduler out",
+            f"no Dask scheduler answers at {where}: {{}}. Start one, or leave --scheduler out.",
         ):
             client = distributed.Client(where, timeout=_CONNECT_S)
         stack.callback(client.close, timeout=_CONNECT_S)
@@ -113,8 +113,7 @@ def _dask(workers: Workers) -> Iterator[None]:
         stack.enter_context(parallel_config("dask"))
         with _explained(
             died,
-            "workers of Dask died at their work ({}); give them more memory, or fit with fewer"
-            " jobs",
+            "Dask workers died ({}). Give them more memory, or fit with fewer jobs.",
         ):
             yield
 
@@ -146,7 +145,7 @@ def _started(workers: Workers, distributed: Any) -> Any:
             silence_logs=logging.ERROR,
         )
     dask_jobqueue = _package("dask_jobqueue")
-    with _explained((RuntimeError, OSError, ValueError), "no Dask workers through Slurm: {}"):
+    with _explained((RuntimeError, OSError, ValueError), "no Dask workers from Slurm: {}"):
         found = dask_jobqueue.SLURMCluster(**slurm_options(workers.slurm))
         found.scale(jobs=workers.slurm.jobs)
     return found
@@ -164,15 +163,15 @@ def slurm_options(slurm: Slurm) -> Mapping[str, Any]:
 
 def _check_workers(client: Any) -> None:
     """Wait for a worker, and refuse those with another colltune: they would fit other bundles."""
-    missing = f"a worker of Dask has no colltune ({{}}); install colltune {__version__} there"
-    absent = f"no worker of Dask came within {_WORKERS_S:.0f} s"
+    missing = f"a Dask worker has no colltune ({{}}). Install colltune {__version__} there."
+    absent = f"no Dask worker started within {_WORKERS_S:.0f} s"
     with _explained((ImportError, AttributeError), missing), _explained((OSError,), absent):
         client.wait_for_workers(1, timeout=_WORKERS_S)
         versions = client.run(_version)
     for where, found in versions.items():
         if found != __version__:
             raise ProgramError(
-                f"the worker {where} of Dask has colltune {found}; install {__version__} there"
+                f"the Dask worker {where} has colltune {found}. Install {__version__} there."
             )
 
 

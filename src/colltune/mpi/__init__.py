@@ -41,9 +41,9 @@ def check_no_derivative(name: str) -> None:
     """
     if name in _DERIVATIVES:
         raise LibraryError(
-            f"{_DERIVATIVES[name]} is known from documentation and sources alone, so that colltune"
-            " neither measures with it nor writes files for it; the reference page on derivatives"
-            " tells what is known"
+            f"{_DERIVATIVES[name]} is known only from its documentation and sources, so "
+            "colltune neither measures with it nor writes files for it. The reference page "
+            "on derivatives says what is known."
         )
 
 
@@ -61,8 +61,8 @@ def library(name: str) -> MpiLibrary:
         check_no_derivative(name)
         known = ", ".join(LIBRARIES)
         raise LibraryError(
-            f"no catalogue of the MPI library {name!r}; its algorithms are not known to colltune;"
-            f" known: {known}"
+            f"there is no catalogue of the MPI library {name!r}, so its algorithms are "
+            f"unknown. Known libraries: {known}"
         ) from None
 
 

@@ -53,9 +53,11 @@ def effect_findings(
     unread = [name for name, value in activation.items() if value in paths.values()]
     for name in unread:
         if name in lacking:
-            message = f"nothing tells the library to read this file: {name} is not set"
+            message = f"no variable tells the library to read this file: {name} is not set"
             if name in environment:
-                message = f"the job's {name} names {environment[name]}, not this file"
+                message = (
+                    f"{name} is set to {environment[name]} in this job, which is not this file"
+                )
             return (_not_activated(name, activation[name], message),)
     # another spelling of a path is still the same file
     respelled = {n: activation[n] for n in unread if "," not in environment[n]}
@@ -63,8 +65,8 @@ def effect_findings(
     found = []
     for name in respelled:
         if not (value := environment[name]).startswith("/"):
-            where = "which each process takes from where it was started"
-            message = f"{name} names it as {value}, {where}"
+            where = "and each process resolves it in its own working directory"
+            message = f"{name} is set to the path {value}, {where}"
             found.append(_not_activated(name, activation[name], message))
     for collective in dict.fromkeys(rule.collective for rule in parsed.rules):
         found += _of_collective(parsed, collective, job, lacking)
@@ -171,9 +173,9 @@ def _message(fault: Fault, losses: Sequence[_Loss], *, everywhere: bool) -> str:
     why = "; ".join(r.rstrip(".") for r in found.reasons if r not in meant.reasons)
     if fault is Fault.OUTRANKED:
         who = found.component or "another component"
-        return f"{who} decides {call.collective} before the rules of this file{where}: {why}"
+        return f"{who} decides {call.collective} before this file's rules are read{where}: {why}"
     if fault is Fault.NOT_ACTIVATED:
-        return f"the job's variables leave the rules for {call.collective} no effect{where}: {why}"
+        return f"the job's variables make the rules for {call.collective} ineffective{where}: {why}"
     runs = found.configuration.id
     return f"the job's variables override the rules for {call.collective}{where}, {runs}: {why}"
 
@@ -196,7 +198,7 @@ def _mend(
     for name in environment:
         if mends({n: value for n, value in environment.items() if n != name}):
             return f"unset {name}"
-    return f"remove what decides {loss.call.collective} from the job's variables"
+    return f"remove the job's variables that decide {loss.call.collective}"
 
 
 def _where(layouts: set[int]) -> str:

@@ -10,6 +10,7 @@ from colltune.decisions import DecisionTable, Interval, Status
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.release import Release
+from colltune.text import counted
 
 ELEMENT_BYTES = 8
 """Largest element for which a written algorithm is sure to run as itself: a double."""
@@ -91,7 +92,7 @@ class Chooser:
         if first is None or (last is not None and first > last):
             at = last or 0
             why = self.bound.why_not(spelled, comm_size, at, element_bytes=ELEMENT_BYTES)
-            return why or f"{spelled.algorithm} does not run there", 0
+            return why or f"{spelled.algorithm} cannot run there", 0
         return "", first
 
     def steps(
@@ -117,8 +118,8 @@ class Chooser:
                     steps[-1] = replace(steps[-1], status=Status.PREDICTED)
         if collective in self.bound.one_rule and len(steps) > 1:
             self.notes.append(
-                f"{where}: left to the library{self.why_one_rule} and the table has"
-                f" {len(steps)} ranges"
+                f"{where}: left to the library{self.why_one_rule}, but the table has "
+                f"{counted(len(steps), 'range')}"
             )
             return nothing
         return tuple(steps)
@@ -139,8 +140,9 @@ class Chooser:
         if first_bytes <= interval.first_bytes:
             return [Chosen(interval.first_bytes, spelled, interval.status)]
         self.notes.append(
-            f"{where}, {span(interval)}: left to the library below {first_bytes} bytes:"
-            f" {spelled.algorithm} may fall back to another algorithm there"
+            f"{where}, {span(interval)}: left to the library below "
+            f"{counted(first_bytes, 'byte')}, because {spelled.algorithm} may fall back to "
+            "another algorithm there"
         )
         return [left, Chosen(first_bytes, spelled, interval.status)]
 
@@ -150,7 +152,7 @@ class Chooser:
 
 def check_library(table: DecisionTable, bound: Release) -> None:
     if table.library != bound.mpi.name:
-        raise LibraryError(f"a decision table of {table.library} is none of {bound.mpi.title}")
+        raise LibraryError(f"a decision table of {table.library} does not fit {bound.mpi.title}")
 
 
 def check_intervals(where: str, collective: Collective, intervals: Sequence[Interval]) -> None:
@@ -166,8 +168,8 @@ def check_intervals(where: str, collective: Collective, intervals: Sequence[Inte
         if intervals and expected is None:
             return
     raise LibraryError(
-        f"{where}: the decision table's intervals must be of this collective, start at 0 bytes,"
-        " follow each other and end without bound"
+        f"{where}: the intervals of the decision table must be for this collective, start at "
+        "0 bytes, be contiguous, and end without limit"
     )
 
 

@@ -12,6 +12,7 @@ from typing import ClassVar
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.catalogue import NO_ID, Algorithm, Catalogue, CollectiveEntry, Limit, SizeUnit
+from colltune.text import counted
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ class CatalogueSpace(ConfigurationSpace):
 
     def deciding(self, collective: Collective) -> tuple[str, str]:
         """Return who decides by default on one node, and across nodes, in words."""
-        whole = f"{self.title}'s own decision, or what a variable or file says"
+        whole = f"{self.title}'s own decision, or that of a variable or file"
         return whole, whole
 
     def base_environment(self) -> dict[str, str]:
@@ -255,8 +256,8 @@ class CatalogueSpace(ConfigurationSpace):
                     other = f"; {algorithm.fallback} runs instead" if algorithm.fallback else ""
                     first = smallest
                     reason = (
-                        f"{algorithm.name} on {nprocs} processes needs {smallest} bytes or more"
-                        f"{other}"
+                        f"{algorithm.name} on {counted(nprocs, 'process', 'es')} needs "
+                        f"{counted(smallest, 'byte')} or more{other}"
                     )
         return RunningRange(first, reason)
 

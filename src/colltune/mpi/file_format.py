@@ -332,7 +332,7 @@ class Format(Protocol):
         """
         if configuration.library == self.library:
             return ""
-        return f"{self.name} cannot name {configuration.id}"
+        return f"{self.name} cannot express {configuration.id}"
 
     def catalogue_of(self, release: str) -> Catalogue:
         """Return the library's catalogue for `release`.
@@ -437,7 +437,9 @@ def refuse_dropped(parsed: ParsedFile, ends_program: str = "") -> None:
         If `parsed` is dropped, or `ends_program` tells why programs end.
     """
     if parsed.dropped or ends_program:
-        raise LibraryError(f"{parsed.source}: nothing to convert: {parsed.dropped or ends_program}")
+        raise LibraryError(
+            f"{parsed.source}: there is nothing to convert: {parsed.dropped or ends_program}"
+        )
 
 
 def absolute_path(path: str, what: str) -> str:

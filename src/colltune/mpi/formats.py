@@ -107,7 +107,7 @@ def format_for(name: str, release: str) -> Format:
     mpi = LIBRARIES[name]
     ours = [FORMATS[one] for one in mpi.preferred]
     if not ours:
-        raise LibraryError(f"no configuration file of {mpi.title} can be written yet")
+        raise LibraryError(f"colltune cannot write configuration files of {mpi.title} yet")
     return next((known for known in ours if reads(known, release)), ours[-1])
 
 
@@ -117,8 +117,8 @@ def _named(named: str, source: str, library: str | None) -> Format:
         raise LibraryError(f"no format {named!r}; known: {', '.join(FORMATS)}")
     if library not in (None, found.library):
         raise LibraryError(
-            f"{source}: {named} is a format of {found.library}, not of {library}; name a release of"
-            f" {found.library}"
+            f"{source}: {named} is a format of {found.library}, not of {library}. Name a "
+            f"release of {found.library}."
         )
     return found
 
@@ -140,7 +140,7 @@ def likely_reader(known: Format) -> str:
     """
     found = readers(known)
     if not found:
-        raise LibraryError(f"no release that reads {known.name} is known; name one with --release")
+        raise LibraryError(f"no known release reads {known.name}. Name one with --release.")
     current = LIBRARIES[known.library].current
     return current if current in found else found[-1]
 

@@ -50,7 +50,7 @@ class Launcher:
         """Return the program `name` that is installed with it."""
         found = _beside(self.mpirun, name, self.mpi.toolchain)
         if found is None:
-            raise ProgramError(f"no {name} beside {self.mpirun}; {mend}")
+            raise ProgramError(f"no {name} in the folder of {self.mpirun}; {mend}")
         return found
 
 
@@ -76,8 +76,8 @@ class Installation(Launcher):
         """Return a sentence that tells of `root_allowance`; empty where there is none."""
         names = " and ".join(self.root_allowance())
         return names and (
-            f"root runs this: {names} are set for {self.mpirun.name}, which refuses root otherwise;"
-            " jobs of root's own need them, too"
+            f"colltune runs as root and sets {names} for {self.mpirun.name}, which otherwise "
+            "refuses to run as root. Jobs of root need these variables, too."
         )
 
 
@@ -93,24 +93,24 @@ def find(named: str | None = None, library: str | None = None) -> Installation:
     mpicc = _beside(mpirun, "mpicc", toolchain)
     if mpicc is None:
         raise IncompleteError(
-            f"no mpicc beside {mpirun}; install {mpi.title}'s development files"
-            f" ({toolchain.development}) or name a complete {mpi.title} with --mpi"
+            f"no mpicc in the folder of {mpirun}. Install {mpi.title}'s development files "
+            f"({toolchain.development}), or name a complete {mpi.title} with --mpi."
         )
     variables = launcher.launch_environment()
     answer = _ask([mpicc, toolchain.compiler_version], variables)
     told = release_in(answer, toolchain.compiler_says)
     if told is None or not f"{release}.".startswith(f"{told}."):
         raise ProgramError(
-            f"{mpicc} is not of the {mpi.title} {release} that {mpirun.name} is of; it says"
-            f" {_first_line(answer)!r}; name a complete {mpi.title} with --mpi"
+            f"{mpicc} does not belong to the {mpi.title} {release} of {mpirun.name}; it "
+            f"prints {_first_line(answer)!r}. Name a complete {mpi.title} with --mpi."
         )
     compile_line = _ask([mpicc, toolchain.compiler_line], variables)
     words = shlex.split(compile_line)
     if not words or shutil.which(words[0]) is None:
         raise IncompleteError(
-            f"no C compiler: {mpicc} calls {words[0] if words else 'nothing'!r}; install one"
-            " (Debian: gcc and libc6-dev) or name one in the variable"
-            f" {toolchain.compiler_variable}"
+            f"no C compiler: {mpicc} calls {words[0] if words else 'nothing'}, which is not "
+            "there. Install a compiler (Debian: gcc and libc6-dev), or name one in the "
+            f"variable {toolchain.compiler_variable}."
         )
     return Installation(mpi.name, release, mpirun, mpicc, _libmpi(mpicc, words, mpi), compile_line)
 
@@ -118,7 +118,7 @@ def find(named: str | None = None, library: str | None = None) -> Installation:
 def find_launcher(named: str | None = None, library: str | None = None) -> Launcher:
     """Return the launcher that `find` would take, of an MPI that may lack its compiler wrapper."""
     if library is not None and library not in LIBRARIES:
-        raise ProgramError(f"colltune cannot find a {library!r}; known: {', '.join(LIBRARIES)}")
+        raise ProgramError(f"unknown MPI library {library!r}; known: {', '.join(LIBRARIES)}")
     if named is None and library is not None:
         return _search(LIBRARIES[library])
     if named is None:
@@ -126,8 +126,8 @@ def find_launcher(named: str | None = None, library: str | None = None) -> Launc
     found = _identify(_named(named))
     if library not in (None, found.library):
         raise ProgramError(
-            f"{found.mpirun} is of {found.mpi.title} {found.release}, not of"
-            f" {LIBRARIES[library].title}; name another one with --mpi"
+            f"{found.mpirun} belongs to {found.mpi.title} {found.release}, not to "
+            f"{LIBRARIES[library].title}. Name another one with --mpi."
         )
     return found
 
@@ -168,7 +168,7 @@ def _search(mpi: MpiLibrary) -> Launcher:
             continue
         if found.library == mpi.name:
             return found
-        others.append(f"{mpirun} is of {found.mpi.title} {found.release}")
+        others.append(f"{mpirun} belongs to {found.mpi.title} {found.release}")
     seen = f": {'; '.join(others)}" if others else ""
     raise ProgramError(
         f"no {mpi.title} found{seen}; {mpi.toolchain.mend}, or name an MPI with --mpi"
@@ -209,8 +209,8 @@ def _identify(mpirun: Path) -> Launcher:
             return Launcher(mpi.name, release, mpirun)
     known = ", ".join(mpi.title for mpi in LIBRARIES.values())
     raise ProgramError(
-        f"{mpirun} is of no MPI that colltune knows ({known}); it says {_first_line(answer)!r};"
-        " name another one with --mpi"
+        f"{mpirun} belongs to no MPI that colltune knows ({known}); it prints "
+        f"{_first_line(answer)!r}. Name another one with --mpi."
     )
 
 
@@ -230,9 +230,9 @@ def _libmpi(mpicc: Path, words: list[str], mpi: MpiLibrary) -> Path:
             for file in sorted(folder.glob(f"lib{name}.so*")):
                 if _is_elf(file):
                     return file.absolute()
-    searched = ", ".join(str(folder) for folder in folders) or "no folder"
+    searched = ", ".join(str(folder) for folder in folders) or "no folders"
     raise ProgramError(
-        f"no libmpi.so in {searched}, where {mpicc} links; name a complete {mpi.title} with --mpi"
+        f"no libmpi.so in {searched}, where {mpicc} links. Name a complete {mpi.title} with --mpi."
     )
 
 
@@ -252,7 +252,7 @@ def _ask(command: list[str | Path], variables: dict[str, str]) -> str:
     if outcome.timed_out or not answer:
         asked = " ".join(map(str, command[1:]))
         process.check(outcome, f"asking {command[0]} for {asked}")
-        raise ProgramError(f"{command[0]} {asked} says nothing; {_MEND}")
+        raise ProgramError(f"{command[0]} {asked} prints nothing; {_MEND}")
     return answer
 
 

@@ -40,7 +40,9 @@ def variables_in_home(home: str | None) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise LibraryError(f"{path}: {error.strerror}; it may hold settings of yours") from error
+        raise LibraryError(
+            f"{path}: {error.strerror}. The file may have settings of yours."
+        ) from error
 
 
 def variables_of(text: str, source: str) -> dict[str, str]:
@@ -58,8 +60,8 @@ def variables_of(text: str, source: str) -> dict[str, str]:
         pairs = _tuned(stripped) or _exported(stripped) or _assigned(stripped)
         if not pairs:
             raise LibraryError(
-                f"{source}:{number}: {stripped[:60]!r} sets no parameter; a line looks like export"
-                " NAME=VALUE, name = value or --mca name value"
+                f"{source}:{number}: {stripped[:60]!r} sets no parameter. Write export "
+                "NAME=VALUE, name = value or --mca name value."
             )
         found |= pairs
     return found

@@ -95,7 +95,7 @@ class _Parser:
     def expect(self, mark: str) -> None:
         token = self.take(repr(mark))
         if token.text != mark:
-            raise JsonSyntaxError(token.line, f"{token.text[:40]!r} where {mark!r} should stand")
+            raise JsonSyntaxError(token.line, f"{token.text[:40]!r} in the place of {mark!r}")
 
     def value(self, depth: int) -> Node:
         token = self.take("a value")
@@ -108,13 +108,13 @@ class _Parser:
             items = tuple(self.value(depth + 1) for _ in self.until("]"))
             return Node(token.line, items=items, is_array=True)
         if token.kind == "mark":
-            raise JsonSyntaxError(token.line, f"{token.text!r} where a value should stand")
+            raise JsonSyntaxError(token.line, f"{token.text!r} in the place of a value")
         return Node(token.line, _plain(token))
 
     def member(self, depth: int) -> Member:
         key = self.take("a key")
         if key.kind != "string":
-            raise JsonSyntaxError(key.line, f"{key.text[:40]!r} where a key should stand")
+            raise JsonSyntaxError(key.line, f"{key.text[:40]!r} in the place of a key")
         self.expect(":")
         return Member(str(_plain(key)), key.line, self.value(depth + 1))
 
@@ -137,7 +137,7 @@ def _tokens(text: str) -> Iterator[_Token]:
         match = _TOKEN.match(text, at)
         if match is None or match.lastgroup is None:
             rest = text[at : at + 20].partition("\n")[0]
-            raise JsonSyntaxError(line, f"{rest!r} is no JSON")
+            raise JsonSyntaxError(line, f"{rest!r} is not JSON")
         if match.lastgroup != "blank":
             yield _Token(match.lastgroup, match[0], line)
         line += match[0].count("\n")

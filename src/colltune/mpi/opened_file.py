@@ -99,5 +99,5 @@ def library_and_release(text: str | None) -> tuple[str | None, str | None]:
         return None, None
     match = _RELEASE.fullmatch(text.strip())
     if match is None:
-        raise LibraryError(f"{text!r} is no release; write 5.0.8 or openmpi@5.0.8")
+        raise LibraryError(f"{text!r} is not a release. Write 5.0.8 or openmpi@5.0.8.")
     return match["library"], match["release"]

@@ -32,7 +32,7 @@ _NEEDS: dict[Limit, str] = {
     Limit.BUILTIN_OPERATION: "one of MPI's own operations",
     Limit.EQUAL_COUNTS: "the same count for all processes",
 }
-_NO_RULES = "it has no rules for this collective"
+_NO_RULES = "the library has no rules for this collective"
 
 
 @dataclass(frozen=True)
@@ -124,8 +124,8 @@ def facts(release: Release, collective: Collective) -> CollectiveFacts:
     found = release.catalogue
     if collective not in found.collectives:
         raise LibraryError(
-            f"{release.mpi.title} {release.name} has no {collective} algorithms to choose from; it"
-            f" has them for {', '.join(found.collectives)}"
+            f"{release.mpi.title} {release.name} has no choice of {collective} algorithms, "
+            f"only of {', '.join(found.collectives)}"
         )
     entry = found.collectives[collective]
     one_node, across_nodes = release.space.deciding(collective)
@@ -209,7 +209,7 @@ def _sizes(found: Catalogue, readable: Iterable[Format], collective: Collective)
     told = {}
     for known in readable:
         if known.single_algorithm:
-            told[known.name] = "nothing: one choice holds for all sizes"
+            told[known.name] = "no size: one choice holds for all sizes"
             continue
         told[known.name] = known.compared.get(collective, _NO_RULES)
         # coll/han has them from 6.0 on

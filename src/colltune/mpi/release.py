@@ -337,7 +337,7 @@ class MpiLibrary:
                 continue
             wanted = ours.get(self.same_variable(name))
             if wanted is None or self.same_value(value) != self.same_value(wanted):
-                why = f"{name}={value} is set already, so nothing else was changed"
+                why = f"{name}={value} is already set, so nothing else was changed"
                 return UserOverrides({}, why)
         users = {self.same_variable(name) for name in os_environ}
         left = {n: v for n, v in environment.items() if self.same_variable(n) not in users}

@@ -98,7 +98,7 @@ class MarkedCall(NamedTuple):
 def unavailable() -> str:
     """Return why calls cannot be traced on this machine; empty if they can."""
     if platform.system() != "Linux" or platform.machine() != "x86_64":
-        return f"calls are traced on Linux on x86-64 only, this is {platform.machine()}"
+        return f"calls can be traced only on Linux on x86-64; this is {platform.machine()}"
     return ""
 
 
@@ -214,5 +214,5 @@ def _exported(libmpi: Path) -> list[str]:
         words = [line.split() for line in listed]
         names += [w[2].partition("@")[0] for w in words if len(w) == 3 and w[1] in "TW"]
     if not any(name.startswith("ompi_coll_base_") for name in names):
-        raise ProgramError(f"unavailable: {libmpi} hides the functions of its algorithms")
+        raise ProgramError(f"not possible: {libmpi} hides the functions of its algorithms")
     return names

@@ -116,10 +116,10 @@ class Why(StrEnum):
     CONFIRMED = "replaced: measured faster than the default"
     NO_DEFAULT = "fastest predicted; the default was not measured"
     FASTEST = "kept: the default is predicted fastest"
-    WITHDRAWN = "kept: nothing proved faster when it was measured beside the default"
+    WITHDRAWN = "kept: no other was faster when measured in turn with the default"
     ERROR = "kept: the predicted gain is too small to be sure of"
-    OUTSIDE = "kept: a gain is predicted outside the measured range, too small to trust there"
-    NOTHING = "kept: nothing else is known to run here"
+    OUTSIDE = "kept: the gain predicted outside the measured range is too small to trust"
+    NOTHING = "kept: no other configuration is known to run here"
     FAR = "kept: too far from everything measured"
     WITHHELD = "kept: held-out decisions for this collective did too much harm"
 

@@ -129,15 +129,15 @@ def comparable_cells(bundle: Bundle, dataset: PerformanceDataset) -> dict[Collec
     """Return the cells of `dataset` as `bundle` learned such ones, by collective."""
     if dataset.context != bundle.context:
         raise DataError(
-            f"the data are of another context than the bundle: {dataset.context}, while the bundle"
-            f" learned {bundle.context}; give data of the same context, or fit a bundle to these"
+            f"the data have the context {dataset.context}, but the bundle has "
+            f"{bundle.context}. Name data of the same context, or fit a bundle to these data."
         )
     matrices = cell_matrices(dataset, parse_objective(bundle.objective))
     if not set(matrices) & set(bundle.collectives):
-        has = ", ".join(matrices) or "nothing that was measured well"
+        has = ", ".join(matrices) or "no usable measurement"
         raise DataError(
-            f"the data have {has}, and the bundle has models of {', '.join(bundle.collectives)}:"
-            " nothing to compare"
+            f"the data have {has}, and the bundle has models of "
+            f"{', '.join(bundle.collectives)}: there is nothing to compare"
         )
     return matrices
 

@@ -33,13 +33,13 @@ class Pick:
 
     def __post_init__(self) -> None:
         if self.shapes and (self.nodes or self.ppn):
-            raise DataError("shapes and nodes or ppn exclude each other; name one or the other")
+            raise DataError("shapes exclude nodes and ppn. Name one or the other.")
 
     def of_collectives(self, known: Iterable[Collective]) -> tuple[Collective, ...]:
         found = set(known)
         missing = [c for c in self.collectives if c not in found]
         if missing:
-            has = ", ".join(sorted(found)) or "no collective that was measured well"
+            has = ", ".join(sorted(found)) or "no usable measurement of a collective"
             raise DataError(f"there is no {', '.join(missing)} here, only {has}")
         return tuple(sorted(self.collectives or found))
 
@@ -102,7 +102,7 @@ def _described(matrices: Mapping[Collective, CellMatrix], asked: Sequence[Collec
         cells = matrices[collective]
         nodes, ppn = (", ".join(map(str, np.unique(v))) for v in (cells.nodes, cells.ppn))
         parts.append(f"{collective} was measured on {nodes} nodes with ppn {ppn}")
-    return "; ".join(parts) or "the data have no measurement that is ok"
+    return "; ".join(parts) or "the data have no measurement with the status ok"
 
 
 def spread(n: int, most: int) -> list[int]:

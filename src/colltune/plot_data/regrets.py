@@ -167,7 +167,7 @@ def _of_evaluation(found: Evaluation, pick: Pick, asked: Sequence[Collective]) -
     tested = found.tested
     shown = pick.mask(tested.nodes, tested.ppn)
     if not shown.any():
-        raise DataError("nothing that was held out was measured there; ask for other shapes")
+        raise DataError("none of the held-out measurements has such shapes. Ask for other shapes.")
     names = {"default": DEFAULT, "single_best": SINGLE_BEST}
     names |= {name: f"{name}, held out" for name in found.learners}
     groups = []

@@ -24,6 +24,7 @@ from colltune.models.costs.multi_hca import MultiAdapterAllgather
 from colltune.models.costs.network import ONE_RAIL, Instances
 from colltune.models.plain_fit import PlainFit
 from colltune.plots.scaffold import COLOURS, finish, plain, shortened, small_log_panel
+from colltune.text import counted
 
 _ACROSS = 5
 _US = 1e6
@@ -186,8 +187,8 @@ def extrapolated(
     rows = (cells.ppn == ppn) & (cells.msize_bytes == msize_bytes)
     if not rows.any():
         raise DataError(
-            f"nothing of {cells.collective} was measured with {ppn} processes per node and"
-            f" {msize_bytes} bytes"
+            f"{cells.collective} was not measured with {counted(ppn, 'process', 'es')} per "
+            f"node and {counted(msize_bytes, 'byte')}"
         )
     nodes = np.arange(cells.nodes[rows].min(), cells.nodes[rows].max() + 1)
     forecasts = [fit.time_s(nodes, ppn, msize_bytes) for fit in fits]

@@ -227,9 +227,9 @@ def speedups(dataset: PerformanceDataset, collective: Collective | None = None) 
     matrices = cell_matrices(dataset)
     if collective is not None and collective not in matrices:
         known = ", ".join(matrices) or "nothing"
-        raise DataError(f"{collective} was not measured well in this dataset, only {known}")
+        raise DataError(f"{collective} has no usable measurements in this dataset, only {known}")
     if not matrices:
-        raise DataError("no measurement is usable: none has status ok; measure again")
+        raise DataError("no measurement is usable: none has the status ok. Measure again.")
     cells = _richest(matrices.values()) if collective is None else matrices[collective]
     reference = _reference(cells)
     family = _family(cells)[0] if _family(cells)[1] > 1 else None
@@ -240,7 +240,7 @@ def speedups(dataset: PerformanceDataset, collective: Collective | None = None) 
     ]
     if not columns:
         raise DataError(
-            f"{cells.collective} was measured in one configuration only; speed-ups need two"
+            f"{cells.collective} was measured in one configuration only, but speed-ups need two"
         )
     return _of_shape(cells, reference, columns, family)
 

@@ -111,7 +111,7 @@ def threshold_over_iterations(adaptation: Adaptation, title: str = "") -> Figure
     above; if empty, it tells collective and processes.
     """
     if not adaptation.iterations:
-        raise DataError("the adaptation has no iterations; nothing can be drawn")
+        raise DataError("the adaptation has no iterations, so there is nothing to draw")
     figure = Figure(figsize=(8.0, 5.2), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
     _draw_times(above, adaptation.iterations)
@@ -182,7 +182,7 @@ def tuning_time(seconds: Mapping[str, float]) -> Figure:
     `seconds` are by the way's name, the exhaustive search first: the others' shares of it are told.
     """
     if len(seconds) < 2 or min(seconds.values()) <= 0:
-        raise DataError("figure 8 needs the times of two ways of tuning or more")
+        raise DataError("figure 8 needs the times of at least two ways of tuning")
     figure = Figure(figsize=(6.5, 3.2), layout="constrained")
     axes = figure.add_subplot()
     first = next(iter(seconds.values()))

@@ -24,6 +24,7 @@ from colltune.dataset.noise.choices import Payoff
 from colltune.domain import Configuration
 from colltune.errors import DataError
 from colltune.plots.scaffold import COLOURS, plain
+from colltune.text import counted
 
 _LEAST_PERCENT = 0.1
 _WIDE_RATIO = 4.0
@@ -140,7 +141,7 @@ def _detectable(panel: Axes, groups: Sequence[Group]) -> None:
         if (told := group.decisions) and told.smallest_detectable is not None
     ]
     if not bars:
-        _say(panel, "cannot be told from this dataset")
+        _say(panel, "unknown in this dataset")
         panel.set(xticks=[], yticks=[])
         return
     names, values, labels = zip(*bars, strict=True)
@@ -173,8 +174,8 @@ def repetitions(table: pd.DataFrame, cell: NoisyCell) -> Figure:
     launches = _launches(table, cell)
     if not launches:
         raise DataError(
-            f"no raw repetitions of {cell.configuration} on {cell.nodes}x{cell.ppn} with"
-            f" {cell.msize_bytes} bytes in this dataset; choose another cell"
+            f"there are no raw repetitions of {cell.configuration} on {cell.nodes}x{cell.ppn} "
+            f"with {counted(cell.msize_bytes, 'byte')} in this dataset. Choose another cell."
         )
     figure = Figure(figsize=(11, 3.8), layout="constrained")
     along, across = figure.subplots(1, 2, sharey=True, width_ratios=[4, 1])

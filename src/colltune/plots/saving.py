@@ -54,7 +54,9 @@ def picture_format(path: Path) -> str:
     if found in FORMATS:
         return found
     known = ", ".join(f".{name}" for name in FORMATS)
-    raise OutputError(f"{path}: no kind of picture is called {path.suffix!r}; end it with {known}")
+    raise OutputError(
+        f"{path}: {path.suffix or 'no ending'} is not a format of pictures. Use the ending {known}."
+    )
 
 
 def saved(figure: Figure, path: Path, dpi: int = 130) -> Path:

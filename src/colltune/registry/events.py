@@ -58,7 +58,7 @@ def unnumbered(
 ) -> Event:
     """Return an event that follows `now` in `slot` and has no number yet: 0."""
     if max(len(by), len(note)) > LONGEST_TEXT:
-        raise BundleError(f"who did it and why may have {LONGEST_TEXT} characters each")
+        raise BundleError(f"the name and the note may have {LONGEST_TEXT} characters each")
     at_utc = datetime.now(UTC).isoformat(timespec="seconds")
     return Event(0, slot, bundle_id, now.bundle_id if now else None, action, at_utc, by, note)
 
@@ -68,27 +68,27 @@ def _parsed(content: bytes, sequence: int, where: str) -> Event:
     try:
         found = json_of(content)
         if not isinstance(found, dict) or found.pop("format", None) != FORMAT:
-            raise ValueError("it is no event of a registry")
+            raise ValueError("it is not an event of a registry")
         version = found.pop("format_version", None)
         if isinstance(version, int) and version > FORMAT_VERSION:
             raise BundleError(
-                f"{where}: of format {version}, newer than this colltune reads"
-                f" ({FORMAT_VERSION}); upgrade colltune"
+                f"{where}: this event has format {version}, which is newer than this colltune "
+                f"reads ({FORMAT_VERSION}). Upgrade colltune."
             )
         event = Event(**{**found, "action": Action(str(found.get("action")))})
         texts = (event.slot, event.bundle_id, event.at_utc, event.by, event.note)
         if not all(isinstance(text, str) for text in texts) or type(event.sequence) is not int:
-            raise ValueError("a field is of another type")
+            raise ValueError("a field has a wrong type")
         if not is_slot(event.slot):
-            raise ValueError("its slot is none")
+            raise ValueError("its slot is not a slot")
         if not all(is_id(i) for i in (event.bundle_id, event.previous_id) if i is not None):
-            raise ValueError("an id of a bundle is none")
+            raise ValueError("one of its bundle ids is not an id")
         if event.sequence != sequence:
             raise ValueError(f"it says that it is event {event.sequence}")
     except (ValueError, TypeError) as error:
         raise BundleError(
-            f"{where}: cut short or damaged ({error}); copy it again from where it is whole, or"
-            " remove it to go on as if it had not happened"
+            f"{where}: cut short or damaged ({error}). Copy it again, or remove it to go on "
+            "as if it had not happened."
         ) from error
     return event
 
@@ -195,7 +195,7 @@ class History:
     def _read(self, sequence: int) -> None:
         if not self._read_if_there(sequence):
             where = f"{self._store.where}/{_key(sequence)}"
-            raise BundleError(f"{where}: vanished while the history was read; try again")
+            raise BundleError(f"{where}: disappeared while the history was read. Try again.")
 
     def _read_if_there(self, sequence: int) -> bool:
         key = _key(sequence)
@@ -218,8 +218,8 @@ class History:
                     return
         except OutputError as error:
             raise OutputError(
-                f"{event.bundle_id[:12]} is in force in {event.slot}, but the link for people was"
-                f" not switched: {error}; then promote it again"
+                f"{event.bundle_id[:12]} is in force in {event.slot}, but the symbolic link "
+                f"for people was not switched: {error}. Promote it again."
             ) from error
 
 

@@ -68,9 +68,9 @@ class FolderStore:
 
     def _check_root(self) -> None:
         if not self.root.is_dir():
-            what = "is no folder" if self.root.exists() else "no such registry"
+            what = "this is not a folder" if self.root.exists() else "no such registry"
             raise BundleError(
-                f"{self.root}: {what}; make one with `colltune site bundles add BUNDLE`"
+                f"{self.root}: {what}. Make one with `colltune site bundles add BUNDLE`."
             )
 
     def read(self, key: str) -> bytes | None:
@@ -135,8 +135,8 @@ class FolderStore:
         except FileNotFoundError:
             self._check_root()
             raise BundleError(
-                f"{self.root / folder}: no such bundle in the registry;"
-                " `colltune site bundles list` shows them"
+                f"{self.root / folder}: the registry has no such bundle. `colltune site "
+                "bundles list` shows its bundles."
             ) from None
 
     def forget_local(self, folder: str) -> bool:
@@ -198,8 +198,8 @@ def plain_folder(path: Path) -> Path:
     try:
         if not stat.S_ISDIR(path.lstat().st_mode):
             raise BundleError(
-                f"{path}: a symbolic link or no folder; a registry holds bundles themselves,"
-                " add it with `colltune site bundles add`"
+                f"{path}: this is a symbolic link or not a folder, but a registry contains "
+                "the bundles themselves. Add the bundle with `colltune site bundles add`."
             )
         with os.scandir(path) as entries:
             strange = [e.name for e in entries if not e.is_file(follow_symlinks=False)]
@@ -208,7 +208,7 @@ def plain_folder(path: Path) -> Path:
     except OSError as error:
         raise BundleError(f"{path}: cannot be read: {error.strerror}") from error
     if strange:
-        raise BundleError(f"{path / strange[0]}: no plain file; remove it")
+        raise BundleError(f"{path / strange[0]}: not a regular file. Remove it.")
     return path
 
 
@@ -222,7 +222,8 @@ def _writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise OutputError(
-            f"cannot write {path}: {error.strerror or error}; make room, or see to the permissions"
+            f"cannot write {path}: {error.strerror or error}. Make room, or correct the "
+            "permissions."
         ) from error
 
 
@@ -242,7 +243,7 @@ def _linked(temporary: Path, target: Path) -> bool:
         if isinstance(error, FileExistsError):
             return False
         if error.errno in _NO_LINKS:
-            raise OSError(error.errno, "this file system makes no hard links") from error
+            raise OSError(error.errno, "this file system has no hard links") from error
         raise
     return True
 
@@ -263,7 +264,7 @@ def _plain_content(path: Path) -> bytes:
     with os.fdopen(descriptor, "rb") as stream:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
-            raise OSError(errno.EINVAL, "no plain file")
+            raise OSError(errno.EINVAL, "not a regular file")
         if found.st_size > _MOST_BYTES:
             raise OSError(errno.EFBIG, f"{found.st_size} bytes are too many for such a file")
         return stream.read()

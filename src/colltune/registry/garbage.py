@@ -111,7 +111,7 @@ class Collection:
         events = self._registry.fresh_history()
         for slot, event in in_force(events).items():
             for bundle_id in standing(events, slot)[-self._keep_events - 1 :]:
-                why[bundle_id] = f"can be rolled back to in {slot}"
+                why[bundle_id] = f"needed to roll back {slot}"
             of_slot = [e for e in events if e.slot == slot]
             for bundle_id in _bundles(of_slot[max(0, len(of_slot) - self._keep_events) :]):
                 why.setdefault(bundle_id, f"among the latest events of {slot}")
@@ -135,7 +135,7 @@ class Collection:
         marks = [f"work/{name}" for name in self._store.names("work")]
         for key in (*marks, *self._store.leftovers()):
             if self._abandoned(key):
-                yield Item(key, None, "left by somebody who was stopped")
+                yield Item(key, None, "left over from an interrupted command")
         for folder in (f"reports/{kind}" for kind in REPORTS):
             for number in numbers(self._store, folder)[:-KEPT_REPORTS]:
                 yield Item(numbered(folder, number), None, "an old report")

@@ -28,14 +28,17 @@ def is_slot(name: str) -> bool:
 
 def checked_id(bundle_id: str) -> str:
     if not is_id(bundle_id):
-        raise BundleError(f"{_shown(bundle_id)} is not a bundle's id: 64 digits of 0-9 and a-f")
+        raise BundleError(
+            f"{_shown(bundle_id)} is not a bundle's id, which has 64 digits of 0-9 and a-f"
+        )
     return bundle_id
 
 
 def checked_prefix(prefix: str) -> str:
     if not _PREFIX.fullmatch(prefix):
         raise BundleError(
-            f"{_shown(prefix)} is not the beginning of a bundle's id: 4 to 64 digits of 0-9 and a-f"
+            f"{_shown(prefix)} is not the beginning of a bundle's id: write 4 to 64 digits of "
+            "0-9 and a-f"
         )
     return prefix
 
@@ -43,8 +46,8 @@ def checked_prefix(prefix: str) -> str:
 def checked_slot(slot: str) -> str:
     if not is_slot(slot):
         raise BundleError(
-            f"{_shown(slot)} cannot name a slot: a library and its release, such as openmpi-4.1.4,"
-            " of letters, digits and . _ + -"
+            f"{_shown(slot)} is not a slot: write a library and its release such as "
+            "openmpi-4.1.4, with letters, digits and . _ + -"
         )
     return slot
 

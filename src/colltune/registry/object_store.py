@@ -71,7 +71,7 @@ class ObjectStore:
                 self._system.ls(self._remote.root, detail=False, refresh=True)
         except FileNotFoundError:
             raise BundleError(
-                f"{self.where}: no such registry; make one with `colltune site bundles add BUNDLE`"
+                f"{self.where}: no such registry. Make one with `colltune site bundles add BUNDLE`."
             ) from None
 
     def read(self, key: str) -> bytes | None:
@@ -99,8 +99,8 @@ class ObjectStore:
             # a store may refuse because of another writer that failed in the end
             time.sleep(wait_s)
         raise OutputError(
-            f"cannot write {self.where}/{key}: {told(refused)}; see to the credentials in the"
-            " environment and the permissions of the bucket"
+            f"cannot write {self.where}/{key}: {told(refused)}. Check the credentials in the "
+            "environment and the permissions of the bucket."
         ) from refused
 
     def _check_exclusive(self, key: str) -> None:
@@ -110,9 +110,9 @@ class ObjectStore:
         kind = self._remote.kind
         if kind not in EXCLUSIVE:
             raise OutputError(
-                f"cannot write {self.where}/{key}: colltune knows no way to make a file only once"
-                f" on a store of kind {kind!r}, so that two promotions at once could get lost;"
-                f" use a shared folder, or one of {', '.join(EXCLUSIVE)}"
+                f"cannot write {self.where}/{key}: a store of kind {kind} has no exclusive "
+                "creation that colltune knows, so one of two simultaneous promotions could "
+                f"get lost. Use a shared folder, or one of {', '.join(EXCLUSIVE)}."
             )
         probe = f"work/probe-{secrets.token_hex(6)}"
         once = self._create(probe, b"once")
@@ -122,9 +122,9 @@ class ObjectStore:
         self.remove(probe)
         if not once or kept != b"once":
             raise OutputError(
-                f"cannot write {self.where}/{key}: this store replaces files although asked not to"
-                " (If-None-Match), so that two promotions at once could get lost; use another one,"
-                " or a shared folder"
+                f"cannot write {self.where}/{key}: this store ignores If-None-Match and "
+                "replaces files, so one of two simultaneous promotions could get lost. Use "
+                "another store, or a shared folder."
             )
         self._is_exclusive = True
 
@@ -163,8 +163,8 @@ class ObjectStore:
                 self._make_copy(folder, copy)
             except OSError as error:
                 raise OutputError(
-                    f"cannot write {copy}: {error.strerror or error}; name a writable folder by"
-                    " COLLTUNE_CACHE"
+                    f"cannot write {copy}: {error.strerror or error}. Name a writable folder "
+                    "in COLLTUNE_CACHE."
                 ) from error
         return plain_folder(copy)
 
@@ -192,8 +192,8 @@ class ObjectStore:
                 (target / name).write_bytes(content)
         if not (target / MANIFEST).exists():
             raise BundleError(
-                f"{self.where}/{folder}: no such bundle in the registry;"
-                " `colltune site bundles list` shows them"
+                f"{self.where}/{folder}: the registry has no such bundle. `colltune site "
+                "bundles list` shows its bundles."
             )
 
     def _loaded(
@@ -207,8 +207,8 @@ class ObjectStore:
             raise BundleError(text) from error
         if bundle.id != folder.rpartition("/")[2]:
             raise BundleError(
-                f"{self.where}/{folder}: holds the bundle {bundle.id}, which is not what its name"
-                " says; remove it"
+                f"{self.where}/{folder}: this folder contains the bundle {bundle.id}, but its "
+                "name says otherwise. Remove it."
             )
         return bundle
 

@@ -26,6 +26,7 @@ from colltune.registry.folder_store import FolderStore
 from colltune.registry.names import checked_id, checked_prefix, checked_slot, is_id, slot_of
 from colltune.registry.object_store import ObjectStore
 from colltune.registry.store import MANIFEST, Store, numbered, numbers
+from colltune.text import counted
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,9 @@ def _copied(folder: Path, copy: Path) -> None:
         # a pipe would be waited for without end; symbolic links to files are the user's own
         for file in folder.iterdir():
             if file.exists() and not file.is_file():
-                raise BundleError(f"{file}: no plain file; a bundle holds nothing else")
+                raise BundleError(
+                    f"{file}: not a regular file, but a bundle has only regular files"
+                )
     collectives = load(folder, ()).collectives
     copy.mkdir()
     for name in (MANIFEST, *(f"{collective}.arrays" for collective in collectives)):
@@ -170,7 +173,8 @@ class Registry:
             raise BundleError(f"{self}: no bundle's id begins with {prefix}; {_LIST}")
         if len(found) > 1:
             raise BundleError(
-                f"{self}: the ids of {len(found)} bundles begin with {prefix}; give more digits"
+                f"{self}: the ids of {counted(len(found), 'bundle')} begin with {prefix}. "
+                "Give more digits."
             )
         return found[0]
 
@@ -206,8 +210,8 @@ class Registry:
     def _check_name(self, bundle: Bundle, bundle_id: str) -> None:
         if bundle.id != bundle_id:
             raise BundleError(
-                f"{self}/{_folder(bundle_id)}: holds the bundle {bundle.id}, which is not what its"
-                " name says; remove it"
+                f"{self}/{_folder(bundle_id)}: this folder contains the bundle {bundle.id}, "
+                "but its name says otherwise. Remove it."
             )
 
     def history(self, slot: str | None = None) -> tuple[Event, ...]:
@@ -268,12 +272,15 @@ class Registry:
         """
         seen = in_force(self._history.events(fresh=True)).get(checked_slot(slot))
         if seen is None:
-            raise BundleError(f"{self}: nothing is in force in {slot}, so nothing to roll back")
+            raise BundleError(
+                f"{self}: no bundle is in force in {slot}, so there is nothing to roll back"
+            )
         _refuse_other(slot, seen, expected)
         before = standing(self._history.events(), slot)[:-1]
         if not before:
             raise BundleError(
-                f"{self}: {seen.bundle_id[:12]} is the first in {slot}; nothing was in force before"
+                f"{self}: {seen.bundle_id[:12]} is the first bundle of {slot}, so there is "
+                "nothing to roll back to"
             )
         with self._using(before[-1]):
             self._loaded(before[-1], fresh=True)
@@ -282,7 +289,10 @@ class Registry:
                 now = in_force(events).get(slot)
                 if now != seen:
                     _refuse_other(slot, now, seen.bundle_id)
-                    raise RegistryConflict(f"{slot}: somebody else changed it; look and try again")
+                    raise RegistryConflict(
+                        f"{slot}: somebody else changed it at the same time. Look at it, and try "
+                        "again."
+                    )
                 return unnumbered(slot, before[-1], seen, Action.ROLLBACK, by, note)
 
             return self._history.append(draft)
@@ -298,7 +308,7 @@ class Registry:
         try:
             text = json.dumps(version | {"content": dict(content)}, indent=1, allow_nan=False)
         except (TypeError, ValueError) as error:
-            raise BundleError(f"a report on {kind} that is no JSON: {error}") from error
+            raise BundleError(f"the report on {kind} is not JSON: {error}") from error
         folder = _report_folder(kind)
         number = max(numbers(self.store, folder, fresh=True), default=0) + 1
         while not self.store.create(numbered(folder, number), text.encode()):
@@ -337,7 +347,7 @@ class Registry:
         try:
             if f"removing-{bundle_id}" in self.store.names("work", fresh=True):
                 raise RegistryConflict(
-                    f"{self}: the bundle {bundle_id[:12]} is being removed; add it again in a while"
+                    f"{self}: the bundle {bundle_id[:12]} is being removed. Add it again later."
                 )
             yield
         finally:
@@ -346,7 +356,7 @@ class Registry:
 
 def _store(root: str | Path) -> Store:
     if not str(root):
-        raise BundleError("no registry is named; give its folder or URL with --registry")
+        raise BundleError("the registry is missing. Name its folder or URL with --registry.")
     url = url_of(root)
     folder = Path(root) if url is None else local_path(url)
     if folder is not None:
@@ -369,6 +379,6 @@ def _refuse_other(slot: str, now: Event | None, expected: str | None) -> None:
     if expected not in (None, found):
         there = f"{found[:12]} by {now.by}" if now else "nothing"
         raise RegistryConflict(
-            f"{slot}: {expected or 'nothing'} was expected to be in force, but it is {there};"
-            " nothing was done"
+            f"{slot}: {expected or 'no bundle'} was expected in force, but it is {there}. "
+            "Nothing was changed."
         )

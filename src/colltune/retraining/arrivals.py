@@ -113,14 +113,17 @@ def arrivals(datasets: Iterable[str], machine: str, fabric: str | None = None) -
         if context.machine != machine:
             left_out.append(f"{piece.source}: measured on {context.machine}, not on {machine}")
         elif fabric is not None and context.fabric != fabric:
-            left_out.append(f"{piece.source}: measured over {context.fabric!r}, not {fabric!r}")
+            left_out.append(
+                f"{piece.source}: measured over {context.fabric or 'an unknown fabric'}, not "
+                f"{fabric}"
+            )
         else:
             pieces.setdefault(context, []).append(piece)
     if not pieces:
         why = f"; left out: {'; '.join(left_out[:3])}" if left_out else ""
         raise DataError(
-            f"no measurements of {machine} in {', '.join(datasets)}{why}; see to data.datasets and"
-            " site.machine"
+            f"no measurements of {machine} in {', '.join(datasets)}{why}. Check data.datasets "
+            "and site.machine."
         )
     return Arrivals(_by_slot(pieces), tuple(left_out))
 
@@ -131,8 +134,8 @@ def _by_slot(pieces: Mapping[Context, list[_Piece]]) -> dict[str, Arrived]:
         slot = slot_of(context)
         if slot in found:
             raise DataError(
-                f"measurements of {found[slot].dataset.context} and of {context} would make one"
-                " bundle; say which fabric counts with site.fabric"
+                f"measurements of {found[slot].dataset.context} and of {context} would be in "
+                "the same slot. Name the fabric that counts in site.fabric."
             )
         found[slot] = _arrived(context, pieces[context])
     return found

@@ -48,9 +48,7 @@ from colltune.verify.confirm import (
 )
 
 Flags = NDArray[np.bool_]
-_FIRST_LINE = (
-    "# The next campaign, planned by colltune site retrain; it is written anew every time."
-)
+_FIRST_LINE = "# The next campaign, planned by colltune site retrain, which overwrites this file."
 _MOST_SHAPES = 60
 
 

@@ -55,6 +55,7 @@ from colltune.models.guard import Guard
 from colltune.models.learners import LEARNERS
 from colltune.retraining.arrivals import Arrived
 from colltune.selector.bundle_diff import diff, thinned
+from colltune.text import counted
 
 Flags = NDArray[np.bool_]
 IN_FORCE = "in force"
@@ -250,22 +251,23 @@ def judge(
     against = []
     if score.slower_share > thresholds.harm_at_most:
         against.append(
-            f"{score.slower_share:.1%} of its held-out decisions are more than 5 % slower than the"
-            f" default; at most {thresholds.harm_at_most:.1%} may be"
+            f"{score.slower_share:.1%} of its held-out decisions are more than 5 % slower "
+            f"than the default; the limit is {thresholds.harm_at_most:.1%}"
         )
     speedup = score.geometric_mean_speedup
     if in_force is None and speedup < 1.0:
         against.append(f"its held-out decisions are {1 / speedup:.3f} times as slow as the default")
     lost = sorted(set(in_force.collectives) - set(candidate.collectives)) if in_force else []
     if lost:
-        against.append(f"it knows nothing of {', '.join(lost)}, which the one in force does")
+        against.append(f"it has no models of {', '.join(lost)}, but the bundle in force has")
     for difference in contest.differences if in_force else ():
         against += _worse(difference, thresholds)
     if against:
         return PromotionVerdict(False, tuple(against))
     reason = (
-        f"{score.instances} held-out decisions on {score.shapes} shapes:"
-        f" {speedup:.3f}x the default, {score.slower_share:.1%} slower than it"
+        f"{counted(score.instances, 'held-out decision')} on "
+        f"{counted(score.shapes, 'shape')}: {speedup:.3f}x the default, "
+        f"{score.slower_share:.1%} of them slower than the default"
     )
     if contest.differences:
         reason += f"; {contest.differences[-1].speedup:.3f}x the bundle in force"
@@ -292,7 +294,7 @@ def _worse(difference: Difference, thresholds: Thresholds) -> list[str]:
     where = "" if of_all else f"{difference.collective}: "
     may_be = "may be" if of_all and difference.speedup_interval else "is"
     return [
-        f"{where}its {what} {may_be} worse by {by:.3f}; {limit:g} is allowed"
+        f"{where}its {what} {may_be} worse by {by:.3f}; the limit is {limit:g}"
         for what, by, limit in found
         if by > limit
     ]

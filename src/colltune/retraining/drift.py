@@ -41,6 +41,7 @@ from colltune.domain import Collective, parse_parameters
 from colltune.models.bundle import Bundle
 from colltune.models.collective_model import CollectiveModel
 from colltune.retraining.site_file import DriftLimits
+from colltune.text import counted
 
 Numbers = NDArray[np.float64]
 _PRIOR_WEIGHT = 6.0
@@ -51,7 +52,7 @@ _MOST_PAIRED = 400
 _LATEST = 10
 _CONFIGURATION = ["algorithm", "parameters"]
 _ALL = "all"
-_SINCE = {"fit": "since the fit", "latest": "of late"}
+_SINCE = {"fit": "since the fit", "latest": "recently"}
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,9 @@ class Shift:
 
     def __str__(self) -> str:
         return (
-            f"{self.of}: {self.ratio:.2f}x the time in {self.allocations} allocations"
-            f" {_SINCE[self.since]} (chance {self.chance:.1g})"
+            f"{self.of}: {self.ratio:.2f}x the time in "
+            f"{counted(self.allocations, 'allocation')} {_SINCE[self.since]} (p = "
+            f"{self.chance:.1g})"
         )
 
 

@@ -58,8 +58,8 @@ class Lease:
         """Make sure that it is still held."""
         if _highest(self.store) != self.number:
             raise LeaseLostError(
-                "another retraining has taken over, since this one was not heard of for too long;"
-                " nothing was promoted here"
+                "another retraining has taken over, because this one did not report for too "
+                "long. Nothing was promoted here."
             )
 
 
@@ -100,10 +100,14 @@ def _taken(
         took_over = _dead_holder(store, highest, patience_s, sleep)
     number = highest + 1
     if not store.create(_key(number), json.dumps(me, indent=1).encode()):
-        raise LeaseTakenError(f"{store.where}: another retraining has just begun; let it end")
+        raise LeaseTakenError(
+            f"{store.where}: another retraining has just started. Wait until it ends."
+        )
     if _highest(store) != number:
         store.remove(_key(number))
-        raise LeaseTakenError(f"{store.where}: another retraining has just begun; let it end")
+        raise LeaseTakenError(
+            f"{store.where}: another retraining has just started. Wait until it ends."
+        )
     for name in store.names(RETRAINING):
         if _number(name) < number:
             store.remove(f"{RETRAINING}/{name}")
@@ -127,7 +131,8 @@ def _dead_holder(
     elif age_s is None or age_s > patience_s:
         return shown
     raise LeaseTakenError(
-        f"{store.where}: {shown} retrains since {holder.get('since_utc', '?')}; let it end"
+        f"{store.where}: {shown} is retraining since {holder.get('since_utc', '?')}. Wait "
+        "until it ends."
     )
 
 

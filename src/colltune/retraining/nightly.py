@@ -235,6 +235,6 @@ def _secret(file: Path) -> str:
         found = ""
     if not found or not found.isprintable():
         raise SiteError(
-            f"hooks.webhook.secret_file {file}: its first line is no secret of printable ASCII"
+            f"hooks.webhook.secret_file {file}: the first line is not a secret of printable ASCII"
         )
     return found

@@ -106,11 +106,11 @@ def training_launches(bundle: Bundle, arrived: Arrived, record: RetrainRecord) -
     known = frozenset(arrived.tokens)
     if bundle.id in record.bundles:
         launches = known - arrived.without(frozenset(record.bundles[bundle.id]))
-        return TrainingLaunches(launches, "the measurements that it was made of")
+        return TrainingLaunches(launches, "the measurements that it was fitted to")
     times = {launch: arrived.provenance.get(launch, {}).get("time_utc") for launch in known}
     if all(times.values()):
         before = {launch for launch, at in times.items() if at and at <= bundle.created_utc}
-        return TrainingLaunches(frozenset(before), "what was measured before it was made")
+        return TrainingLaunches(frozenset(before), "the measurements before its fit")
     shapes = {(s.nodes, s.ppn) for s in bundle.training_shapes}
     frame = arrived.dataset.frame
     pairs = zip(frame["nodes"].tolist(), frame["ppn"].tolist(), strict=True)

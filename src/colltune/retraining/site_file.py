@@ -399,8 +399,9 @@ def parse(text: str, source: str, folder: Path) -> Site:
     if "hooks.email" in present:
         raise file.fail(
             "hooks.email",
-            "colltune sends no mail itself any more; remove the table, and name a program that does"
-            ' with hooks.command, such as ["/usr/local/bin/mail-json", "root@localhost"]',
+            "colltune no longer sends mail itself. Remove the table, and name a program that "
+            'sends mail in hooks.command, such as ["/usr/local/bin/mail-json", '
+            '"root@localhost"].',
         )
     needed = [f"{t}.{key}" for t, keys in _NEEDED.items() if t in present for key in keys]
     values = file.values(KEYS, needed)
@@ -445,19 +446,19 @@ def _check(file: TomlFile, values: Mapping[str, Any]) -> None:
         raise file.fail("cluster.default_mpi", f"{default_mpi!r} is not one of {', '.join(names)}")
     for key in ("site.registry", "site.machine"):
         if not values[key].strip():
-            raise file.fail(key, "is empty; name it")
+            raise file.fail(key, "is empty. Name it.")
     url = values.get("hooks.webhook.url", "http://")
     if not url.startswith(("http://", "https://")):
-        raise file.fail("hooks.webhook.url", f"{url!r} is no URL of http:// or https://")
+        raise file.fail("hooks.webhook.url", f"{url!r} is not a URL of http:// or https://")
     header = values.get("hooks.webhook.header", "X")
     if not header.replace("-", "").isalnum() or not header.isascii():
-        raise file.fail("hooks.webhook.header", f"{header!r} is no name of a header")
+        raise file.fail("hooks.webhook.header", f"{header!r} is not a header's name")
     slurm = any(key.startswith("compute.slurm.") for key in values)
     scheduler = values.get("compute.scheduler")
     if values.get("compute.backend") != "dask" and (slurm or scheduler):
         raise file.fail("compute.backend", 'a scheduler or Slurm needs backend = "dask"')
     if slurm and scheduler:
-        raise file.fail("compute.scheduler", "excludes [compute.slurm]; keep one")
+        raise file.fail("compute.scheduler", "excludes [compute.slurm]. Keep one.")
 
 
 def _tables(parsed: Mapping[str, Any], above: str = "") -> set[str]:

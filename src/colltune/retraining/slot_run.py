@@ -39,6 +39,7 @@ from colltune.retraining.record import (
 )
 from colltune.retraining.site_file import Outcome, Site
 from colltune.selector.demand import read_demand
+from colltune.text import counted
 
 _NOTE_CHARACTERS = 2000
 Phase = Callable[[str], AbstractContextManager[Progress]]
@@ -168,7 +169,10 @@ class SlotRun:
                 )
             start = replace(start, drift=drifted)
         if is_same and 0 < start.new < self.site.min_new:
-            reason = f"{start.new} new measurements came in; {self.site.min_new} are waited for"
+            reason = (
+                f"there are {counted(start.new, 'new measurement')}, fewer than the minimum of "
+                f"{self.site.min_new}"
+            )
             return replace(start, outcome=Outcome.NOTHING_NEW, reason=reason)
         objective = self.site.objective
         source = Measurements(
@@ -180,7 +184,7 @@ class SlotRun:
             candidate = candidate.with_confirmations(records)
         start = replace(start, candidate=candidate.id)
         if candidate.id == start.in_force:
-            reason = "the bundle in force was fitted to these very measurements"
+            reason = "the bundle in force was fitted to these measurements already"
             return replace(start, outcome=Outcome.NOTHING_NEW, reason=reason)
         self.registry.add(candidate)
         if bundle is not None:
@@ -199,8 +203,8 @@ class SlotRun:
         theirs, ours = bundle.context, self.arrived.dataset.context
         if theirs.machine != ours.machine:
             raise BundleError(
-                f"{self.registry}: {bundle.id[:12]} is in force, a bundle of {theirs}, and the"
-                f" measurements are of {ours}; each machine has its own registry"
+                f"{self.registry}: the bundle {bundle.id[:12]} in force is for {theirs}, but "
+                f"the measurements are for {ours}. Use one registry per machine."
             )
         return bundle
 
@@ -208,7 +212,7 @@ class SlotRun:
         with self.phase(f"{self.slot}: fitting") as progress:
             matrices = source.matrices
             if not matrices:
-                raise DataError("no measurement is usable: none has status ok; measure again")
+                raise DataError("no measurement is usable: none has the status ok. Measure again.")
             return fit_cells(
                 source.dataset.context,
                 matrices,
@@ -225,7 +229,7 @@ class SlotRun:
         of = Contestants(source, parts, site.learner, self._guard, site.workers.jobs)
         with self.phase(f"{self.slot}: comparing") as progress:
             if bundle is None or knows is None:
-                return contest(of, None, "nothing was in force", progress)
+                return contest(of, None, "no bundle was in force", progress)
             rival = judged(bundle, self.arrived, knows.launches, self._guard)
             how = "as it is" if rival.cells is None else f"fitted again to {knows.how}"
             return contest(of, rival, how, progress)
@@ -257,8 +261,8 @@ class SlotRun:
                 break
             if event.action is Action.ROLLBACK and event.previous_id == candidate:
                 return (
-                    f"{event.by} rolled this very bundle back at {event.at_utc}; new measurements"
-                    " make another one, `colltune site bundles promote` brings it back"
+                    f"{event.by} rolled this bundle back at {event.at_utc}. New measurements "
+                    "make another one; `colltune site bundles promote` brings this one back."
                 )
         return ""
 
@@ -274,7 +278,10 @@ class SlotRun:
                 bundle, facts = backfill.confirmed(self.registry.load(result.in_force), wishes)
             if bundle.id != result.in_force:
                 self.registry.add(bundle)
-                note = f"{facts['confirmed']} decisions confirmed, {facts['withdrawn']} withdrawn"
+                note = (
+                    f"{counted(facts['confirmed'], 'decision')} confirmed, {facts['withdrawn']} "
+                    "withdrawn"
+                )
                 self._promote(bundle.id, note, result.in_force)
         except ColltuneError as error:
             # what was promoted before stays so

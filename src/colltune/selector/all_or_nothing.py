@@ -86,7 +86,7 @@ def _decided(
         return bool(usable.all() and (gain >= -NOT_SLOWER).all() and gain[own].mean() > required)
 
     if model.default_column is None or not never_slower():
-        reason = "default kept: no choice for all sizes and communicators is as fast as it"
+        reason = "default kept: no single choice for all sizes and communicators is as fast"
         return [(Interval(0, None, default, reason=reason),)] * len(asked)
     found = switch_points(lambda *rules: decide(*rules)[1], len(asked), sizes)
     return [between_switches(portfolio, switches) for switches in found]

@@ -187,9 +187,9 @@ class ModelSelector:
         if wrong.any():
             row, column = np.argwhere(wrong)[0]
             raise BundleError(
-                f"the model of {model.configurations[column].id} predicts"
-                f" {forecast.time_s[row, column]} s, which cannot be compared; fit again with"
-                " another --learner"
+                f"the model of {model.configurations[column].id} predicts "
+                f"{forecast.time_s[row, column]} s, which cannot be compared. Fit again with "
+                "another --learner."
             )
         usable = forecast.candidate
         if self._usable_from is not None:
@@ -223,8 +223,9 @@ class ModelSelector:
         if self.guard is None or not self.guard.withholds(held_out):
             return None
         return (
-            f"default kept: {held_out['harm']:.0%} of {held_out['instances']} held-out decisions"
-            f" for {collective} were slower than the default; {self.guard.most_harm:.0%} may be"
+            f"default kept: {held_out['harm']:.0%} of {held_out['instances']} held-out "
+            f"decisions for {collective} were slower than the default; the limit is "
+            f"{self.guard.most_harm:.0%}"
         )
 
     def _argmin(
@@ -342,7 +343,7 @@ class _Descriptions:
         if decisions.beyond[row] and not decisions.withheld:
             return f"default kept: {shape} or the message is far from what was measured"
         if default is None:
-            unknown = f"default kept: nothing is known to run on {shape}"
+            unknown = f"default kept: no configuration is known to run on {shape}"
             return unknown if fastest < 0 else "fastest predicted; the default was not measured"
         if chosen != default:
             return f"predicted {self._gain(row, default, chosen):.2f}x faster than the default"
@@ -354,11 +355,14 @@ class _Descriptions:
             return self._selector.withheld(instance.collective) or ""
         candidate = decisions.forecast.candidate[row]
         if candidate.sum() <= candidate[default]:
-            return f"default kept: nothing else is known to run on {instance.shape} at this size"
+            return (
+                f"default kept: no other configuration is known to run on {instance.shape} at "
+                "this size"
+            )
         if fastest == default:
             faster = np.array(self._times[0][row]) < self._times[0][row][default]
             if (candidate & faster & ~np.isfinite(decisions.rank_s[row])).any():
-                return "default kept: nothing that is predicted faster may be used here"
+                return "default kept: no configuration that is predicted faster may be used here"
             return "the default is predicted fastest"
         gain = self._gain(row, default, fastest)
         return f"default kept: predicted {gain:.2f}x, {self._short_of(row, fastest)}"

@@ -106,8 +106,8 @@ def diff(
     libraries = [bundle.context.library for bundle in (old, new)]
     if libraries[0] != libraries[1]:
         raise BundleError(
-            f"the bundles are of different libraries, {' and '.join(libraries)}, whose"
-            " configurations cannot be compared"
+            f"the bundles are for different libraries, {' and '.join(libraries)}, so their "
+            "configurations cannot be compared"
         )
     if shapes is None:
         shapes = sorted({*old.training_shapes, *new.training_shapes})

@@ -125,8 +125,8 @@ def rendered(target: Target, table: DecisionTable) -> Rendered:
     parsed = target.form.parse(written.texts[""], "the written text", target.release)
     if parsed.dropped:
         raise LibraryError(
-            f"{target.form.library} {target.release} would not read what was written for"
-            f" {table.shape}: {parsed.dropped}; do not use it, and report this"
+            f"{target.form.library} {target.release} cannot read what colltune wrote for "
+            f"{table.shape}: {parsed.dropped}. Do not use it, and report this error."
         )
     notes = (*written.notes, *_nothing(target, table))
     return Rendered(target, table, replace(written, notes=notes))
@@ -141,12 +141,12 @@ def _nothing(target: Target, table: DecisionTable) -> tuple[str, ...]:
     """Return a note if `table` leaves everything to the library."""
     if _chooses(table):
         return ()
-    everything = f"everything is left to the library on {table.shape}"
+    everything = f"all collectives are left to the library on {table.shape}"
     if target.form.allows_partial_collective:
         return (everything,)
     return (
-        f"{everything}; {target.form.name} takes a collective as a whole or not at all, so that"
-        " gains on a part of its sizes are given up",
+        f"{everything}; {target.form.name} takes a collective as a whole or not at all, so "
+        "gains for some sizes only are given up",
     )
 
 
@@ -162,8 +162,8 @@ def selector_for(bundle: Bundle, target: Target, *, guard: bool | Guard = True) 
     """
     if bundle.context.library != target.form.library:
         raise LibraryError(
-            f"the bundle was measured with {bundle.context.library}; it says nothing about"
-            f" {target.form.library}"
+            f"the bundle was measured with {bundle.context.library}, so it says nothing about "
+            f"{target.form.library}"
         )
     return ModelSelector(
         bundle,

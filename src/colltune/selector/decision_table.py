@@ -269,7 +269,10 @@ def _single(
     """Return one interval for all message sizes for each rule."""
     model, default = selector.bundle.model(collective), selector.default(collective)
     if model.default_column is None:
-        reason = "default kept: it was not measured, so nothing is known to be as fast everywhere"
+        reason = (
+            "default kept: it was not measured, so no configuration is known to be as fast "
+            "everywhere"
+        )
         return [(Interval(0, None, default, reason=reason),) for _ in rules]
     low, high = int(model.coverage.low[2]), int(model.coverage.high[2])
     sizes = grid(high, model.coverage.sizes)
@@ -315,5 +318,5 @@ def _for_all_sizes(
             faster = float(np.exp(mean_gain[column]))
             reason = f"one for all sizes, predicted {faster:.2f}x faster on average"
             return Interval(0, None, configuration, reason=reason)
-    reason = "default kept: no one configuration is as fast as it at every size"
+    reason = "default kept: no single configuration is as fast at every size"
     return Interval(0, None, selector.default(model.collective), reason=reason)

@@ -91,7 +91,7 @@ class DemandLog:
                     self._waiting.update(taken)
                 if not self._fails:
                     _LOG.warning(
-                        "what jobs ask for cannot be written to %s: %s",
+                        "the requests of jobs cannot be written to %s: %s",
                         self._folder,
                         error.strerror or error,
                     )
@@ -129,7 +129,9 @@ def _append(path: Path, content: bytes) -> None:
 def read_demand(folder: Path) -> list[Demand]:
     """Return what jobs asked for, most often first; damaged lines are skipped."""
     if not folder.is_dir():
-        raise DataError(f"{folder}: no such folder; the service makes it when it counts demand")
+        raise DataError(
+            f"{folder}: no such folder; the service creates it when it runs with --demand"
+        )
     sums: Counter[tuple[str, str, int, int]] = Counter()
     for file in sorted(folder.glob("demand-*.jsonl")):
         try:

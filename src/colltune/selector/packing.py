@@ -36,6 +36,7 @@ from colltune.selector.configuration import (
 )
 from colltune.selector.decision_table import Intervals, Layouts, decision_table, merged
 from colltune.selector.profiled import Outlook, outlook
+from colltune.text import counted
 
 Ranges = tuple[tuple[int, int], ...]
 """Message sizes in bytes, first and last, ascending, with gaps between them."""
@@ -173,8 +174,8 @@ def pack(profile: Profile, bundle: Bundle, target: Target, shape: Shape, guard: 
     """Decide for one application what its profile says that it uses, on a job of `shape`."""
     if target.form.library != profile.library:
         raise DataError(
-            f"the application ran with {profile.library}; a configuration for"
-            f" {target.form.library} would say nothing about it"
+            f"the application ran with {profile.library}, so a configuration for "
+            f"{target.form.library} does not fit"
         )
     selector = selector_for(bundle, target, guard=guard)
     calls = calls_on(profile, shape)
@@ -182,8 +183,8 @@ def pack(profile: Profile, bundle: Bundle, target: Target, shape: Shape, guard: 
     notes = [
         *_carried_over(profile, shape),
         *(
-            f"communicators of {n} processes are left to the library: how some of them lie on"
-            " nodes is not known"
+            f"communicators of {counted(n, 'process', 'es')} are left to the library, because "
+            "the layout of some is unknown"
             for n in calls.left_out
         ),
     ]
@@ -196,8 +197,8 @@ def _carried_over(profile: Profile, shape: Shape) -> Iterator[str]:
     if shape not in worlds:
         known = ", ".join(map(str, worlds)) or "unknown shapes"
         yield (
-            f"the application was not recorded on {shape} but on {known}: its communicators are"
-            " carried over, and what is saved is told for where it was recorded"
+            f"the application was not recorded on {shape} but on {known}: its communicators "
+            "are scaled, and the savings are those on the recorded shape"
         )
 
 
@@ -260,8 +261,8 @@ class Packed:
         """What share of the run is expected to be saved, in words."""
         expected, least, most = self._saved
         return (
-            f"expected to save {expected:.1%} of the run ({least:.1%} .. {most:.1%}); not known for"
-            f" {self._unknown:.1%} of the time in collectives"
+            f"expected to save {expected:.1%} of the run ({least:.1%} .. {most:.1%}); unknown "
+            f"for {self._unknown:.1%} of the time in collectives"
         )
 
     def chosen(self) -> Iterator[dict[str, Any]]:
@@ -297,8 +298,8 @@ class Packed:
             f"    {written.start_line}",
             "",
             f"It is {self.expected}.",
-            "Everything that the application was not seen to call is left to the library.",
-            "The paths are absolute: move nothing, but pack again where it is to lie.",
+            "Calls that the profile does not contain are left to the library.",
+            "The paths are absolute: do not move the folder, but pack again elsewhere.",
             f"{_MANIFEST} says what it was made from.",
             *(f"Note: {note}." for note in written.written.notes),
         ]

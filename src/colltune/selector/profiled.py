@@ -22,10 +22,10 @@ from colltune.domain import Instance
 from colltune.errors import DataError
 from colltune.selector.argmin import ModelSelector
 
-NO_LAYOUT = "the layout of the communicator is not known"
+NO_LAYOUT = "the layout of the communicator is unknown"
 NOT_MEASURED = "the bundle has no models of it"
 NO_DEFAULT = "the default was not measured"
-NOT_DEFAULT = "not decided by the MPI library"
+NOT_DEFAULT = "the MPI library does not decide it"
 
 
 class Saving(NamedTuple):
@@ -75,8 +75,8 @@ def outlook(profile: Profile, selector: ModelSelector) -> Outlook:
     context = selector.bundle.context
     if profile.library != context.library:
         raise DataError(
-            f"the profile is of {profile.library} {profile.release}, the bundle of {context};"
-            " name one that was measured with the application's library"
+            f"the profile is for {profile.library} {profile.release}, but the bundle is for "
+            f"{context}. Name a bundle for the application's library."
         )
     asked = [use for use in profile.uses if not _unanswerable(use, selector)]
     instances = [

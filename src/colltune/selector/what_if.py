@@ -30,6 +30,7 @@ from colltune.models.costs import breakdown
 from colltune.models.costs.breakdown import Costs, Design, Share, designs, shares
 from colltune.models.costs.network import Instances, Rails
 from colltune.selector.argmin import ModelSelector
+from colltune.text import counted
 
 Numbers = NDArray[np.float64]
 _MOST = 2**31 - 1
@@ -96,7 +97,9 @@ class WhatIf:
         """
         instance, shape = situation.instance, situation.instance.shape
         if shape.nprocs > _MOST:
-            raise DataError(f"{shape.nodes} nodes x {shape.ppn}: MPI has up to {_MOST} processes")
+            raise DataError(
+                f"{counted(shape.nodes, 'node')} x {shape.ppn}: MPI has at most {_MOST} processes"
+            )
         if not 1 <= situation.rails.adapters <= _MOST_RAILS:
             raise DataError(f"{situation.rails.adapters} rails: a node has 1 to {_MOST_RAILS}")
         model = self._bundle.model(instance.collective)
@@ -152,9 +155,9 @@ class WhatIf:
             return ModelSelector(self._bundle, guard=self._guard)
         if not any(self._is_known(c) for c in model.configurations):
             raise DataError(
-                f"nothing is known of {rails.adapters} rails: that takes a cost model of"
-                f" {model.collective}; name measurements with --data, or a bundle of the learner"
-                " cost_model"
+                f"the effect of {counted(rails.adapters, 'rail')} needs a cost model of "
+                f"{model.collective}. Name measurements with --data, or a bundle of the "
+                "learner cost_model."
             )
         given = {f.name: getattr(model, f.name) for f in fields(CollectiveModel)}
         scaled = _OtherRails(**given, costs=self._costs, measured=self._measured, rails=rails)

@@ -25,7 +25,7 @@ from colltune.server.writing import Writing
 _COUNT_S, _WRITE_S = 1.0, 10.0
 _SLOW_PENDING = 8
 _WRITE_THREADS, _MOST_WRITES = 2, 16
-_BUSY = "too many answers are being computed; ask again in a second"
+_BUSY = "the service is too busy. Ask again in a second."
 _DESCRIPTION = "Which algorithm of each MPI collective a job should use, from fitted bundles."
 
 

@@ -42,24 +42,22 @@ _PROBLEMS = _problems(
         404: "There is no such thing.",
         414: "The address is too long.",
         422: "The request is not understood.",
-        503: "Not ready, or too much to do; see Retry-After.",
+        503: "Not ready, or too busy; see Retry-After.",
     }
 )
 _WRITE_PROBLEMS = _PROBLEMS | _problems(
     {
-        400: "The body did not come whole.",
-        401: "Who asks is not proved.",
-        403: "Who asks may not, or nobody may.",
-        409: "It does not fit what is there now.",
+        400: "The body is incomplete.",
+        401: "The caller is not authenticated.",
+        403: "The caller may not do this, or nobody may.",
+        409: "It conflicts with the present state.",
         413: "The body is too large.",
-        415: "The body is of another type.",
+        415: "The body has an unsupported type.",
         429: "Too many requests; see Retry-After.",
-        507: "No space is left.",
+        507: "The disk is full.",
     }
 )
-_NOT_MODIFIED: Described = {
-    304: {"description": "What the client has (If-None-Match) is still right."}
-}
+_NOT_MODIFIED: Described = {304: {"description": "The client's copy (If-None-Match) is current."}}
 
 
 def _text_example(description: str, example: str, **more: Any) -> dict[str, Any]:
@@ -72,13 +70,13 @@ health = APIRouter(tags=["health"])
 
 @health.get("/health/live")
 async def live() -> Liveness:
-    """Say that the process lives."""
+    """Say that the process is alive."""
     return Liveness(status="live")
 
 
 @health.get("/health/ready", response_model=Readiness, responses={503: {"model": Readiness}})
 async def ready(request: Request) -> JSONResponse:
-    """Say whether a bundle is loaded and whole, and if not, why."""
+    """Say whether a bundle is loaded and complete, and if not, why."""
     content = service_of(request).readiness()
     return JSONResponse(content, 200 if content["ready"] else 503, {"Cache-Control": "no-store"})
 

@@ -117,8 +117,8 @@ async def _http(_request: Request, error: Exception) -> Response:
 
 async def _unforeseen(request: Request, error: Exception) -> Response:
     route = getattr(request.scope.get("route"), "path", "")
-    structlog.get_logger().error("unforeseen error", route=route, exc_info=error)
-    return problem(500, "an error in the service itself; its log tells more")
+    structlog.get_logger().error("unexpected error", route=route, exc_info=error)
+    return problem(500, "an error in the service itself; its log says more")
 
 
 def _short(text: str) -> str:

@@ -101,7 +101,7 @@ class Uploads:
         Nobody else sees it there, and the system removes it with this process.
         """
         if self._under_way >= _MOST_UPLOADS:
-            raise ServiceError(503, "others are sending already; try again in a moment")
+            raise ServiceError(503, "others are sending already. Try again in a moment.")
         self._under_way += 1
         try:
             stream = await self._run(lambda: _opened(folder))
@@ -137,8 +137,8 @@ def refuse_other_types(request: Request) -> None:
     if kind not in _TYPES or packed != "identity":
         raise ServiceError(
             415,
-            "send the file itself, as text/csv or application/vnd.apache.parquet, not packed and"
-            " not as a form: curl --data-binary @FILE",
+            "send the file itself, as text/csv or application/vnd.apache.parquet, not "
+            "compressed and not as a form: curl --data-binary @FILE",
         )
 
 
@@ -152,11 +152,11 @@ async def chunks(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
                 raise ServiceError(413, _too_large(most_bytes))
             yield chunk
     except ClientDisconnect:
-        raise ServiceError(400, "the connection was closed before the whole body came") from None
+        raise ServiceError(400, "the connection was closed before the whole body arrived") from None
 
 
 def _too_large(most_bytes: int) -> str:
-    return f"the request's body is larger than the {most_bytes} bytes that are taken; split it"
+    return f"the request's body is larger than the limit of {most_bytes} bytes. Split it."
 
 
 def _opened(folder: Path) -> BinaryIO:
@@ -229,7 +229,7 @@ class Limits:
         wait_s = math.ceil(self._writes.wait_s(client)) if client else 0
         if not wait_s:
             return None
-        detail = f"too many requests of this client; try again in {wait_s} s"
+        detail = f"too many requests of this client. Try again in {wait_s} s."
         return problem(429, detail, {"Retry-After": str(wait_s)})
 
 

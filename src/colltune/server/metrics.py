@@ -75,14 +75,14 @@ class Metrics:
             "slot",
             "outcome",
         )
-        self.loads = self._counter("colltune_bundle_loads", "Bundles taken into force.", "slot")
+        self.loads = self._counter("colltune_bundle_loads", "Bundles that came into force.", "slot")
         self.refusals = self._counter(
             "colltune_bundle_refusals",
             "Bundles refused: damaged, of a newer version, a symlink.",
             "slot",
         )
         self.registry_errors = self._counter(
-            "colltune_registry_errors", "Looks at the registry that failed."
+            "colltune_registry_errors", "Reads of the registry that failed."
         )
         self.hit = self.answers.labels("hit")
         self.miss = self.answers.labels("miss")
@@ -139,7 +139,7 @@ def gauges(
         ("registry_reachable", "Whether the registry is read.", (), [((), reachable)]),
         (
             "registry_look_age_seconds",
-            "Time since the last look at the registry ended; grows if its file system hangs.",
+            "Time since the last read of the registry ended; grows if its file system hangs.",
             (),
             [((), time.monotonic() - looked_at)],
         ),
@@ -316,8 +316,8 @@ def _made(workers: int) -> Path:
         else:
             return folder
     raise OutputError(
-        f"several workers need a folder to count in together: {reasons[0]}; name one that is"
-        " writable and has room by TMPDIR, or have one worker"
+        f"several workers need a folder for shared counts: {reasons[0]}. Name a writable one "
+        "with free space in TMPDIR, or use one worker."
     )
 
 

@@ -28,8 +28,8 @@ CLOSED: Headers = (*ALWAYS, _NO_POLICY)
 """Of every answer without another content policy: it loads nothing and is in no frame."""
 _LONGEST_PATH, _LONGEST_QUERY = 1024, 4096
 _WRONG_HOST = (
-    "this service is not known by the name in the Host header; use its address, or have the name"
-    " added with --allowed-hosts where it is served"
+    "the service does not have the name in the Host header. Use its address, or add the name "
+    "to its --allowed-hosts."
 )
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE"})
 _PORT = re.compile(r":[0-9]{0,5}$")

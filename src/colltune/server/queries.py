@@ -58,12 +58,14 @@ LibraryPath = Annotated[
 ]
 ReleasePath = Annotated[str, Path(pattern=_RELEASE, description="Its release.", examples=["4.1.4"])]
 _BUNDLE = r"^[0-9a-f]{4,64}$"
-BundlePath = Annotated[str, Path(pattern=_BUNDLE, description="Id of a bundle, or how it begins.")]
+BundlePath = Annotated[
+    str, Path(pattern=_BUNDLE, description="The first characters of a bundle's id.")
+]
 BundleId = Annotated[
     str,
     Field(
         pattern=_BUNDLE,
-        description="Id of a bundle, or how it begins; default: the one in force.",
+        description="The first characters of a bundle's id; default: the bundle in force.",
     ),
 ]
 Against = Annotated[
@@ -90,7 +92,7 @@ Part = Annotated[
     str,
     Field(
         pattern=r"^\.[a-z0-9]{1,20}$",
-        description="A file beside the main one, by the end of its name: .dispatch, .params.",
+        description="An additional file, by the end of its name: .dispatch, .params.",
     ),
 ]
 # no control character, and no other end of a line
@@ -100,7 +102,7 @@ Expected = Annotated[
     str,
     Field(
         pattern=r"^([0-9a-f]{64}|none)$",
-        description="Id of the bundle that must be in force now; none: nothing may be.",
+        description="Id of the bundle that must be in force now; none: no bundle may be.",
     ),
 ]
 Launch = Annotated[

@@ -373,7 +373,7 @@ def _target(library: str, release: str, format_name: str | None) -> Target:
         raise
     if found.form.library != library:
         ours = ", ".join(f.name for f in FORMATS.values() if f.library == library)
-        raise ServiceError(422, f"query.format: not a format of {library}; there are {ours}")
+        raise ServiceError(422, f"query.format: not a format of {library}; its formats are {ours}")
     return found
 
 
@@ -403,7 +403,7 @@ def _part(found: Rendering, part: str | None, folder: str | None) -> str:
     if part != ".params":
         known = ", ".join((*filter(None, texts), ".params"))
         raise ServiceError(
-            404, f"this configuration has no file {part}, only the main one and {known}"
+            404, f"this configuration has no file {part}, only the main file and {known}"
         )
     if folder is None:
         raise ServiceError(

@@ -18,7 +18,7 @@ Count = Annotated[int, Field(ge=1)]
 
 def _known_level(name: str) -> str:
     if name not in LEVELS:
-        raise ValueError(f"no log level {name!r}; known: {', '.join(LEVELS)}")
+        raise ValueError(f"unknown log level {name}; known: {', '.join(LEVELS)}")
     return name
 
 
@@ -113,7 +113,9 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _known_users(self) -> Settings:
         if self.munge and not self.munge_users:
-            raise ValueError("say whose MUNGE credentials count: --munge-users alice,@admins")
+            raise ValueError(
+                "name the users whose MUNGE credentials are accepted: --munge-users alice,@admins"
+            )
         self.munge_allowed()
         return self
 
@@ -123,7 +125,7 @@ class Settings(BaseSettings):
         for entry in self.munge_users:
             name, colon, scope = entry.partition(":")
             if colon and scope not in list(Scope):
-                raise ValueError(f"{entry!r}: no scope {scope!r}; known: {', '.join(Scope)}")
+                raise ValueError(f"{entry}: unknown scope {scope}; known: {', '.join(Scope)}")
             for granted in [Scope(scope)] if colon else Scope:
                 allowed[granted].add(name)
         return allowed

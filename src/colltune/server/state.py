@@ -159,7 +159,9 @@ class BundleFolder:
     def load(self, bundle_id: str) -> Bundle:
         bundle = load(self._path)
         if bundle.id != bundle_id:
-            raise BundleError(f"{self._path}: holds the bundle {bundle.id}, not {bundle_id}")
+            raise BundleError(
+                f"{self._path}: this folder contains the bundle {bundle.id}, not {bundle_id}"
+            )
         return bundle
 
     def find(self, prefix: str) -> str:

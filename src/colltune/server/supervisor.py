@@ -96,7 +96,7 @@ def tcp_socket(host: str, port: int) -> socket.socket:
         found.close()
         why = getattr(error, "strerror", None) or error
         raise OutputError(
-            f"cannot listen on {host} port {port}: {why}; choose another --host or --port"
+            f"cannot listen on {host} port {port}: {why}. Choose another --host or --port."
         ) from error
     found.set_inheritable(True)
     return found
@@ -120,7 +120,7 @@ def unix_socket(path: Path, mode: int) -> socket.socket:
     except (OSError, ValueError) as error:
         found.close()
         why = getattr(error, "strerror", None) or error
-        raise OutputError(f"cannot listen on {path}: {why}; choose another --uds") from error
+        raise OutputError(f"cannot listen on {path}: {why}. Choose another --uds.") from error
     found.set_inheritable(True)
     return found
 
@@ -128,7 +128,7 @@ def unix_socket(path: Path, mode: int) -> socket.socket:
 def _remove_stale(path: Path) -> None:
     try:
         if not stat.S_ISSOCK(path.lstat().st_mode):
-            raise OSError(None, "exists and is no socket")
+            raise OSError(None, "it exists and is not a socket")
     except FileNotFoundError:
         return
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:

@@ -63,7 +63,7 @@ class Watcher:
         self._thread: Thread | None = None
         self.reachable = False
         self.looked_at = time.monotonic()
-        self.unreachable_why = "the first look is not over"
+        self.unreachable_why = "the registry has not been read yet"
         self.reports: Mapping[str, tuple[str, Mapping[str, Any]] | None] = {}
         self.retrained_at: float | None = None
         self.arrived: int | None = None
@@ -94,7 +94,7 @@ class Watcher:
                     if not self._render_next(self.state):
                         break
             except Exception:
-                self._log.exception("the look at the registry failed")
+                self._log.exception("the registry could not be read")
             self._ended.wait(self._settings.poll_s)
 
     def _render_next(self, state: State) -> bool:
@@ -117,7 +117,7 @@ class Watcher:
             try:
                 yield from read_demand(folder)
             except ColltuneError as error:
-                self._log.warning("what jobs asked for cannot be read", why=str(error))
+                self._log.warning("the requests of jobs cannot be read", why=str(error))
 
     def refresh(self) -> None:
         with self._lock:
@@ -159,7 +159,9 @@ class Watcher:
         self._metrics.registry_errors.inc()
         if self.reachable or why != self.unreachable_why:
             kept = sorted(self.state.loaded)
-            self._log.error("registry cannot be read; keeping what is loaded", why=why, kept=kept)
+            self._log.error(
+                "the registry cannot be read; the loaded bundles stay", why=why, kept=kept
+            )
         self.reachable, self.unreachable_why = False, why
 
     def _take_up(self, wanted: Mapping[str, registry.Event]) -> None:
@@ -187,9 +189,11 @@ class Watcher:
             self.state = State(loaded, self.state.answers, problems)
 
     def _withdrawn(self, slot: str, have: Loaded) -> str:
-        what = f"{slot}: nothing is in force any more; keeping the bundle {have.bundle.id[:12]}"
+        what = (
+            f"{slot}: no bundle is in force any more; the bundle {have.bundle.id[:12]} stays loaded"
+        )
         if self.state.problems.get(slot) != what:
-            self._log.warning("nothing is in force", slot=slot, kept=have.bundle.id)
+            self._log.warning("no bundle is in force", slot=slot, kept=have.bundle.id)
         return what
 
     def _loaded(self, slot: str, event: registry.Event) -> Loaded:
@@ -201,7 +205,7 @@ class Watcher:
         self._refused.pop((slot, event.bundle_id), None)
         self._metrics.loads.labels(slot).inc()
         seconds = round(time.monotonic() - started, 3)
-        self._log.info("bundle taken up", slot=slot, bundle=event.bundle_id, seconds=seconds)
+        self._log.info("bundle loaded", slot=slot, bundle=event.bundle_id, seconds=seconds)
         return loaded
 
     def _refuse(self, slot: str, bundle_id: str, error: Exception, have: Loaded | None) -> str:

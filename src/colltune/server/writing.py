@@ -36,7 +36,7 @@ class Writing:
         if self._data is None:
             raise ServiceError(
                 403,
-                "this service takes no measurements; its administrator can start it with --data",
+                "this service accepts no measurements. Its administrator can start it with --data.",
             )
         return self._data
 
@@ -85,7 +85,7 @@ class Writing:
         if not slots:
             raise ServiceError(
                 409,
-                f"the bundle {bundle_id[:12]} is not in force, so there is nothing to take back",
+                f"the bundle {bundle_id[:12]} is not in force, so it cannot be rolled back",
             )
         try:
             event = registry.rollback(slots[0], by=by, note=note, expected=bundle_id)
@@ -99,8 +99,8 @@ class Writing:
         if self._registry is None:
             raise ServiceError(
                 403,
-                "this service has one bundle and no registry, so nothing can be promoted;"
-                " its administrator can start it with --registry",
+                "this service has one bundle and no registry, so no bundle can be promoted. "
+                "Its administrator can start it with --registry.",
             )
         return self._registry
 
@@ -122,5 +122,7 @@ def _found(registry: Registry, prefix: str) -> str:
     if not found:
         raise ServiceError(404, f"no bundle {prefix}; see /v1/bundles")
     if len(found) > 1:
-        raise ServiceError(409, f"several bundles' ids begin with {prefix}; give more of it")
+        raise ServiceError(
+            409, f"the ids of several bundles begin with {prefix}. Give more digits."
+        )
     return found[0]

@@ -53,8 +53,8 @@ _OVERRUN = 1.2
 _FIT_SHARE = 1 / 3
 _WATCH_SHARE = 1 / 4
 _PICTURE_SHARE = 1 / 4
-_NO_TIME_TO_DRAW = "no picture was drawn: there was no time for it"
-_ALTERNATING = "the default and what was selected, in turns"
+_NO_TIME_TO_DRAW = "no picture was drawn, because there was no time left"
+_ALTERNATING = "the default and the selected configurations in turn"
 _DOUBTFUL = 1.0
 Tell = Callable[[str, CampaignProgress | str], None]
 """Is told which stage goes on, and how far its campaign is or what is under way."""
@@ -83,7 +83,7 @@ def tune(
     settings: Settings, installation: Installation, backend: NativeBackend, tell: Tell
 ) -> TuneResult:
     if len(settings.campaign.shapes) != 1:
-        raise CampaignError("tune works on one shape; use measure, fit and select for several")
+        raise CampaignError("tune works on one shape. Use measure, fit and select for several.")
     library, release = installation.library, installation.release
     target = Target.named(
         f"{library}-table" if settings.campaign.interposed else library,
@@ -198,13 +198,15 @@ class _Tuning:
             with suppress(_TooLateError):
                 bundle = self._fitted_within(dataset, learner, share * self.settings.left_s())
                 if learner != asked:
-                    self.notes.append(f"fitted by {_QUICK}: there was no time for {PREFERRED}")
+                    self.notes.append(
+                        f"fitted by {_QUICK}, because there was no time for {PREFERRED}"
+                    )
                 bundle.save(self.folder / "bundle")
                 return bundle
         raise BudgetError(
-            f"fitting by {learner} did not end within what was left of the budget of"
-            f" {self.settings.campaign.total_s:g} s; what was measured is kept in"
-            f" {self.settings.out}; give more, or try when the machine is less busy"
+            f"fitting by {learner} did not end within the rest of the budget of "
+            f"{self.settings.campaign.total_s:g} s. The measurements are kept in "
+            f"{self.settings.out}. Give more time, or try when the machine is less busy."
         )
 
     def _fitted_within(self, dataset: PerformanceDataset, learner: str, within_s: float) -> Bundle:
@@ -242,7 +244,7 @@ class _Tuning:
         try:
             return self._campaign(plan, "verifying", budget_s - process.GRACE_S)
         except (BudgetError, ProgramError) as error:
-            self.notes.append(f"nothing could be measured again: {error}")
+            self.notes.append(f"no decision could be measured again: {error}")
             return CampaignReport()
 
     def _kept(
@@ -272,16 +274,16 @@ class _Tuning:
     def _user_settings(self, written: WrittenConfiguration) -> list[str]:
         """Return a note if the user decides himself on what the file would decide."""
         reason = self.target.mpi.user_overrides(written.environment, os.environ).reason
-        return [f"your own settings win over the file: {reason}"] if reason else []
+        return [f"your own settings override the file: {reason}"] if reason else []
 
     def _watch_default(self, bundle: Bundle) -> tuple[Path | None, float, Watched]:
         """Return the call tracer, how long a look through it takes, and what runs by default."""
-        self.tell("watching", "which algorithms run by default")
+        self.tell("watching", "inspecting which algorithms run by default")
         with process.ending_by(self.settings.moment(_WATCH_SHARE)):
             try:
                 tracer = trace.build(self.installation, cache_folder())
             except ColltuneError as error:
-                self.notes.append(f"which algorithm ran could not be looked at: {error}")
+                self.notes.append(f"the algorithms that ran could not be inspected: {error}")
                 return None, 0.0, {}
             began = time.monotonic()
             seen = self._watch(bundle, {}, tracer)
@@ -296,13 +298,16 @@ class _Tuning:
             return {}
         if self.settings.left_s() < watch_s:
             self.notes.append(
-                "which algorithms run with the file was not looked at: the time was up"
+                "the algorithms that run with the file were not inspected, because there was "
+                "no time left"
             )
             return {}
-        self.tell("watching", "which algorithms run with the file")
+        self.tell("watching", "inspecting which algorithms run with the file")
         seen = self._watch(bundle, written.environment, tracer)
         if not seen:
-            self.notes.append("which algorithms run with the file could not be looked at in time")
+            self.notes.append(
+                "the algorithms that run with the file could not be inspected in time"
+            )
         return seen
 
     def _watch(self, bundle: Bundle, environment: Mapping[str, str], tracer: Path) -> Watched:

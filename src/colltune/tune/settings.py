@@ -50,8 +50,8 @@ class Settings:
         """Refuse a budget that cannot suffice, even on an idle machine."""
         if self.campaign.total_s < _LEAST_BUDGET_S:
             raise BudgetError(
-                f"a budget of {self.campaign.total_s:g} s is too small: measuring, fitting and"
-                f" verifying need at least {_LEAST_BUDGET_S:g} s; nothing was measured"
+                f"a budget of {self.campaign.total_s:g} s is too small: measuring, fitting "
+                f"and verifying need at least {_LEAST_BUDGET_S:g} s. Nothing was measured."
             )
 
     @contextmanager
@@ -71,8 +71,9 @@ class Settings:
         if measuring_s > 0:
             return measuring_s
         raise BudgetError(
-            f"of the budget of {self.campaign.total_s:g} s, {self.spent_s():.0f} s went by before"
-            " anything could be measured; give more, or try when the machine is less busy"
+            f"{self.spent_s():.0f} s of the budget of {self.campaign.total_s:g} s passed "
+            "before anything could be measured. Give more time, or try when the machine is "
+            "less busy."
         )
 
     @property

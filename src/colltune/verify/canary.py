@@ -14,6 +14,7 @@ from colltune.domain import Collective
 from colltune.errors import CampaignError, ProgramError
 from colltune.mpi import trace
 from colltune.mpi.trace import Function
+from colltune.text import counted
 from colltune.verify.user_line import UserLine
 
 _TOLD = re.compile(r"\bCANARY (?P<kind>[a-z]+)(?P<rest>(?: \S+)*)")
@@ -118,8 +119,8 @@ class Canary:
             if not outcome.ok:
                 raise ProgramError(self._explained(outcome))
         raise ProgramError(
-            f"only {len(heard)} of {seen.nprocs or 'all'} processes were heard; does an option of"
-            f" the launcher send their output elsewhere?\n{outcome.explain()}"
+            f"only {len(heard)} of {seen.nprocs or 'all'} processes reported. Does an option "
+            f"of the launcher redirect their output?\n{outcome.explain()}"
         )
 
     def run(
@@ -136,14 +137,15 @@ class Canary:
             raise ProgramError(self._explained(run.outcome))
         if run.starts > 1:
             raise ProgramError(
-                f"the launcher started {run.starts} jobs of {run.nprocs} process each in place of"
-                f" one: {self.line.text} does not fit this MPI ({run.library.partition(',')[0]});"
-                " use the launcher that belongs to it, or name the MPI with --mpi"
+                f"the launcher started {counted(run.starts, 'job')} of "
+                f"{counted(run.nprocs, 'process', 'es')} each instead of one job: "
+                f"{self.line.text} does not fit this MPI ({run.library.partition(',')[0]}). "
+                "Use the launcher of this MPI, or name the MPI with --mpi."
             )
         if run.nprocs == 1:
             raise CampaignError(
-                f"{self.line.text} starts a job of one process, which has no collectives to prove;"
-                " ask the launcher for more"
+                f"{self.line.text} starts a job of one process, which cannot show any "
+                "collective. Ask the launcher for more processes."
             )
         return run
 
@@ -156,10 +158,10 @@ class Canary:
         if outcome.timed_out:
             what = f"the job did not end within {self.limit_s:g} s and was stopped"
         else:
-            what = "the launcher failed before the canary could tell anything"
+            what = "the launcher failed before the test program reported anything"
         return (
-            f"{what}; is {self.program.parent} visible on all nodes (--work names another folder)?"
-            f"\n{outcome.explain()}"
+            f"{what}. Can all nodes read {self.program.parent} (--work names another "
+            f"folder)?\n{outcome.explain()}"
         )
 
 
@@ -286,7 +288,7 @@ def execute(
 
 
 def _why_nothing(run: Run) -> str:
-    what = "MPI_Init does not come back" if run.outcome.timed_out else "MPI_Init fails"
+    what = "MPI_Init does not return" if run.outcome.timed_out else "MPI_Init fails"
     if run.nprocs:
-        what = "the program does not get as far as its first call"
+        what = "the program ends before its first call"
     return f"{what}\n{run.outcome.explain()}"

@@ -45,9 +45,9 @@ def insist_on_context(bundle: Bundle, campaign: Campaign, backend: Backend) -> N
     here = replace(here, fabric=campaign.fabric or here.fabric)
     if here != bundle.context:
         raise CampaignError(
-            f"the bundle is of {bundle.context}, and here is {here}: what is measured here says"
-            " nothing of its decisions; name its MPI with --mpi, or its machine in the campaign"
-            " file, or measure and fit a bundle of this one"
+            f"the bundle is for {bundle.context}, but the measurements here would be for "
+            f"{here}. Name its MPI with --mpi, or its machine in the campaign file, or "
+            "measure and fit a bundle for this one."
         )
 
 

@@ -27,6 +27,7 @@ from colltune.errors import LibraryError
 from colltune.mpi import LIBRARIES
 from colltune.mpi.installation import Installation
 from colltune.mpi.libcolltune.library import with_libcolltune
+from colltune.text import counted
 from colltune.verify.probe_calls import Layout, ProbeCall
 from colltune.verify.user_line import UserLine
 
@@ -184,10 +185,10 @@ class Measuring:
             return Gains()
         if budget_s < _LEAST_S:
             left_s = max(0.0, budget_s)
-            return Gains(notes=(f"nothing was measured: of the budget {left_s:.0f} s were left",))
+            return Gains(notes=(f"nothing was measured: {left_s:.0f} s of the budget were left",))
         ends = time.monotonic() + budget_s
         left_out = len(set(instances)) - len(cells)
-        notes = (f"{left_out} further cells were not measured",) if left_out else ()
+        notes = (f"{counted(left_out, 'further cell')} not measured",) if left_out else ()
         sides = ({}, activation, *forced.environments)
         rounds = self._rounds(cells, sides, _FIRST_SHARE * budget_s, progress)
         first = gains_of(rounds, cells, 1)

@@ -22,7 +22,7 @@ from colltune.verify.canary import CallSeen, Run
 
 _BASE, _HAN = "ompi_coll_base_", "mca_coll_han_"
 _COMPONENT = re.compile(r"mca_coll_(?P<component>[a-z0-9]+)_(?P<what>\w+)")
-UNTRACED = "which algorithm ran cannot be seen in this library"
+UNTRACED = "this library does not show which algorithm ran"
 _UNTRACEABLE = ("self", "libnbc", "adapt", "xhc")
 # which of the words after the sixth argument are parameters of the algorithm
 _PLACES: dict[str, dict[str, int]] = {
@@ -86,7 +86,10 @@ class Observer:
         if not ran:
             other = self.name(seen, handed_on=handed_on)
             if not other:
-                return "no function that can be traced ran; another component serves the call"
+                return (
+                    "none of the functions that can be traced ran; another component serves the "
+                    "call"
+                )
             return f"{other} ran"
         asked = dict(wanted.parameters)
         for function in ran:
@@ -94,7 +97,7 @@ class Observer:
             wrong = {key: value for key, value in values.items() if asked.get(key, value) != value}
             if not wrong:
                 return ""
-        text = ", ".join(f"{key}={value} in place of {asked[key]}" for key, value in wrong.items())
+        text = ", ".join(f"{key}={value} instead of {asked[key]}" for key, value in wrong.items())
         return f"it ran with {text}"
 
     def untraceable(self, wanted: Configuration, seen: CallSeen) -> str:
@@ -156,9 +159,9 @@ def said(run: Run, file: Path) -> Iterator[str]:
     text = f"{run.outcome.stdout}\n{run.outcome.stderr}"
     for taken in dict.fromkeys(match["what"] for match in _TAKEN.finditer(text)):
         if taken == str(file):
-            yield f"MPICH itself says that it took {file.name}"
+            yield f"MPICH itself reports that it used {file.name}"
         else:
-            yield f"MPICH itself says that its selection comes from {taken}"
+            yield f"MPICH itself reports that its selection comes from {taken}"
     for refused in dict.fromkeys(match[0].strip() for match in _REFUSED.finditer(text)):
         yield f"the library says: {refused}"
 

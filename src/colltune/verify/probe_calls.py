@@ -246,10 +246,8 @@ def _unusual(parsed: ParsedFile, rule: Rule, call: Call, activation: Mapping[str
     variants = {
         "MPI_COMM_WORLD itself": replace(call, is_world=True),
         "calls in place": replace(call, in_place=True),
-        "an operation that does not commute": replace(
-            call, commutative=False, builtin_operation=False
-        ),
-        "an operation of the program's own": replace(call, builtin_operation=False),
+        "a non-commutative operation": replace(call, commutative=False, builtin_operation=False),
+        "a user-defined operation": replace(call, builtin_operation=False),
     }
     for text, variant in variants.items():
         if parsed.decide(variant, activation).rule == rule:

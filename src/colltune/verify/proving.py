@@ -43,9 +43,9 @@ Progress = Callable[[str, float], None]
 
 def prove(request: Request, progress: Progress = lambda _what, _spent_s: None) -> Proof:
     started = time.monotonic()
-    progress("compiling the canary", 0.0)
+    progress("compiling the test program", 0.0)
     canary, installation = canary_of(request)
-    progress("reading the file everywhere", 0.0)
+    progress("reading the file on all processes", 0.0)
     read, look = readability(request, canary)
     if read.problems:
         return Proof(read)
@@ -53,7 +53,7 @@ def prove(request: Request, progress: Progress = lambda _what, _spent_s: None) -
     proving.notes += filter(None, [installation.root_note()])
     if look.differing_ranks:
         ranks = ", ".join(map(str, look.differing_ranks[:8]))
-        proving.notes.append(f"ranks {ranks} see other settings of collectives than rank 0")
+        proving.notes.append(f"ranks {ranks} have other settings of collectives than rank 0")
     return proving.run(read)
 
 
@@ -118,11 +118,11 @@ class _Proving:
         asked = self.request.release
         if kind.library != library:
             raise LibraryError(
-                f"{self.request.path} is a file of {kind.library} ({kind.title}), but the job runs"
-                f" {library} {release}"
+                f"{self.request.path} is a file for {kind.library} ({kind.title}), but the "
+                f"job runs {library} {release}"
             )
         if asked is not None and asked != release:
-            raise LibraryError(f"the job runs {library} {release}, not {asked} as --release says")
+            raise LibraryError(f"the job runs {library} {release}, but --release says {asked}")
 
     def _settings(self, kind: Format, release: str, job: Run, layout: Layout) -> JobSettings:
         """Return the job's settings; from now on launches leave out what activates the file."""
@@ -150,7 +150,9 @@ class _Proving:
         settings: JobSettings,
     ) -> tuple[RuleResult, ...]:
         if parsed.dropped:
-            why = Assessment(RuleStatus.IGNORED, f"the whole file is dropped: {parsed.dropped}")
+            why = Assessment(
+                RuleStatus.IGNORED, f"the library ignores the whole file: {parsed.dropped}"
+            )
             return tuple(RuleResult(rule, why) for rule in parsed.rules)
         search = probe_calls.find(parsed, layout, settings.activation, settings.environment)
         seen = self._watch(parsed, search.probes, settings)
@@ -203,7 +205,7 @@ class _Proving:
         if not LIBRARIES[found.library].traced:
             return None, replace(observer, unavailable="" if told else UNTRACED)
         if found.release != parsed.release:
-            why = f"the tracer would be one for {found.mpirun}, which is {found.release}"
+            why = f"the tracer would be for {found.mpirun}, which belongs to {found.release}"
             return None, replace(observer, unavailable="" if told else why)
         try:
             return trace.build(found, self.request.work), observer
@@ -252,8 +254,8 @@ class _Proving:
             if settings.user.get(name) == value and name not in self.canary.line.user
         ]
         if always:
-            why = f"nothing was measured: {always[0]} is set by the launcher's options or a"
-            return Gains(notes=(f"{why} parameter file, so that there is no job without the file",))
+            why = f"nothing was measured, because {always[0]} is set by the launcher's options or a"
+            return Gains(notes=(f"{why} parameter file, so every job uses the file",))
         self._tell("measuring")
         spent_s = time.monotonic() - self.started
         return measuring.measure(
@@ -312,7 +314,7 @@ def _spoilt(executed: Executed, settings: JobSettings) -> Assessment | None:
     for name in settings.activation:
         wanted, got = settings.environment[name], told.get(name)
         if got is None:
-            why = f"{name} does not reach the processes: the launcher does not hand it on"
+            why = f"{name} does not reach the processes, because the launcher does not pass it on"
             return Assessment(RuleStatus.IGNORED, f"not activated: {why}")
         arrives = reaches(wanted, got) if name == PRELOAD else got == wanted
         if not arrives:

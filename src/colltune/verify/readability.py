@@ -56,7 +56,9 @@ def readability(request: Request, canary: Canary) -> tuple[Readability, Look]:
         if seen.why:
             problems.setdefault(seen.host, []).append(f"{name} cannot be read: {seen.why}")
         elif (seen.size_bytes, seen.crc) != here[seen.index]:
-            problems.setdefault(seen.host, []).append(f"{name} has other bytes there than here")
+            problems.setdefault(seen.host, []).append(
+                f"{name} has a different content there than here"
+            )
     told = {host: "; ".join(dict.fromkeys(texts)) for host, texts in sorted(problems.items())}
     hosts = tuple(dict.fromkeys(seen.host for seen in look.files))
     ranks = {seen.rank for seen in look.files}

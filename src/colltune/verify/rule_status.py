@@ -23,7 +23,7 @@ _FAILED = {
     Ending.WRONG: "the call computes wrong numbers",
     Ending.REFUSED: "the library refuses the call",
     Ending.CRASH: "the program ends within the call",
-    Ending.HANG: "the call does not come back",
+    Ending.HANG: "the call does not return",
 }
 # what keeps a rule from ever deciding anything
 _NEVER = (
@@ -131,16 +131,16 @@ class Assessor:
     def _without_probe(self, rule: Rule) -> Assessment:
         why = ""
         if not self.complete:
-            why = "the file is too large: not all was looked through"
+            why = "the file is too large to check all of it"
         elif rule.configuration is not None and rule.configuration.is_default:
-            why = "no call of this job; it leaves the decision to the library anyway"
+            why = "no call of this job uses it, and it leaves the decision to the library anyway"
         elif need := reached_elsewhere(self.parsed, rule, self.layout, self.settings.activation):
-            why = f"no call of this job: it takes {need}"
+            why = f"no call of this job uses it: it needs {need}"
         if why:
             return Assessment(RuleStatus.UNREACHABLE, why)
         found = (f for f in self.findings if f.line == rule.line and f.fault in _NEVER)
         worst = min(found, key=lambda finding: _NEVER.index(finding.fault), default=None)
-        why = worst.message if worst else "no call of any size reaches it"
+        why = worst.message if worst else "no call of any size uses it"
         return Assessment(RuleStatus.IGNORED, why)
 
     def _one(self, rule: Rule, seen: Evidence) -> Assessment:
@@ -161,7 +161,7 @@ class Assessor:
             by_whom = culprits(self.parsed, seen.probe.call, self.settings)
             by = "by " + (by_whom or "the job's settings: " + " ".join(expected.reasons[-2:]))
         if by and self._obeyed_all_the_same(planned, expected, seen):
-            return Assessment(RuleStatus.APPLIED, f"though one would think it overridden {by}", ran)
+            return Assessment(RuleStatus.APPLIED, f"although it seems overridden {by}", ran)
         if by:
             return Assessment(RuleStatus.OVERRIDDEN, by, ran)
         if planned.configuration != planned.chosen:
@@ -185,7 +185,7 @@ class Assessor:
         text = f"{call.collective} of {call.msize_bytes} bytes on {seen.probe.communicator.text}:"
         text += f" {_FAILED[ending]}" + (f": {why}" if why else "")
         if seen.without is not None and seen.without.ending is ending:
-            return Assessment(RuleStatus.UNOBSERVED, f"{text}, and so it is without the file")
+            return Assessment(RuleStatus.UNOBSERVED, f"{text}, but also without the file")
         return Assessment(RuleStatus.HARMFUL, text)
 
     def _compared(self, planned: Outcome, seen: Evidence, ran: str) -> Assessment:
@@ -208,14 +208,14 @@ class Assessor:
             wanted, seen.with_file, inside=inside, handed_on=handed_on
         )
         if not differing:
-            where = "inside of coll/han" if inside else ""
+            where = "inside coll/han" if inside else ""
             name = self.observer.name(seen.with_file, handed_on=inside or handed_on)
             return Assessment(RuleStatus.APPLIED, where, name)
-        return Assessment(RuleStatus.OVERRIDDEN, f"by something unknown: {differing}", ran)
+        return Assessment(RuleStatus.OVERRIDDEN, f"by an unknown cause: {differing}", ran)
 
 
 def _where(probe: ProbeCall) -> str:
-    within = "inside of " if probe.is_inner else "on "
+    within = "inside " if probe.is_inner else "on "
     return within + probe.communicator.text
 
 
@@ -231,7 +231,7 @@ def _inner_of(outcome: Outcome, rule: Rule) -> Outcome | None:
 
 def _is_handed_on(outcome: Outcome) -> bool:
     """Tell whether coll/han gets the call first and hands it on as it is."""
-    return any("coll/han hands the call on" in reason for reason in outcome.reasons)
+    return any("coll/han passes the call on" in reason for reason in outcome.reasons)
 
 
 def _taken_over(outcome: Outcome) -> str:
@@ -254,7 +254,7 @@ def by_timing(timed: Timed) -> Assessment:
     told = f"with the file it takes {1 / file.ratio:.2f} of the default's time, forced"
     told += f" {1 / forced.ratio:.2f}"
     if math.isnan(forced.lower) or math.isnan(file.lower):
-        return Assessment(RuleStatus.UNOBSERVED, f"{UNTRACED}, and timing it takes more launches")
+        return Assessment(RuleStatus.UNOBSERVED, f"{UNTRACED}, and timing needs more launches")
     if not _differs(forced):
         return Assessment(
             RuleStatus.UNOBSERVED, f"{UNTRACED}, and forcing it changes the time too little"

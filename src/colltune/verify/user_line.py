@@ -20,7 +20,7 @@ from colltune.mpi.libcolltune.library import FILE_STEM
 
 _MPI_LAUNCHERS = ("mpirun", "mpiexec", "orterun", "prterun")
 _SRUN = "srun"
-_MEND = "write the launcher with its options behind --, as in: -- mpirun -np 8"
+_MEND = "write the launcher with its options after --, such as: -- mpirun -np 8"
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,11 @@ class UserLine:
 def check_line(words: Sequence[str]) -> None:
     """Insist on a launcher with options, and without a program of several parts."""
     if not words:
-        raise CampaignError(f"no launcher was named; {_MEND}")
+        raise CampaignError(f"the launcher is missing; {_MEND}")
     if ":" in words[1:]:
         raise CampaignError(
-            f"{shlex.join(words)}: a line that starts several programs (':') cannot be used;"
-            " name one with all processes"
+            f"{shlex.join(words)}: a line that starts several programs (':') is not "
+            "supported. Name one program with all processes."
         )
     process.find(words[0], _MEND)
 
@@ -75,9 +75,9 @@ def installation_of(words: Sequence[str], mpi: str | None) -> Installation:
     if any(name.startswith(_MPI_LAUNCHERS) for name in names):
         return installation.find(os.fspath(launcher))
     raise CampaignError(
-        f"{words[0]!r} is no launcher of MPI programs that colltune knows"
-        f" ({', '.join((*_MPI_LAUNCHERS, _SRUN))}); {_MEND}, or name the MPI whose programs it"
-        " starts with --mpi"
+        f"{words[0]} is not an MPI launcher that colltune knows "
+        f"({', '.join((*_MPI_LAUNCHERS, _SRUN))}); {_MEND}. With --mpi you can name the MPI "
+        "that it belongs to."
     )
 
 

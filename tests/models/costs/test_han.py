@@ -24,7 +24,7 @@ def test_totals_of_a_pipeline() -> None:
     for segments, total_s in ((3, 24.0), (4, 28.0), (103, 424.0)):
         assert ALLREDUCE.total_s(segments) == total_s, segments
     for segments in (0, 1, 2, -3):
-        with pytest.raises(DataError, match=f"3 segments or more, not for {segments}"):
+        with pytest.raises(DataError, match=f"3 segments or more, not {segments}"):
             ALLREDUCE.total_s(segments)
 
 
@@ -45,7 +45,7 @@ def test_setups_without_a_full_pipeline_do_not_count() -> None:
     """An allreduce is estimated from segments that cut the message in three at least."""
     table = {Setup("small", 1024): ALLREDUCE, Setup("large", 4096): ALLREDUCE}
     assert han.best_setup(table, 4096) == (Setup("small", 1024), 28.0)
-    with pytest.raises(DataError, match="measure smaller segments"):
+    with pytest.raises(DataError, match="Measure smaller segments"):
         han.best_setup(table, 2048)
     with pytest.raises(DataError, match="no task times cover"):
         han.best_setup({}, 2048)

@@ -72,5 +72,5 @@ def test_a_missing_file_is_an_error_that_names_it(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"missing\.csv: cannot be read: No such file"):
         read_adaptations(tmp_path / "missing.csv")
     (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe")
-    with pytest.raises(DataError, match=r"bytes\.csv, line \d+: is no text in UTF-8"):
+    with pytest.raises(DataError, match=r"bytes\.csv, line \d+: not UTF-8 text"):
         read_adaptations(tmp_path / "bytes.csv")

@@ -93,7 +93,7 @@ def test_what_is_no_plain_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TokenFileError, match=r"no such token file.*colltune site token add"):
         read(tmp_path / "none")
     for name in ("pipe", "folder"):
-        with pytest.raises(TokenFileError, match="no plain file"):
+        with pytest.raises(TokenFileError, match="not a regular file"):
             read(tmp_path / name)
 
 
@@ -108,11 +108,11 @@ GOOD = f"ci promote sha256:{digest(SECRET)} -"
         (GOOD.replace("ci", "../ci"), "the name is malformed"),
         (GOOD.replace("promote", "everything"), "a scope is unknown; known: measurements, promote"),
         (GOOD.replace("promote", "promote,"), "a scope is unknown"),
-        (GOOD.replace("sha256:", "md5:"), "no sha256:"),
-        (GOOD.replace(digest(SECRET), digest(SECRET)[:-1]), "no sha256:"),
-        (f"ci promote {SECRET} -", "no sha256:"),
-        (GOOD[:-1] + "soon", "the expiry is no time"),
-        (GOOD[:-1] + "9999-12-31T23:59:59-14:00", "the expiry is no time"),
+        (GOOD.replace("sha256:", "md5:"), "the hash is not sha256"),
+        (GOOD.replace(digest(SECRET), digest(SECRET)[:-1]), "the hash is not sha256"),
+        (f"ci promote {SECRET} -", "the hash is not sha256"),
+        (GOOD[:-1] + "soon", "the expiry is neither a time"),
+        (GOOD[:-1] + "9999-12-31T23:59:59-14:00", "the expiry is neither a time"),
         (f"{GOOD}\n{GOOD}", "line 4: a second token ci"),
         ("\x00\xff\x1b", "has 1 words"),
     ],
@@ -143,7 +143,7 @@ def test_a_huge_file_is_not_read_whole(tmp_path: Path) -> None:
     path = tmp_path / "tokens"
     path.write_bytes(b"colltune-tokens 1\n" + b"#" * (1 << 21))
     path.chmod(0o600)
-    with pytest.raises(TokenFileError, match="over 1048576 bytes"):
+    with pytest.raises(TokenFileError, match="larger than 1048576 bytes"):
         read(path)
 
 

@@ -35,7 +35,7 @@ def test_the_release_is_the_modules_unless_given(monkeypatch: pytest.MonkeyPatch
     given = JobRequest(library="mpich", release="4.0.2")
     assert release_of(given, modules) == ("mpich", "4.0.2")
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(LibraryError, match="neither modules nor an mpirun on PATH"):
+    with pytest.raises(LibraryError, match="neither the loaded modules nor an mpirun on PATH"):
         release_of(JobRequest(), {})
 
 

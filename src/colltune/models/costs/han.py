@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from colltune.errors import DataError
+from colltune.text import counted
 
 Numbers = NDArray[np.float64]
 
@@ -41,7 +42,8 @@ class _Tasks:
         """Return the collective's runtime for so many segments: that of the slowest leader."""
         if segments < self.least_segments:
             raise DataError(
-                f"the formula holds for {self.least_segments} segments or more, not for {segments}"
+                f"the formula needs {counted(self.least_segments, 'segment')} or more, not "
+                f"{segments}"
             )
         return float(self._of_leaders(segments).max())
 
@@ -127,8 +129,8 @@ def best_setup(table: Mapping[Setup, Tasks], msize_bytes: int) -> BestSetup:
     times = runtimes_s(table, msize_bytes)
     if not times:
         raise DataError(
-            f"no task times cover a message of {msize_bytes} bytes: eq. 4 needs"
-            f" {AllreduceTasks.least_segments} segments or more; measure smaller segments"
+            f"no task times cover a message of {counted(msize_bytes, 'byte')}: eq. 4 needs "
+            f"{AllreduceTasks.least_segments} segments or more. Measure smaller segments."
         )
     setup = min(times, key=lambda s: (times[s], s))
     return BestSetup(setup, times[setup])

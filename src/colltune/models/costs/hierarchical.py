@@ -28,6 +28,7 @@ from enum import StrEnum
 
 from colltune.errors import DataError
 from colltune.models.costs.network import Link
+from colltune.text import counted
 
 
 class Broadcast(StrEnum):
@@ -80,8 +81,9 @@ class BroadcastCost:
         """Return F(G), the cost with `groups` groups, which divide the processes, in seconds."""
         if groups < 1 or self.nprocs % groups:
             raise DataError(
-                f"{groups} groups do not divide {self.nprocs} processes; possible are"
-                f" {', '.join(map(str, self.possible_groups()))}"
+                f"{counted(groups, 'group')} cannot divide "
+                f"{counted(self.nprocs, 'process', 'es')}; possible are "
+                f"{', '.join(map(str, self.possible_groups()))}"
             )
         if groups in (1, self.nprocs):
             return self.flat_time_s

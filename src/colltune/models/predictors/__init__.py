@@ -63,15 +63,15 @@ def predictor_class(kind: str) -> type[Predictor]:
     """Return the class of predictors called `kind`."""
     if kind in _REMOVED:
         raise BundleError(
-            f"the bundle was fitted with the learner {_REMOVED[kind]}, which colltune no longer"
-            " has; fit the data again"
+            f"the bundle was fitted with the learner {_REMOVED[kind]}, which colltune no "
+            "longer has. Fit the data again."
         )
     try:
         module, _, name = PREDICTORS[kind].partition(":")
     except KeyError:
         raise BundleError(
-            f"unknown predictor {kind!r}; known: {', '.join(PREDICTORS)};"
-            " fit the bundle again or upgrade colltune"
+            f"unknown predictor {kind}; known: {', '.join(PREDICTORS)}. Fit the bundle again, "
+            "or upgrade colltune."
         ) from None
     found: type[Predictor] = getattr(importlib.import_module(module), name)
     return found

@@ -58,8 +58,8 @@ class Costs:
         known = tuple(arrays["coefficients"].tolist()) == COEFFICIENTS
         if version != FORMULAS_VERSION or not known:
             raise ValueError(
-                f"its costs were fitted with version {version} of the formulas, and this colltune"
-                f" has version {FORMULAS_VERSION}; fit again"
+                f"the bundle's costs have version {version} of the formulas, but this "
+                f"colltune has version {FORMULAS_VERSION}. Fit again."
             )
         configurations = tuple(map(Configuration.parse, arrays["configurations"].tolist()))
         if arrays["vectors"].shape != (len(configurations), len(COEFFICIENTS)):

@@ -177,7 +177,7 @@ class _Table:
     def take(self, key: str, kind: type[_Value], default: _Value | None = None) -> _Value:
         value = self.left.pop(key, default)
         if value is None:
-            raise self.fail(key, "missing; add it")
+            raise self.fail(key, "missing. Add it.")
         if type(value) is not kind:
             raise self.fail(key, f"{value!r} is not of type {kind.__name__}")
         return value
@@ -217,7 +217,7 @@ class _Table:
 
     def close(self) -> None:
         for key in self.left:
-            raise self.fail(key, "unknown key; correct or remove it")
+            raise self.fail(key, "unknown key. Correct or remove it.")
 
 
 def parse(text: str, source: str) -> Catalogue:

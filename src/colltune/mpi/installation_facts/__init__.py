@@ -26,7 +26,7 @@ INSPECTORS: dict[str, Callable[[Launcher, Catalogue], InstallationFacts]] = {
     "mpich": mpich.inspect,
     "intelmpi": intelmpi.inspect,
 }
-_CHOOSABLE = "has algorithms to choose from"
+_CHOOSABLE = "has a choice of algorithms"
 _RUN_TIME = {True: "can change at run time", False: "cannot change at run time"}
 # Open MPI's parameter that names the components to be used, or left out
 _SELECTION = "coll"
@@ -84,8 +84,8 @@ def check(named: str | None, library: str | None, release: str | None = None) ->
     launcher = find_launcher(named, library)
     if launcher.library not in INSPECTORS:
         raise LibraryError(
-            f"{launcher.mpirun} is of {LIBRARIES[launcher.library].title}, which cannot be asked"
-            f" what it has; those that can: {', '.join(INSPECTORS)}"
+            f"{launcher.mpirun} belongs to {LIBRARIES[launcher.library].title}, which cannot "
+            f"be inspected. Libraries that can be: {', '.join(INSPECTORS)}."
         )
     compared = release_of(LIBRARIES[launcher.library], release or launcher.release)
     found = INSPECTORS[launcher.library](launcher, compared.catalogue)

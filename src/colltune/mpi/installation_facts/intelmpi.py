@@ -31,7 +31,7 @@ def inspect(launcher: Launcher, _known: Catalogue) -> InstallationFacts:
             presets[collective] = highest
             variables[name] = set_by_user(Variable("", writable=False), name)
     if not presets:
-        raise ProgramError(f"{program} -v I_MPI_ADJUST_BCAST tells no range of presets; {_MEND}")
+        raise ProgramError(f"{program} -v I_MPI_ADJUST_BCAST prints no range of presets; {_MEND}")
     told = launcher.release, str(program)
     return InstallationFacts(LIBRARY, *told, presets=presets, variables=variables)
 

@@ -111,7 +111,9 @@ def _numbered(
 def _number(answer: Cvars, name: str) -> int:
     value = answer[name].value if name in answer else ""
     if not _NUMBER.fullmatch(value):
-        raise ProgramError(f"the control variable {name} has the value {value!r}, not a number")
+        raise ProgramError(
+            f"the control variable {name} has the value {value}, which is not a number"
+        )
     return int(value)
 
 
@@ -143,8 +145,8 @@ def _lister(launcher: Launcher) -> Iterator[tuple[Lister, str]]:
     with tempfile.TemporaryDirectory(prefix="colltune-") as folder:
         if why := danger(Path(folder)):
             raise ProgramError(
-                f"{why}, so that a program compiled there could be somebody else's; set TMPDIR to a"
-                " folder of your own"
+                f"{why}, so another user could change a program that is compiled there. Set "
+                "TMPDIR to your own folder."
             )
         program, parse = _program(launcher, Path(folder) / "cvars")
 

@@ -39,8 +39,8 @@ def inspect(launcher: Launcher, _known: Catalogue) -> InstallationFacts:
         if told.algorithms:
             return told
     raise ProgramError(
-        f"{program} {' '.join(_QUESTION)} tells of no algorithms of coll/tuned; was it built"
-        " without this component, or is it excluded (OMPI_MCA_coll)?"
+        f"{program} {' '.join(_QUESTION)} lists no algorithms of coll/tuned. Was Open MPI "
+        "built without this component, or does OMPI_MCA_coll exclude it?"
     )
 
 

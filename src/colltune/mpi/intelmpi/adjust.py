@@ -58,7 +58,7 @@ class _Lines:
             return
         collective = _COLLECTIVES[name]
         if before := self.values.get(collective):
-            what = f"{name} is set again on line {number}, which holds"
+            what = f"{name} is set again on line {number}, and the last value counts"
             self.find(before.line, Fault.DEAD_RULE, what, "remove one line")
         self.values[collective] = adjust_value.parse(value, collective, number)
 
@@ -75,7 +75,7 @@ def _unquoted(text: str, *, in_shell: bool) -> tuple[str, str]:
     if ";" not in plain.rstrip(";"):
         return plain, ""
     if in_shell:
-        what = "a shell ends the value at the first ';': the rest of it is lost"
+        what = "a shell ends the value at the first ';', so the rest is lost"
         return plain.partition(";")[0], what
     return plain, "a shell would end the value at the first ';'"
 
@@ -127,7 +127,7 @@ class AdjustFile(PresetFile):
             why = f"the library ignores {shown(given)}: {other.rejected}"
             return Outcome(own, None, (why,), said)
         if value is None:
-            why = f"{name} is not set: the tuning of the library holds"
+            why = f"{name} is not set, so the library's own tuning applies"
         elif value.rejected:
             why = f"line {value.line}: the library ignores the value: {value.rejected}"
         else:
@@ -145,24 +145,24 @@ def _other_variable(name: str) -> tuple[Fault, str, str]:
     """Return what is to be said of a variable that is not one of a known collective."""
     likely = next(iter(get_close_matches(name.upper(), _KNOWN, 1, _NEAR)), "")
     if likely and name not in _KNOWN and not name.startswith(f"{likely}_"):
-        message = f"{shown(name)}: there is no such variable; the library ignores it"
+        message = f"{shown(name)} is not a variable of Intel MPI, which ignores it"
         return Fault.UNKNOWN, message, f"write {likely}"
     if not name.startswith(_PREFIX):
-        message = f"{shown(name)} chooses no preset, and is not looked at"
+        message = f"{shown(name)} chooses no preset, so it is not checked"
         return Fault.REMARK, message, "none needed"
     if name in _KNOWN or any(name.startswith(f"{known}_") for known in _KNOWN):
-        message = f"{shown(name)}: nothing is known here of this collective"
+        message = f"colltune knows no presets of this collective: {shown(name)}"
         return Fault.REMARK, message, "none needed"
-    message = f"{shown(name)}: there is no such collective; the library ignores it"
+    message = f"{shown(name)} is not a collective, so the library ignores it"
     mend = "write the collective as MPI does, in capitals: I_MPI_ADJUST_REDUCE_SCATTER"
     return Fault.UNKNOWN, message, mend
 
 
 EVERYWHERE = (
-    "a variable holds for communicators of all sizes, not only for those of the whole job, for"
-    " which it was chosen"
+    "a variable holds for communicators of all sizes, not only for those of the whole job, "
+    "which it was chosen for"
 )
-_HEADER = "# Intel MPI: export these variables before the program is started (I_MPI_ADJUST_*).\n"
+_HEADER = "# Intel MPI: export these variables before the program starts (I_MPI_ADJUST_*).\n"
 _NAMED = re.compile(
     r"(?m)^[ \t]*+(?:#.*\(I_MPI_ADJUST_\*\)|(?:export[ \t]++)?I_MPI_ADJUST_[A-Za-z_]+=)"
 )
@@ -209,8 +209,7 @@ class AdjustFormat(Format):
         dropped = {c for c, size in table.rules if size != job}
         dropped |= {c for c, shape in table.by_layout if shape.nprocs != job}
         notes += tuple(
-            f"{c}: what the table has for communicators of other sizes than {job} cannot be told"
-            " apart"
+            f"{c}: variables cannot tell communicators of other sizes than {job} apart"
             for c in sorted(dropped)
         )
         return _written(sizes, release, (*notes, *(self.remarks if sizes else ())))
@@ -277,7 +276,7 @@ def value_of(sizes: Parts) -> str:
             words.append(f"{part.below}")
             break
         if part.last > LARGEST_BYTES:
-            raise LibraryError(f"{part.last} bytes: no end beyond {LARGEST_BYTES} is read")
+            raise LibraryError(f"{part.last} bytes: Intel MPI reads no end beyond {LARGEST_BYTES}")
         words.append(f"{part.below}:{first}-{part.last}")
         first = part.last + 1
     return ";".join(words)

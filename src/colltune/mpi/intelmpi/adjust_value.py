@@ -25,6 +25,7 @@ from colltune.mpi.intelmpi.presets import (
     ran,
     shown,
 )
+from colltune.text import counted
 
 _RANGE = re.compile(r"\s*([+-]?[0-9]+)(?P<rest>[^-]*)(?:-(?P<end>.*))?", re.DOTALL)
 _FORM = "write <preset>:<first>-<last>;…;<preset>, with numbers up to 2147483647"
@@ -142,7 +143,7 @@ def _entry(text: str) -> Entry | str:
         size = (0, None) if at and not sizes.strip() else _ends(sizes)
         process = _ends(processes) if at else (0, None)
         if size is None or process is None:
-            return f"{shown(condition)} is no range of numbers from 0 to 2147483647"
+            return f"{shown(condition)} is not a range of numbers from 0 to 2147483647"
         found.append(Condition(condition.strip(), size[0], size[1], process[1], bool(at)))
     return Entry(text.strip(), preset, tuple(found))
 
@@ -173,12 +174,12 @@ def outcome(
     named = INTEL_MPI.presets(release).preset(call.collective, leaf.number)
     rule = Rule(leaf.line, leaf.text, call.collective, named)
     why = (
-        f"the entry {shown(leaf.text)} of {name} holds for {call.comm_size} processes"
-        f" and {call.msize_bytes} bytes"
+        f"the entry {shown(leaf.text)} of {name} holds for "
+        f"{counted(call.comm_size, 'process', 'es')} and {counted(call.msize_bytes, 'byte')}"
     )
     if instead_of is None:
         return ran(release, call, rule, leaf.number, why)
-    found = ran(release, call, rule, leaf.number, f"{name} goes before the file", why)
+    found = ran(release, call, rule, leaf.number, f"{name} has priority over the file", why)
     return Outcome(found.configuration, None, found.reasons, instead_of)
 
 
@@ -186,12 +187,14 @@ def findings(value: Value) -> Iterator[tuple[Fault, str, str]]:
     """Yield what is wrong with a value: fault, message, mend."""
     name = variable(value.collective)
     if value.rejected:
-        message = f"{name}: {value.rejected}; after a message the library ignores the whole value"
+        message = (
+            f"{name}: {value.rejected}. The library prints a message and ignores the whole value"
+        )
         yield Fault.RULE_DROPPED, message, _FORM
         return
     if not value.text.strip():
-        message = f"{name} is empty: the built-in logic runs, not what runs without the variable"
-        yield Fault.MALFORMED, message, "remove it or name a preset"
+        message = f"{name} is empty: the built-in logic runs, which differs from an unset variable"
+        yield Fault.MALFORMED, message, "remove it, or name a preset"
         return
     for entry in value.read:
         if not entry.text.partition(":")[0].strip().isdecimal():
@@ -202,8 +205,8 @@ def findings(value: Value) -> Iterator[tuple[Fault, str, str]]:
                 yield from _spelling(shown(entry.text), condition)
     if value.counts_processes:
         message = (
-            f"{name}: where a condition has an @, message sizes are not compared, and of the"
-            " entries for one number of processes only the last one holds"
+            f"{name}: with an @ in any condition, message sizes are not compared, and only "
+            "the last entry for each number of processes counts"
         )
         yield Fault.DEAD_RULE, message, "use a file for I_MPI_TUNING (format intelmpi-json)"
     else:
@@ -215,12 +218,12 @@ def _spelling(entry: str, condition: Condition) -> Iterator[tuple[Fault, str, st
     upper = (last if dash else first).strip()
     said = shown(condition.text)
     if condition.last is None:
-        message = f"{entry}: {said} ends before it begins, and holds for all sizes"
+        message = f"{entry}: {said} ends before it begins, so it holds for all sizes"
         yield Fault.MALFORMED, message, _FORM
     elif upper.lstrip("+") != str(condition.last):
         if upper.isdecimal() and int(upper[:40]) == condition.last:
             return
-        message = f"{entry}: the library reads {condition.last} as its end: {said}"
+        message = f"{entry}: the library reads the end of {said} as {condition.last}"
         yield Fault.MALFORMED, message, "write bytes, without a unit"
 
 
@@ -231,15 +234,18 @@ def _order(value: Value) -> Iterator[tuple[Fault, str, str]]:
     for entry in value.entries:
         said = shown(entry.text)
         if unbounded is not None:
-            message = f"{said} is never reached: {shown(unbounded.text)} holds for all that is left"
-            yield Fault.DEAD_RULE, message, "remove it, or sort"
+            message = (
+                f"{said} is never reached, because {shown(unbounded.text)} holds for all "
+                "remaining sizes"
+            )
+            yield Fault.DEAD_RULE, message, "remove it, or sort the entries"
             continue
         lasts = [c.last for c in entry.conditions]
         if lasts and all(last is not None and last < reached for last in lasts):
-            message = f"{said} is never reached: an entry before it ends at {reached}"
+            message = f"{said} is never reached, because an earlier entry ends at {reached}"
             yield Fault.DEAD_RULE, message, "sort by ascending ends"
         elif reached in lasts:
-            message = f"{said} takes the place of an entry before it with the same end"
+            message = f"{said} replaces an earlier entry with the same end"
             yield Fault.DEAD_RULE, message, "remove one of them"
         yield from _lower_ends(entry, reached)
         reached = max([reached, *(last for last in lasts if last is not None)])
@@ -247,7 +253,8 @@ def _order(value: Value) -> Iterator[tuple[Fault, str, str]]:
             unbounded = entry
     if unbounded is None:
         message = (
-            f"{shown(value.entries[-1].text)} holds above {reached}, too: the last entry goes on"
+            f"{shown(value.entries[-1].text)} also holds above {reached}, because it is the "
+            "last entry"
         )
         yield Fault.INHERITED, message, "end with an entry without a range"
 
@@ -259,10 +266,10 @@ def _lower_ends(entry: Entry, reached: int) -> Iterator[tuple[Fault, str, str]]:
             continue
         if condition.first > reached + 1:
             message = (
-                f"{said} holds from {reached + 1} on: the library does not look at where a"
-                f" range begins ({condition.first})"
+                f"{said} holds from {reached + 1} on, because the library ignores where a "
+                f"range begins ({condition.first})"
             )
             yield Fault.INHERITED, message, "name a preset for the sizes before"
         elif condition.first <= reached < condition.last:
             message = f"{said} begins at {condition.first}, but holds from {reached + 1} on"
-            yield Fault.UNSORTED, message, f"begin it at {reached + 1}"
+            yield Fault.UNSORTED, message, f"let it begin at {reached + 1}"

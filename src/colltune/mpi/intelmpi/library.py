@@ -23,7 +23,7 @@ from colltune.mpi.toolchain import Toolchain, before, module_named
 LIBRARY, TITLE = "intelmpi", "Intel MPI"
 BUILT_IN = 0
 BUILT_IN_LOGIC = (
-    "preset 0 is the library's built-in logic, which does not use the tuning data that it ships"
+    "preset 0 is the library's built-in logic, which ignores the tuning data that Intel ships"
 )
 _TOO_HIGH = 1
 """What runs in place of a number that the release does not have."""

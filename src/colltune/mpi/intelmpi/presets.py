@@ -218,7 +218,7 @@ def ran(release: str, call: Call, rule: Rule, number: int | None, *reasons: str)
         said.append(BUILT_IN_LOGIC)
     elif presets.as_read(call.collective, read) != read:
         top = presets.highest(call.collective)
-        said.append(f"there is no preset {read}, only 1 to {top}: preset 1 runs instead")
+        said.append(f"there is no preset {read}, only 1 to {top}, so preset 1 runs instead")
     if fallen:
         said.append(fallen)
     return Outcome(running, rule, tuple(said), chosen)
@@ -230,11 +230,11 @@ def preset_findings(leaf: Preset, collective: Collective, release: str) -> Itera
     presets = INTEL_MPI.presets(release)
     if number == BUILT_IN:
         message = f"{text}: {BUILT_IN_LOGIC}"
-        yield Finding(line, Fault.REMARK, message, "none needed if that is meant")
+        yield Finding(line, Fault.REMARK, message, "nothing, if you mean that")
     elif presets.as_read(collective, number) != number:
         message = (
-            f"{text}: Intel MPI {release} has presets 1 to {presets.highest(collective)} for"
-            f" {collective}; after a message it runs preset 1"
+            f"{text}: Intel MPI {release} has presets 1 to {presets.highest(collective)} for "
+            f"{collective}. It prints a message and runs preset 1"
         )
         yield Finding(line, Fault.FALLS_BACK, message, "name one of them")
     elif algorithm := presets.entry_of(collective).numbered(number):
@@ -244,4 +244,4 @@ def preset_findings(leaf: Preset, collective: Collective, release: str) -> Itera
         if algorithm.limits:
             needs = ", ".join(sorted(algorithm.limits)).replace("_", " ")
             message = f"{text} needs {needs}; elsewhere {algorithm.fallback} runs"
-            yield Finding(line, Fault.NOT_EVERYWHERE, message, "none needed if that is meant")
+            yield Finding(line, Fault.NOT_EVERYWHERE, message, "nothing, if you mean that")

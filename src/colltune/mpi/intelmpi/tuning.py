@@ -22,6 +22,7 @@ from colltune.mpi.intelmpi.library import BUILT_IN, LIBRARY, variable
 from colltune.mpi.intelmpi.presets import PresetFile, Tree, ppn_of, ran, shown
 from colltune.mpi.intelmpi.tuning_reader import Document
 from colltune.mpi.intelmpi.writing import Grid, Part, Parts, chosen, converted, merged
+from colltune.text import counted
 
 TUNING = "I_MPI_TUNING"
 NAME = "intelmpi-json"
@@ -56,7 +57,7 @@ class TuningFile(PresetFile):
         name = variable(call.collective)
         ends = self.ends_program if in_effect else ""
         if in_effect and not ends and name in given and not given[name].strip():
-            ends = f"{name} is empty, which crashes a program that has {TUNING}, too"
+            ends = f"{name} is empty, which also crashes a program that sets {TUNING}"
         if ends:
             return Outcome(own, None, (ends,), own, ends_program=ends)
         value = adjust_value.parse(given[name], call.collective) if name in given else None
@@ -64,11 +65,11 @@ class TuningFile(PresetFile):
             said = self.said(call) if in_effect else own
             return adjust_value.outcome(value, self.release, call, instead_of=said)
         if not given.get(TUNING):
-            why = f"{TUNING} is not set, so that the library does not read the file"
+            why = f"{TUNING} is not set, so the library does not read the file"
         elif self.dropped:
             why = f"the library ignores the file: {self.dropped}"
         elif call.collective not in self.trees:
-            why = f"the file does not name {call.collective}: the tuning of the library holds"
+            why = f"the file has no {call.collective}, so the library's own tuning applies"
         else:
             return self._decided(call)
         return Outcome(own, None, (why,), own)
@@ -76,15 +77,16 @@ class TuningFile(PresetFile):
     def _decided(self, call: Call) -> Outcome:
         leaf = self.leaf_for(call)
         why = (
-            f"line {leaf.line} ({shown(leaf.text)}) holds for"
-            f" {call.comm_size} processes, {ppn_of(call)} on a node, and {call.msize_bytes} bytes"
+            f"line {leaf.line} ({shown(leaf.text)}) holds for "
+            f"{counted(call.comm_size, 'process', 'es')}, {ppn_of(call)} per node, and "
+            f"{counted(call.msize_bytes, 'byte')}"
         )
         return ran(self.release, call, self.rule(call.collective, leaf), leaf.number, why)
 
 
 OTHER_SIZES = (
-    "communicators that the table does not have run the library's built-in logic (preset 0) for the"
-    " collectives that are written, without the tuning data that the library ships"
+    "for the collectives in this file, communicators that the table does not cover run the "
+    "library's built-in logic (preset 0), without the tuning data that Intel ships"
 )
 _KEY = re.compile(r"""["'](?:coll=[A-Za-z_]+|(?:ppn|comm_size|comm_id|msg_size)=-?\d+)["']\s*:""")
 _EMPTY = re.compile(r"\s*\{\s*\}\s*")

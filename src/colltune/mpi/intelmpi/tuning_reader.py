@@ -94,7 +94,7 @@ class Document:
     def drop(self, line: int, why: str, mend: str) -> None:
         """Note why the library ignores everything."""
         self.dropped = why
-        message = f"{why}; the library ignores the file without a word"
+        message = f"{why}, so the library ignores the file without a message"
         self.find(line, Fault.FILE_DROPPED, message, mend)
 
 
@@ -106,14 +106,14 @@ def read(text: str) -> Document:
         return document
     try:
         if text.startswith("\ufeff"):
-            raise JsonSyntaxError(1, "a byte order mark before the first character")
+            raise JsonSyntaxError(1, "there is a byte order mark before the first character")
         top = located_json.parse(_standard(text), trailing_commas=True)
     except JsonSyntaxError as error:
-        document.drop(error.line, f"this is no JSON: {error}", "correct the JSON")
+        document.drop(error.line, f"this is not JSON: {error}", "correct the JSON")
         return document
     if not top.is_object:
         refuse = document.drop if top.plain is None and not top.items else document.doom
-        refuse(top.line, "this is no object", _OBJECT)
+        refuse(top.line, "this is not an object", _OBJECT)
         return document
     for at, member in enumerate(_members(document, top)):
         _collective(document, member, is_first=at == 0)
@@ -127,8 +127,7 @@ def _members(document: Document, node: Node) -> list[Member]:
     for member in node.members:
         if before := kept.get(member.key):
             what = (
-                f"{shown(member.key)} stands again on line {member.line}, which is taken in"
-                " the place of this one"
+                f"{shown(member.key)} appears again on line {member.line}, which replaces this one"
             )
             document.find(before.line, Fault.DEAD_RULE, what, "remove one of them")
         kept[member.key] = member
@@ -138,23 +137,25 @@ def _members(document: Document, node: Node) -> list[Member]:
 def _collective(document: Document, member: Member, *, is_first: bool) -> None:
     level, equals, name = member.key.partition("=")
     if level != "coll" or not equals:
-        what = f"{shown(member.key)} where coll=<collective> should stand"
+        what = f"{shown(member.key)} is in the place of coll=<collective>"
         document.doom(member.line, what, "remove it")
         return
     node = _object(document, member, is_first=is_first)
     found = _COLLECTIVES.get(name.upper())
     if found is not None:
         if found in document.trees:
-            what = f"{shown(member.key)} stands twice in different spelling"
+            what = f"{shown(member.key)} appears twice in different spelling"
             document.find(member.line, Fault.MALFORMED, what, "write it once")
         root = None if node is None else _below(document, found, node)
         document.trees[found] = Tree(found, member.line, root)
     elif name.upper() in _NOT_READ:
-        what = f"{shown(name)}: the library takes this part, of which nothing is known here"
-        document.find(member.line, Fault.REMARK, what, "none needed")
+        what = f"colltune knows no presets of {shown(name)}, although the library reads this part"
+        document.find(member.line, Fault.REMARK, what, "nothing")
     else:
-        what = f"no collective {shown(name)}; the library ignores this part without a word"
-        mend = "write it as MPI does, without MPI_: coll=Bcast, coll=Reduce_scatter"
+        what = (
+            f"{shown(name)} is not a collective, so the library ignores this part without a message"
+        )
+        mend = "write MPI's name without MPI_: coll=Bcast, coll=Reduce_scatter"
         document.find(member.line, Fault.UNKNOWN, what, mend)
 
 
@@ -162,17 +163,17 @@ def _object(document: Document, member: Member, *, is_first: bool) -> Node | Non
     """Return the object that a key of a level holds; None if it holds none, or an empty one."""
     node, said = member.node, shown(member.key)
     if not node.is_object:
-        document.doom(member.line, f"{said} holds no object", "write { … }")
+        document.doom(member.line, f"{said} has no object", "write { … }")
         return None
     if node.members:
         return node
     if is_first:
-        what = f"{said} holds an empty object before all others"
+        what = f"{said} has an empty object before all others"
         document.doom(member.line, what, "remove it, or name a preset")
     else:
         what = (
-            f"{said} holds an empty object: the built-in logic runs, not what the library"
-            " would run without the file"
+            f"{said} has an empty object: the built-in logic runs, which differs from having "
+            "no file"
         )
         document.find(member.line, Fault.NO_EFFECT, what, "name a preset")
     return None
@@ -185,7 +186,9 @@ def _below(document: Document, collective: Collective, node: Node) -> Branch | P
     if levels == {None}:
         return _leaf(document, collective, members)
     if len(levels) > 1:
-        document.doom(node.line, "keys of different levels stand side by side", "write one level")
+        document.doom(
+            node.line, "keys of different levels are in the same object", "write one level"
+        )
     steps = []
     for at, member in enumerate(members):
         level = _level_of(member.key)
@@ -207,7 +210,7 @@ def _level_of(key: str) -> str | None:
 def _leaf(document: Document, collective: Collective, members: list[Member]) -> Preset:
     first = members[0]
     for other in members[1:]:
-        what = f"{shown(other.key)} stands after {shown(first.key)}, which is taken"
+        what = f"{shown(other.key)} comes after {shown(first.key)}, which counts"
         document.find(other.line, Fault.DEAD_RULE, what, "remove one of them")
     name, equals, value = first.key.partition("=")
     if equals and name.upper() == collective.upper():
@@ -216,10 +219,10 @@ def _leaf(document: Document, collective: Collective, members: list[Member]) -> 
         return Preset(first.line, first.key, max(number or 0, 0))
     wanted = f"{collective.upper()}=<preset>"
     if name.upper() in _COLLECTIVES:
-        what = f"{shown(first.key)} is of another collective than {collective}"
+        what = f"{shown(first.key)} belongs to another collective than {collective}"
         document.doom(first.line, what, f"write {wanted}")
     else:
-        what = f"{shown(first.key)} is neither a level nor a preset: the built-in logic runs"
+        what = f"{shown(first.key)} is neither a level nor a preset, so the built-in logic runs"
         document.find(first.line, Fault.UNKNOWN, what, f"write {wanted}, or a level")
     return Preset(first.line, first.key, None)
 
@@ -234,10 +237,10 @@ def _check_levels(document: Document) -> None:
             seen = levels if seen is None else seen
             if levels != seen and not document.ends_program:
                 what = (
-                    f"{shown(node.text)} stands below {', '.join(levels) or 'no level'}, the first"
-                    f" preset of the file below {', '.join(seen) or 'no level'}"
+                    f"{shown(node.text)} is below {', '.join(levels) or 'no level'}, but the "
+                    f"first preset of the file is below {', '.join(seen) or 'no level'}"
                 )
-                document.doom(node.line, what, "write the same levels everywhere")
+                document.doom(node.line, what, "use the same levels everywhere")
         elif isinstance(node, Branch):
             for step in node.steps:
                 visit(step.below, (*levels, step.level))
@@ -287,15 +290,15 @@ def _compared(node: Branch) -> Iterator[Finding]:
             continue
         if highest.last is None or (step.last is not None and step.last <= highest.last):
             message = (
-                f"{shown(step.text)} is never reached: {shown(highest.text)} on line"
-                f" {highest.line} is taken first"
+                f"{shown(step.text)} is never reached, because {shown(highest.text)} on line "
+                f"{highest.line} comes first"
             )
             yield Finding(step.line, Fault.DEAD_RULE, message, "sort the keys")
         else:
             highest = step
     last = node.steps[-1]
     if highest.last is not None:
-        message = f"{shown(last.text)} holds above {highest.last}, too: the last key goes on"
+        message = f"{shown(last.text)} also holds above {highest.last}, because it is the last key"
         yield Finding(last.line, Fault.INHERITED, message, f"end with {last.level}=-1")
 
 
@@ -305,9 +308,7 @@ def _not_compared(node: Branch) -> Iterator[Finding]:
     for step in node.steps:
         why, mend = _WHY.get(step.level, _ABOVE_ID)
         if step is not taken:
-            message = (
-                f"{shown(step.text)} is never reached: {why}, so that {shown(taken.text)} holds"
-            )
+            message = f"{shown(step.text)} is never reached: {why}, so {shown(taken.text)} holds"
             yield Finding(step.line, Fault.DEAD_RULE, message, mend)
         elif len(node.steps) == 1 and taken.last is not None:
             message = f"{shown(taken.text)} holds for all: {why}"

@@ -62,7 +62,7 @@ def chosen(
 ) -> tuple[dict[Collective, dict[int | Shape, Parts]], tuple[str, ...]]:
     """Return what may be written of each collective, and notes on what may not."""
     if table.library != LIBRARY:
-        raise LibraryError(f"a decision table of {table.library} is no {TITLE} configuration")
+        raise LibraryError(f"a decision table of {table.library} cannot be written for {TITLE}")
     INTEL_MPI.catalogue_of(release)
     found: dict[Collective, dict[int | Shape, Parts]] = {}
     notes: list[str] = []
@@ -70,8 +70,8 @@ def chosen(
         choice = _choice(table, collective, release, notes, builtin_operations_only)
         if choice.left and (choice.sizes or choice.refused):
             notes.append(
-                f"{collective}: left to the library as a whole, since a file cannot leave a part"
-                f" of it: {choice.left}"
+                f"{collective}: left to the library as a whole, because a file cannot leave a "
+                f"part of it to the library: {choice.left}"
             )
         elif choice.sizes:
             found[collective] = choice.sizes
@@ -133,8 +133,8 @@ def _readable(where: str, sizes: Parts, notes: list[str]) -> Parts:
     if len(kept) == len(sizes) - 1:
         return sizes
     notes.append(
-        f"{where}: the library reads no ends beyond {LARGEST_BYTES} bytes; its built-in logic runs"
-        " above that"
+        f"{where}: the library reads no ends beyond {LARGEST_BYTES} bytes, so its built-in "
+        "logic runs above that"
     )
     if not kept or kept[-1].last != LARGEST_BYTES:
         kept.append(replace(sizes[len(kept)], last=LARGEST_BYTES))
@@ -168,7 +168,7 @@ def converted(parsed: ParsedFile, release: str) -> tuple[dict[Collective, Parts]
     kept where the collective was not numbered anew, which is told: no document says what they mean.
     """
     if not isinstance(parsed, PresetFile):
-        what = f"no configuration file of {TITLE}, but {parsed.format}"
+        what = f"{parsed.format} is not a configuration file of {TITLE}"
     elif parsed.dropped:
         what = f"Intel MPI {parsed.release} ignores this file: {parsed.dropped}"
     else:
@@ -190,8 +190,8 @@ def converted(parsed: ParsedFile, release: str) -> tuple[dict[Collective, Parts]
         if series[0] != series[1]:
             line = next((rule.line for rule in parsed.rules if rule.collective is collective), 0)
             notes.append(
-                f"line {line}: the numbers of {collective} are kept, but no"
-                f" document says that they mean the same in {release}: measure again"
+                f"line {line}: the numbers of {collective} are kept, but no document says "
+                f"that they mean the same in {release}. Measure again."
             )
     return grid, notes
 
@@ -224,10 +224,10 @@ def _why_not_same(collective: Collective, preset: int, source: str, target: str)
     if presets.preset(collective, preset) is None:
         return f"Intel MPI {target} has no preset {preset}"
     if old[0] != new[0]:
-        return f"the presets of {old[0]} and {new[0]} are not the same"
+        return f"the presets of {old[0]} and {new[0]} differ"
     anew = _NUMBERED_ANEW.get(collective)
     if anew is not None and (old < anew) != (new < anew):
-        return f"its presets were numbered anew in {anew[0]}.{anew[1]}"
+        return f"its presets were renumbered in {anew[0]}.{anew[1]}"
     configuration = presets.chosen(collective, preset)
     return presets.why_unsafe(configuration, builtin_operations_only=False)
 

@@ -94,6 +94,6 @@ def _rows(path: Path, lines: list[str]) -> Iterator[tuple[tuple[int, int], Itera
             )
         except ValueError as error:
             raise DataError(
-                f"{path}:{number}: not a row of {len(_COLUMNS)} values as the header names them"
-                f" ({error}); was the file cut or changed?"
+                f"{path}:{number}: not a row of {len(_COLUMNS)} values as in the header "
+                f"({error}). Was the file cut or changed?"
             ) from error

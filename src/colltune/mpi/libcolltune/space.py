@@ -132,9 +132,9 @@ def _worth_broadcasting(values: Values) -> bool:
 def _on_nodes(values: Values, shape: Shape) -> str:
     """Return why leaders or their exchange make no difference there."""
     if shape.nodes == 1 and (values["exchange"], values["leaders"]) != ("ring", 1):
-        return "within a node no leaders exchange anything"
+        return "within a node leaders exchange nothing"
     if int(values["leaders"]) > shape.ppn:
-        return f"{values['leaders']} leaders of a node of {shape.ppn} processes are {shape.ppn}"
+        return f"{values['leaders']} leaders are all {shape.ppn} processes of a node"
     return ""
 
 

@@ -22,7 +22,7 @@ _FALLBACK = "MPIR_CVAR_COLLECTIVE_FALLBACK"
 # items of the variable, which are plain numbers to MPI_T; the default is silent
 _ERROR, _SILENT = 0, 2
 _AUTO = 0
-_CHECKED = "MPICH decides (what a JSON file chooses is not checked)"
+_CHECKED = "MPICH decides (the choice of a JSON file is not checked)"
 _PREFIX = re.compile(r"\A(?:MPIR_CVAR|MPIR_PARAM|MPICH)_")
 # a variable can be set by three names; the first that is set holds
 PREFIXES = ("MPIR_CVAR_", "MPIR_PARAM_", "MPICH_")
@@ -61,12 +61,13 @@ class MpichSpace(CatalogueSpace):
 
     def deciding(self, collective: Collective) -> tuple[str, str]:
         """Return who decides; the device goes first on communicators that span nodes."""
-        whole = f"{TITLE}'s own decision, or what a variable or JSON file says"
+        whole = f"{TITLE}'s own decision, or that of a variable or JSON file"
         if collective not in self.catalogue.device_collectives:
             return whole, whole
         return whole, (
-            "the device splits it into leaders of nodes and nodes; what is chosen holds within"
-            " these parts (MPIR_CVAR_DEVICE_COLLECTIVES=none keeps it whole)"
+            "the device splits it into parts within nodes and between leaders of nodes; the "
+            "choice holds within these parts (MPIR_CVAR_DEVICE_COLLECTIVES=none keeps it "
+            "whole)"
         )
 
     def offered(

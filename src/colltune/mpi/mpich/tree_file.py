@@ -110,13 +110,13 @@ class ParsedTree:
                 tree = _tree_in(path, Path(path).stat().st_mtime_ns, self.release)
             except (OSError, LibraryError, ValueError):
                 reasons.append(
-                    f"{path} cannot be read here; it is taken to leave this to the tree."
+                    f"{path} cannot be read here; it is assumed to leave this call to the tree."
                 )
                 return ""
         name = job.device_goes_first(call, tree)
         if not name:
             return ""
-        reasons.append(f"The device goes first: {name} takes the communicator apart by nodes.")
+        reasons.append(f"The device decides first: {name} splits the communicator by nodes.")
         return f"ch4 {name}"
 
     def _of_tree(self, call: Call, found: Found) -> Outcome:
@@ -128,18 +128,18 @@ class ParsedTree:
             why = f"no leaf below {tests}"
             if found.undefined is not None:
                 why = f"line {found.undefined.line}: {found.undefined.name} is not defined for it"
-            ends = ends or f"{of}: {why}, so that the call ends the program"
+            ends = ends or f"{of}: {why}, so the call ends the program"
             return Outcome(default, None, (ends,), default, ends_program=ends)
         rule = self._rule(of, found.path, leaf)
         chosen = rule.configuration or default
-        reasons = [f"All tests on the way to {leaf.function} on line {leaf.line} hold."]
+        reasons = [f"All tests above {leaf.function} on line {leaf.line} hold."]
         if leaf.left_to_library:
-            reasons.append(f"{TITLE}'s own tree would say so, too.")
+            reasons.append(f"{TITLE}'s own tree has the same algorithm.")
         if leaf.function not in self.functions.by_collective[of] or "_inter_" in leaf.function:
             ends = ends or f"line {leaf.line}: {leaf.function} cannot run {of} here"
         runs = self.functions.running_as(chosen, call.comm_size, call.msize_bytes)
         if runs != chosen:
-            reasons.append(f"{chosen.id} runs as {runs.id}: there is one segment only.")
+            reasons.append(f"{chosen.id} runs as {runs.id}, because there is only one segment.")
         return Outcome(runs, rule, tuple(reasons), chosen, ends_program=ends)
 
     def comm_sizes(self, collective: Collective) -> tuple[int, ...]:
@@ -179,7 +179,7 @@ def _of_variable(
     default = Configuration.default(LIBRARY, call.collective)
     why = job.why_unusable(chosen.function, call)
     if not why:
-        reasons.append(f"{chosen.text} goes before the tree.")
+        reasons.append(f"{chosen.text} has priority over the tree.")
         runs, ends = chosen.configuration or default, chosen.ends_inside(call)
         return Outcome(runs, None, tuple(reasons), inside.chosen, ends_program=ends)
     if job.fallback == "error":

@@ -85,13 +85,14 @@ class MpichJson(Format):
                 plan.choose_everywhere(configuration, line)
             return plan.written(NAME)
         if not isinstance(parsed, ParsedTree):
-            raise LibraryError(f"{parsed.source}: {parsed.format} is no format of {TITLE}")
+            raise LibraryError(f"{parsed.source}: {parsed.format} is not a format of {TITLE}")
         if parsed.reading.fatal:
             raise LibraryError(f"{parsed.source}: ends the program: {parsed.reading.fatal}")
         trees = collective_trees(parsed.tree)
         if trees is None:
             raise LibraryError(
-                f"{parsed.source}: has tests before the collectives; put the collectives first"
+                f"{parsed.source}: there are tests above the collectives. Put the collectives "
+                "at the top."
             )
         return _Conversion(parsed, release).written(trees)
 
@@ -126,7 +127,7 @@ class _Conversion:
         own, release = self.functions.own_trees, self.functions.release
         missing = [name for name in own if name not in trees]
         if missing:
-            self.note(0, f"no {', '.join(missing)}: filled with what {TITLE} decides by itself")
+            self.note(0, f"no {', '.join(missing)}: filled with {TITLE}'s own decisions")
         found = {name: self.tree(trees[name]) if name in trees else own[name] for name in own}
         if self.parsed.is_ours:
             found = {name: merged(cut(tree, Known())) for name, tree in found.items()}
@@ -166,13 +167,16 @@ class _Conversion:
     def test(self, found: Test) -> Test:
         few = self.functions.few_tests
         if few and found.name == "comm_avg_ppn" and found.relation == "<":
-            self.note(found.line, f"{found.key!r} is unknown to {self.whose}: <= is taken")
+            self.note(found.line, f"{self.whose} does not know {found.key!r} and takes it for <=")
             return replace(test(f"comm_avg_ppn<={(found.number or 1) - 1}"), line=found.line)
         if few and found.is_any:
             return Test("comm_size", "=", "any", found.line)
         split = found.name == "comm_hierarchy" and found.value in ("node", "node_roots", "flat")
         if split and not self.functions.knows_parts:
-            self.note(found.line, f"{found.key!r} holds for all that is no parent from 5.0 on")
+            self.note(
+                found.line,
+                f"from 5.0 on {found.key!r} holds for all communicators that are not parents",
+            )
         return found
 
     def leaf(self, leaf: Leaf) -> Tree:

@@ -66,8 +66,8 @@ def lint(file: ParsedTree) -> tuple[Finding, ...]:
         linter.find(
             0,
             Fault.NOT_EVERYWHERE,
-            f"the device takes {_HIERARCHICAL} apart by nodes before it asks this tree",
-            f"set {DEVICE}=none to have the tree asked for whole communicators",
+            f"the device splits {_HIERARCHICAL} by nodes before it asks this tree",
+            f"set {DEVICE}=none, so that the tree is asked for whole communicators",
         )
     return tuple(sorted({*file.reading.findings, *linter.findings}))
 
@@ -97,10 +97,10 @@ class _Linter:
     def check_test(self, found: Test, path: _Path, seen: list[Test]) -> None:
         of = path.collective
         if found.is_of_call and not of:
-            what = f"{found.key!r} stands before a collective is told, and {TITLE} aborts"
+            what = f"{found.key!r} comes before any collective, and {TITLE} aborts"
             self.find(found.line, Fault.ENDS_PROGRAM, what, "put it below a collective")
         elif of and not found.is_any and of not in DEFINED.get(found.name, {of}):
-            what = f"{found.name} is not defined for {of}: the call ends the program"
+            what = f"{found.name} is not defined for {of}, so the call ends the program"
             known = " or ".join(name for name in MESSAGE if of in DEFINED[name])
             mend = f"use {known or 'no test of the message'}"
             self.find(found.line, Fault.ENDS_PROGRAM, what, mend)
@@ -112,15 +112,15 @@ class _Linter:
             self.find(found.line, Fault.INHERITED, what, mend)
         parts = found.name == "comm_hierarchy" and found.value in _PARTS
         if parts and not self.functions.knows_parts:
-            what = f"{found.key!r} holds for every communicator that is no parent"
-            mend = 'from MPICH 5.0 on only "parent" is told from the others'
+            what = f"{found.key!r} holds for every communicator that is not a parent"
+            mend = 'use only "parent", which MPICH 5.0 and later tell from the others'
             self.find(found.line, Fault.OTHER_RELEASE, what, mend)
 
     def dead(self, found: Test, seen: list[Test]) -> None:
         bound = found.number or 0
         larger = [s for s in seen if s.name == found.name and (s.number or -1) >= bound]
         if larger:
-            what = f"{found.key!r} is never reached: {larger[-1].key!r} stands before it"
+            what = f"{found.key!r} is never reached, because {larger[-1].key!r} comes before it"
             mend = "sort the tests of a chain from small to large"
             self.find(found.line, Fault.UNSORTED, what, mend)
         else:
@@ -141,8 +141,8 @@ class _Linter:
             return
         if last.key == "comm_type=intra" and "neighbor_" in path.collective:
             return
-        what = f"calls for which {last.key!r} does not hold find no algorithm and end the program"
-        mend = f"add what follows otherwise to {last.key!r}"
+        what = f"calls for which {last.key!r} does not hold have no algorithm and end the program"
+        mend = f"add the other case to {last.key!r}"
         self.find(last.line, Fault.ENDS_PROGRAM, what, mend)
 
     def check_leaf(self, leaf: Leaf, path: _Path) -> None:
@@ -150,8 +150,8 @@ class _Linter:
         if function not in self.functions.all or not of:
             return
         if function not in self.functions.by_collective[of]:
-            what = f"{function} is no algorithm of {of}: the call ends the program"
-            self.find(leaf.line, Fault.ENDS_PROGRAM, what, "name one of its own")
+            what = f"{function} is not an algorithm of {of}, so the call ends the program"
+            self.find(leaf.line, Fault.ENDS_PROGRAM, what, "name an algorithm of this collective")
             return
         kind = next((each for each in ("inter", "intra") if f"_{each}_" in function), "")
         other = f"comm_type={_OPPOSITE.get(kind, '')}"
@@ -169,11 +169,11 @@ class _Linter:
         said = dict(leaf.parameters)
         for name in wanted:
             if name not in said:
-                what = f"{function} needs {name}: without it it takes what memory holds"
+                what = f"{function} needs {name}: without it {TITLE} uses an undefined value"
                 self.find(leaf.line, Fault.HANGS, what, f'add "{name}=…": {{}} to its parameters')
         for name in self.functions.unread.get(function, ()):
             if function not in _HARMLESS_UNREAD:
-                what = f"{function} takes {name}, which {TITLE} reads from no file"
+                what = f"{function} needs {name}, which {TITLE} cannot read from a file"
                 self.find(leaf.line, Fault.HANGS, what, "name another algorithm")
         for name, value in leaf.parameters:
             key = f"{name}={value}" if value else name
@@ -183,10 +183,10 @@ class _Linter:
                 what = f"{key!r} has no effect on {function}"
                 self.find(leaf.line, Fault.NO_EFFECT, what, "remove it")
             elif name == "tree_type" and value not in TREE_TYPES:
-                what = f"there is no tree type {value!r} in a file; kary is taken"
+                what = f"a file has no tree type {value!r}, so kary is used"
                 self.find(leaf.line, Fault.UNKNOWN, what, f"name one of {', '.join(TREE_TYPES)}")
             elif name == "chunk_size" and 0 < as_c_int(value) < LEAST_CHUNK:
-                what = f"{key!r}: a message is sent for every few elements"
+                what = f"{key!r}: every few elements become a message"
                 self.find(leaf.line, Fault.WRONG_UNIT, what, "write bytes, for example 65536")
             elif name in _RADIXES and as_c_int(value) < least:
                 what = f"{key!r}: a radix below 2 never ends"
@@ -202,9 +202,10 @@ class _Linter:
             if need == "commutative" and "is_op_built_in=yes" in path.holds:
                 continue
             what = (
-                f"{leaf.function} needs {key!r}, which {TITLE} does not check for a file's choice"
+                f"{leaf.function} needs {key!r}, which {TITLE} does not check for an "
+                "algorithm from a file"
             )
-            mend = _MENDS.get(key, f'put it below "{key}", with another algorithm beside it')
+            mend = _MENDS.get(key, f'put it below "{key}", with another algorithm next to it')
             self.find(leaf.line, fault, what, mend)
 
     def check_collectives(self, tree: Tree) -> None:
@@ -212,11 +213,16 @@ class _Linter:
         missing = [name for name in self.functions.by_collective if name not in there]
         if missing:
             what = f"no {', '.join(missing)}: such a call ends the program, often within MPI_Init"
-            self.find(0, Fault.ENDS_PROGRAM, what, "a file must have all collectives; add them")
+            self.find(
+                0, Fault.ENDS_PROGRAM, what, "add the missing collectives; a file must have all"
+            )
 
     def check_units(self, tree: Tree) -> None:
         for collective, line in sorted(_local_sizes(tree).items()):
-            what = f"{collective}: ranks compute this size from arguments that may differ by rank"
+            what = (
+                f"{collective}: each rank computes this size from its own arguments, which may "
+                "differ"
+            )
             self.find(line, Fault.RANKS_DISAGREE, what, "use one algorithm for all sizes")
         by_size: dict[str, dict[int, list[Test]]] = {}
         for path, leaf in leaves(tree):
@@ -229,8 +235,11 @@ class _Linter:
             bounds = {size: tuple(t.number for t in tests) for size, tests in sizes.items()}
             if len(bounds) > 1 and len(set(bounds.values())) == 1:
                 line = next(iter(sizes.values()))[0].line
-                what = f"{of} has the same bounds for all communicators: they look like one block"
-                mend = f"{TITLE} compares the sum over all processes; multiply by comm_size"
+                what = (
+                    f"{of} has the same bounds for all communicators, so they look like sizes of "
+                    "one block"
+                )
+                mend = f"multiply them by comm_size: {TITLE} compares the sum over all processes"
                 self.find(line, Fault.WRONG_UNIT, what, mend)
 
 

@@ -70,15 +70,15 @@ def read(text: str, source: str, release: str) -> Reading:
     try:
         document = located_json.parse(_without_comments(text), trailing_commas=True)
     except JsonSyntaxError as error:
-        raise LibraryError(f"{source}:{error.line}: {error}; {TITLE} ends here, too") from error
+        raise LibraryError(f"{source}:{error.line}: {error}; {TITLE} also ends here") from error
     if not document.is_object:
-        raise LibraryError(f"{source}:1: not a JSON object; a selection tree is one")
+        raise LibraryError(f"{source}:1: this is not a JSON object, but a selection tree is one")
     reader = _Reader(functions_of(release))
     reading = reader.reading
     reading.tree = reader.chain(document, 1)
     size = len(text.encode("utf-8", errors="surrogateescape"))
     if size % _PAGE == 0:
-        what = f"the file has {size} bytes, a multiple of {_PAGE}: {TITLE} reads on behind its end"
+        what = f"the file has {size} bytes, a multiple of {_PAGE}, so {TITLE} reads beyond its end"
         reading.find(0, Fault.ENDS_PROGRAM, f"{what}, and may crash", "add an empty line")
     return reading
 
@@ -107,14 +107,14 @@ class _Reader:
         if named:
             return self.leaf(members, named)
         if not members:
-            what = f"an empty object, where {TITLE} wants a test or an algorithm"
+            what = f"an empty object, where {TITLE} needs a test or an algorithm"
             self.reading.refuse(node.line, what, "name an algorithm")
             return NOTHING
         tests = []
         for member in members:
             found = self.test(member)
             if not member.node.is_object:
-                what = f"the value of {member.key!r} is no object"
+                what = f"the value of {member.key!r} is not an object"
                 self.reading.refuse(member.line, what, "write {…}")
                 continue
             then = self.chain(member.node, depth + 1)
@@ -129,7 +129,7 @@ class _Reader:
         for member in node.members:
             if last[member.key] is not member:
                 line = last[member.key].line
-                what = f"{member.key!r} stands again on line {line}: that one counts"
+                what = f"{member.key!r} appears again on line {line}, which counts"
                 self.reading.find(member.line, Fault.DEAD_RULE, what, "remove one of them")
         return list(last.values())
 
@@ -178,18 +178,20 @@ class _Reader:
         """Return the leaf of an object that names an algorithm: the last one counts."""
         for member in members:
             if member not in named:
-                what = f"{member.key!r} stands beside an algorithm, where {TITLE} aborts"
+                what = f"{member.key!r} is in the same object as an algorithm, so {TITLE} aborts"
                 self.reading.refuse(member.line, what, "remove it")
         for member in named[:-1]:
-            what = f"{member.key!r}: the last algorithm of an object counts"
+            what = f"{member.key!r}: only the last algorithm of an object counts"
             self.reading.find(member.line, Fault.DEAD_RULE, what, "remove it")
         last = named[-1]
         function = _key(last).partition("=")[2]
         if not last.node.is_object:
-            self.reading.refuse(last.line, f"the value of {last.key!r} is no object", "write {}")
+            self.reading.refuse(
+                last.line, f"the value of {last.key!r} is not an object", "write {}"
+            )
         if function not in self.functions.all:
             what = f"{self.whose} has no algorithm {function!r} and aborts"
-            self.reading.refuse(last.line, what, "name one that it has")
+            self.reading.refuse(last.line, what, "name an algorithm that it has")
         keys = [_BLANK.sub("", member.key) for member in last.node.members]
         pairs = tuple((n, v) for n, _, v in (key.partition("=") for key in keys if key != MARK))
         return Leaf(function, pairs, left_to_library=MARK in keys, line=last.line)

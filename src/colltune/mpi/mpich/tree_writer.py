@@ -65,7 +65,7 @@ class Plan:
             self.notes.append(f"line {line}: {error}; left to the library")
             return
         if algorithm.wrong or spelled.is_default:
-            why = algorithm.wrong or "the default is no choice"
+            why = algorithm.wrong or "the default is not a choice"
             self.notes.append(f"line {line}: {spelled.id}: {why}; left to the library")
             return
         tree = guarded(self.functions, spelled)
@@ -210,7 +210,11 @@ class _Planner(Chooser):
             yield f"comm_avg_ppn<={shape.ppn - 1}"
         possible = (nodes for nodes in uneven if nodes <= self.table.shape.nodes)
         if any(size > (shape.ppn - 1) * nodes for nodes in possible):
-            self.note(size, f"{TITLE} {functions.release} takes uneven layouts for {shape}")
+            self.note(
+                size,
+                f"{TITLE} {functions.release} also uses this for uneven layouts, as if they were "
+                f"{shape}",
+            )
 
     def sized(self, size: int, layout: Shape | None, intervals: tuple[Interval, ...]) -> Tree:
         """Return the tree for the message sizes of communicators of one size."""
@@ -243,7 +247,7 @@ class _Planner(Chooser):
             return found.reason, 0
         barrier = spelled.algorithm == "recexch" and self.collective is Collective.BARRIER
         if barrier and spelled.numbers.get("fanout", 0) > _MOST_RADIX_OF_BARRIER:
-            return f"{spelled.id} needs more than a leaf can say", 0
+            return f"{spelled.id} needs more than a tree can express", 0
         if Limit.ELEMENT_PER_POWER_OF_TWO in space.algorithm_of(spelled).limits:
             # asked for at each call, since it counts elements
             return "", 0

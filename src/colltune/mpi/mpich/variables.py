@@ -107,14 +107,14 @@ class ParsedVariables:
             if chosen is None:
                 continue
             if chosen.configuration is None:
-                notes.append(f"line {rule.line}: {rule.text} cannot be kept")
+                notes.append(f"line {rule.line}: {rule.text} cannot be converted")
                 continue
             own = f"{rule.collective.upper()}_"
             used = [n for n, _ in self.functions.parameters_of(rule.collective)]
             kept |= {f"{own}INTRA_ALGORITHM", f"{own}DEVICE_COLLECTIVE", *used}
             yield chosen.configuration, rule.line
         left = (a for a in self.assignments if a.bare not in kept)
-        notes.extend(f"line {a.line}: {a.text} is not kept" for a in left)
+        notes.extend(f"line {a.line}: {a.text} is not converted" for a in left)
 
     def decide(self, call: Call, environment: Mapping[str, str] | None = None) -> Outcome:
         """Return what the release runs for `call`.
@@ -142,7 +142,7 @@ class ParsedVariables:
         default = _default(call.collective)
         if device := job.device_goes_first(call):
             why = (
-                f"The device goes first: ch4 {device} asks for {chosen.text} within its parts only."
+                f"The device decides first: ch4 {device} uses {chosen.text} within its parts only."
             )
             return Outcome(default, rule, (why,), said, f"ch4 {device}")
         why = job.why_unusable(chosen.function, call)
@@ -151,7 +151,7 @@ class ParsedVariables:
             runs = self.functions.running_as(found, call.comm_size, call.msize_bytes)
             reasons = [f"{chosen.text} is set."]
             if runs != found:
-                reasons.append(f"{found.id} runs as {runs.id}: there is one segment only.")
+                reasons.append(f"{found.id} runs as {runs.id}, because there is only one segment.")
             ends = chosen.ends_inside(call)
             return Outcome(runs, rule, tuple(reasons), said, ends_program=ends)
         ends = f"{chosen.text} cannot run ({why})"
@@ -190,7 +190,9 @@ def parse(text: str, source: str, release: str) -> ParsedVariables:
         elif bare.strip() and not bare.lstrip().startswith("#"):
             strange.append(number)
     if not assignments and (strange or foreign):
-        raise LibraryError(f"{source}:1: sets no variable MPIR_CVAR_…=…; this is no list of them")
+        raise LibraryError(
+            f"{source}:1: no line sets a variable MPIR_CVAR_…=…, so this is not a list of variables"
+        )
     return ParsedVariables(source, release, tuple(assignments), tuple(strange), tuple(foreign))
 
 
@@ -210,7 +212,7 @@ def _findings(parsed: ParsedVariables) -> Iterator[Finding]:
         if likely:
             yield _unknown(line, name, likely)
             continue
-        what = f"no variable of {TITLE}: it ignores it"
+        what = f"this is not a variable of {TITLE}, which ignores it"
         yield Finding(line, Fault.REMARK, what, "leave it, or remove it")
     last: dict[str, Assignment] = {}
     for assignment in parsed.assignments:
@@ -227,7 +229,7 @@ def _twice(before: Assignment, after: Assignment) -> Finding:
         return _finding(before.line, Fault.DEAD_RULE, what, "remove one of them")
     prefixes = [PREFIXES.index(_prefix(each.name)) for each in (before, after)]
     loser, winner = (before, after) if prefixes[1] < prefixes[0] else (after, before)
-    what = f"{winner.name} on line {winner.line} goes before {loser.name}"
+    what = f"{winner.name} on line {winner.line} has priority over {loser.name}"
     return _finding(loser.line, Fault.OVERRIDDEN, what, "remove one of them")
 
 
@@ -261,13 +263,13 @@ def _on_one(parsed: ParsedVariables, assignment: Assignment) -> Iterator[Finding
         yield from _on_other_choice(parsed, assignment)
     elif assignment.value not in _WORDS.get(assignment.bare, (assignment.value,)):
         words = ", ".join(_WORDS[assignment.bare])
-        what = f"{assignment.text}: {TITLE} knows {words} and ends in MPI_Init"
-        yield _finding(assignment.line, Fault.ENDS_PROGRAM, what, "name one of them")
+        what = f"{assignment.text}: {TITLE} knows {words}, and otherwise ends in MPI_Init"
+        yield _finding(assignment.line, Fault.ENDS_PROGRAM, what, "use one of them")
     elif assignment.bare == "COLLECTIVE_FALLBACK" and assignment.value == "error":
-        what = f"{assignment.text} ends programs in MPI_Init, whose own calls fall back, too"
+        what = f"{assignment.text} ends programs in MPI_Init, because its own calls fall back, too"
         yield _finding(assignment.line, Fault.ENDS_PROGRAM, what, "write print or silent")
     elif _THRESHOLD.fullmatch(assignment.bare):
-        what = f"{assignment.name}: thresholds bear on no blocking collective"
+        what = f"{assignment.name}: thresholds do not affect blocking collectives"
         yield _finding(
             assignment.line, Fault.NO_EFFECT, what, "write a selection file (mpich-json)"
         )
@@ -289,17 +291,20 @@ def _on_choice(
         return
     device, (_, flat) = variables.device_is_asked(collective), variables.composition(collective)
     if collective in _HIERARCHICAL and device and not flat:
-        what = f"the device takes {collective} apart by nodes first; this holds for its parts only"
+        what = f"the device splits {collective} by nodes first; this holds for its parts only"
         mend = f"add MPIR_CVAR_{collective.upper()}_DEVICE_COLLECTIVE=0"
         yield _finding(assignment.line, Fault.OUTRANKED, what, mend)
     if chosen.function == ABORTS_INSIDE:
-        what = f"{assignment.text} aborts unless blocks are equal and processes a power of two"
+        what = (
+            f"{assignment.text} aborts unless all blocks are equal and the number of processes is "
+            "a power of two"
+        )
         yield _finding(assignment.line, Fault.ENDS_PROGRAM, what, "name recursive_doubling")
         return
     needs = parsed.functions.needs.get(chosen.function, ())
     if needs:
         what = f"{assignment.text} needs {', '.join(needs)}; other calls are left to {TITLE}"
-        mend = "nothing, if that is meant"
+        mend = "nothing, if you mean that"
         yield Finding(assignment.line, Fault.NOT_EVERYWHERE, what, mend)
 
 
@@ -319,7 +324,7 @@ def _on_other_choice(parsed: ParsedVariables, assignment: Assignment) -> Iterato
     words = {n.partition(middle)[2] for n in of} | {n.partition("_allcomm_")[2] for n in of}
     if assignment.value not in {"auto", "nb", "sched_auto", *words} - {""}:
         what = f"{assignment.text}: {TITLE} has no such algorithm and ends in MPI_Init"
-        yield _finding(assignment.line, Fault.ENDS_PROGRAM, what, "name one that it has")
+        yield _finding(assignment.line, Fault.ENDS_PROGRAM, what, "name an algorithm that it has")
 
 
 def _on_parameter(parsed: ParsedVariables, assignment: Assignment) -> Iterator[Finding]:
@@ -329,7 +334,7 @@ def _on_parameter(parsed: ParsedVariables, assignment: Assignment) -> Iterator[F
             continue
         is_number = not assignment.bare.endswith("_TYPE")
         if is_number and not _NUMBER.fullmatch(assignment.value):
-            what = f"{assignment.text}: not a number, and {TITLE} ends in MPI_Init"
+            what = f"{assignment.text}: this is not a number, and {TITLE} ends in MPI_Init"
             yield _finding(assignment.line, Fault.ENDS_PROGRAM, what, "write a number")
             return
         if assignment.bare.endswith("_KVAL") and as_c_int(assignment.value) < 1 + (
@@ -338,7 +343,7 @@ def _on_parameter(parsed: ParsedVariables, assignment: Assignment) -> Iterator[F
             what = f"{assignment.text}: a radix below 2 never ends"
             yield _finding(assignment.line, Fault.HANGS, what, "write 2 or more")
         if assignment.bare.endswith("_CHUNK_SIZE") and 0 < as_c_int(assignment.value) < LEAST_CHUNK:
-            what = f"{assignment.text}: a message is sent for every few elements"
+            what = f"{assignment.text}: every few elements become a message"
             yield _finding(
                 assignment.line, Fault.WRONG_UNIT, what, "write bytes, for example 65536"
             )

@@ -51,7 +51,7 @@ class MpichVariables(Format):
         found = {}
         for collective, choices in _choices(table).items():
             if len(choices) > 1:
-                what = "needs more than one choice; left to the library"
+                what = "needs more than one variable; left to the library"
                 notes.append(f"{collective}: {what}")
             elif why := _why_not(release, choices[0], table):
                 notes.append(f"{collective}: {why}; left to the library")
@@ -70,7 +70,7 @@ class MpichVariables(Format):
                 raise LibraryError(f"{parsed.source}: ends the program: {parsed.reading.fatal}")
             choices = dict.fromkeys(_everywhere(parsed, notes))
         else:
-            raise LibraryError(f"{parsed.source}: {parsed.format} is no format of {TITLE}")
+            raise LibraryError(f"{parsed.source}: {parsed.format} is not a format of {TITLE}")
         found = {}
         for configuration, line in choices:
             try:
@@ -135,8 +135,8 @@ def _everywhere(parsed: ParsedTree, notes: list[str]) -> Iterator[tuple[Configur
         configuration = parsed.named(collective, first)
         if len(found) > 1 or configuration is None:
             notes.append(
-                f"line {first.line}: {collective} is not decided alike for all calls; left to the"
-                " library"
+                f"line {first.line}: the decision for {collective} depends on the call; left "
+                "to the library"
             )
             continue
         yield configuration, first.line

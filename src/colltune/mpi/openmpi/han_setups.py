@@ -22,6 +22,7 @@ from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.configuration_space import CatalogueSpace, ConfigurationSpace, RunningRange
 from colltune.mpi.openmpi.mca import environment
 from colltune.mpi.openmpi.releases import LIBRARY
+from colltune.text import counted
 
 ALGORITHM = "han_intra"
 COLLECTIVES = (Collective.ALLREDUCE, Collective.BCAST)
@@ -60,9 +61,9 @@ def setup(collective: Collective, values: Mapping[str, int | str]) -> Configurat
 def why_not_on(shape: Shape) -> str:
     """Return why coll/han hands calls on a shape to coll/tuned; empty if it does not."""
     if shape.nodes < _LEAST_NODES:
-        return "coll/han serves no communicator that lies on one node"
+        return "coll/han does not serve communicators on one node"
     if shape.ppn < _LEAST_PPN:
-        return "coll/han hands calls on where no node has more than one process"
+        return "coll/han passes calls on if no node has more than one process"
     return ""
 
 
@@ -79,7 +80,7 @@ class HanSetups(ConfigurationSpace):
         """Return the modules within a node by their numbers."""
         if self._catalogue.series not in _LOW_MODULES:
             raise LibraryError(
-                f"Open MPI {self._release} leaves coll/han off; its setups are for 5.0 and later"
+                f"Open MPI {self._release} does not use coll/han; its setups are for 5.0 and later"
             )
         return dict(_LOW_MODULES[self._catalogue.series])
 
@@ -103,7 +104,9 @@ class HanSetups(ConfigurationSpace):
         if up == ADAPT:
             values |= _adapt(configuration, given)
         if given:
-            raise LibraryError(f"{configuration.id}: no parameter {min(given)!r} with up={up}")
+            raise LibraryError(
+                f"{configuration.id}: with up={up} there is no parameter {min(given)}"
+            )
         return setup(configuration.collective, values)
 
     def effective(
@@ -132,7 +135,10 @@ class HanSetups(ConfigurationSpace):
         least = _LEAST_NODES * _LEAST_PPN
         if nprocs >= least:
             return RunningRange(0)
-        why = f"{ALGORITHM} needs {least} processes or more: several on each of several nodes"
+        why = (
+            f"{ALGORITHM} needs {counted(least, 'process', 'es')} or more: several on each of "
+            "several nodes"
+        )
         return RunningRange(None, why)
 
     def why_not_on(self, configuration: Configuration, shape: Shape) -> str:

@@ -51,7 +51,7 @@ class TunedSpace(CatalogueSpace):
     defaults: ClassVar[Mapping[str, int]] = {"fanout": 4, "segsize": 0}
     otherwise: ClassVar[Mapping[Limit, str]] = {
         Limit.TWO_PROCESSES: "the call fails, which ends the program",
-        Limit.COMMUTATIVE: "wrong numbers, without a word",
+        Limit.COMMUTATIVE: "wrong numbers, without a message",
     }
 
     def chosen_by(self, collective: Collective) -> str:
@@ -109,7 +109,7 @@ class TunedSpace(CatalogueSpace):
         if algorithm.wrong:
             return f"{algorithm.name}: {algorithm.wrong}"
         if Limit.COMMUTATIVE in algorithm.limits and not builtin_operations_only:
-            return f"{algorithm.name} gives wrong results with operations that do not commute"
+            return f"{algorithm.name} gives wrong results with non-commutative operations"
         if Limit.TWO_PROCESSES in algorithm.limits and nprocs not in (None, 2):
             return f"{algorithm.name} ends the program unless there are 2 processes"
         return ""

@@ -72,8 +72,8 @@ def parameter_file(variables: Mapping[str, str]) -> str:
         name = variable.removeprefix(PREFIX)
         if not value or any(c.isspace() or c in "\"'#" for c in value):
             raise LibraryError(
-                f"{name}: {value!r} cannot stand in a parameter file; use a path without blanks,"
-                " quotes and #"
+                f"{name}: {value} is not allowed in a parameter file. Use a path without "
+                "blanks, quotes and #."
             )
         lines.append(f"--mca {name} {value}\n")
     return "".join(lines)

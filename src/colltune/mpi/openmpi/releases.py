@@ -49,7 +49,7 @@ def _unsupported(release: str, numbers: tuple[int, ...]) -> str:
     if numbers < (4, 1, 4):
         why = "before 4.1.4 several algorithms give wrong results or hang"
     else:
-        why = "no such release was tried"
+        why = "no such release was tested"
     return (
         f"Open MPI {release} is not supported: {why}; supported: 4.1.4 and later 4.1.x, 5.0.x, 6.x"
     )

@@ -23,6 +23,7 @@ from colltune.mpi.openmpi.ranges import (
     SizeRule,
 )
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
+from colltune.text import counted
 
 if TYPE_CHECKING:
     from colltune.mpi.openmpi.han import HanFile
@@ -78,8 +79,9 @@ class TunedFile:
         """Return why a rule is the one for a call."""
         where = "MPI_COMM_WORLD" if call.is_world else "a communicator"
         return (
-            f"the first rule that takes {call.collective} of {compared} bytes (as the library"
-            f" counts them) on {where} of {call.comm_size} processes."
+            f"the first rule that fits applies: {call.collective} of "
+            f"{counted(compared, 'byte')} (as the library counts them) on {where} of "
+            f"{counted(call.comm_size, 'process', 'es')}."
         )
 
     def comm_sizes(self, collective: Collective) -> tuple[int, ...]:
@@ -121,7 +123,7 @@ class TunedFormat(Format):
 
     def why_not_expressed(self, release: str, configuration: Configuration) -> str:
         if han_setups.is_setup(configuration):
-            return f"{self.name} cannot name {configuration.id}, which holds for a whole job"
+            return f"{self.name} cannot express {configuration.id}, which holds for a whole job"
         return super().why_not_expressed(release, configuration)
 
     def with_others(

@@ -18,6 +18,7 @@ from colltune.mpi.openmpi.ranges import (
     Ranges,
     SizeRule,
 )
+from colltune.text import counted
 
 _PARTLY: dict[Limit, tuple[str, Callable[[int], bool]]] = {
     Limit.EVEN_PROCESSES: ("an even number of processes", lambda n: n % 2 == 0),
@@ -75,10 +76,10 @@ def outranked(ranges: Ranges, catalogue: Catalogue) -> Iterator[Finding]:
         yield Finding(
             0,
             Fault.NOT_EVERYWHERE,
-            f"on communicators that span nodes coll/han decides {', '.join(taken)} before these"
-            " rules, which reach those within a node, and the parts that coll/han makes (one"
-            " process per node; the processes of a node)",
-            "set coll_han_priority=0, or send these calls on by a rules file of coll/han",
+            f"coll/han decides {', '.join(taken)} on communicators that span nodes; these "
+            "rules hold only within nodes, and for the parts that coll/han makes (one "
+            "process per node; the processes of a node)",
+            "set coll_han_priority=0, or pass these calls on by a rules file of coll/han",
         )
 
 
@@ -94,20 +95,22 @@ def _of_rule(entry: CollectiveEntry, rule: SizeRule, place: Place) -> Iterator[F
     if not number:
         if any(value for _, value in values.values()):
             message = f"{rule.rule.text} leaves the decision to the library, with its own values"
-            yield Finding(place.line, Fault.NO_EFFECT, message, "leave out the values beside it")
+            yield Finding(
+                place.line, Fault.NO_EFFECT, message, "remove the other values of the rule"
+            )
     elif algorithm is None:
         yield Finding(
             place.line,
             Fault.ENDS_PROGRAM,
             f"Open MPI {place.release} has no {entry.collective} algorithm {numbers.algorithm} and"
             " ends the program",
-            f"known: 0 to {max(algorithm.number for algorithm in entry.algorithms)}",
+            f"use one of 0 to {max(algorithm.number for algorithm in entry.algorithms)}",
         )
     else:
         for word, (name, value) in values.items():
             if value and name not in algorithm.parameters:
                 message = f"{entry.collective} {algorithm.name} ignores the {word} {value}"
-                yield Finding(place.line, Fault.NO_EFFECT, message, "write 0 or leave it out")
+                yield Finding(place.line, Fault.NO_EFFECT, message, "write 0, or leave it out")
         yield from algorithm_findings(entry, algorithm, numbers, place)
 
 
@@ -126,22 +129,22 @@ def algorithm_findings(
     if Limit.COMMUTATIVE in algorithm.limits:
         yield found(
             Fault.COMMUTATIVE_ONLY,
-            "gives wrong numbers with operations that do not commute, which only programs with"
-            " operations of their own have",
-            "use it for programs with built-in operations only",
+            "gives wrong numbers with non-commutative operations, which a program has to "
+            "define itself",
+            "use it only for programs with built-in operations",
         )
     if Limit.TWO_PROCESSES in algorithm.limits and (place.last_size is None or place.last_size > 2):
         yield found(
             Fault.ENDS_PROGRAM,
-            "ends programs on communicators of other than 2 processes",
-            "keep it to communicators of exactly 2",
+            "ends programs unless the communicator has 2 processes",
+            "use it only for communicators of exactly 2 processes",
         )
     yield from _of_fanout(algorithm, as_int(numbers.fanout), found)
     if "segsize" in algorithm.parameters and 0 < as_int(numbers.segsize_bytes) < _LEAST_SEGMENT:
         yield found(
             Fault.WRONG_UNIT,
-            f"with segments of {as_int(numbers.segsize_bytes)} bytes sends a message for every few"
-            " elements, and does not cut messages of larger elements at all",
+            f"with segments of {counted(as_int(numbers.segsize_bytes), 'byte')} sends a "
+            "message for every few elements, and does not split messages of larger elements",
             "write bytes, for example 65536, or 0 for no segments",
         )
     yield from _of_processes(algorithm, place, found)
@@ -156,14 +159,14 @@ def _of_fanout(algorithm: Algorithm, fanout: int, found: _Found) -> Iterator[Fin
         return
     radix = dict(algorithm.minimums).get("fanout")
     if radix is not None and fanout < radix:
-        message = f"takes the fan-out as its radix and never ends with {fanout}"
+        message = f"takes the fan-out as its radix, and with {fanout} never ends"
         yield found(Fault.HANGS, message, f"give a fan-out of {radix} or more")
     elif radix is None and fanout > MAX_FANOUT:
         message = f"has at most {MAX_FANOUT} chains, not {fanout}"
         yield found(Fault.NO_EFFECT, message, f"write {MAX_FANOUT} at most")
     elif radix is None and not fanout:
-        message = "with a fan-out of 0 has one chain: a pipeline"
-        yield found(Fault.REMARK, message, "write how many chains you want")
+        message = "with a fan-out of 0 has one chain, which is a pipeline"
+        yield found(Fault.REMARK, message, "write the number of chains that you want")
 
 
 def _of_processes(algorithm: Algorithm, place: Place, found: _Found) -> Iterator[Finding]:
@@ -207,7 +210,7 @@ def _of_unit(
         yield Finding(
             lines[size],
             Fault.WRONG_UNIT,
-            f"{size} looks like the bytes for one process; {entry.collective} is compared with"
-            f" those of all {n} processes together",
+            f"{size} looks like the bytes of one process, but the library compares "
+            f"{entry.collective} with the bytes of all {n} processes together",
             f"multiply the sizes by the number of processes: {size * n}",
         )

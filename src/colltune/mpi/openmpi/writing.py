@@ -14,6 +14,7 @@ from colltune.mpi.openmpi.library import OPENMPI
 from colltune.mpi.openmpi.ranges import SizeRule
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of, reads_version_header
 from colltune.mpi.openmpi.tuned_format import DISPATCH
+from colltune.text import counted
 
 
 class TunedChooser(Chooser):
@@ -43,7 +44,7 @@ class TunedChooser(Chooser):
 
     def why_not_told(self, spelled: Configuration, layout: Shape | None) -> str:
         if not self.requests and "requests" in spelled.numbers:
-            return f"no file of {self.bound.name} can tell the limit of requests"
+            return f"{self.bound.name} has no file that can set the limit of requests"
         return ""
 
 
@@ -63,7 +64,10 @@ class Converter:
         """Yield the rules that name an algorithm, or the library's own decision."""
         for rule in rules:
             if rule.rule.configuration is None:
-                self.note(rule.rule.line, f"{rule.rule.text}: no such algorithm, left out")
+                self.note(
+                    rule.rule.line,
+                    f"{rule.rule.text}: left out, because there is no such algorithm",
+                )
             else:
                 yield rule
 
@@ -79,7 +83,7 @@ class Converter:
             return default
         for name, least in algorithm.minimums:
             if name not in given.numbers:
-                what = f"{given.algorithm} is {algorithm.name} with a fan-out of {least}"
+                what = f"{given.algorithm} becomes {algorithm.name} with a fan-out of {least}"
                 self.note(rule.line, what)
         unsaid = dict(self.defaults) | dict(algorithm.defaults) | dict(algorithm.minimums)
         values = unsaid | given.numbers
@@ -105,7 +109,7 @@ class Converter:
             if values[name] < least:
                 return f"{algorithm.name} never ends with a fan-out below {least}"
         if "requests" in values and not self.requests:
-            return f"no file of {self.release} can tell the limit of requests"
+            return f"{self.release} has no file that can set the limit of requests"
         return ""
 
 
@@ -163,13 +167,13 @@ def steering(
     for (collective, comm_size), steps in steered.items():
         by_collective.setdefault(collective, {})[comm_size] = _components(steps)
     heading = (
-        f"Open MPI coll_han dynamic rules beside the coll_tuned rules for {job}",
+        f"Open MPI coll_han dynamic rules for {job}, to be used together with the coll_tuned rules",
         "Written by colltune. All ranks must read the same file.",
     )
     content = {c: exactly(by_size, HAN) for c, by_size in by_collective.items()}
     notes = tuple(
-        f"{collective} on {comm_size} processes: these rules also reach coll/han's inner"
-        f" communicators, which have {comm_size} processes on {job}"
+        f"{collective} on {comm_size} processes: these rules also apply to coll/han's inner "
+        f"communicators, which have {counted(comm_size, 'process', 'es')} on {job}"
         for collective, comm_size in steered
         if comm_size in (job.nodes, job.ppn)
     )

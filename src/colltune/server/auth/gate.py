@@ -30,8 +30,8 @@ _THREADS, _MOST_WAITING = 4, 64
 _PATIENCE_S = 5.0
 _MOST_IGNORED_BYTES = 1 << 16
 _HOW = (
-    'send "Authorization: Bearer TOKEN" (colltune site token add), or'
-    ' "Authorization: MUNGE CREDENTIAL" where munged runs'
+    'send "Authorization: Bearer TOKEN" (colltune site token add), or "Authorization: MUNGE '
+    'CREDENTIAL" with munged'
 )
 
 
@@ -58,8 +58,8 @@ class Admission:
         if not hmac.compare_digest(self._payload.removesuffix(b"\n"), expected):
             raise ServiceError(
                 401,
-                "this MUNGE credential was made for another request: its payload is not the method,"
-                " the path with its query, and the SHA-256 of the body",
+                "this MUNGE credential was made for another request. Its payload must be the "
+                "method, the path with its query, and the SHA-256 of the body.",
             )
 
 
@@ -78,12 +78,12 @@ class TokenStore:
         if found is None:
             raise ServiceError(
                 401,
-                "this token is not known here: it was revoked, or never given out;"
-                " ask for a new one (colltune site token add)",
+                "unknown token: it was revoked, or it never existed. Ask for a new one "
+                "(colltune site token add).",
             )
         if found.is_expired(datetime.now(UTC)):
             raise ServiceError(
-                401, f"the token {found.name} expired on {found.expires}; ask for a new one"
+                401, f"the token {found.name} expired on {found.expires}. Ask for a new one."
             )
         return found
 
@@ -102,8 +102,8 @@ class TokenStore:
             if self._fault:
                 raise ServiceError(
                     503,
-                    "the service's token file is unusable, so nobody can write;"
-                    " its administrator finds the reason in the log",
+                    "the service's token file is unusable, so nobody can write. Its "
+                    "administrator finds the reason in the log.",
                     retry_s=30,
                 )
             return self._tokens
@@ -113,7 +113,7 @@ class TokenStore:
             self._tokens = token_file.read(self._path)
         except TokenFileError as error:
             if str(error) != self._fault:
-                _LOG.error("no writes until this is mended: %s", error)
+                _LOG.error("no client can write until this is mended: %s", error)
             self._fault = str(error)
             return
         self._fault = ""
@@ -133,8 +133,8 @@ class Gate:
         if self._tokens is None and not self._settings.munge:
             raise ServiceError(
                 403,
-                "this service is read-only; its administrator can start it with --tokens FILE"
-                " (colltune site token add) or --munge",
+                "this service is read-only. Its administrator can start it with --tokens "
+                "FILE (colltune site token add) or --munge.",
             )
         if len(authorizations) != 1:
             what = "an Authorization header" if not authorizations else "one Authorization header"
@@ -144,38 +144,38 @@ class Gate:
             return self._by_token(credential.strip(), scope)
         if kind.lower() == "munge":
             return self._by_munge(credential.strip(), scope, f"{method} {target}")
-        raise ServiceError(401, f"this kind of Authorization is not taken: {_HOW}")
+        raise ServiceError(401, f"this kind of Authorization is not accepted: {_HOW}")
 
     def _by_token(self, secret: str, scope: Scope) -> Admission:
         if self._tokens is None:
-            raise ServiceError(401, "this service takes no tokens, only MUNGE credentials")
+            raise ServiceError(401, "this service accepts only MUNGE credentials, no tokens")
         token = self._tokens.token(secret)
         if scope not in token.scopes:
             raise ServiceError(
                 403,
-                f"the token {token.name} does not have the scope {scope}; ask for one that has"
-                f" (colltune site token add NAME --scope {scope})",
+                f"the token {token.name} does not have the scope {scope}. Ask for one that "
+                f"has (colltune site token add NAME --scope {scope}).",
             )
         return Admission(f"{token.name} (token)")
 
     def _by_munge(self, credential: str, scope: Scope, head: str) -> Admission:
         settings = self._settings
         if not settings.munge:
-            raise ServiceError(401, "this service takes no MUNGE credentials, only tokens")
+            raise ServiceError(401, "this service accepts only tokens, no MUNGE credentials")
         caller = munge.decode(credential, settings.munge_socket)
         allowed = settings.munge_allowed()[scope]
         groups = {name[1:] for name in allowed if name.startswith("@")}
         if not ({"*", caller.user, str(caller.uid)} & allowed or groups & caller.groups()):
             raise ServiceError(
                 403,
-                f"user {caller.user} (uid {caller.uid}) may not do this here ({scope});"
-                " ask the service's administrator",
+                f"user {caller.user} (uid {caller.uid}) may not do this ({scope}). Ask the "
+                "service's administrator.",
             )
         if settings.munge_bound and not caller.payload:
             raise ServiceError(
                 401,
-                "this service takes only MUNGE credentials whose payload is the method, the path"
-                " with its query, and the SHA-256 of the body",
+                "this service accepts only MUNGE credentials whose payload is the method, "
+                "the path with its query, and the SHA-256 of the body",
             )
         return Admission(f"{caller.user} (munge)", caller.payload or None, head)
 
@@ -190,7 +190,7 @@ class Gatekeeper:
     def __init__(self, settings: Settings) -> None:
         self._gate = Gate(settings)
         self.threads = Offload(
-            _THREADS, _MOST_WAITING, "too many callers are being checked; try again in a moment"
+            _THREADS, _MOST_WAITING, "too many callers are being checked. Try again in a moment."
         )
 
     async def admit(self, request: Request, scope: Scope) -> Admission:
@@ -204,13 +204,16 @@ class Gatekeeper:
         try:
             return await asyncio.wait_for(work, _PATIENCE_S)
         except TimeoutError:
-            why = "who asks cannot be checked: the token file's folder or the MUNGE daemon hangs"
+            why = (
+                "the caller cannot be checked, because the token file's folder or the MUNGE "
+                "daemon hangs"
+            )
             refused = ServiceError(503, why, retry_s=30)
         except ServiceError as error:
             refused = error
         client = (request.scope.get("client") or ("",))[0]
         structlog.get_logger(_LOG.name).info(
-            "turned away", status=refused.status, client=client, why=str(refused)
+            "refused", status=refused.status, client=client, why=str(refused)
         )
         raise refused
 

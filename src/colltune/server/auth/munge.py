@@ -62,7 +62,7 @@ class Caller:
 def decode(credential: str, socket: Path | None = None) -> Caller:
     """Return who made `credential`, which is thereby used up."""
     if not _CREDENTIAL.fullmatch(credential):
-        raise ServiceError(401, f"this is no MUNGE credential; {_HOW}")
+        raise ServiceError(401, f"this is not a MUNGE credential; {_HOW}")
     library = _library()
     context = library.munge_ctx_create()
     if not context:
@@ -92,8 +92,8 @@ def _refuse(error: int, told: str) -> None:
     if error == _SOCKET_ERROR:
         raise ServiceError(
             503,
-            f"the service's MUNGE daemon does not answer ({told});"
-            " its administrator should start munged, or use a token",
+            f"the service's MUNGE daemon does not answer ({told}). Its administrator should "
+            "start munged; a token also works.",
             retry_s=30,
         )
     if error != _SUCCESS:
@@ -109,8 +109,8 @@ def _library() -> ctypes.CDLL:
     except OSError:
         raise ServiceError(
             503,
-            "the service cannot check MUNGE credentials: it has no libmunge;"
-            " its administrator should install munge, or use a token",
+            "the service cannot check MUNGE credentials, because it has no libmunge. Its "
+            "administrator should install munge; a token also works.",
             retry_s=30,
         ) from None
     address = ctypes.c_void_p

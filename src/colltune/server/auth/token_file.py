@@ -99,7 +99,9 @@ def read(path: Path) -> tuple[Token, ...]:
     except OSError as error:
         raise TokenFileError(f"{path}: the token file cannot be read: {error.strerror}") from error
     if len(content) > _MOST_BYTES:
-        raise TokenFileError(f"{path}: over {_MOST_BYTES} bytes, which no token file is; {_MEND}")
+        raise TokenFileError(
+            f"{path}: larger than {_MOST_BYTES} bytes, so this is not a token file; {_MEND}"
+        )
     return _parsed(content.decode("utf-8", "replace"), path)
 
 
@@ -126,16 +128,16 @@ def _keep_owner(descriptor: int, target: Path) -> None:
 
 def _refuse_unsafe(path: Path, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise TokenFileError(f"{path}: no plain file, as a token file must be; {_MEND}")
+        raise TokenFileError(f"{path}: not a regular file, which a token file must be; {_MEND}")
     if status.st_mode & _OTHERS:
         raise TokenFileError(
-            f"{path}: others than its owner can reach it (mode"
-            f" {stat.S_IMODE(status.st_mode):04o}); chmod 600 {path}"
+            f"{path}: other users can access it (mode {stat.S_IMODE(status.st_mode):04o}). "
+            f"Run: chmod 600 {path}"
         )
     if status.st_uid not in (0, os.geteuid()):
         raise TokenFileError(
-            f"{path}: belongs to uid {status.st_uid}, and not to the service (uid {os.geteuid()})"
-            f" or root; chown {os.geteuid()} {path}"
+            f"{path}: belongs to uid {status.st_uid}, and not to the service (uid "
+            f"{os.geteuid()}) or root. Run: chown {os.geteuid()} {path}"
         )
 
 
@@ -154,7 +156,7 @@ def _parsed(text: str, path: Path) -> tuple[Token, ...]:
             continue
         token = _parsed_line(line, f"{path}, line {number}")
         if token.name in tokens:
-            raise TokenFileError(f"{path}, line {number}: a second token {token.name}; remove it")
+            raise TokenFileError(f"{path}, line {number}: a second token {token.name}. Remove it.")
         tokens[token.name] = token
     return tuple(tokens.values())
 
@@ -170,7 +172,7 @@ def _parsed_line(line: str, where: str) -> Token:
     if not _NAME.fullmatch(name):
         raise TokenFileError(f"{where}: the name is malformed; {_MEND}")
     if not _DIGEST.fullmatch(kept):
-        raise TokenFileError(f"{where}: no sha256: and 64 hexadecimal digits; {_MEND}")
+        raise TokenFileError(f"{where}: the hash is not sha256: and 64 hexadecimal digits; {_MEND}")
     try:
         allowed = frozenset(map(Scope, scopes.split(",")))
     except ValueError:
@@ -186,5 +188,5 @@ def _moment(text: str, where: str) -> datetime | None:
         return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
         raise TokenFileError(
-            f"{where}: the expiry is no time such as 2027-01-31T00:00:00+00:00, nor '-'"
+            f"{where}: the expiry is neither a time such as 2027-01-31T00:00:00+00:00 nor '-'"
         ) from None

@@ -81,8 +81,8 @@ def _connection(url: str, limit_s: float) -> http.client.HTTPConnection:
         host = port = None
     if host is None or parts.scheme not in ("http", "https") or parts.path not in ("", "/"):
         raise AnswerError(
-            f"{url!r} is no address of a service; write http://HOST:PORT, https://… or"
-            " unix:/PATH/OF/SOCKET"
+            f"{url} is not the address of a service. Write http://HOST:PORT, https://… or "
+            "unix:/PATH/OF/SOCKET."
         )
     if parts.scheme == "https":
         return http.client.HTTPSConnection(host, port, timeout=limit_s)
@@ -106,7 +106,7 @@ def _talk(
         raise AnswerError(f"the service says {response.status}: {_detail(body)}")
     length = response.headers.get("Content-Length", "")
     if length.isdigit() and len(body) < min(int(length), LARGEST_BYTES):
-        raise AnswerError(f"the service sent {len(body)} of {length} bytes")
+        raise AnswerError(f"the service sent only {len(body)} of {length} bytes")
     return body
 
 

@@ -73,8 +73,8 @@ def _safe(folder: Path) -> Path:
         raise OutputError(f"cannot write {folder}: {error.strerror}") from error
     if why := danger(folder):
         raise OutputError(
-            f"{why}, and Slurm runs the hooks in {folder} as root; take that away with chown and"
-            " chmod go-w, or name another folder with --out"
+            f"{why}, but Slurm runs the hooks in {folder} as root. Correct it with chown and "
+            "chmod go-w, or name another folder with --out."
         )
     return folder
 

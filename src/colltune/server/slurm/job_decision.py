@@ -13,6 +13,7 @@ from colltune.domain import Shape
 from colltune.errors import BundleError, ColltuneError, LibraryError
 from colltune.provenance.job import counts
 from colltune.server.slurm.job_file import JobDecisions, check_plain, part_name, write
+from colltune.text import counted
 
 _ID = re.compile(r"[0-9a-f]{4,64}")
 FindLibcolltune = Callable[[str, str, str | None], Path]
@@ -65,7 +66,7 @@ def decide(
     part = _decision(wanted, environment)
     variables = next((dict(s.variables) for s in part.sections if s.shape == shape), {})
     if not variables:
-        return {}, f"for {shape} nothing is predicted to be faster"
+        return {}, f"for {shape} no configuration is predicted to be faster"
     from colltune.mpi import library as mpi_library
     from colltune.mpi.libcolltune import PRELOAD
     from colltune.mpi.libcolltune.library import with_libcolltune
@@ -122,7 +123,9 @@ def _decision(wanted: _Wanted, environment: Mapping[str, str]) -> JobDecisions:
     if request.url or not (request.registry or environment.get("COLLTUNE_REGISTRY")):
         url = request.url or environment.get("COLLTUNE_URL", "")
         if not url:
-            raise ColltuneError("nothing to ask: name --bundle, --registry or --url")
+            raise ColltuneError(
+                "no bundle, registry or service is named. Use --bundle, --registry or --url."
+            )
         return _by_service(wanted, url)
     return _by_registry(wanted, request.registry or environment["COLLTUNE_REGISTRY"])
 
@@ -176,7 +179,7 @@ def _by_service(wanted: _Wanted, url: str) -> JobDecisions:
 
     if wanted.request.interposed:
         raise ColltuneError(
-            "a service does not answer with tables of libcolltune; name --bundle or --registry"
+            "a service does not send tables of libcolltune. Name --bundle or --registry."
         )
     release = wanted.library, wanted.release
     folder = wanted.folder / part_name(*release)
@@ -204,13 +207,13 @@ def _refuse_unclear(environment: Mapping[str, str]) -> None:
     parts = [name for name in environment if "_HET_GROUP_" in name]
     if environment.get("SLURM_HET_SIZE") or parts:
         raise ColltuneError(
-            "a heterogeneous job is left to the library; for a launch on one of its components name"
-            " --nodes and --ppn"
+            "heterogeneous jobs are left to the library. For a launch on one component name "
+            "--nodes and --ppn."
         )
     if environment.get("SLURM_STEP_ID"):
         raise ColltuneError(
-            "within a step Slurm tells of the step, not of the job; ask before srun or mpirun"
-            " starts anything, or name --nodes and --ppn"
+            "within a step Slurm describes the step, not the job. Run this before srun or "
+            "mpirun, or name --nodes and --ppn."
         )
 
 
@@ -221,8 +224,8 @@ def _first(environment: Mapping[str, str], *names: str) -> str:
 def _number(text: str, what: str) -> int:
     stripped = text.strip()
     if not (stripped.isascii() and stripped.isdigit() and 0 < int(stripped[:10]) < 2**31):
-        said = f"{text[:40]!r} is no number of {what}" if text else f"Slurm tells no {what}"
-        raise ColltuneError(f"{said}; name --{what}")
+        said = f"{text[:40]!r} is no number of {what}" if text else f"Slurm sets no {what}"
+        raise ColltuneError(f"{said}. Name --{what}.")
     return int(stripped)
 
 
@@ -234,8 +237,8 @@ def _uniform(text: str, nodes: int) -> int:
         return _number(text, "ppn")
     if len(set(found)) > 1 or len(found) not in (1, nodes):
         raise ColltuneError(
-            f"{text} processes per node are not the same on all {nodes} nodes; such a job is left"
-            " to the library"
+            f"{text} processes per node differ between the {counted(nodes, 'node')}; such "
+            "jobs are left to the library"
         )
     return _number(str(found[0]), "ppn")
 
@@ -248,7 +251,7 @@ def release_of(request: JobRequest, environment: Mapping[str, str]) -> tuple[str
     told = None if request.mpi else loaded(environment)
     if told is not None and request.library in ("", told.library):
         if told.library == UNKNOWN:
-            raise LibraryError("the loaded MPI is one that colltune does not write for")
+            raise LibraryError("colltune cannot write files for the loaded MPI")
         if request.release or told.release:
             return told.library, request.release or told.release
     return _asked(request)
@@ -261,8 +264,8 @@ def _asked(request: JobRequest) -> tuple[str, str]:
     named = request.mpi or (None if request.library else shutil.which("mpirun"))
     if named is None and not request.library:
         raise LibraryError(
-            "neither modules nor an mpirun on PATH tell which MPI the job uses; name --library and"
-            " --release"
+            "neither the loaded modules nor an mpirun on PATH say which MPI the job uses. "
+            "Name --library and --release."
         )
     found = find_launcher(named, request.library or None)
     return found.library, request.release or found.release

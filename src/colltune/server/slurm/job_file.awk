@@ -33,7 +33,7 @@ left > 0 {
 
 NR == 1 {
     if ($0 != "colltune-job 1")
-        refuse("this is no job file of version 1")
+        refuse("this is not a job file of version 1")
     next
 }
 

@@ -109,7 +109,7 @@ def parse(
     try:
         text = answer.decode("ascii")
     except UnicodeDecodeError:
-        raise AnswerError("the service's answer: no plain text") from None
+        raise AnswerError("the service's answer: not plain text") from None
     return _JobFileReader(text, library, {str(s): s for s in shapes}, folder).job(release)
 
 
@@ -130,7 +130,7 @@ class _JobFileReader:
     def job(self, release: str) -> JobDecisions:
         lines = self._numbered()
         if next(lines, "") != _FIRST:
-            raise self._refused("this is no job file of version 1")
+            raise self._refused("this is not a job file of version 1")
         for line in lines:
             self._take(line, lines)
         if not (self._ended and self._named and self._bundle_id):
@@ -146,7 +146,7 @@ class _JobFileReader:
         for number, line in enumerate(self._lines, 1):
             self._number = number
             if _UNPRINTABLE.search(line):
-                raise self._refused("no plain text")
+                raise self._refused("not plain text")
             if self._ended:
                 raise self._refused("text after the end")
             yield line
@@ -208,8 +208,8 @@ def check_plain(folder: PurePath) -> None:
     """Insist on a path that a shell and MPI libraries take as it is, in variables and lists."""
     if not _PLAIN.fullmatch(str(folder)):
         raise OutputError(
-            f"{str(folder)!r} is no absolute path of letters, digits and _./+@~%=- alone; name"
-            " another folder with --folder"
+            f"{folder!s} is not an absolute path of letters, digits and _./+@~%=- only. "
+            "Name another folder with --folder."
         )
 
 
@@ -229,8 +229,8 @@ def write(part: JobDecisions, job_folder: Path) -> None:
             _put_section(folder / str(section.shape), section)
     except OSError as error:
         raise OutputError(
-            f"cannot write {folder}: {error.strerror or error}; name a writable folder that all"
-            " nodes see with --folder"
+            f"cannot write {folder}: {error.strerror or error}. Name a writable folder that "
+            "all nodes see with --folder."
         ) from error
 
 
@@ -274,5 +274,6 @@ def _write(path: Path, content: str) -> None:
 
 def _other(path: Path) -> OutputError:
     return OutputError(
-        f"{path}: another decision lies there and may be in use; name another folder with --folder"
+        f"{path}: there is another decision, which may be in use. Name another folder with "
+        "--folder."
     )

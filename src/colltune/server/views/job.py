@@ -127,8 +127,8 @@ def _warnings(selector: ModelSelector, shape: Shape, release: str) -> Iterator[s
     measured_release = bundle.context.library_version
     if release != measured_release:
         yield (
-            f"The file is for release {release}; the runtimes were measured with"
-            f" {measured_release}."
+            f"The file is for release {release}, but the runtimes were measured with "
+            f"{measured_release}."
         )
     outside, between, unknown = [], [], []
     for model in bundle.models:
@@ -142,18 +142,18 @@ def _warnings(selector: ModelSelector, shape: Shape, release: str) -> Iterator[s
     for names, text in (
         (
             outside,
-            f"{shape} lies outside the measured shapes of {{}}: there the default is replaced only"
-            " for a larger gain, and not at all far away.",
+            f"{shape} is outside the measured shapes of {{}}: the default is replaced only for a"
+            " larger gain, and never far outside.",
         ),
         (
             between,
-            f"{shape} itself was not measured for {{}}: what is predicted comes from shapes around"
-            " it.",
+            f"{shape} itself was not measured for {{}}: the predictions come from neighbouring"
+            " shapes.",
         ),
         (
             unknown,
-            "The library's default was not measured for {}: whether what is used is any faster"
-            " nobody knows.",
+            "The library's default was not measured for {}: it is unknown whether the choice "
+            "is faster.",
         ),
     ):
         if names:

@@ -327,5 +327,5 @@ def _not_permitted(one: Configuration, instance: Instance, target: Target | None
     except LibraryError as error:
         return f"not in {named}: {error}"
     if not safe:
-        return f"not right for every legal program in {named}"
+        return f"wrong for some legal programs in {named}"
     return f"would not run as itself: {reason}" if reason else "may not be used here"

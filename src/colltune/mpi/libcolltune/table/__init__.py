@@ -46,6 +46,7 @@ from colltune.mpi.libcolltune.table.text import (
 )
 from colltune.mpi.libcolltune.table.writing import TableWriter, why_not_told
 from colltune.mpi.release import Release, UserPatterns
+from colltune.text import counted
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +159,7 @@ class ParsedTable:
         """Return why a job with these variables does not ask the table."""
         preloaded = environment.get(PRELOAD, "").replace(" ", ":").split(":")
         if not any(PurePath(path).name.startswith(FILE_STEM) for path in preloaded):
-            return f"{PRELOAD} names no {FILE_STEM}"
+            return f"{PRELOAD} does not name {FILE_STEM}"
         if not environment.get(TABLE):
             return f"{TABLE} is not set"
         patterns = UserPatterns(self.content.unless, self.content.but)
@@ -213,7 +214,7 @@ class TableFormat(Format):
         return ParsedTable(self.mpi.at(release), self.name, source, content)
 
     def _dropped(self, source: str, release: str, line: int, why: str) -> ParsedTable:
-        message = f"{why}; libcolltune ignores the table, and the library decides"
+        message = f"{why}, so libcolltune ignores the table, and the library decides"
         finding = Finding(line, Fault.FILE_DROPPED, message, AGAIN)
         nothing = Content(self.library, release, Shape(1, 1))
         dropped = f"line {line}: {why}" if line else why
@@ -237,8 +238,8 @@ class TableFormat(Format):
         self.mpi.catalogue_of(release)
         if not isinstance(parsed, ParsedTable) or parsed.format != self.name:
             raise LibraryError(
-                f"{parsed.source}: a table is for exactly the communicators of one job, which"
-                f" {parsed.format} does not tell; {AGAIN}"
+                f"{parsed.source}: a table holds for the communicators of one job, which "
+                f"{parsed.format} does not name; {AGAIN}"
             )
         refuse_dropped(parsed)
         return self.write(parsed.table(), release, builtin_operations_only=True)
@@ -260,7 +261,10 @@ def _findings(table: ParsedTable) -> Iterator[Finding]:
     known = {n: e for n, e in content.entries.items() if e.line not in unknown}
     for block in content.blocks:
         if block.comm_size > content.shape.nprocs:
-            message = f"no communicator of a job of {content.shape} has {block.comm_size} processes"
+            message = (
+                f"a job of {content.shape} has no communicator of "
+                f"{counted(block.comm_size, 'process', 'es')}"
+            )
             yield Finding(block.line, Fault.DEAD_RULE, message, "remove the block")
         for step in block.steps:
             if step.number in known:
@@ -277,11 +281,11 @@ def _of_entry(entry: Entry, bound: Release) -> Iterator[Finding]:
         return
     if is_libcolltune(spelled):
         if entry.settings:
-            message = f"{spelled.id} needs no control variables; they are ignored"
+            message = f"{spelled.id} needs no control variables, so they are ignored"
             yield Finding(entry.line, Fault.NO_EFFECT, message, "remove them")
         return
     if not bound.settable_at_runtime(spelled):
-        message = f"{title} cannot be told {spelled.id} while a program runs"
+        message = f"{title} cannot switch to {spelled.id} while a program runs"
         yield Finding(entry.line, Fault.RULE_DROPPED, message, AGAIN)
         return
     wanted = {(name, str(value)) for name, value in bound.force(spelled).items()}
@@ -289,7 +293,7 @@ def _of_entry(entry: Entry, bound: Release) -> Iterator[Finding]:
         message = f"{spelled.id} is chosen by other control variables in {title}"
         yield Finding(entry.line, Fault.OTHER_RELEASE, message, AGAIN)
     if not bound.safe(spelled, builtin_operations_only=True):
-        message = f"{spelled.id} is not right for every program"
+        message = f"{spelled.id} is wrong for some programs"
         yield Finding(entry.line, Fault.WRONG_RESULT, message, AGAIN)
 
 
@@ -308,13 +312,13 @@ def _of_step(block: RuleBlock, step: Step, entry: Entry, bound: Release) -> Iter
 class OpenMpiTable(TableFormat):
     name = "openmpi-table"
     library = "openmpi"
-    title = "libcolltune's decision table, beside Open MPI"
+    title = "libcolltune's decision table for Open MPI"
 
 
 class MpichTable(TableFormat):
     name = "mpich-table"
     library = "mpich"
-    title = "libcolltune's decision table, beside MPICH"
+    title = "libcolltune's decision table for MPICH"
 
 
 class IntelMpiTable(TableFormat):
@@ -322,4 +326,4 @@ class IntelMpiTable(TableFormat):
 
     name = "intelmpi-table"
     library = "intelmpi"
-    title = "libcolltune's decision table, beside Intel MPI"
+    title = "libcolltune's decision table for Intel MPI"

@@ -130,11 +130,13 @@ def version_of(text: str, source: str) -> None:
     """Refuse what is no table of this version."""
     head = text.split("\n", 1)[0].rstrip("\r")
     if not head.startswith(f"{HEAD} "):
-        raise LibraryError(f"{source}: no decision table of libcolltune: these begin with {HEAD}")
+        raise LibraryError(
+            f"{source}: this is not a decision table of libcolltune, which begins with {HEAD}"
+        )
     if head != f"{HEAD} {VERSION}":
         shown = head[:60]
         raise LibraryError(
-            f"{source}: {shown!r} is not {HEAD} {VERSION}; upgrade colltune, or select again"
+            f"{source}: {shown} is not {HEAD} {VERSION}. Upgrade colltune, or select again."
         )
 
 
@@ -142,14 +144,14 @@ def read(text: str) -> Content:
     """Return what a table says; see `version_of` for its first line."""
     lines = text.split("\n")
     if lines[-1] or len(lines) < 3:
-        raise Broken(len(lines), "the last line does not end: the table was cut off")
+        raise Broken(len(lines), "the last line has no end: the table was cut off")
     last = len(lines) - 1
     word, _, value = lines[last - 1].partition(" ")
     if word != "end" or not _SUM.fullmatch(value):
-        raise Broken(last, "no checksum ends it: the table was cut off")
+        raise Broken(last, "the checksum at the end is missing: the table was cut off")
     body = text[: len(text) - len(lines[last - 1]) - 1]
     if int(value, 16) != checksum(body.encode("utf-8", errors="surrogateescape")):
-        raise Broken(last, "the checksum is another one: the table was changed or damaged")
+        raise Broken(last, "the checksum is wrong: the table was changed or damaged")
     reader = _Reader()
     for number, line in enumerate(lines[1 : last - 1], 2):
         reader.take(number, line)
@@ -174,7 +176,7 @@ class _Reader:
                 raise Broken(number, "a second shape")
             self.shape = _layout(number, rest)
         elif word == "bundle" and not _BUNDLE.fullmatch(rest):
-            raise Broken(number, f"{_shown(rest)} is no bundle's id")
+            raise Broken(number, f"{_shown(rest)} is not a bundle's id")
         elif word in self.patterns:
             self._pattern(number, word, rest)
         elif word == "configuration":
@@ -184,11 +186,11 @@ class _Reader:
         elif word.isascii() and word.isdigit():
             self._step(number, line)
         elif word != "bundle":
-            raise Broken(number, f"{_shown(line)} is no line of a table")
+            raise Broken(number, f"{_shown(line)} is not a line of a table")
 
     def _pattern(self, number: int, word: str, rest: str) -> None:
         if not _PATTERN.fullmatch(rest):
-            raise Broken(number, f"{_shown(rest)} is no pattern of a variable's name")
+            raise Broken(number, f"{_shown(rest)} is not a pattern for names of variables")
         self.patterns[word].append(rest)
 
     def _library(self, number: int, rest: str) -> None:
@@ -199,7 +201,7 @@ class _Reader:
 
     def content(self, last: int) -> Content:
         if not self.library or self.shape is None:
-            raise Broken(last, "library or shape is missing")
+            raise Broken(last, "the library or the shape is missing")
         self._close(last)
         unless, but = map(tuple, self.patterns.values())
         blocks = tuple(self.blocks)
@@ -208,13 +210,13 @@ class _Reader:
     def _configuration(self, number: int, rest: str) -> None:
         words = rest.split(" ")
         if len(words) < 2 or _whole(number, words[0], MOST_PROCESSES) != len(self.entries) + 1:
-            raise Broken(number, "configurations are numbered from 1 on, each with its id")
+            raise Broken(number, "configurations must be numbered from 1 on, each with its id")
         try:
             configuration = Configuration.parse(words[1])
         except DataError as error:
             raise Broken(number, str(error)[:200]) from None
         if configuration.is_default or len(words[1]) > _LONGEST_ID:
-            raise Broken(number, f"{_shown(words[1])} cannot stand in a table")
+            raise Broken(number, f"{_shown(words[1])} is not allowed in a table")
         settings = []
         for word in words[2:]:
             match = _SETTING.fullmatch(word)
@@ -232,7 +234,7 @@ class _Reader:
         try:
             collective = Collective(words[0])
         except ValueError:
-            raise Broken(number, f"{_shown(words[0])} is no collective") from None
+            raise Broken(number, f"{_shown(words[0])} is not a collective") from None
         layout = _layout(number, words[2]) if words[1] == "layout" else None
         size = layout.nprocs if layout else _whole(number, words[2], MOST_PROCESSES)
         block = RuleBlock(collective, size, (), layout, number)
@@ -243,34 +245,34 @@ class _Reader:
     def _step(self, number: int, line: str) -> None:
         words = line.split(" ")
         if not self.blocks or len(words) != 2:
-            raise Broken(number, f"{_shown(line)} is no rule: write FIRST_BYTES CONFIGURATION")
+            raise Broken(number, f"{_shown(line)} is not a rule: write FIRST_BYTES CONFIGURATION")
         block = self.blocks[-1]
         step = Step(_whole(number, words[0], LARGEST_BYTES), _whole(number, words[1]), number)
         before = block.steps[-1].first_bytes if block.steps else -1
         if step.first_bytes <= before or (before < 0 and step.first_bytes):
-            raise Broken(number, "rules start at 0 bytes and ascend")
+            raise Broken(number, "rules must start at 0 bytes and ascend")
         entry = self.entries.get(step.number)
         if step.number != LIBRARY_CHOICE and entry is None:
-            raise Broken(number, f"there is no configuration {step.number} above")
+            raise Broken(number, f"configuration {step.number} is not defined above")
         if entry is not None and entry.configuration.collective is not block.collective:
-            raise Broken(number, f"configuration {step.number} is of another collective")
+            raise Broken(number, f"configuration {step.number} belongs to another collective")
         self.blocks[-1] = replace(block, steps=(*block.steps, step))
 
     def _close(self, number: int) -> None:
         if self.blocks and not self.blocks[-1].steps:
-            raise Broken(number, "the block of rules before has no rule")
+            raise Broken(number, "the block before has no rules")
 
 
 def _whole(number: int, word: str, most: int = MOST_PROCESSES) -> int:
     if not _NUMBER.fullmatch(word) or int(word) > most:
-        raise Broken(number, f"{_shown(word)} is no number from 0 to {most}")
+        raise Broken(number, f"{_shown(word)} is not a number from 0 to {most}")
     return int(word)
 
 
 def _layout(number: int, text: str) -> Shape:
     match = _SHAPE.fullmatch(text)
     if match is None or int(match[1]) * int(match[2]) > MOST_PROCESSES:
-        raise Broken(number, f"{_shown(text)} is no layout such as 4x2")
+        raise Broken(number, f"{_shown(text)} is not a layout such as 4x2")
     return Shape(int(match[1]), int(match[2]))
 
 

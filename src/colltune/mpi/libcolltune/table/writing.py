@@ -87,4 +87,6 @@ def why_not_told(bound: Release, configuration: Configuration) -> str:
     """Return why libcolltune cannot choose a configuration; empty if it can."""
     if configuration.is_default or bound.settable_at_runtime(configuration):
         return ""
-    return f"{bound.mpi.title} {bound.name} cannot be told {configuration.id} while a program runs"
+    return (
+        f"{bound.mpi.title} {bound.name} cannot switch to {configuration.id} while a program runs"
+    )

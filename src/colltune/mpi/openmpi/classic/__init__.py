@@ -25,6 +25,7 @@ from colltune.mpi.openmpi.ranges import (
 )
 from colltune.mpi.openmpi.releases import catalogue_of, reads_version_header
 from colltune.mpi.openmpi.tuned_format import TunedFile, TunedFormat
+from colltune.text import counted
 
 NAME = "openmpi-classic"
 HEADER = "rule-file-version-"
@@ -52,7 +53,7 @@ class ClassicFile(TunedFile):
         self._rules = {id(rule): self._rule(section, rule) for section, rule in found}
         self.rules = tuple(self._rules.values())
         if self.by_ranges and text.lstrip().startswith("{"):
-            self.dropped = "it is JSON, which this release does not read as a classic file"
+            self.dropped = "this is JSON, which this release cannot read as a classic file"
         elif self.content.drops:
             line, why = self.content.drops[0]
             self.dropped = f"line {line}: {why}"
@@ -98,9 +99,10 @@ class ClassicFile(TunedFile):
         first, last = communicator.first_size, communicator.last_size
         reach = f"{first} to {last} processes" if last < LARGEST_COMM_SIZE else f"{first} and more"
         return (
-            f"the rule '{found.rule.text}' holds: it is the one from {found.rule.text.split()[0]}"
-            f" bytes on in the entry for {communicator.named_size} processes, which serves {reach},"
-            f" and the library counts {compared} bytes for this call."
+            f"the rule '{found.rule.text}' applies: it holds from "
+            f"{counted(int(found.rule.text.split()[0]), 'byte')} on, and the library counts "
+            f"{counted(compared, 'byte')} for this call. It belongs to the entry for "
+            f"{counted(communicator.named_size, 'process', 'es')}, which serves {reach}."
         )
 
     def _size_rules(self, entry: Entry) -> Iterator[SizeRule]:

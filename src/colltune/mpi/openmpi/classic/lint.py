@@ -15,6 +15,7 @@ from colltune.mpi.openmpi.mca import as_int
 from colltune.mpi.openmpi.ranges import Piece, by_owner, scanned
 from colltune.mpi.openmpi.releases import reads_version_header
 from colltune.mpi.openmpi.tuned_lint import outranked, range_findings
+from colltune.text import counted
 
 _SORT = "sort the sizes in ascending order"
 
@@ -36,42 +37,46 @@ def _whole(file: ClassicFile) -> Iterator[Finding]:
     header, json = file.text.startswith(HEADER), file.text.lstrip().startswith("{")
     reads_header = reads_version_header(file.release)
     if json:
-        later = "Open MPI 6.0 and later read it as openmpi-json, earlier ones do not"
-        yield Finding(1, Fault.FILE_DROPPED, f"a JSON file: {later}", "write it in this format")
+        yield Finding(
+            1,
+            Fault.FILE_DROPPED,
+            "this is a JSON file, which only Open MPI 6.0 and later read (as openmpi-json)",
+            "write it in this format",
+        )
     if header and reads_header:
         rules = [r for s in file.content.sections for e in s.entries for r in e.rules]
         needed = any(rule.requests is not None for rule in rules)
-        message = "4.1 before 4.1.8 and 5.0 before 5.0.7 drop a file with a version header"
+        message = "releases 4.1 before 4.1.8 and 5.0 before 5.0.7 drop a file with a version header"
         mend = "remove the header: no rule has a fifth number"
-        mend = "use the file for these releases only" if needed else mend
+        mend = "do not use the file with these releases" if needed else mend
         yield Finding(1, Fault.REMARK, message, mend)
     elif header:
         yield Finding(
             1,
             Fault.FILE_DROPPED,
-            "a version header, which releases before 4.1.8 and 5.0.7 take for a negative number,"
-            " for which they drop the whole file",
+            "there is a version header; releases before 4.1.8 and 5.0.7 read it as a "
+            "negative number and drop the whole file",
             "remove the header, and the fifth number of rules",
         )
     for line, why in file.content.drops:
         if not json and not (header and not reads_header and line == 1):
-            message = f"{why}: Open MPI {file.release} drops the whole file without a word"
+            message = f"{why}. Open MPI {file.release} drops the whole file without a message"
             yield Finding(line, Fault.FILE_DROPPED, message, "correct it")
     if file.text.startswith("\ufeff"):
         yield Finding(
             1,
             Fault.MALFORMED,
-            "starts with a byte order mark, which the library skips, and after which it does not"
-            " see a version header",
-            "save it without one",
+            "the file starts with a byte order mark: the library skips it, and then does not "
+            "recognise a version header",
+            "save the file without a byte order mark",
         )
     rest = file.content.rest
     if rest is not None:
         yield Finding(
             rest.line,
             Fault.DEAD_RULE,
-            f"the number {rest.value} is left over after the last collective, and is ignored with"
-            " all that follows",
+            f"the number {rest.value} is left over after the last collective; the library "
+            "ignores it and everything after it",
             "correct the counts before it (a rule has four numbers)",
         )
 
@@ -100,7 +105,7 @@ def _words(file: ClassicFile) -> Iterator[Finding]:
             why = next(why for form, why in _WORDS if form.fullmatch(plain)) if plain else ""
             if why:
                 shown = word if len(word) <= 40 else f"{word[:40]}..."
-                mend = "write whole decimal numbers apart by blanks, and comments after #"
+                mend = "write whole decimal numbers, separated by blanks; comments begin with #"
                 yield Finding(number, Fault.MALFORMED, f"{shown!r} {why}", mend)
 
 
@@ -112,8 +117,8 @@ def _section(file: ClassicFile, section: Section, *, again: bool) -> Iterator[Fi
             yield Finding(
                 line,
                 Fault.UNKNOWN,
-                f"rules for the collective with the id {section.id.value} are ignored by the"
-                " library, which has no algorithms for it",
+                "the library ignores the rules for the collective with the id "
+                f"{section.id.value}, because it has no algorithms for it",
                 "remove them",
             )
         return
@@ -121,7 +126,7 @@ def _section(file: ClassicFile, section: Section, *, again: bool) -> Iterator[Fi
         yield Finding(
             line,
             Fault.DEAD_RULE,
-            f"{known.collective} stands twice and the first one is lost",
+            f"{known.collective} appears twice, and the first one is lost",
             "join the two",
         )
     if file.sections[known.collective] is not section:
@@ -145,17 +150,20 @@ def _communicator_sizes(known: CollectiveEntry, entries: Sequence[Entry]) -> Ite
     for entry in entries:
         size, line = entry.comm_size.value, entry.comm_size.line
         if entry.comm_size.clamped or size >= 2**31:
-            text = f"communicator size {size} is too large"
-            yield Finding(line, Fault.MALFORMED, text, "write what a job can have")
+            text = f"communicator size {size} is larger than any job"
+            yield Finding(line, Fault.MALFORMED, text, "write the size of a job")
         elif size == largest:
             # written for 6.x, which takes the same size for the end of the entry before
             harmless = len(rules) > 1 and rules[-1] == rules[-2]
-            text = f"communicator size {size} follows {size}, whose entry is never used"
+            text = (
+                f"communicator size {size} appears twice in a row, and the first entry is never "
+                "used"
+            )
             yield Finding(line, Fault.REMARK if harmless else Fault.DEAD_RULE, text, _SORT)
         elif size < largest:
             text = (
-                f"communicator size {size} follows {largest}: it is used from {largest} processes"
-                f" on, and the entry for {largest} never is"
+                f"communicator size {size} follows {largest}, so it is used from {largest} "
+                f"processes on, and the entry for {largest} is never used"
             )
             yield Finding(line, Fault.UNSORTED, text, _SORT)
         largest = max(largest, size)
@@ -165,9 +173,9 @@ def _communicator_sizes(known: CollectiveEntry, entries: Sequence[Entry]) -> Ite
         yield Finding(
             first.line,
             Fault.INHERITED,
-            f"{known.collective} on fewer than {first.value} processes gets this entry too, since"
-            " it is the first one",
-            "start with an entry for 0 processes that has the one rule 0 0 0 0",
+            f"{known.collective} on fewer than {first.value} processes also uses this entry, "
+            "because it is the first one",
+            "start with an entry for 0 processes that has only the rule 0 0 0 0",
         )
 
 
@@ -189,8 +197,9 @@ def _shifted(
                 yield Finding(
                     entry.comm_size.line,
                     Fault.OTHER_RELEASE,
-                    f"Open MPI {file.release} uses the entry for {entry.comm_size.value} processes"
-                    f" for {reach}: it reads the sizes shifted by one entry",
+                    f"Open MPI {file.release} uses the entry for "
+                    f"{counted(entry.comm_size.value, 'process', 'es')} for {reach}, because "
+                    "it reads the sizes shifted by one entry",
                     "convert the file to openmpi-json, or to this format for this release",
                 )
 
@@ -204,17 +213,17 @@ def _one_rule(known: CollectiveEntry, entry: Entry) -> Iterator[Finding]:
     if not known.one_rule or len(decisions) < 2:
         return
     if known.size is SizeUnit.CONSTANT:
-        fault, why = Fault.DEAD_RULE, "whose size the library does not know, so that it is constant"
+        fault, why = Fault.DEAD_RULE, "but the library looks all calls up with the same size"
     else:
         fault = Fault.RANKS_DISAGREE
         why = (
-            "whose size each rank takes from arguments that MPI ignores on others: ranks choose"
-            " different algorithms, and legal programs crash or hang"
+            "but each rank takes the size from arguments that MPI ignores on other ranks: "
+            "ranks choose different algorithms, and legal programs crash or hang"
         )
     yield Finding(
         entry.count.line,
         fault,
-        f"{len(entry.rules)} rules for {known.collective}, {why}",
+        f"{known.collective} has {counted(len(entry.rules), 'rule')}, {why}",
         "keep one rule per communicator size",
     )
 
@@ -227,16 +236,17 @@ def _order(entry: Entry) -> Iterator[Finding]:
             yield Finding(
                 rule.line,
                 Fault.MALFORMED,
-                "a rule starts in the middle of this line and runs on into the next",
-                "write four numbers for a rule: message size, algorithm, fan-out, segment size",
+                "a rule starts in the middle of this line and continues on the next one",
+                "write the four numbers of a rule on one line: message size, algorithm, "
+                "fan-out, segment size",
             )
         if size == largest:
-            text = f"message size {size} follows {size}, whose rule is never used"
+            text = f"message size {size} appears twice in a row, and the first rule is never used"
             yield Finding(rule.line, Fault.DEAD_RULE, text, _SORT)
         elif 0 <= size < largest:
             text = (
-                f"message size {size} follows {largest}: sizes are taken in the order of the file,"
-                f" so that the rule for {largest} or this one is never used as it was meant"
+                f"message size {size} follows {largest}: the library reads sizes in the order "
+                "of the file, so one of the two rules is not used as intended"
             )
             yield Finding(rule.line, Fault.UNSORTED, text, _SORT)
         largest = max(largest, size)
@@ -253,7 +263,7 @@ def _too_large(rule: MessageRule) -> Iterator[Finding]:
             yield Finding(
                 number.line,
                 Fault.MALFORMED,
-                f"a rule's {name} is too large: the library keeps {kept}",
+                f"the {name} of this rule is too large; the library keeps {kept}",
                 f"write a number up to {2**63 - 2 if is_size else 2**31 - 1}",
             )
 
@@ -270,9 +280,9 @@ def _same_thresholds(known: CollectiveEntry, living: Sequence[Entry]) -> Iterato
             yield Finding(
                 entry.comm_size.line,
                 Fault.WRONG_UNIT,
-                f"{known.collective} has the same message sizes for {few} and"
-                f" {many} processes; the library compares them with processes"
-                " times block, so that they look like sizes of a block",
+                f"{known.collective} has the same message sizes for {few} and {many} "
+                "processes, so they look like sizes of one block; the library compares "
+                "processes times block",
                 "multiply sizes of blocks by the number of processes",
             )
             return

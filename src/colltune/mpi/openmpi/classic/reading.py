@@ -100,7 +100,7 @@ class _Reader:
         try:
             count = self._next("the number of collectives")
             if count.value > _LAST_ID + 1:
-                why = f"{count.value} collectives, but there are only {_LAST_ID + 1}"
+                why = f"{count.value} collectives are announced, but there are only {_LAST_ID + 1}"
                 self.drop(count.line, why)
             for _ in range(count.value):
                 self._section()
@@ -114,8 +114,8 @@ class _Reader:
         """Return the next number, which is `what` and must not be negative."""
         number = self.scanner.number()
         if number is None:
-            mend = "a count before is too high or the file was cut"
-            self.drop(self.scanner.line, f"the file ends where {what} should follow; {mend}")
+            mend = "An earlier count is too high, or the file was cut"
+            self.drop(self.scanner.line, f"the file ends where {what} should follow. {mend}")
             raise _EndError
         if number.value < 0:
             self.drop(number.line, f"{what} is negative: {number.value}")
@@ -142,7 +142,9 @@ class _Reader:
             rule = self._rule()
             entry.rules.append(rule)
             if not at and rule.size.value:
-                why = f"the first message size is {rule.size.value}; start with a rule for 0"
+                why = (
+                    f"the first message size is {rule.size.value}, but the first rule must be for 0"
+                )
                 self.drop(rule.line, why)
 
     def _rule(self) -> MessageRule:

@@ -118,8 +118,8 @@ def write(table: DecisionTable, release: str, *, builtin_operations_only: bool =
         for collective, by_size in by_collective.items()
     }
     layouts = (
-        f"{collective} on {shape} processes: left to what holds for {shape.nprocs} processes in any"
-        " layout, because this format does not tell layouts apart"
+        f"{collective} on {shape} processes: this format cannot tell layouts apart, so the "
+        f"rules for {shape.nprocs} processes in any layout hold"
         for collective, shape in sorted(table.by_layout)
     )
     beside, notes = steering(chooser.catalogue, table.shape, chosen)
@@ -158,7 +158,7 @@ def _what(step: Chosen) -> str:
 def convert(parsed: ParsedFile, release: str) -> Written:
     if not isinstance(parsed, TunedFile):
         raise LibraryError(
-            f"{parsed.source}: what a file of {parsed.format} says cannot be said in {NAME}"
+            f"{parsed.source}: {NAME} cannot express what a file of {parsed.format} says"
         )
     converter = _ToClassic(release, requests=False)
     kept = {
@@ -182,7 +182,10 @@ class _ToClassic(Converter):
     ) -> list[Block]:
         for entry in entries:
             if entry.distribution is not Distribution.ANY:
-                what = f"rules for {entry.distribution} cannot be told from others, left out"
+                what = (
+                    f"the rules for {entry.distribution} are left out, because this format cannot "
+                    "tell distributions apart"
+                )
                 self.note(entry.line, what)
         told = [entry for entry in entries if entry.distribution is Distribution.ANY]
         sizes = [(entry.first_size, _end(entry.last_size, LARGEST_COMM_SIZE)) for entry in told]
@@ -222,7 +225,7 @@ class _ToClassic(Converter):
                 kept.append(line)
         if entry.one_rule and len(kept) > 1:
             what = (
-                f"left to the library: only one rule for all sizes is safe for {entry.collective}"
+                f"left to the library: for {entry.collective} only one rule for all sizes is safe"
             )
             self.note(first_line or communicators.line, what)
             return (Line(0, default),)

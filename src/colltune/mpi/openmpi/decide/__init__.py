@@ -37,6 +37,7 @@ from colltune.mpi.openmpi.mca import (
     forcing_name,
 )
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
+from colltune.text import counted
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,10 @@ class _Deciding:
         reasons = (who.reason, *_unheard(said, who.name))
         ends = ""
         if who.name == BASIC and call.collective is Collective.EXSCAN and call.comm_size == 1:
-            ends = "coll/basic sends an exscan of one process to the next one, and crashes"
+            ends = (
+                "coll/basic sends an exscan of one process to a process that does not exist, and "
+                "crashes"
+            )
         return Outcome(default, said.rule, reasons, said.chosen, who.name, ends)
 
     def _by_tuned(self, call: Call, said: _Said, before: tuple[str, ...]) -> Outcome:
@@ -191,7 +195,7 @@ class _Deciding:
         runs = running(entry, told, call)
         reasons = (*reasons, *runs.reasons)
         if not runs.ends_program:
-            reasons = (*reasons, f"So {_named(runs.configuration)} runs.")
+            reasons = (*reasons, f"Therefore {_named(runs.configuration)} runs.")
         return Outcome(
             runs.configuration, said.rule, reasons, said.chosen, TUNED, runs.ends_program
         )
@@ -228,14 +232,14 @@ class _Deciding:
             if match is None:
                 why = f"{forcing} forces the algorithm."
             elif not match.numbers.algorithm:
-                why = f"The rule leaves the decision open, so that {forcing} decides."
+                why = f"The rule leaves the decision open, so {forcing} decides."
             else:
-                why = f"{forcing} goes before the rules file in this release."
+                why = f"{forcing} has priority over the rules file in this release."
             return replace(said, numbers=forced, reasons=(*said.reasons, why))
         if not said.numbers.algorithm:
             return replace(said, reasons=(*said.reasons, self._left(call, said)))
         if forced.algorithm:
-            beaten = f"It goes before {forcing} in this release."
+            beaten = f"The rule has priority over {forcing} in this release."
             return replace(said, reasons=(*said.reasons, beaten))
         return said
 
@@ -257,7 +261,7 @@ class _Deciding:
 
     def _left(self, call: Call, said: _Said) -> str:
         """Return why coll/tuned's built-in decision holds."""
-        built_in = "the library's built-in decision holds"
+        built_in = "the library's built-in decision applies"
         if said.rule is not None:
             return f"The rule leaves the decision to the library: {built_in}."
         if self.tuned is not None and self.tuned.dropped:
@@ -266,7 +270,7 @@ class _Deciding:
         if self.tuned is not None:
             return f"{self.tuned.source} has no rule for {call.collective} there: {built_in}."
         if not self.dynamic and self.variables.text(RULES_FILE):
-            return f"{USE_RULES} is not set, so that no rules file is read: {built_in}."
+            return f"{USE_RULES} is not set, so no rules file is read: {built_in}."
         return f"No rules are in effect: {built_in}."
 
 
@@ -274,18 +278,18 @@ def _unheard(said: _Said, component: str) -> tuple[str, ...]:
     if said.rule is None and not said.numbers.algorithm:
         return ()
     what = "rule" if said.rule is not None else "forced algorithm"
-    return (*said.reasons, f"coll/{component} does not ask that {what} of coll/tuned.")
+    return (*said.reasons, f"coll/{component} does not ask coll/tuned for that {what}.")
 
 
 def _ignored(call: Call) -> str:
     """Return how the size of an in-place call came about."""
-    why = "It takes the size from the send arguments, which MPI ignores where MPI_IN_PLACE is given"
+    why = "The library takes the size from the send arguments, which MPI ignores with MPI_IN_PLACE"
     if call.ignored_send_bytes is None:
         return (
-            f"{why}: they are taken to be empty, as is usual; if the program passes others, another"
-            " rule may hold (explain --ignored-send-bytes)."
+            f"{why}: they are assumed to be empty, as usual. If the program passes others, "
+            "another rule may hold (explain --ignored-send-bytes)."
         )
-    return f"{why}: they describe {call.ignored_send_bytes} bytes per process."
+    return f"{why}: they describe {counted(call.ignored_send_bytes, 'byte')} per process."
 
 
 def _named(configuration: Configuration) -> str:

@@ -87,8 +87,8 @@ def owner(catalogue: Catalogue, variables: Variables, call: Call, *, dynamic: bo
     if best.name != ADAPT or call.collective is not C.REDUCE or call.commutative:
         return Owner(best.name, sentence)
     handed_on = (
-        f"{sentence} It hands operations that do not commute on to coll/{others[0].name}, the next"
-        f" one (priority {others[0].why})."
+        f"{sentence} It passes non-commutative operations on to coll/{others[0].name}, the "
+        f"next one (priority {others[0].why})."
     )
     return Owner(others[0].name, handed_on)
 
@@ -101,18 +101,18 @@ def why_no_start(variables: Variables) -> str:
     if not chosen.startswith("^"):
         unknown = [name for name in chosen.split(",") if name and name not in _KNOWN]
         if unknown:
-            return f"coll={chosen} names {unknown[0]!r}, which is no component: MPI_Init fails"
+            return f"coll={chosen} names {unknown[0]!r}, which is not a component: MPI_Init fails"
     for name in _NEEDED:
         if not _opened(variables, name):
             return (
-                f"coll={chosen} leaves out coll/{name}, without which nothing serves some"
-                " collectives: MPI_Init fails"
+                f"coll={chosen} leaves out coll/{name}, but some collectives need it: "
+                "MPI_Init fails"
             )
         priority = f"coll_{name}_priority"
         if variables.integer(priority, 0) < 0:
             return (
-                f"{variables.shown(priority)} switches coll/{name} off, without which nothing"
-                " serves some collectives: MPI_Init fails"
+                f"{variables.shown(priority)} switches coll/{name} off, but some collectives "
+                "need it: MPI_Init fails"
             )
     return ""
 
@@ -176,7 +176,7 @@ def _sentence(best: _Candidate, others: list[_Candidate], variables: Variables, 
     equal = [c for c in others if c.priority == best.priority]
     if equal:
         names = " and ".join(f"coll/{c.name}" for c in equal)
-        return f"{text}, before {names} of the same priority, in the builds that were seen."
+        return f"{text}, before {names} with the same priority, in the builds that were tested."
     beaten = [c for c in others if c.name in (TUNED, HAN)]
     if beaten:
         return text + ", above " + " and ".join(f"coll/{c.name} ({c.why})" for c in beaten) + "."

@@ -15,6 +15,7 @@ from colltune.domain import Collective
 from colltune.mpi.file_format import Call, Rule
 from colltune.mpi.openmpi.decide.components import HAN, TUNED, serves
 from colltune.mpi.openmpi.mca import Variables
+from colltune.text import counted
 
 C = Collective
 COMPONENTS = ("self", "basic", "libnbc", "tuned", "sm", "adapt", "han")
@@ -24,7 +25,7 @@ _EVEN_ONLY = frozenset({C.ALLGATHER, C.BCAST, C.GATHER, C.REDUCE, C.SCATTER})
 _COMMUTATIVE_ONLY = frozenset({C.ALLREDUCE, C.REDUCE})
 _SEGMENTED = frozenset({C.ALLREDUCE, C.BCAST, C.REDUCE})
 _SEGSIZE_BYTES, _SEGSIZE_BYTES_OF_6 = 65536, 524288
-_ABSENT = "It does not serve this collective across nodes, so that coll/tuned gets the call."
+_ABSENT = "It does not serve this collective across nodes, so coll/tuned gets the call."
 _SIMPLE, _INTRA, _REPRODUCIBLE = "simple", "intra", "reproducible"
 
 
@@ -72,13 +73,16 @@ def plan(series: str, variables: Variables, match: HanMatch | None, call: Call) 
         ends = ""
         if series.startswith("4.") and call.collective is C.ALLREDUCE and why[-1] != _ABSENT:
             # coll_han_dynamic.c calls its own function with the other component's data
-            ends = f"sent to coll/{component} by coll/han, allreduce ends programs with a segfault"
+            ends = (
+                f"coll/han passes allreduce on to coll/{component}, which ends programs with a "
+                "segmentation fault"
+            )
         return Plan(component, why, rule, ends_program=ends)
     handed_on = _hands_on(call)
     if handed_on:
-        return Plan(TUNED, (*why, f"coll/han hands the call on to coll/tuned: {handed_on}."), rule)
+        return Plan(TUNED, (*why, f"coll/han passes the call on to coll/tuned: {handed_on}."), rule)
     algorithm = _algorithm(series, variables, match, call.collective)
-    runs = f"So coll/han runs its {algorithm} algorithm, with calls inside nodes and between them."
+    runs = f"coll/han runs its {algorithm} algorithm, with calls inside nodes and between them."
     return Plan(HAN, (*why, runs), rule, tuple(_inner(series, variables, algorithm, call)))
 
 
@@ -95,7 +99,7 @@ def _component(
         number = variables.integer(name, len(COMPONENTS) - 1)
         known = 0 <= number < len(COMPONENTS)
         component = COMPONENTS[number] if known else ""
-        why = f"{variables.shown(name)} names coll/{component or 'nothing that exists'}."
+        why = f"{variables.shown(name)} names coll/{component or 'no component'}."
     return (component, (why,)) if serves(component, collective) else (TUNED, (why, _ABSENT))
 
 
@@ -104,9 +108,12 @@ def _hands_on(call: Call) -> str:
     if call.comm_size <= call.nodes:
         return "no node has more than one process"
     if call.comm_size % call.nodes and call.collective in _EVEN_ONLY:
-        return f"{call.comm_size} processes lie unevenly on {call.nodes} nodes"
+        return (
+            f"the {counted(call.comm_size, 'process', 'es')} are spread unevenly over "
+            f"{counted(call.nodes, 'node')}"
+        )
     if call.collective in _COMMUTATIVE_ONLY and not call.commutative:
-        return "the operation does not commute"
+        return "the operation is not commutative"
     return ""
 
 

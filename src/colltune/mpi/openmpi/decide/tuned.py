@@ -172,18 +172,18 @@ def running(entry: CollectiveEntry, chosen: Configuration, call: Call) -> Runnin
         assert algorithm is not None  # (canonical configurations are in the catalogue)
         need = _too_small(algorithm, configuration)
         if need:
-            why = f"{algorithm.name} needs {need} and never ends otherwise"
+            why = f"{algorithm.name} needs {need}, and otherwise never ends"
             return Running(configuration, (*reasons, f"{why}."), why)
         need = _unmet(algorithm, configuration, call)
         if not need:
             break
         if not algorithm.fallback:
-            why = f"{algorithm.name} needs {need} and fails with an error otherwise"
+            why = f"{algorithm.name} needs {need}, and otherwise fails with an error"
             return Running(configuration, (*reasons, f"{why}."), why)
         configuration = _fallback(entry, algorithm, configuration)
         reasons.append(
-            f"{algorithm.name} needs {need}, so that the library silently runs"
-            f" {configuration.algorithm} instead."
+            f"{algorithm.name} needs {need}, so the library silently runs "
+            f"{configuration.algorithm} instead."
         )
     return Running(configuration, tuple(reasons))
 
@@ -249,16 +249,16 @@ _NEEDS: dict[Limit, tuple[Callable[[Call, int, int], bool], str]] = {
     ),
     Limit.COMMUTATIVE_OR_FALLBACK: (
         lambda call, *_: call.commutative,
-        "an operation that commutes",
+        "a commutative operation",
     ),
     Limit.ELEMENT_PER_PROCESS: (
         lambda call, count, _: count >= call.comm_size,
-        "an element of {element} bytes for each of the {n} processes",
+        "one element of {element} bytes for each of the {n} processes",
     ),
     Limit.ELEMENT_PER_POWER_OF_TWO: (
         lambda call, count, _: call.commutative and count >= _power_of_two_below(call.comm_size),
-        "an operation that commutes, and an element of {element} bytes for nearly each of the {n}"
-        " processes (the power of two below)",
+        "a commutative operation, and one element of {element} bytes per process "
+        "for the largest power of two up to {n} processes",
     ),
     Limit.SEGMENT_PER_PROCESS: (
         lambda call, count, segsize: (
@@ -266,5 +266,5 @@ _NEEDS: dict[Limit, tuple[Callable[[Call, int, int], bool], str]] = {
         ),
         "a segment for each of the {n} processes",
     ),
-    Limit.TWO_SEGMENTS: (_halves_hold_a_segment, "a segment in either half of the message"),
+    Limit.TWO_SEGMENTS: (_halves_hold_a_segment, "a segment in each half of the message"),
 }

@@ -27,6 +27,7 @@ from colltune.mpi.openmpi.decide.components import HAN, TUNED, han_serves, serve
 from colltune.mpi.openmpi.decide.han_calls import COMPONENTS, HanLevel, HanMatch
 from colltune.mpi.openmpi.decide.tuned import NO_SIZE
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
+from colltune.text import counted
 
 DEFAULT = "default"
 RAISED_PRIORITY = 35
@@ -235,8 +236,9 @@ class HanFile:
         what = f"coll/{rule.component}" if rule.component != HAN else "coll/han itself"
         by = f" with {rule.algorithm}" if rule.algorithm else ""
         return (
-            f"{self.source}:{rule.rule.line}: on {level} of {comm_size} processes the rule from"
-            f" {rule.first_bytes} bytes on holds, which names {what}{by}."
+            f"{self.source}:{rule.rule.line}: the rule from "
+            f"{counted(rule.first_bytes, 'byte')} on for {level} of "
+            f"{counted(comm_size, 'process', 'es')} applies, which names {what}{by}."
         )
 
 
@@ -288,8 +290,8 @@ class OpenMpiHan(Format):
         refuse_dropped(parsed, parsed.ends_program if isinstance(parsed, HanFile) else "")
         if not isinstance(parsed, HanFile):
             raise LibraryError(
-                f"{parsed.source}: what {parsed.format} says cannot be said in {NAME}, which names"
-                " components and no algorithms of coll/tuned"
+                f"{parsed.source}: {NAME} cannot express what {parsed.format} says, because "
+                "it names components and no algorithms of coll/tuned"
             )
         text, notes = writing.convert(parsed.levels, parsed.release, release)
         return Written(NAME, release, {"": text}, notes)

@@ -17,6 +17,7 @@ from colltune.mpi.openmpi.han import (
     SizeRule,
     crashes,
 )
+from colltune.text import counted
 
 _SORT = "sort the sizes in ascending order"
 # whose pipelined algorithms call the other components themselves
@@ -28,8 +29,8 @@ def lint(levels: tuple[LevelRules, ...], catalogue: Catalogue) -> Iterator[Findi
         yield Finding(
             0,
             Fault.NOT_EVERYWHERE,
-            f"coll/tuned goes before coll/han in {catalogue.series}, so that this file has no"
-            " effect by itself",
+            f"coll/tuned has priority over coll/han in {catalogue.series}, so this file has "
+            "no effect by itself",
             f"set coll_han_priority={RAISED_PRIORITY}",
         )
     for at, rules in enumerate(levels):
@@ -38,7 +39,7 @@ def lint(levels: tuple[LevelRules, ...], catalogue: Catalogue) -> Iterator[Findi
             yield Finding(
                 rules.line,
                 Fault.DEAD_RULE,
-                f"{rules.collective} stands again further down, and only the last one counts",
+                f"{rules.collective} appears again further down, and only the last one counts",
                 "join the two",
             )
         elif han_serves(catalogue, rules.collective):
@@ -57,7 +58,7 @@ def why_unreached(rules: LevelRules, entry: CommunicatorRules, at: int) -> tuple
     """Return what is wrong with a rule that no message gets, and the mend; empty for others."""
     rule = entry.rules[at]
     if rules.collective in NO_SIZE and rule.first_bytes:
-        why = f"never reached: {rules.collective} is always looked up with 0 bytes"
+        why = f"never reached, because {rules.collective} is always looked up with 0 bytes"
         return Fault.DEAD_RULE, why, "remove it"
     later = (other for other in entry.rules[at + 1 :] if other.first_bytes <= rule.first_bytes)
     other = next(later, None)
@@ -65,8 +66,8 @@ def why_unreached(rules: LevelRules, entry: CommunicatorRules, at: int) -> tuple
         return Fault.REMARK, "", ""
     return (
         Fault.DEAD_RULE if other.first_bytes == rule.first_bytes else Fault.UNSORTED,
-        f"never reached: the rule for {other.first_bytes} bytes stands further down (line"
-        f" {other.rule.line})",
+        f"never reached, because the rule for {counted(other.first_bytes, 'byte')} comes "
+        f"later (line {other.rule.line})",
         _SORT,
     )
 
@@ -76,8 +77,8 @@ def _of_level(rules: LevelRules) -> Iterator[Finding]:
         yield Finding(
             rules.line,
             Fault.NO_EFFECT,
-            f"rules for parts of a communicator act in coll/han's simple algorithm of"
-            f" {rules.collective} only",
+            "rules for parts of a communicator affect only coll/han's simple algorithm of "
+            f"{rules.collective}",
             "choose han @simple for the whole communicator",
         )
     for at, entry in enumerate(rules.communicators):
@@ -87,8 +88,8 @@ def _of_level(rules: LevelRules) -> Iterator[Finding]:
             yield Finding(
                 entry.line,
                 Fault.DEAD_RULE if other.first_size == entry.first_size else Fault.UNSORTED,
-                f"never reached: the last entry that is not too large counts, and the one for"
-                f" {other.first_size} stands further down (line {other.line})",
+                "never reached, because the last entry that is not too large counts, and the "
+                f"entry for {other.first_size} comes later (line {other.line})",
                 _SORT,
             )
         for position, rule in enumerate(entry.rules):
@@ -100,7 +101,7 @@ def _of_level(rules: LevelRules) -> Iterator[Finding]:
             yield Finding(
                 entry.line,
                 Fault.REMARK,
-                "no rules: parameters decide on communicators from this size on",
+                "there are no rules, so parameters decide on communicators from this size on",
                 "give it a rule from 0 on",
             )
 
@@ -113,8 +114,8 @@ def _crashing(catalogue: Catalogue, rules: LevelRules) -> Iterator[Finding]:
             yield Finding(
                 rule.rule.line,
                 Fault.ENDS_PROGRAM,
-                f"{catalogue.series} crashes when coll/han hands an {rules.collective} on to"
-                f" coll/{rule.component}",
+                f"{catalogue.series} crashes when coll/han passes an {rules.collective} on to "
+                f"coll/{rule.component}",
                 f"write {HAN}",
             )
 
@@ -122,11 +123,11 @@ def _crashing(catalogue: Catalogue, rules: LevelRules) -> Iterator[Finding]:
 def _of_component(rules: LevelRules, rule: SizeRule) -> Iterator[Finding]:
     whole = rules.level is HanLevel.GLOBAL_COMMUNICATOR
     if rule.component == HAN and not whole:
-        why = f"coll/han does not serve parts of a communicator: coll/{TUNED} runs"
+        why = f"coll/han does not serve parts of a communicator, so coll/{TUNED} runs"
     elif whole and not serves(rule.component, rules.collective):
         why = (
-            f"coll/{rule.component} does not serve {rules.collective} on several nodes:"
-            f" coll/{TUNED} runs"
+            f"coll/{rule.component} does not serve {rules.collective} on several nodes, so "
+            f"coll/{TUNED} runs"
         )
     else:
         return

@@ -61,7 +61,7 @@ def read(text: str, catalogue: Catalogue) -> Reading:
     try:
         reader.file()
     except _StopError as stop:
-        what = "the library forgets the whole file"
+        what = "the library ignores the whole file"
         if stop.fault is Fault.ENDS_PROGRAM:
             found.ends_program = f"line {stop.line}: {stop.why}"
             what = "the program crashes at its start"
@@ -81,7 +81,9 @@ class _Reader:
     def file(self) -> None:
         count = self.count("the number of collectives")
         if not count:
-            raise _StopError(self.scanner.line, "it holds no collective", "write how many follow")
+            raise _StopError(
+                self.scanner.line, "the file has no collective", "write how many follow"
+            )
         for section in range(count):
             self.collective(section)
         line = self.scanner.line
@@ -89,7 +91,7 @@ class _Reader:
             self.note(
                 self.scanner.line,
                 Fault.MALFORMED,
-                "numbers after the last collective are ignored",
+                "the library ignores numbers after the last collective",
                 f"correct the counts before line {line}",
             )
 
@@ -101,7 +103,7 @@ class _Reader:
             self.note(
                 line,
                 Fault.NO_EFFECT,
-                f"coll/han does not serve {name}, so that these rules have no effect",
+                f"coll/han does not serve {name}, so these rules have no effect",
                 "remove them",
             )
         for _ in range(self.count(f"the number of {name}'s levels")):
@@ -115,7 +117,7 @@ class _Reader:
             return _NAMES[number]
         raise _StopError(
             self.scanner.line,
-            f"{word!r} is no collective (or a count before it is wrong)",
+            f"{word!r} is not a collective (or an earlier count is wrong)",
             "write its name in lower case, such as reduce_scatter, or its number",
         )
 
@@ -145,7 +147,7 @@ class _Reader:
                 self.note(self.scanner.line, Fault.OTHER_RELEASE, why, mend)
         if 0 <= number < len(levels):
             return levels[number]
-        raise _StopError(self.scanner.line, f"{word!r} is no level", mend)
+        raise _StopError(self.scanner.line, f"{word!r} is not a level", mend)
 
     def communicator(
         self, name: str, known: Collective | None, *, first: bool
@@ -168,7 +170,7 @@ class _Reader:
             raise self.ended("a message size")
         line = self.scanner.line
         if self.scanner.skipped:
-            why = f"the library skips {self.scanner.skipped!r} on its way to the next number"
+            why = f"the library skips {self.scanner.skipped!r} before the next number"
             self.note(line, Fault.MALFORMED, why, "remove it")
         if first and size > 1:
             raise _StopError(line, f"the first message size is {size}", "begin with a rule for 0")
@@ -177,7 +179,7 @@ class _Reader:
             known_words = ", ".join(self.components)
             raise _StopError(
                 self.scanner.line,
-                f"{component!r} is no component",
+                f"{component!r} is not a component",
                 f"write one of {known_words}, and a blank before @",
             )
         algorithm = ""
@@ -201,8 +203,8 @@ class _Reader:
         if not offered and name not in ("gatherv", "scatterv"):
             raise _StopError(
                 self.scanner.line,
-                f"coll/han has no algorithms for {name}, and looks one up all the same",
-                "remove @ and what follows",
+                f"coll/han has no algorithms for {name}, but looks one up",
+                "remove @ and the name after it",
                 Fault.ENDS_PROGRAM,
             )
         offered = offered or (DEFAULT, "intra")
@@ -225,7 +227,7 @@ class _Reader:
             self.scanner.line,
             Fault.NO_EFFECT,
             "the library reads segment sizes here and ignores them",
-            "remove them; coll_han_bcast_segsize and its like set the segments",
+            "remove them, and set segments with coll_han_bcast_segsize and the like",
         )
         while not self.scanner.takes("]"):
             if self.scanner.number() is None:
@@ -234,7 +236,7 @@ class _Reader:
     def count(self, what: str) -> int:
         value = self.number(what)
         if value < 0:
-            raise _StopError(self.scanner.line, f"{what} is {value}", "count what follows")
+            raise _StopError(self.scanner.line, f"{what} is {value}", "correct the count: {what}")
         return value
 
     def number(self, what: str) -> int:
@@ -253,7 +255,7 @@ class _Reader:
         return _StopError(
             self.scanner.last_line,
             f"the file ends where {what} should follow",
-            "a count before is too high, or the file was cut",
+            "an earlier count is too high, or the file was cut",
         )
 
     def note(self, line: int, fault: Fault, message: str, mend: str) -> None:

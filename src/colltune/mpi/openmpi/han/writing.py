@@ -34,6 +34,7 @@ from colltune.mpi.openmpi.mca import parameter_file
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
 from colltune.mpi.openmpi.writing import Converter, Levels, Lines, exactly, han_text
 from colltune.mpi.release import Release
+from colltune.text import counted
 
 _BY_RULES = ("coll_han_priority", "coll_han_use_")
 _ONE_FILE = "Written by colltune. All ranks must read the same file."
@@ -48,7 +49,7 @@ def write(table: DecisionTable, release: str) -> tuple[str, tuple[str, ...]]:
         lines = [(step.first_bytes, _word(catalogue, step.configuration)) for step in steps]
         found.setdefault(collective, {})[comm_size] = lines
     layouts = (
-        f"{collective} on {shape} processes: a file for coll/han tells no layouts apart"
+        f"{collective} on {shape} processes: a file for coll/han cannot tell layouts apart"
         for collective, shape in sorted(table.by_layout)
     )
     content = {
@@ -62,7 +63,7 @@ def write(table: DecisionTable, release: str) -> tuple[str, tuple[str, ...]]:
     ]
     by_default = {default_component(catalogue, c) for c in (Collective.ALLREDUCE, Collective.BCAST)}
     if len(by_default) > 1:
-        crash = f"{release} crashes where it hands one on"
+        crash = f"{release} crashes when coll/han passes one on"
         heading.append(f"coll/han serves every allreduce across nodes: {crash}.")
     text = han_text(content, heading, names_levels=names_algorithms(catalogue))
     return text, (*chooser.notes, *layouts)
@@ -92,7 +93,7 @@ class _HanChooser(Chooser):
         bound = OPENMPI.at(release)
         super().__init__(
             Release(OPENMPI, bound.space, bound.others, NO_SIZE),
-            ", which always looks it up with 0 bytes,",
+            ", because coll/han always looks it up with 0 bytes,",
         )
         self.catalogue = bound.catalogue
         self._setups: dict[Collective, set[Configuration]] = {}
@@ -113,18 +114,18 @@ class _HanChooser(Chooser):
             component_of(self.catalogue, configuration)
         except KeyError:
             if han_serves(self.catalogue, collective):
-                return f"{configuration.id} is no component that a file for coll/han names", 0
+                return f"{configuration.id} is not a component that a file for coll/han can name", 0
             return f"coll/han of {self.bound.name} does not serve {collective}", 0
         return "", 0
 
     def _refusal_of_setup(self, configuration: Configuration, setups: int) -> str:
         if setups > 1:
-            return f"a job has one setup of coll/han, and the table has {setups}"
+            return f"a job has one setup of coll/han, but the table has {setups}"
         if not names_algorithms(self.catalogue):
             return f"coll/han of {self.bound.name} has no such setups"
         wanted = OPENMPI.han_setups(self.bound.name).parameters(configuration)
         told = " ".join(f"--mca {n} {v}" for n, v in wanted.items() if not n.startswith(_BY_RULES))
-        note = f"{configuration.collective}: the rules need these parameters beside them: {told}"
+        note = f"{configuration.collective}: the rules also need these parameters: {told}"
         if note not in self.notes:
             self.notes.append(note)
         return ""
@@ -148,9 +149,9 @@ class _ToHan(Converter):
         if other != own:
             self.note(
                 0,
-                f"coll/{other} decides across nodes in {of_release} without a file, and coll/{own}"
-                f" in {self.release}; communicators and collectives that the file does not name"
-                " differ",
+                f"without a file coll/{other} decides across nodes in {of_release}, but "
+                f"coll/{own} in {self.release}: communicators and collectives that the file "
+                "does not name differ",
             )
         content: dict[Collective, dict[HanLevel, Sequence[tuple[int, Lines]]]] = {}
         for collective, level in product(dict.fromkeys(r.collective for r in found), HanLevel):
@@ -163,18 +164,20 @@ class _ToHan(Converter):
 
     def _entries(self, rules: LevelRules) -> Iterator[tuple[int, Lines]]:
         if not han_serves(self.catalogue, rules.collective):
-            self.note(rules.line, f"coll/han does not serve {rules.collective}, left out")
+            self.note(
+                rules.line, f"{rules.collective} is left out, because coll/han does not serve it"
+            )
             return
         for at, entry in enumerate(rules.communicators):
             if hiding(entry, rules.communicators[at + 1 :]) is not None:
-                self.note(entry.line, "never reached, left out")
+                self.note(entry.line, "left out, because it is never reached")
                 continue
             dropped = [why_unreached(rules, entry, place)[1] for place in range(len(entry.rules))]
             kept = [rule for rule, why in zip(entry.rules, dropped, strict=True) if not why]
             lines = [(rule.first_bytes, self._component(rules, rule)) for rule in kept]
             if any(dropped):
                 count = len(dropped) - len(kept)
-                self.note(entry.line, f"{count} rules are never reached, left out")
+                self.note(entry.line, f"{counted(count, 'rule')} left out, because never reached")
             # the library keeps sizes in 32 bits: one below 1 is for all communicators
             yield max(1, entry.first_size), lines
 
@@ -185,14 +188,14 @@ class _ToHan(Converter):
             self.note(line, f"{self.release} crashes with coll/{component} there")
             return default_component(self.catalogue, rules.collective)
         if component not in known_components(self.catalogue):
-            self.note(line, f"{self.release} knows no coll/{component}")
+            self.note(line, f"{self.release} has no coll/{component}")
             return default_component(self.catalogue, rules.collective)
         if not rule.algorithm:
             return component
         known = rule.algorithm in algorithms(self.catalogue, rules.collective)
         if known and names_algorithms(self.catalogue):
             return f"{component} @{rule.algorithm}"
-        self.note(line, f"a file of {self.release} cannot say @{rule.algorithm}")
+        self.note(line, f"a file of {self.release} cannot express @{rule.algorithm}")
         return component
 
 
@@ -238,6 +241,6 @@ def job_files(
                 continue
             if found.setdefault(name, value) != value:
                 raise LibraryError(
-                    f"{setup.id}: {name} would have to be {value} and {found[name]} in one job"
+                    f"{setup.id}: {name} would have to be {value} and {found[name]} in the same job"
                 )
     return JobFiles(rules, found)

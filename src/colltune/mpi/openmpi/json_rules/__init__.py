@@ -65,15 +65,15 @@ class OpenMpiJson(TunedFormat):
         unreadable = self.unreadable_by(release)
         plain = text.removeprefix("\ufeff")
         if not plain.lstrip(" \t\r\n").startswith(("{", "[")):
-            raise LibraryError(f"{source}: no JSON rules: these begin with a brace")
+            raise LibraryError(f"{source}: these are not JSON rules, which begin with a brace")
         parsed = JsonFile(source, release)
         try:
             root = located_json.parse(plain, trailing_commas=True)
         except located_json.JsonSyntaxError as error:
-            parsed.dropped = f"line {error.line}: this is no JSON: {error}"
+            parsed.dropped = f"line {error.line}: this is not JSON: {error}"
             message = (
-                f"this is no JSON: {error}; the library tries to read the file as a classic one"
-                " then, and drops it without a word"
+                f"this is not JSON: {error}. The library then tries to read a classic file, "
+                "and drops the whole file without a message"
             )
             form = Finding(error.line, Fault.FILE_DROPPED, message, "correct the JSON")
             parsed.form_findings = (form,)
@@ -84,7 +84,7 @@ class OpenMpiJson(TunedFormat):
             parsed.form_findings = tuple(found.findings)
         if unreadable:
             parsed.dropped, parsed.ends_program = unreadable, ""
-            message = f"{unreadable}: the library drops the file without a word"
+            message = f"{unreadable}: the library drops the file without a message"
             form = Finding(0, Fault.FILE_DROPPED, message, "convert it to openmpi-classic")
             parsed.form_findings = (form,)
         return parsed
@@ -104,17 +104,15 @@ class OpenMpiJson(TunedFormat):
         from colltune.mpi.openmpi.json_rules import writing
 
         if unreadable := self.unreadable_by(release):
-            raise LibraryError(f"{unreadable}; write the format openmpi-classic for it")
+            raise LibraryError(f"{unreadable}. Write the format openmpi-classic for it.")
         return writing.write(table, release, builtin_operations_only=builtin_operations_only)
 
     def convert(self, parsed: ParsedFile, release: str) -> Written:
         from colltune.mpi.openmpi.json_rules import writing
 
         if unreadable := self.unreadable_by(release):
-            raise LibraryError(f"{unreadable}; convert to openmpi-classic for it")
+            raise LibraryError(f"{unreadable}. Convert to openmpi-classic for it.")
         refuse_dropped(parsed, parsed.ends_program if isinstance(parsed, TunedFile) else "")
         if not isinstance(parsed, TunedFile):
-            raise LibraryError(
-                f"{parsed.source}: what {parsed.format} says cannot be said in {NAME}"
-            )
+            raise LibraryError(f"{parsed.source}: {NAME} cannot express what {parsed.format} says")
         return writing.convert(parsed.ranges, release)

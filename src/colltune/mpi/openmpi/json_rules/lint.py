@@ -64,7 +64,7 @@ def _of_communicator(
             communicator.line,
             Fault.DEAD_RULE,
             f"matches no communicator: {first} to {last} processes",
-            "correct the range, of which both ends belong to it",
+            "correct the range; it includes both ends",
         )
         return
     for other in before:
@@ -74,8 +74,8 @@ def _of_communicator(
             yield Finding(
                 communicator.line,
                 Fault.DEAD_RULE,
-                f"never reached: the entry on line {other.line} takes all its communicators, also"
-                " for message sizes that have no rule there",
+                f"never reached, because the entry on line {other.line} takes all its "
+                "communicators, also for message sizes that have no rule there",
                 "remove it, or put it first",
             )
             return
@@ -83,22 +83,23 @@ def _of_communicator(
             yield Finding(
                 communicator.line,
                 Fault.UNSORTED,
-                f"overlaps with the entry on line {other.line}, which stands before it and wins",
-                "make the ranges of communicators follow each other",
+                f"overlaps with the entry on line {other.line}, which comes first and wins",
+                "give each entry its own range of communicator sizes",
             )
     if communicator.distribution is Distribution.ONE_PER_NODE:
         yield Finding(
             communicator.line,
             Fault.REMARK,
-            "one-per-node is never true of MPI_COMM_WORLD, and of others only if it is true of all"
-            " communicators that the same call makes (of MPI_UNDEFINED's processes, too)",
-            "give other communicators an entry after this one",
+            "one-per-node never holds for MPI_COMM_WORLD. For others it holds only if it "
+            "holds for all communicators that the same call makes (also for the processes "
+            "with MPI_UNDEFINED)",
+            "add an entry for other communicators after this one",
         )
     if first < 2 and last == LARGEST_COMM_SIZE and communicator.distribution is Distribution.ANY:
         yield Finding(
             communicator.line,
             Fault.REMARK,
-            "for communicators of any size, the library's own inner ones too",
+            "holds for communicators of any size, including the library's internal ones",
             "give comm_size_min and comm_size_max",
         )
 
@@ -112,7 +113,7 @@ def _dead(entry: CollectiveEntry, before: Iterable[SizeRule], taken: Union, rule
     if taken.covers(rule.first, 0 if entry.collective in NO_SIZE else rule.last):
         over = [str(o.rule.line) for o in islice(_overlapping(before, rule), _MOST_NAMED + 1)]
         lines = ", ".join(over[:_MOST_NAMED]) + (", …" if len(over) > _MOST_NAMED else "")
-        return f"never reached: the rules before it (line {lines}) take all its sizes"
+        return f"never reached, because the rules before it (line {lines}) take all its sizes"
     return ""
 
 
@@ -138,9 +139,8 @@ def _unreached(
                 yield Finding(
                     rule.rule.line,
                     Fault.UNSORTED,
-                    f"overlaps with the rule on line {other.rule.line}, which stands before it and"
-                    " wins",
-                    "make the ranges of sizes follow each other",
+                    f"overlaps with the rule on line {other.rule.line}, which comes first and wins",
+                    "give each rule its own range of sizes",
                 )
         taken.add(rule.first, rule.last)
 
@@ -155,15 +155,15 @@ def _of_one_rule(entry: CollectiveEntry, reached: Sequence[SizeRule]) -> Iterato
         yield Finding(
             other.rule.line,
             Fault.RANKS_DISAGREE,
-            f"{entry.collective} is looked up by each process's own send arguments, which may"
-            " differ: processes choose different algorithms, and legal programs crash",
+            f"each process looks {entry.collective} up by its own send arguments, which may "
+            "differ: processes choose different algorithms, and legal programs crash",
             "keep one rule without msg_size_min and msg_size_max",
         )
     elif entry.size is SizeUnit.CONSTANT and entry.collective not in NO_SIZE and len(said) > 1:
         yield Finding(
             reached[1].rule.line,
             Fault.WRONG_UNIT,
-            f"for {entry.collective} the library forgets the count and compares processes x size"
-            " of the type",
+            f"for {entry.collective} the library ignores the count and compares processes x "
+            "size of the type",
             "keep one rule",
         )

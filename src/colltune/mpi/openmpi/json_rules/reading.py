@@ -81,12 +81,12 @@ class _Reader:
         """Note why the library ignores the file, or dies while it tidies up after that."""
         first = not self.reading.dropped and not self.reading.ends_program
         if self.freed and not in_rules:
-            message = f"{why}: the library means to drop the file, frees memory twice and crashes"
+            message = f"{why}: the library tries to drop the file, frees memory twice and crashes"
             self.note(line, Fault.ENDS_PROGRAM, message, mend)
             if first:
                 self.reading.ends_program = f"line {line}: {message}"
             return
-        message = f"{why}: the library drops the whole file without a word"
+        message = f"{why}: the library drops the whole file without a message"
         self.note(line, Fault.FILE_DROPPED, message, mend)
         if first:
             self.reading.dropped = f"line {line}: {message}"
@@ -102,7 +102,7 @@ class _Reader:
         if member is None:
             self.drop(root.line, "there is no object 'collectives'", "put the rules into one")
         elif not member.node.is_object:
-            self.drop(member.line, "'collectives' is no object", "write {...} after it")
+            self.drop(member.line, "'collectives' is not an object", "write {...} after it")
         else:
             for collective in member.node.members:
                 self.collective(collective)
@@ -112,17 +112,17 @@ class _Reader:
         name, node = member.key, member.node
         known = name in list(Collective) and Collective(name) in self.catalogue.collectives
         if not known and name not in _NOT_SELECTABLE:
-            self.drop(member.line, f"{name!r} is no collective", _spelled(name))
+            self.drop(member.line, f"{name!r} is not a collective", _spelled(name))
             return
         if not node.is_array:
-            self.drop(member.line, f"the rules of {name} are no array", "write [...] after it")
+            self.drop(member.line, f"the rules of {name} are not an array", "write [...] after it")
             return
         if not known:
             self.not_selectable(member)
             return
         collective = Collective(name)
         if collective in self.reading.ranges:
-            why = f"{name} stands a second time: the library forgets what stood before"
+            why = f"{name} appears a second time, and the library forgets the first one"
             self.note(member.line, Fault.DEAD_RULE, why, "join the two")
         found = [self.communicator(collective, item) for item in node.items]
         self.reading.ranges[collective] = tuple(found)
@@ -134,10 +134,10 @@ class _Reader:
         self.freed = self.freed or bool(member.node.items)
         why = f"coll/tuned has no algorithms for {member.key}"
         if told is not None:
-            why += ": the library crashes when it looks up the one of this rule"
+            why += ": the library crashes when it looks up the algorithm of this rule"
             self.crash(told.line, why, "remove it")
         else:
-            why += ", so that this has no effect"
+            why += ", so this has no effect"
             self.note(member.line, Fault.NO_EFFECT, why, "remove it")
 
     def communicator(self, collective: Collective, node: Node) -> CommunicatorRange:
@@ -153,11 +153,11 @@ class _Reader:
         elif rules.node.is_array:
             found = [self.rule(collective, item) for item in rules.node.items]
         elif not rules.node.is_object:
-            self.drop(rules.line, "'rules' is no array", "write [...] after it", in_rules=True)
+            self.drop(rules.line, "'rules' is not an array", "write [...] after it", in_rules=True)
         elif rules.node.members:
             self.crash(
                 rules.line,
-                "'rules' is an object where the library expects an array, and crashes",
+                "'rules' is an object where the library expects an array, so it crashes",
                 "write [...] after it",
             )
         self.freed = True
@@ -166,7 +166,7 @@ class _Reader:
             self.note(
                 largest.line,
                 Fault.DEAD_RULE,
-                '"inf" becomes -1 as a communicator size, so that this entry matches nothing',
+                '"inf" becomes -1 as a communicator size, so this entry matches nothing',
                 "leave comm_size_max out",
             )
         return CommunicatorRange(
@@ -180,10 +180,10 @@ class _Reader:
         value = member.node.plain
         known = ", ".join(Distribution)
         if not isinstance(value, str):
-            self.drop(member.line, "comm_rank_distribution is no text", f"write one of {known}")
+            self.drop(member.line, "comm_rank_distribution is not text", f"write one of {known}")
             return Distribution.ANY
         if value not in list(Distribution):
-            why = f"the library knows no distribution {value!r} and takes any"
+            why = f"the library does not know the distribution {value!r} and uses any"
             self.note(member.line, Fault.UNKNOWN, why, f"write one of {known}")
             return Distribution.ANY
         return Distribution(value)
@@ -191,7 +191,7 @@ class _Reader:
     def rule(self, collective: Collective, node: Node) -> SizeRule:
         entry = self.catalogue.collectives[collective]
         if not node.is_object:
-            why = "a rule that is no object: the library takes it for one without any key"
+            why = "a rule is not an object: the library reads it as one without keys"
             self.note(node.line, Fault.MALFORMED, why, "write {...}")
         self.unknown_keys(node, _RULE)
         first = self.integer(node, "msg_size_min", 0, in_rules=True) % 2**64
@@ -214,7 +214,7 @@ class _Reader:
             return 0
         value = member.node.plain
         if type(value) not in (int, str):
-            why = "'alg' is neither text nor a whole number: the library decides itself"
+            why = "'alg' is neither text nor a whole number, so the library decides by itself"
             self.note(member.line, Fault.MALFORMED, why, "write a name or a number")
             return 0
         number = _number(entry, value)
@@ -223,8 +223,8 @@ class _Reader:
             self.note(
                 member.line,
                 Fault.RULE_DROPPED,
-                f"there is no {entry.collective} algorithm {value!r}: the library ignores this"
-                " rule",
+                f"there is no {entry.collective} algorithm {value!r}, so the library ignores "
+                "this rule",
                 f"write one of {known}",
             )
         return number
@@ -239,11 +239,11 @@ class _Reader:
             return LARGEST_SIZE
         if type(value) is int and abs(value) <= LARGEST_SIZE:
             if value < 0:
-                why = f"{key} is negative and does not mean what it says"
+                why = f"{key} is negative, and the library reads it as another number"
                 self.note(member.line, Fault.MALFORMED, why, "write 0 or more")
             return value
         mend = 'write a whole number below 2^63 or "inf"'
-        self.drop(member.line, f"{key} is no whole number", mend, in_rules=in_rules)
+        self.drop(member.line, f"{key} is not a whole number", mend, in_rules=in_rules)
         return default
 
     def unknown_keys(self, node: Node, known: tuple[str, ...]) -> None:
@@ -252,11 +252,11 @@ class _Reader:
         for member in node.members:
             meant = _meant(member.key, known)
             if member.key in seen:
-                why = f"{member.key!r} stands twice: the library takes the first one"
+                why = f"{member.key!r} appears twice, and the first one counts"
                 self.note(member.line, Fault.MALFORMED, why, "remove one")
             elif member.key not in known and _COMMENT.search(member.key):
                 why = f"the library ignores the key {member.key!r}"
-                self.note(member.line, Fault.REMARK, why, "none needed if it is a comment")
+                self.note(member.line, Fault.REMARK, why, "nothing, if it is a comment")
             elif member.key not in known:
                 why = f"the library ignores the key {member.key!r}"
                 mend = f"write {meant!r}" if meant else "remove it"

@@ -141,8 +141,8 @@ class _Planner:
                 continue
             if len(wanted) > 1:
                 self.notes.append(
-                    f"{collective} on {size} processes: coll/han's file does not tell layouts"
-                    " apart, so that coll/tuned decides wherever it does for one of them"
+                    f"{collective} on {size} processes: coll/han's file cannot tell layouts "
+                    "apart, so coll/tuned decides on all of them if it decides on one"
                 )
             found[collective, size] = _union(collective, wanted)
         return found
@@ -171,8 +171,8 @@ class _Planner:
         if said:
             shapes = ", ".join(str(shape) for shape in others)
             self.notes.append(
-                f"{collective} on {size} processes: the file cannot tell {shapes} apart, so that"
-                " what holds for the size as such is written for all of them"
+                f"{collective} on {size} processes: the file cannot tell {shapes} apart, so "
+                "all of them get the rules for this size"
             )
         if not others and (collective, size) not in self.by_size:
             # the library often does not notice that every process has a node of its own
@@ -207,11 +207,11 @@ class _ToJson(Converter):
     def blocks(self, entries: tuple[CommunicatorRange, ...]) -> Iterator[CommunicatorRange]:
         for at, one in enumerate(entries):
             if not is_reached(entries[:at], one):
-                self.note(one.line, "never reached, left out")
+                self.note(one.line, "left out, because it is never reached")
                 continue
             rules = tuple(self._rules(one))
             if one.collective in SENDER_DECIDES and not _same_for_all(rules):
-                what = f"several rules for {one.collective}, of which processes may choose"
+                what = f"several rules for {one.collective}, so processes may choose"
                 self.note(one.line, f"{what} different ones: left to the library")
                 rules = ()
             yield replace(one, first_size=max(0, one.first_size), rules=rules)
@@ -225,7 +225,7 @@ class _ToJson(Converter):
                 chosen = self.target(rule.rule, one.first_size, one.last_size)
                 yield _rule(chosen, rule.first, min(rule.last, LARGEST_SIZE))
             else:
-                self.note(rule.rule.line, "never reached, left out")
+                self.note(rule.rule.line, "left out, because it is never reached")
             before.append(rule)
 
 

@@ -169,8 +169,8 @@ class OpenMpiParameters(Format):
         if settings.others and not settings.found:
             line, other = settings.others[0]
             raise LibraryError(
-                f"{source}:{line}: {other[:60]!r} sets no parameter, and no other line does; a line"
-                " looks like coll_tuned_priority = 30 or --mca coll_tuned_priority 30"
+                f"{source}:{line}: {other[:60]!r} sets no parameter, and no other line does. "
+                "Write coll_tuned_priority = 30 or --mca coll_tuned_priority 30."
             )
         return ParameterFile(text, source, release)
 

@@ -81,22 +81,25 @@ def _spelling(file: ParameterFile, setting: Setting) -> Iterator[Finding]:
         text = f"mpirun of Open MPI {file.release} refuses to start with -mca in a file of --tune"
         yield Finding(setting.line, Fault.ENDS_PROGRAM, text, "write --mca")
     if setting.rest:
-        text = f"{setting.rest[:60]!r} is left over: the value of {setting.name} ends at the blank"
+        text = (
+            f"{setting.rest[:60]!r} is left over, because the value of {setting.name} ends at the "
+            "blank"
+        )
         mend = "quote a value with blanks"
         yield Finding(setting.line, Fault.MALFORMED, text, mend)
     if setting.kind is Kind.ASSIGNED and re.search(r"\s(#|//)", setting.value):
-        text = f"the comment behind {setting.name} belongs to its value"
+        text = f"the comment after {setting.name} becomes part of its value"
         yield Finding(setting.line, Fault.MALFORMED, text, "put it on its own line")
     if setting.name in _FLAGS and flag_of(setting.value) is None:
-        text = f"{setting.text[:80]} is no switch, so that the default stays"
+        text = f"{setting.text[:80]} is not a switch, so the default applies"
         yield Finding(setting.line, Fault.MALFORMED, text, "write 1 or 0")
     is_file = setting.name in (*reading.RULES, *reading.PARAMETER_FILES)
     if is_file and setting.value and not setting.value.startswith(("/", "~")):
         yield Finding(
             setting.line,
             Fault.NOT_ACTIVATED,
-            f"{setting.value[:80]} is no absolute path: every rank takes it from its own working"
-            " directory, and ranks that find no file decide otherwise",
+            f"{setting.value[:80]} is not an absolute path: each rank resolves it in its own "
+            "working directory, and ranks that find no file decide differently",
             "write the absolute path",
         )
 
@@ -110,7 +113,7 @@ def _name(file: ParameterFile, setting: Setting) -> Iterator[Finding]:
     else:
         return
     if not known:
-        text = f"Open MPI {file.release} has no parameter {name[:80]}, and says nothing about it"
+        text = f"Open MPI {file.release} has no parameter {name[:80]}, and prints no message"
         near = get_close_matches(name, _known_names(), 1)
         mend = f"write {near[0]}" if near else "correct or remove it"
         yield Finding(setting.line, Fault.UNKNOWN, text, mend)
@@ -131,7 +134,7 @@ def _twice(settings: list[Setting]) -> Iterator[Finding]:
     for setting in settings:
         before = seen.get(setting.name)
         if setting.name and before is not None and before.value != setting.value:
-            text = f"{setting.name} stands on line {before.line} already; the last one counts"
+            text = f"{setting.name} is already on line {before.line}; the last one counts"
             yield Finding(setting.line, Fault.OVERRIDDEN, text, "remove one")
         seen[setting.name] = setting
 
@@ -145,15 +148,15 @@ def _components(file: ParameterFile) -> Iterator[Finding]:
     why = why_no_start(file.variables)
     if why:
         guilty = next((s for s in settings if s.name in why), settings[0])
-        mend = "leave coll out, or name what is left out after one ^ and no blanks: coll=^han"
+        mend = "leave coll out, or write one ^ first and no blanks: coll=^han"
         if guilty.name != "coll":
             mend = "give it a priority of 0 or more"
         yield Finding(guilty.line, Fault.ENDS_PROGRAM, why, mend)
         return
     alone = Call(Collective.EXSCAN, 1, 1)
     if owner(file.catalogue, file.variables, alone, dynamic=False).name == BASIC:
-        what = "coll/basic goes before coll/self, and an exscan of one process crashes in it"
-        mend = "leave coll/self in, with the higher priority"
+        what = "coll/basic has priority over coll/self, and an exscan of one process crashes in it"
+        mend = "keep coll/self, with the higher priority"
         yield Finding(line, Fault.ENDS_PROGRAM, what, mend)
 
 
@@ -190,8 +193,8 @@ def _forced(file: ParameterFile) -> Iterator[Finding]:
             yield Finding(
                 setting.line,
                 Fault.RULE_DROPPED,
-                f"Open MPI {file.release} has no {entry.collective} algorithm"
-                f" {setting.value[:60]!r}: it prints a help text and decides by itself",
+                f"Open MPI {file.release} has no {entry.collective} algorithm "
+                f"{setting.value[:60]!r}; it prints a help text and decides by itself",
                 f"write 0 to {most}, or a name that ompi_info lists",
             )
             continue
@@ -209,9 +212,15 @@ def _algorithm(
     rules = file.tuned
     if rules is not None and any(rule.collective is entry.collective for rule in rules.rules):
         if file.forced_first:
-            text = f"{setting.name} goes before the rules of {entry.collective} in the rules file"
+            text = (
+                f"{setting.name} has priority over the rules of {entry.collective} in the rules "
+                "file"
+            )
         else:
-            text = f"the rules of {entry.collective} in the rules file go before {setting.name}"
+            text = (
+                f"the rules of {entry.collective} in the rules file have priority over "
+                f"{setting.name}"
+            )
         yield Finding(line, Fault.OVERRIDDEN, text, "remove one of them")
 
 
@@ -232,7 +241,7 @@ def _values(
         if algorithm is None:
             # that of alltoall is also the limit of rules that have none
             if end != "max_requests" or entry.collective is not Collective.ALLTOALL:
-                text = f"{setting.name} has no effect where {stem} forces no algorithm"
+                text = f"{setting.name} has no effect, because {stem} forces no algorithm"
                 yield Finding(setting.line, Fault.NO_EFFECT, text, f"set {stem}")
         elif not used.get(end) and setting.value not in ("", "0"):
             text = f"{entry.collective} {algorithm.name} ignores {setting.text[:80]}"
@@ -251,7 +260,7 @@ def _outranked(file: ParameterFile) -> Iterator[Finding]:
             yield Finding(
                 rule.line,
                 Fault.NOT_EVERYWHERE,
-                f"on communicators that span nodes coll/han decides {collective}; what is forced"
-                " reaches those within a node, and coll/han's parts",
+                f"coll/han decides {collective} on communicators that span nodes; a forced "
+                "algorithm holds only within nodes and for coll/han's parts",
                 f"set coll_han_priority to 0, or {module} to 3",
             )

@@ -185,7 +185,7 @@ class _Walker:
     def _include(self, name: str, source: Path, line: int) -> None:
         path = source.parent / name
         if _real(path) in self.open:
-            message = f"{name} names itself, by way of the files that it names"
+            message = f"{name} names itself, through the files that it names"
             self._malformed(line, message, "remove one of the names")
             return
         self.files += 1
@@ -202,7 +202,7 @@ class _Walker:
         try:
             return read_text(path)
         except (LibraryError, ValueError) as error:
-            message = f"{error}; the library ignores it without a word"[:1000]
+            message = f"{error}; the library ignores it without a message"[:1000]
             mend = "name a file that can be read"
             self.followed.findings.append(Finding(line, Fault.FILE_DROPPED, message, mend))
             return None

@@ -27,6 +27,7 @@ from colltune.mpi.openmpi.ranges import (
 from colltune.mpi.openmpi.releases import catalogue_of
 from colltune.mpi.openmpi.tuned_format import TunedFile
 from colltune.mpi.openmpi.writing import Converter, TunedChooser
+from colltune.text import counted
 
 
 def write(table: DecisionTable, release: str, *, builtin_operations_only: bool = False) -> Written:
@@ -37,23 +38,27 @@ def write(table: DecisionTable, release: str, *, builtin_operations_only: bool =
     for (collective, comm_size), steps in chosen.items():
         where = f"{collective} on {comm_size} processes"
         if comm_size != table.shape.nprocs:
-            chooser.notes.append(f"{where}: left out: what is forced holds for all communicators")
+            chooser.notes.append(
+                f"{where}: left out, because a forced algorithm holds for all communicators"
+            )
         elif len(steps) > 1:
             chooser.notes.append(
-                f"{where}: left to the library: what is forced holds for all message sizes, and the"
-                f" table has {len(steps)} ranges"
+                f"{where}: left to the library, because a forced algorithm holds for all "
+                f"message sizes, and the table has {counted(len(steps), 'range')}"
             )
         elif _only_for_two(release, steps[0].configuration):
             chooser.notes.append(
-                f"{where}: left to the library: what is forced holds for all communicators, and"
-                f" {steps[0].configuration.id} ends programs on more than 2 processes"
+                f"{where}: left to the library, because a forced algorithm holds for all "
+                f"communicators, and {steps[0].configuration.id} ends programs on more than 2 "
+                "processes"
             )
         else:
             choices[collective] = steps[0].configuration
     _drop_contradictions(release, choices, chooser.notes)
     for collective, shape in sorted(table.by_layout):
         chooser.notes.append(
-            f"{collective} on {shape} processes: left out: what is forced holds for all layouts"
+            f"{collective} on {shape} processes: left out, because a forced algorithm holds "
+            "for all layouts"
         )
     title = f"# Open MPI parameters for {table.shape}, release {release}. Written by colltune.\n"
     lines = _lines(release, choices, spans_nodes=table.shape.nodes > 1)
@@ -73,7 +78,7 @@ def convert(parsed: ParsedFile, release: str) -> Written:
         return _parameters(parsed, release)
     if not isinstance(parsed, TunedFile):
         raise LibraryError(
-            f"{parsed.source}: what a file of {parsed.format} says cannot be said in {NAME}"
+            f"{parsed.source}: {NAME} cannot express what a file of {parsed.format} says"
         )
     converter = Converter(release)
     every = {c: _everywhere(converter, entries) for c, entries in parsed.ranges.items()}
@@ -120,8 +125,8 @@ def _drop_contradictions(
         wanted = OPENMPI.han_setups(release).parameters(choice)
         if any(told.get(name, value) != value for name, value in wanted.items()):
             notes.append(
-                f"{collective}: left to the library: {choice.id} wants coll/adapt, which is the"
-                " same for all collectives, in another way than the setup of another one"
+                f"{collective}: left to the library, because {choice.id} and the setup of "
+                "another collective need different settings of coll/adapt"
             )
             del choices[collective]
         else:
@@ -141,8 +146,8 @@ def _everywhere(
     if not everything or first.rules[0].first > 0 or first.rules[0].last < LARGEST_SIZE:
         converter.note(
             first.line,
-            f"{first.collective} is left to the library: what is forced holds for all communicators"
-            " and message sizes",
+            f"{first.collective} is left to the library, because a forced algorithm holds for "
+            "all communicators and message sizes",
         )
         return None
     found = converter.target(first.rules[0].rule, 0, None)
@@ -167,7 +172,7 @@ def _parameters(parsed: ParameterFile, release: str) -> Written:
             kept[setting.name] = setting
     _without_errors(parsed, release, kept, notes)
     notes += [
-        f"line {kept[name].line}: convert {kept[name].value[:80]}, too"
+        f"line {kept[name].line}: also convert {kept[name].value[:80]}"
         for name in (mca.RULES_FILE, mca.HAN_RULES_FILE)
         if name in kept
     ]
@@ -211,11 +216,11 @@ def _lost(parsed: ParameterFile, release: str, entry: CollectiveEntry, setting: 
     if algorithm is None:
         return f"{release} has no such algorithm"
     if algorithm.name != rule.configuration.algorithm:
-        return f"to {release} it means {algorithm.name}, not {rule.configuration.algorithm}"
+        return f"{release} takes it for {algorithm.name}, not {rule.configuration.algorithm}"
     return ""
 
 
 def _blanks(setting: Setting) -> str:
     text = setting.name + setting.value
     broken = not setting.value or any(c.isspace() or c in "\"'=" for c in text)
-    return "an empty value, or one with blanks or quotes, cannot be told" if broken else ""
+    return "an empty value, or one with blanks or quotes, cannot be written" if broken else ""
