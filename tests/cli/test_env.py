@@ -176,7 +176,7 @@ SILENT: tuple[tuple[dict[str, str], str], ...] = (
     ({"SLURM_TASKS_PER_NODE": "", "SLURM_NTASKS": "17"}, "sets no ppn. Name --ppn"),
     ({"SLURM_JOB_NUM_NODES": "x"}, "'x' is no number of nodes. Name --nodes"),
     ({"SLURM_JOB_NUM_NODES": "9" * 400}, "is no number of nodes"),
-    ({"LOADEDMODULES": "cray-mpich/8.1"}, "one that colltune does not write for"),
+    ({"LOADEDMODULES": "cray-mpich/8.1"}, "colltune cannot write files for"),
     ({"LOADEDMODULES": "openmpi/9.9.9"}, "9.9.9"),
     ({"COLLTUNE_BUNDLE": "/nowhere"}, "no such bundle"),
     ({"SLURM_SUBMIT_DIR": "/tmp/a b"}, "not an absolute path of letters"),

@@ -194,7 +194,7 @@ def test_what_launches_and_machines_need_is_told(subtests: pytest.Subtests) -> N
     unknown = on_machine(measured(algorithms=("linear", "binomial")), "other")
     mpich = on_machine(measured(), "other", "mpich")
     for split, data, message in (
-        (LeaveAllocationOut(), measured(), "at least 2 launches, and the data has 1"),
+        (LeaveAllocationOut(), measured(), "at least 2 launches, but the data have 1"),
         (LeaveAllocationOut(), join(no_default), "no launch measured the default"),
         (Transfer(mpich), measured(), "different MPI libraries"),
         (Transfer(measured()), measured(), "transfer is for two machines"),

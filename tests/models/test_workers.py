@@ -66,7 +66,7 @@ def test_a_scheduler_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPat
     """Without a scheduler at the address the error names it, soon, and says what to do."""
     monkeypatch.setattr(workers, "_CONNECT_S", 0.2)
     with (
-        pytest.raises(ProgramError, match=r"no scheduler of Dask answers at tcp://127.0.0.1:9"),
+        pytest.raises(ProgramError, match=r"no Dask scheduler answers at tcp://127.0.0.1:9"),
         at_work(Workers("dask", scheduler="tcp://127.0.0.1:9")),
     ):
         pass
@@ -78,7 +78,7 @@ def test_a_worker_with_another_colltune_is_refused(
     """Workers that would fit other bundles take no part."""
     monkeypatch.setattr(workers, "_version", lambda: "0.0.0")
     with (
-        pytest.raises(ProgramError, match=r"has colltune 0\.0\.0; install"),
+        pytest.raises(ProgramError, match=r"has colltune 0\.0\.0\. Install"),
         at_work(Workers("dask", scheduler=scheduler)),
     ):
         pass

@@ -28,7 +28,7 @@ def bundle() -> Bundle:
 def test_data_of_another_context_are_refused(bundle: Bundle) -> None:
     """Measurements of another machine are never put beside a bundle's predictions."""
     other = replace(measured(), context=Context("other", "openmpi", "4.1.4"))
-    with pytest.raises(DataError, match=r"other, openmpi 4\.1\.4, while the bundle"):
+    with pytest.raises(DataError, match=r"other, openmpi 4\.1\.4, but the bundle"):
         figures(bundle, other)
 
 
