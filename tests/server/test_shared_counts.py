@@ -48,7 +48,7 @@ def test_a_full_disk_is_not_counted_on(tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.raises(OutputError, match=expected), folder_to_count_in(2):
         pass
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
-    expected = "No such file or directory; name one"
+    expected = "No such file or directory. Name a"
     with pytest.raises(OutputError, match=expected), folder_to_count_in(2):
         pass
 
