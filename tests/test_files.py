@@ -41,7 +41,7 @@ def test_a_place_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     """A parent that is a file is an error that names the path and the mend."""
     (tmp_path / "file").write_text("")
     with (
-        pytest.raises(OutputError, match=r"file/x.*name a writable place"),
+        pytest.raises(OutputError, match=r"file/x.*Name a writable place"),
         whole(tmp_path / "file" / "x"),
     ):
         pass
@@ -86,7 +86,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     file.write_text("")
     wrong = [(file, True, "a file"), (tmp_path, False, "a folder"), (file / "x", None, "Not a dir")]
     for path, folder, why in wrong:
-        with pytest.raises(OutputError, match=f"cannot write {path}: .*{why}.*name a writable"):
+        with pytest.raises(OutputError, match=f"cannot write {path}: .*{why}.*Name a writable"):
             insist_writable(path, folder=folder)
     with pytest.raises(OutputError, match="cannot write /proc/1/x"):
         insist_writable(Path("/proc/1/x"))

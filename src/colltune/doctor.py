@@ -345,7 +345,7 @@ def _cache(_host: Host) -> Answer:
     status = at.stat()
     # in a sticky folder others cannot touch what is made there
     if (at == folder or not status.st_mode & stat.S_ISVTX) and (why := danger(at)):
-        place, is_open, _ = why.partition(" can be written")
+        place, is_open, _ = why.partition(" is writable by others")
         mend = f"chmod go-w {place}, or {mend}" if is_open else mend
         return _problem(f"{why}, so {folder} is refused", mend)
     if at != folder:

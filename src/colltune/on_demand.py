@@ -18,7 +18,7 @@ def require(extra: str, *packages: str) -> None:
     if missing:
         raise ProgramError(
             f"this needs {' and '.join(missing)}, which the extra {extra!r} brings:"
-            f" pip install 'colltune[{extra}]'"
+            f" pip install 'colltune[{extra}]' (in a clone: make setup)"
         )
 
 

@@ -64,7 +64,7 @@ def test_a_cache_that_others_can_write_is_refused(compiled: Compile, entered: Pa
     planted = compiled(cache)
     planted.write_text("planted")
     cache.chmod(0o777)
-    with pytest.raises(OutputError, match=r"cache can be written by others .*chmod go-w"):
+    with pytest.raises(OutputError, match=r"cache is writable by others .*chmod go-w"):
         compiled(cache)
 
 

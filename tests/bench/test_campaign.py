@@ -213,7 +213,7 @@ MISTAKES = (
     ("[1, 2]", "[true]", r"line 6, key space\.nodes"),
     ("total_s = 60", "total_s = true", r"line 11, key budget\.total_s: True must be a number"),
     ("total_s = 60", 'total = "4 weeks"', r"line 11, key budget\.total: '4 weeks' is not a wall"),
-    ("total_s = 60", "total_s = 60\ntotal = 60", r"line 12, .*given twice"),
+    ("total_s = 60", "total_s = 60\ntotal = 60", r"line 12, .*given 2 times"),
     ('"bcast"', '"bkast"', r"line 5, key space\.collectives: unknown collective 'bkast'"),
     ("[1, 1024]", "[]", r"msizes_bytes is empty"),
     ("[1, 1024]", "[-1]", r"msizes_bytes must not be negative"),

@@ -215,9 +215,9 @@ def test_why_nothing_could_be_started_is_told(tmp_path: Path) -> None:
     """That there is nothing to salvage of such a launch does not hide it."""
 
     def unbuilt(_plan: LaunchPlan, _launch: str, _folder: Path) -> LaunchResult:
-        raise OutputError("cache: can be written by others")
+        raise OutputError("cache: is writable by others")
 
-    with pytest.raises(OutputError, match="cache: can be written by others"):
+    with pytest.raises(OutputError, match="cache: is writable by others"):
         runner.run_campaign(CAMPAIGN, _Scripted(unbuilt), tmp_path)
 
 

@@ -46,7 +46,7 @@ def test_a_missing_extra_is_named(
     missing = " and ".join(absent.split(","))
     assert outcome.stderr.splitlines() == [
         f"colltune: error: this needs {missing}, which the extra {extra!r} brings:"
-        f" pip install 'colltune[{extra}]'"
+        f" pip install 'colltune[{extra}]' (in a clone: make setup)"
     ]
     assert outcome.stdout == ""
     assert not list(tmp_path.iterdir())

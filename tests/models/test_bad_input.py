@@ -205,7 +205,7 @@ def test_times_from_nanoseconds_to_hours(learner: str) -> None:
 
 def test_times_that_are_none() -> None:
     """NaN, zero, negative and infinite times are refused with the cell that has them."""
-    told = r"no positive time, the first: bcast linear .*2x1, 99 byt"
+    told = r"no positive time; the first is bcast linear on 2x1, 99 byt"
     for bad in (float("nan"), 0.0, -1e-6, float("inf")):
         rows = [*_small().measurements()[1:], _times("linear", _bcast(2, 1, 99), [bad])]
         with pytest.raises(DataError, match=told):

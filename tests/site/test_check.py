@@ -59,7 +59,7 @@ BROKEN: dict[str, tuple[str, str, Callable[[Path], object]]] = {
     "cores": ("slurm", "64 processes", lambda s: replaced(s, "[1, 2]", "[64]")),
     "no registry": ("registry", "is not there", lambda s: (s / "registry").rmdir()),
     "no jobs": ("hooks", "is not there", lambda s: (s / "jobs").rmdir()),
-    "jobs of all": ("hooks", "written by others", lambda s: (s / "jobs").chmod(0o777)),
+    "jobs of all": ("hooks", "writable by others", lambda s: (s / "jobs").chmod(0o777)),
     "hook": ("hooks", "prolog.sh", lambda s: (s / "slurm/prolog.sh").chmod(0o700)),
     "closed": ("hooks", "cannot enter", lambda s: s.chmod(0o700)),
     "no campaign": ("campaigns", "no campaign", lambda s: next(s.glob("camp*/*")).unlink()),

@@ -290,7 +290,7 @@ def test_folders_that_others_can_write_are_refused(init: Init, site: Path) -> No
     site.chmod(0o777)
     answer = init()
     assert answer.status == 9
-    assert "can be written by others" in answer.err
+    assert "is writable by others" in answer.err
 
 
 @pytest.mark.parametrize("text", ["{", '{"format": 2, "files": {}}', "[]"])

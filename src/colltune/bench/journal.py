@@ -96,7 +96,7 @@ def opened(dataset: Path, campaign: Campaign, *, resume: bool = True) -> Iterato
 
 
 def _writing(dataset: Path) -> AbstractContextManager[None]:
-    return writing(f"the dataset {dataset}", "name a writable folder")
+    return writing(f"the dataset {dataset}", "Name a writable folder.")
 
 
 def _new_name() -> str:

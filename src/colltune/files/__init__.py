@@ -14,12 +14,12 @@ from colltune.errors import OutputError
 
 
 @contextmanager
-def writing(what: Path | str, mend: str = "name a writable place") -> Iterator[None]:
+def writing(what: Path | str, mend: str = "Name a writable place.") -> Iterator[None]:
     """Make one error of what the system says where something cannot be written."""
     try:
         yield
     except OSError as error:
-        raise OutputError(f"cannot write {what}: {error.strerror or error}; {mend}") from error
+        raise OutputError(f"cannot write {what}: {error.strerror or error}. {mend}") from error
 
 
 @contextmanager

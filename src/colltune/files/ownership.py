@@ -16,7 +16,7 @@ _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _ENTERED_BY_OTHERS = stat.S_IXGRP | stat.S_IXOTH
 _MOST_STEPS = 1000
 _MEND = "or name your own folder in COLLTUNE_CACHE"
-_WRITABLE = f"make it writable, {_MEND}"
+_WRITABLE = f"Make it writable, {_MEND}."
 
 
 def danger(path: Path, trusted: int = 0) -> str:

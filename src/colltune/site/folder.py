@@ -489,12 +489,12 @@ def _make(folder: Path) -> None:
             folder.chmod(0o755)
         except OSError as error:
             raise OutputError(
-                f"cannot write {folder}: {error.strerror}; name a writable place"
+                f"cannot write {folder}: {error.strerror}. Name a writable place."
             ) from error
     if why := danger(folder):
         raise OutputError(
-            f"{why}, and Slurm runs the hooks in {folder}; take that away with chown and chmod"
-            " go-w, or name another folder"
+            f"{why}, and Slurm runs the hooks in {folder}. Correct it with chown and chmod go-w,"
+            " or name another folder."
         )
 
 

@@ -240,7 +240,7 @@ def _file(folder: Path, what: str, mode: Mode) -> Path:
 
 
 def _keep(path: Path, text: str) -> None:
-    with writing(path, "is the disk full?"):
+    with writing(path, "Is the disk full?"):
         path.write_text(text)
 
 
