@@ -99,7 +99,7 @@ EXIT_STATUSES: dict[int, str] = {
     2: "wrong usage of the command line, or a site file that makes no sense",
     3: "data: measurements that cannot be read or must not be joined",
     4: "campaign: a campaign file or measuring request that makes no sense",
-    5: "program: mpirun, compiler or benchmark missing, failed, or answering nonsense",
+    5: "program: mpirun, compiler, benchmark or an extra of colltune missing, or failed",
     6: "budget: the time budget ended before anything usable was measured",
     7: "bundle: missing, damaged, or of an unknown version",
     8: "library: unknown MPI library, release or algorithm, or an invalid configuration file",

@@ -48,8 +48,8 @@ _SERVICE_S = 5.0
 _LAUNCH_S = 5.0
 _LONGEST_S = 24 * 3600.0
 _TOLD = "colltune: "
-_JOB = """test -x {program} || echo "{program} is not there"
-test -r {folder}/site.toml || echo "{folder} cannot be read"
+_JOB = """test -x "$1" || echo "$1 is not there"
+test -r "$2/site.toml" || echo "$2 cannot be read"
 env | grep -E '^(OMPI_MCA_coll|MPIR_CVAR_|I_MPI_)' || true
 """
 
@@ -309,12 +309,16 @@ def _started(subject: Subject) -> process.Outcome:
     options = [f"--nodes={shape.nodes}", f"--ntasks-per-node={shape.ppn}", "--time=2"]
     options += [f"--immediate={subject.wait_s}", "--job-name=colltune-check", "--mpi=none"]
     options += [f"--partition={partitions}"] * bool(partitions)
-    script = _JOB.format(program=stage.program(), folder=subject.folder)
-    free = {n: v for n, v in os.environ.items() if not n.startswith(("SLURM_", "COLLTUNE"))}
+    job = ["sh", "-c", _JOB, "sh", str(stage.program()), str(subject.folder)]
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if name == "SLURM_CONF" or not name.startswith(("SLURM_", "COLLTUNE"))
+    }
     return process.run(
-        [srun, "--quiet", *options, "sh", "-c", script],
+        [srun, "--quiet", *options, *job],
         timeout_s=subject.wait_s + 2 * _ASK_S,
-        env=free | {"COLLTUNE_VERBOSE": "1", "SLURM_CONF": os.environ.get("SLURM_CONF", "")},
+        env=inherited | {"COLLTUNE_VERBOSE": "1"},
     )
 
 
