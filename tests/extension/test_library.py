@@ -95,7 +95,7 @@ def test_an_installation_is_not_taken_for_its_parents(tmp_path: Path) -> None:
     check = ["catalog", "mvapich2", "--check", "--mpi", tmp_path]
     _program(tmp_path / "bin" / "mpirun", f"printf '{HYDRA}\\n'")
     [parent] = verbs([LINE], check)
-    assert "is of MPICH 3.2.1, not of MVAPICH2" in parent.err
+    assert "belongs to MPICH 3.2.1, not to MVAPICH2" in parent.err
     _program(tmp_path / "bin" / "mpiname", "echo 'MVAPICH2 2.3.7 Wed March 02 2022 ch3:mrail'")
     [own] = verbs([LINE], check)
-    assert "is of MVAPICH2, which cannot be asked what it has" in own.err
+    assert "belongs to MVAPICH2, which cannot be inspected" in own.err

@@ -230,7 +230,7 @@ def test_unmeasured_jobs_are_warned_and_small_ones_need_no_file(desk: Watched) -
     """It says what is not known about a shape, why the default is kept, and when to do nothing."""
     desk.go("view=job&slot=openmpi-4.1.4&nodes=40&ppn=4", ready=".answer")
     answer = desk.page.locator(".answer").inner_text()
-    assert "lies outside the measured shapes" in answer
+    assert "is outside the measured shapes" in answer
     assert "outside what was measured" in answer
     desk.go("view=job&slot=openmpi-4.1.4&nodes=1&ppn=1", ready=".answer")
     assert "no file is needed" in desk.page.locator(".answer").inner_text()

@@ -62,7 +62,7 @@ def test_nothing_is_claimed_that_was_not_seen(job: Job) -> None:
     reached = [rule for rule in job.of_ours(report) if rule["status"] != "unreachable"]
     assert [rule["status"] for rule in reached] == ["unobserved"] * len(reached)
     assert reached
-    assert "cannot be seen" in reached[0]["why"]
+    assert "does not show which algorithm ran" in reached[0]["why"]
 
 
 def test_a_users_variable_is_blamed(job: Job) -> None:

@@ -123,7 +123,7 @@ def site_text(answers: Mapping[str, Any], folder: Path) -> str:
         table = header[1] if header else table
         path = f"{table}.{key[1]}" if key else ""
         if key and path in answers:
-            setting = f"{key[1]} = {json.dumps(answers[path], ensure_ascii=False)}"
+            setting = f"{key[1]} = {_toml(answers[path])}"
             remark = re.search(r"  +(# .*)", line)
             lines.append(f"{setting:<39} {remark[1]}" if remark else setting)
         else:
@@ -399,6 +399,10 @@ def begin(folder: Path, text: str) -> None:
         _write(folder / SITE, text)
 
 
+def _toml(value: object) -> str:
+    return "not set" if value is None else json.dumps(value, ensure_ascii=False)
+
+
 def agreed(folder: Path, told: Mapping[str, Any]) -> None:
     """Insist that what is `told` again is what the site file says."""
     tables = tomllib.loads((folder / SITE).read_text(encoding="utf-8"))
@@ -407,8 +411,8 @@ def agreed(folder: Path, told: Mapping[str, Any]) -> None:
         now = tables.get(table, {}).get(key)
         if now != value:
             raise SiteError(
-                f"{folder / SITE}: key {path} is {now!r}, not {value!r}; edit that file, and run"
-                " `colltune site init` again without options"
+                f"{folder / SITE}: key {path} is {_toml(now)}, not {_toml(value)}. Edit that file,"
+                " and run `colltune site init` again without options."
             )
 
 
