@@ -74,7 +74,8 @@ _HARMLESS_URL = re.compile(r"https:|unix:|http://(localhost|127\.|\[::1\])")
 _NO_LIBRARY = re.compile(r"loading shared libraries: ([^\s:]+)")
 _REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(?:.*extra\s*==\s*['\"](?P<extra>[^'\"]+))?")
 _STARTING = ("compiler", "start", "reprompi", "ranks")
-_FOR_DEVELOPERS = ("dev", "docs", "test")
+# "server" is the old name of "service"
+_NOT_NAMED = ("dev", "docs", "test", "server")
 
 
 def rank() -> int | None:
@@ -379,7 +380,7 @@ def _python(_host: Host) -> Answer:
     said = f"colltune {__version__}, Python {'.'.join(map(str, sys.version_info[:3]))}"
     if needed := missing.pop("", None):
         return _problem(f"{said}; missing: {', '.join(needed)}", f"pip install {' '.join(needed)}")
-    extras = ", ".join(sorted(missing.keys() - set(_FOR_DEVELOPERS)))
+    extras = ", ".join(sorted(missing.keys() - set(_NOT_NAMED)))
     return _ok(said + (f"; without the extras {extras}" if extras else ""))
 
 
