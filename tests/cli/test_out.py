@@ -24,7 +24,7 @@ def test_a_place_that_cannot_be_written_ends_a_verb_before_its_work(
     for verb in sorted({*VERBS} - AT_ONCE):
         inputs = () if verb in {"tune", "app interpose"} else ("NO-SUCH-INPUT",)
         answer = colltune(*verb.split(), "--out", out, *inputs)
-        assert re.search(f"cannot write .*{out}.*Not a directory; name a", answer.err), verb
+        assert re.search(f"cannot write .*{out}.*Not a directory. Name a", answer.err), verb
         assert answer.status == OutputError.exit_status, verb
 
 
