@@ -54,7 +54,7 @@ _PARTS = ("predictor", "coverage", "error")
 _OLD_OBJECTIVE = "median"
 _NOT_IN_ID = ("id", "created_utc", "colltune_version")
 _MEND = "fit it again, or copy it again"
-_ELSEWHERE = "name another folder with --out"
+_ELSEWHERE = "Name another folder with --out."
 
 
 @dataclass(frozen=True, eq=False)
@@ -380,12 +380,12 @@ def insist_savable(path: Path) -> None:
         names = set()
     except OSError as error:
         raise OutputError(
-            f"cannot write a bundle to {path}: {error.strerror}; {_ELSEWHERE}"
+            f"cannot write a bundle to {path}: {error.strerror}. {_ELSEWHERE}"
         ) from error
     strange = [n for n in sorted(names) if n != _MANIFEST and not n.endswith(_SUFFIX)]
     if strange or (names and _MANIFEST not in names):
         raise OutputError(
-            f"{path}: this folder is not a bundle (it has {(strange or sorted(names))[0]}); "
+            f"{path}: this folder is not a bundle (it has {(strange or sorted(names))[0]}). "
             f"{_ELSEWHERE}"
         )
     insist_writable(target.with_name(f"{target.name}.new"))
