@@ -29,11 +29,18 @@ from colltune import __version__, process
 from colltune.bench import build
 from colltune.bench.backends.installed import InstalledMpi
 from colltune.bench.slurm import configuration
-from colltune.checks import LIMIT_S as _LIMIT_S
-from colltune.checks import Answer, Check, Status, answers_of, first_line, parted
-from colltune.checks import note as _note
-from colltune.checks import ok as _ok
-from colltune.checks import problem as _problem
+from colltune.checks import (
+    LIMIT_S,
+    Answer,
+    Check,
+    Status,
+    answers_of,
+    first_line,
+    note,
+    ok,
+    parted,
+    problem,
+)
 from colltune.domain import Shape
 from colltune.errors import ColltuneError, LibraryError, ProgramError
 from colltune.files import cache_folder
@@ -117,7 +124,7 @@ class Host:
         )
         program = build.canary(self.installation, Path(self.temporary.enter_context(folder)))
         command, variables = InstalledMpi(self.installation).command(self.shape, [], {})
-        return Canary(UserLine(command, variables, {}), program, _LIMIT_S)
+        return Canary(UserLine(command, variables, {}), program, LIMIT_S)
 
     @cached_property
     def run(self) -> Run:
@@ -190,7 +197,7 @@ class Host:
 
 
 def _asked(program: str, *words: str) -> process.Outcome:
-    return process.run([program, *words], timeout_s=_LIMIT_S)
+    return process.run([program, *words], timeout_s=LIMIT_S)
 
 
 # ---- MPI ----
@@ -202,14 +209,14 @@ def _mpi(host: Host) -> Answer:
     module = installation.loaded(os.environ)
     if module and (module.library != found.library or not _alike(module.release, found.release)):
         loaded = f"{said}; the loaded module is of {module.library} {module.release}"
-        return _note(loaded, "name the MPI of your jobs with --mpi")
+        return note(loaded, "name the MPI of your jobs with --mpi")
     others = {path: name for path, name in _on_path() if name != said.partition(",")[0]}
     first = shutil.which("mpirun")
     if first in others and host.mpi is None:
         mend = f"colltune doctor --mpi {first}, if jobs use that one"
-        return _note(f"{said}; the first mpirun on PATH is of {others[first]}", mend)
+        return note(f"{said}; the first mpirun on PATH is of {others[first]}", mend)
     also = ", ".join(f"{name} ({path})" for path, name in others.items())
-    return _ok(said + (f"; also on PATH: {also}" if also else ""))
+    return ok(said + (f"; also on PATH: {also}" if also else ""))
 
 
 def _on_path() -> Iterator[tuple[str, str]]:
@@ -232,8 +239,8 @@ def _compiler(host: Host) -> Answer:
     _ = host.canary
     first = shutil.which("mpicc") if shutil.which("mpirun") == str(found.mpirun) else None
     if first and Path(first).resolve() != found.mpicc.resolve():
-        return _note(f"{said}; the first on PATH is {first}", f"compile with {found.mpicc}")
-    return _ok(said)
+        return note(f"{said}; the first on PATH is {first}", f"compile with {found.mpicc}")
+    return ok(said)
 
 
 def _start(host: Host) -> Answer:
@@ -244,19 +251,19 @@ def _start(host: Host) -> Answer:
         lines = str(error).splitlines()
         told = [line.partition(": ")[2] for line in lines if line.startswith("stderr: ")]
         said = f"{host.shape.nprocs} processes do not start: {(told or lines)[0].partition(';')[0]}"
-        return _problem(said, shlex.join([*host.canary.line.words, "hostname"]))
+        return problem(said, shlex.join([*host.canary.line.words, "hostname"]))
     seconds = time.monotonic() - began
     library, release = installation.identified(run.library)
     if library != found.library or not _alike(release, found.release):
         said = f"programs load {library} {release}, but {found.mpirun} is of {found.release}"
-        return _problem(said, f"export LD_LIBRARY_PATH={found.libmpi.parent}:$LD_LIBRARY_PATH")
+        return problem(said, f"export LD_LIBRARY_PATH={found.libmpi.parent}:$LD_LIBRARY_PATH")
     said = f"{run.nprocs} processes started in {seconds:.1f} s"
     if seconds > _SLOW_START_S:
-        return _note(f"{said}, which is slow", "look up job hosts: getent hosts $(hostname)")
+        return note(f"{said}, which is slow", "look up job hosts: getent hosts $(hostname)")
     if allowed := found.root_allowance():
         settings = " ".join(f"{name}={value}" for name, value in allowed.items())
-        return _note(f"{said}; mpirun refuses root", f"export {settings}")
-    return _ok(said)
+        return note(f"{said}; mpirun refuses root", f"export {settings}")
+    return ok(said)
 
 
 # ---- what decides ----
@@ -265,7 +272,7 @@ def _start(host: Host) -> Answer:
 def _rules(host: Host) -> Answer:
     answers = [_rules_file(host, name, path) for name, path in host.files.items()]
     if not answers:
-        return _ok("no rules file is named: MPI decides by itself")
+        return ok("no rules file is named: MPI decides by itself")
     worst = max(answers, key=lambda answer: [*Status].index(answer.status))
     return Answer(worst.status, "; ".join(answer.finding for answer in answers), worst.mend)
 
@@ -277,7 +284,7 @@ def _rules_file(host: Host, name: str, path: Path) -> Answer:
         parsed = opened.parse()
     except LibraryError as error:
         why = first_line(str(error)).removeprefix(f"{path}: ")
-        return _problem(f"{said}: {why}", f"unset {name}, or name another file")
+        return problem(f"{said}: {why}", f"unset {name}, or name another file")
     job = dict(os.environ) | {n: value for n, (value, _) in host.settings.items()}
     activation = opened.format.activation(opened.release, opened.paths)
     effect = effect_findings(parsed, activation, opened.paths, job)
@@ -285,7 +292,7 @@ def _rules_file(host: Host, name: str, path: Path) -> Answer:
     wrong = [each for each in (*effect, *lint) if each.severity is not Severity.NOTE]
     if not wrong:
         rules = counted(len(parsed.rules), "rule")
-        return _ok(f"{said}, is in effect: {rules}, nothing wrong")
+        return ok(f"{said}, is in effect: {rules}, nothing wrong")
     more = f" ({len(wrong) - 1} more: colltune rules lint {path})" if wrong[1:] else ""
     is_bad = effect or any(each.severity is Severity.ERROR for each in wrong)
     status = Status.PROBLEM if is_bad else Status.NOTE
@@ -302,13 +309,13 @@ def _settings(host: Host) -> Answer:
         and source != _OURS
     ]
     if not theirs:
-        return _ok("no setting of yours chooses an algorithm")
+        return ok("no setting of yours chooses an algorithm")
     value, source = host.settings[theirs[0]]
     more = f" and {len(theirs) - 1} more" if theirs[1:] else ""
     alike = " ".join(name for name in theirs if host.settings[name][1] == source)
     mend = f"unset {alike}" if source == _ENVIRONMENT else f"take it out of {source}"
     said = f"{theirs[0]}={value}{more}, set by {source}"
-    return _note(f"{said}, chooses an algorithm, so colltune sets nothing", mend)
+    return note(f"{said}, chooses an algorithm, so colltune sets nothing", mend)
 
 
 def _libcolltune(host: Host) -> Answer:
@@ -317,18 +324,18 @@ def _libcolltune(host: Host) -> Answer:
     told = next((name for name in DECIDING if name in os.environ), None)
     if path is None and told:
         said = f"{told} is set, but libcolltune is not preloaded, so it has no effect"
-        return _problem(said, "colltune app interpose prints the line that preloads it")
+        return problem(said, "colltune app interpose prints the line that preloads it")
     if path is None:
         named = "COLLTUNE_INTERPOSED" in os.environ
         found = build.library_for(host.launcher.library, host.launcher.release) if named else ""
-        return _ok(f"not preloaded; select and env take {found}" if found else "not preloaded")
+        return ok(f"not preloaded; select and env take {found}" if found else "not preloaded")
     why = danger(path, trusted=path.stat().st_uid) if path.is_file() else f"{path} is not there"
     if why:
-        return _problem(f"{why}, and it is preloaded into every program", f"unset {PRELOAD}")
+        return problem(f"{why}, and it is preloaded into every program", f"unset {PRELOAD}")
     lines = [] if rank() is not None else host.run.outcome.stderr.splitlines()
     if said := next((line for line in lines if line.startswith("colltune: ")), ""):
-        return _problem(said.removeprefix("colltune: "), "colltune app interpose")
-    return _ok(f"{path} is preloaded{' and fits this MPI' if lines or rank() is None else ''}")
+        return problem(said.removeprefix("colltune: "), "colltune app interpose")
+    return ok(f"{path} is preloaded{' and fits this MPI' if lines or rank() is None else ''}")
 
 
 # ---- files, Python, machine, ReproMPI ----
@@ -342,16 +349,16 @@ def _cache(_host: Host) -> Answer:
     folder = cache_folder().absolute()
     at, mend = _existing(folder), "export COLLTUNE_CACHE=/a/folder/of/yours"
     if not os.access(at, os.W_OK | os.X_OK):
-        return _problem(f"{at} cannot be written, so {folder} keeps no compiled program", mend)
+        return problem(f"{at} cannot be written, so {folder} keeps no compiled program", mend)
     status = at.stat()
     # in a sticky folder others cannot touch what is made there
     if (at == folder or not status.st_mode & stat.S_ISVTX) and (why := danger(at)):
         place, is_open, _ = why.partition(" is writable by others")
         mend = f"chmod go-w {place}, or {mend}" if is_open else mend
-        return _problem(f"{why}, so {folder} is refused", mend)
+        return problem(f"{why}, so {folder} is refused", mend)
     if at != folder:
-        return _ok(f"{folder} is made at first use")
-    return _ok(f"{folder}, uid {status.st_uid}, mode {stat.S_IMODE(status.st_mode):04o}")
+        return ok(f"{folder} is made at first use")
+    return ok(f"{folder}, uid {status.st_uid}, mode {stat.S_IMODE(status.st_mode):04o}")
 
 
 def _disk(_host: Host) -> Answer:
@@ -361,11 +368,11 @@ def _disk(_host: Host) -> Answer:
         told = os.statvfs(place)
         free_mib = told.f_bavail * told.f_frsize >> 20
         if free_mib < (_LEAST_SHARED_MIB if place == _SHARED_MEMORY else _LEAST_FREE_MIB):
-            return _problem(f"{place} has only {free_mib} MiB free", f"df -h {place}")
+            return problem(f"{place} has only {free_mib} MiB free", f"df -h {place}")
         if told.f_files and not told.f_favail:
-            return _problem(f"{place} has no inode left", f"df -i {place}")
+            return problem(f"{place} has no inode left", f"df -i {place}")
         least = min(least, free_mib)
-    return _ok(f"at least {least / 1024:.1f} GiB free: cache, TMPDIR, here, {_SHARED_MEMORY}")
+    return ok(f"at least {least / 1024:.1f} GiB free: cache, TMPDIR, here, {_SHARED_MEMORY}")
 
 
 def _python(_host: Host) -> Answer:
@@ -379,9 +386,9 @@ def _python(_host: Host) -> Answer:
                 missing.setdefault(found["extra"] or "", []).append(found["name"])
     said = f"colltune {__version__}, Python {'.'.join(map(str, sys.version_info[:3]))}"
     if needed := missing.pop("", None):
-        return _problem(f"{said}; missing: {', '.join(needed)}", f"pip install {' '.join(needed)}")
+        return problem(f"{said}; missing: {', '.join(needed)}", f"pip install {' '.join(needed)}")
     extras = ", ".join(sorted(missing.keys() - set(_NOT_NAMED)))
-    return _ok(said + (f"; without the extras {extras}" if extras else ""))
+    return ok(said + (f"; without the extras {extras}" if extras else ""))
 
 
 def _machine(_host: Host) -> Answer:
@@ -390,19 +397,19 @@ def _machine(_host: Host) -> Answer:
     cores, load = machine.usable_cores(), float(facts.get("load_average", "0").split()[0])
     said = f"{counted(cores, 'core')}, load {load:g}; {now:%Y-%m-%d %H:%M} UTC by {clock}"
     if now.timestamp() < Path(__file__).stat().st_mtime - 86400:
-        return _problem(f"{said}: colltune was installed after that", "set the clock: chronyd -q")
+        return problem(f"{said}: colltune was installed after that", "set the clock: chronyd -q")
     if clock in _SLOW_CLOCKS:
-        return _note(f"{said}: this clock is slow to read", "boot with clocksource=tsc")
+        return note(f"{said}: this clock is slow to read", "boot with clocksource=tsc")
     if load > 0.5 * cores and not os.environ.get("SLURM_JOB_ID"):
-        return _note(f"{said}: other programs disturb measurements", "top")
+        return note(f"{said}: other programs disturb measurements", "top")
     if facts.get("cpu_governor") == "powersave":
-        return _note(f"{said}: the clock rate varies", "cpupower frequency-set -g performance")
-    return _ok(said)
+        return note(f"{said}: the clock rate varies", "cpupower frequency-set -g performance")
+    return ok(said)
 
 
 def _reprompi(host: Host) -> Answer:
     if not (os.environ.get("COLLTUNE_REPROMPI") or shutil.which("mpibenchmark")):
-        return _ok("no mpibenchmark; only the backend reprompi needs it")
+        return ok("no mpibenchmark; only the backend reprompi needs it")
     # they load pandas
     from colltune.bench.backends import mpibenchmark  # noqa: PLC0415
     from colltune.bench.backends.reprompi import ReproMpiBackend  # noqa: PLC0415
@@ -420,9 +427,9 @@ def _reprompi(host: Host) -> Answer:
         files = [file for folder in around for p in patterns for file in folder.glob(p)]
         folder = files[0].parent if files else f"/the/folder/of/{missing[1]}"
         mend = f"export LD_LIBRARY_PATH={folder}:$LD_LIBRARY_PATH"
-        return _problem(f"{path} does not start: it does not find {missing[1]}", mend)
+        return problem(f"{path} does not start: it does not find {missing[1]}", mend)
     how = "" if program.timed else ", of a release that cannot end by time"
-    return _ok(f"{path} measures (commit {program.commit[:12]}){how}")
+    return ok(f"{path} measures (commit {program.commit[:12]}){how}")
 
 
 # ---- site ----
@@ -430,60 +437,60 @@ def _reprompi(host: Host) -> Answer:
 
 def _slurm(host: Host) -> Answer:
     if shutil.which("scontrol") is None:
-        return _ok("no Slurm here")
+        return ok("no Slurm here")
     ping = _asked("scontrol", "ping")
     if "onfiguration source" in ping.stderr:
-        return _ok("Slurm's programs are installed, but there is no slurm.conf")
+        return ok("Slurm's programs are installed, but there is no slurm.conf")
     if not ping.ok:
         said = first_line(ping.stdout) or first_line(ping.stderr)
-        return _problem(f"the controller does not answer: {said}", "scontrol ping")
+        return problem(f"the controller does not answer: {said}", "scontrol ping")
     version = f"Slurm {host.slurm.get('SLURM_VERSION', '')}, the controller answers"
     with suppress(ColltuneError):
         title, plugin = host.launcher.mpi.title, host.launcher.mpi.toolchain.slurm_mpi_type
         listed = _asked("srun", "--mpi=list")
         if plugin not in listed.stdout + listed.stderr:
             mend = "start programs by mpirun in place of srun"
-            return _note(f"{version}; srun has no plugin {plugin} for {title}", mend)
-    return _ok(version)
+            return note(f"{version}; srun has no plugin {plugin} for {title}", mend)
+    return ok(version)
 
 
 def _hooks(host: Host) -> Answer:
     folder = host.hooks
     if folder is None:
-        return _ok("not in slurm.conf; a job can use colltune env")
+        return ok("not in slurm.conf; a job can use colltune env")
     write = f"colltune site slurm hooks --out {folder}"
     prologs = [host.slurm.get(name, "") for name in ("PrologSlurmctld", "Prolog")]
     if "prolog.sh" not in [Path(prolog).name for prolog in prologs]:
-        return _problem("TaskProlog is set, but no prolog prepares files for it", write)
+        return problem("TaskProlog is set, but no prolog prepares files for it", write)
     if why := danger(folder):
-        return _problem(f"{why}, and Slurm runs hooks there", f"chmod go-w {folder}")
+        return problem(f"{why}, and Slurm runs hooks there", f"chmod go-w {folder}")
     texts = {folder / name: hooks.text_of(name) for name in (*hooks.SCRIPTS, *hooks.DATA)}
     for file, text in texts.items():
         if not file.is_file() or file.read_text(encoding="utf-8") != text:
-            return _note(f"{file} is not that of colltune {__version__}", write)
+            return note(f"{file} is not that of colltune {__version__}", write)
     jobs = host.site.get("COLLTUNE_SITE_FOLDER", "nowhere")
     if not Path(jobs).is_dir():
-        return _problem(f"the folder for jobs, {jobs}, is not there", f"see {folder / hooks.SITE}")
-    return _ok(f"{folder}, files for jobs in {jobs}")
+        return problem(f"the folder for jobs, {jobs}, is not there", f"see {folder / hooks.SITE}")
+    return ok(f"{folder}, files for jobs in {jobs}")
 
 
 def _service(host: Host) -> Answer:
     if not host.url:
-        return _ok("none is named (COLLTUNE_URL)")
+        return ok("none is named (COLLTUNE_URL)")
     try:
         ready = json.loads(ask(host.url, "/health/ready", _SERVICE_S))
     except AnswerError as error:
-        return _problem(str(error), "start it (colltune serve), or correct COLLTUNE_URL")
+        return problem(str(error), "start it (colltune serve), or correct COLLTUNE_URL")
     said = f"{host.url} answers for {', '.join(ready['bundles'])}"
     if ready["problems"]:
-        return _note(f"{said}, but: {ready['problems'][0]}", "read the service's log")
+        return note(f"{said}, but: {ready['problems'][0]}", "read the service's log")
     token = os.environ.get("COLLTUNE_TOKEN")
-    return _token(host, said, token) if token else _ok(said)
+    return _token(host, said, token) if token else ok(said)
 
 
 def _token(host: Host, said: str, token: str) -> Answer:
     if not _HARMLESS_URL.match(host.url):
-        return _note(f"{said}; http would show the token to others", "use https")
+        return note(f"{said}; http would show the token to others", "use https")
     # such content is refused, but only of those who may write
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     try:
@@ -491,8 +498,8 @@ def _token(host: Host, said: str, token: str) -> Answer:
     except AnswerError as error:
         if "scope" not in str(error):
             raise
-        return _ok(f"{said} and knows the token, which may not send measurements")
-    return _ok(f"{said} and takes the token")
+        return ok(f"{said} and knows the token, which may not send measurements")
+    return ok(f"{said} and takes the token")
 
 
 class _InForce(NamedTuple):
@@ -526,9 +533,9 @@ def _bundle(host: Host) -> Answer:
     try:
         found = _in_force(host)
     except AnswerError:
-        return _note("not looked at: see service")
+        return note("not looked at: see service")
     if not found:
-        return _ok("none is named (COLLTUNE_BUNDLE, _REGISTRY or _URL)")
+        return ok("none is named (COLLTUNE_BUNDLE, _REGISTRY or _URL)")
     slots = list(found)
     with suppress(ColltuneError):
         before = f"{host.launcher.library}-"
@@ -536,7 +543,7 @@ def _bundle(host: Host) -> Answer:
         nearest = nearest_release(host.launcher.release, known)
         if nearest is None:
             said = f"in force: {', '.join(found)}; none for {before}{host.launcher.release}"
-            return _note(said, "measure and fit this release, or name another MPI with --mpi")
+            return note(said, "measure and fit this release, or name another MPI with --mpi")
         slots = [known[nearest]]
     bundle = found[slots[0]]
     days = (datetime.now(UTC) - datetime.fromisoformat(bundle.created_utc)).days
@@ -544,8 +551,8 @@ def _bundle(host: Host) -> Answer:
         f"{slots[0]} {bundle.id[:12]}, {counted(days, 'day')} old, of the machine {bundle.machine}"
     )
     if days > _OLD_DAYS:
-        return _note(said, "measure again and fit, or run colltune site retrain")
-    return _ok(said)
+        return note(said, "measure again and fit, or run colltune site retrain")
+    return ok(said)
 
 
 # ---- within a job ----
@@ -556,15 +563,15 @@ def _job(host: Host) -> Answer:
         processes, ppn = os.environ.get(size, ""), os.environ.get(local, "")
         if rank() is not None and processes.isdigit() and ppn.isdigit():
             nodes = int(processes) // int(ppn)
-            return _ok(f"{processes} processes of a launcher: {nodes}x{ppn} (nodes x ppn)")
+            return ok(f"{processes} processes of a launcher: {nodes}x{ppn} (nodes x ppn)")
     if not os.environ.get("SLURM_JOB_ID"):
         mend = "run it in a batch script, or: mpirun -np 4 colltune doctor --job"
-        return _problem("this is no job of Slurm, and no launcher started it", mend)
+        return problem("this is no job of Slurm, and no launcher started it", mend)
     try:
         shape = shape_of(JobRequest(), os.environ)
     except ColltuneError as error:
-        return _note(*parted(error))
-    return _ok(f"job {os.environ['SLURM_JOB_ID']}: {shape} (nodes x ppn)")
+        return note(*parted(error))
+    return ok(f"job {os.environ['SLURM_JOB_ID']}: {shape} (nodes x ppn)")
 
 
 def _ranks(host: Host) -> Answer:
@@ -573,22 +580,22 @@ def _ranks(host: Host) -> Answer:
     if look.differing_ranks:
         ranks = ", ".join(map(str, look.differing_ranks[:8]))
         mend = "hand variables on: mpirun -x NAME, srun --export=ALL"
-        return _problem(f"ranks {ranks} see other settings of collectives than rank 0", mend)
+        return problem(f"ranks {ranks} see other settings of collectives than rank 0", mend)
     first = {file.index: file for file in reversed(look.files)}
     for file in look.files if files else ():
         path, differs = files[file.index], file.crc != first[file.index].crc
         if why := file.why or (differs and "it has other bytes than elsewhere"):
-            return _problem(f"{path} on {file.host}: {why}", "put it where all nodes see it")
+            return problem(f"{path} on {file.host}: {why}", "put it where all nodes see it")
     what = f"read {', '.join(map(str, files))}" if files else "keep MPI's own decisions"
     nodes = counted(len(host.run.nodes), "node")
-    return _ok(f"all {host.run.nprocs} processes on {nodes} {what}")
+    return ok(f"all {host.run.nprocs} processes on {nodes} {what}")
 
 
 def _env(host: Host) -> Answer:
     if os.environ.get("COLLTUNE", "").lower() == "off":
-        return _ok("COLLTUNE=off: nothing is set")
+        return ok("COLLTUNE=off: nothing is set")
     if section := os.environ.get("COLLTUNE_SECTION"):
-        return _ok(f"set already, from {section}")
+        return ok(f"set already, from {section}")
     request = JobRequest(mpi=host.mpi or "")
     with tempfile.TemporaryDirectory(prefix="colltune-doctor-") as folder:
         try:
@@ -598,11 +605,11 @@ def _env(host: Host) -> Answer:
         except ColltuneError as error:
             variables, why = {}, first_line(str(error))
     if not variables:
-        return _note(f"colltune env leaves the job as it is: {why or 'it is a single process'}")
+        return note(f"colltune env leaves the job as it is: {why or 'it is a single process'}")
     if not os.access(home, os.W_OK):
-        return _problem(f"colltune env cannot write {home}", "colltune env --folder /on/all/nodes")
+        return problem(f"colltune env cannot write {home}", "colltune env --folder /on/all/nodes")
     names = [name for name in variables if not name.startswith("COLLTUNE_")]
-    return _ok(f"colltune env would set {', '.join(names)}")
+    return ok(f"colltune env would set {', '.join(names)}")
 
 
 def _limits(host: Host) -> Answer:
@@ -611,14 +618,14 @@ def _limits(host: Host) -> Answer:
     fabric = machine.fabric_facts(Path("/")).get("fabric", "Ethernet")
     if soft["MEMLOCK"] != resource.RLIM_INFINITY and "Ethernet" not in fabric:
         said = f"{soft['MEMLOCK'] >> 10} KiB of memory can be locked, too little for {fabric}"
-        return _problem(said, "ulimit -l unlimited; for Slurm: LimitMEMLOCK of slurmd")
+        return problem(said, "ulimit -l unlimited; for Slurm: LimitMEMLOCK of slurmd")
     cores = machine.usable_cores()
     if rank() is None and host.shape.ppn > cores:
         said = f"{host.shape.ppn} processes share {counted(cores, 'core')} of this node"
-        return _note(f"{said}: measurements are noisy", "sbatch --ntasks-per-node, --exclusive")
+        return note(f"{said}: measurements are noisy", "sbatch --ntasks-per-node, --exclusive")
     soft["MEMLOCK"] >>= 10 if soft["MEMLOCK"] > 0 else 0
     words = (f"{n.lower()} {'unlimited' if v < 0 else v}" for n, v in soft.items())
-    return _ok(f"{counted(cores, 'core')}; {', '.join(words)} (KiB, files, processes)")
+    return ok(f"{counted(cores, 'core')}; {', '.join(words)} (KiB, files, processes)")
 
 
 CHECKS: dict[str, Check[Host]] = {
@@ -651,7 +658,7 @@ def answers(host: Host, tell: Callable[[str], None] = lambda _name: None) -> dic
     checks = CHECKS | JOB_CHECKS if host.job else CHECKS
     if rank() is not None:
         # no launcher works within another one's process
-        told = Check[Host](lambda _host: _ok("not tried in a process of a job, only in its script"))
+        told = Check[Host](lambda _host: ok("not tried in a process of a job, only in its script"))
         checks = checks | {name: told for name in _STARTING if name in checks}
     with host.temporary:
         return answers_of(checks, host, tell)

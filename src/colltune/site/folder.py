@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 from colltune import __version__, process
 from colltune.bench.slurm import configuration
 from colltune.errors import OutputError, ProgramError, SiteError
-from colltune.files import locked, whole
+from colltune.files import locked, whole, writing
 from colltune.files.ownership import danger
 from colltune.files.reading import json_of
 from colltune.mpi.installation import find_launcher
@@ -488,13 +488,9 @@ def _write(path: Path, text: str, mode: int = 0o644) -> None:
 def _make(folder: Path) -> None:
     """Make a folder that everybody can read and nobody else can change."""
     if not folder.is_dir():
-        try:
+        with writing(folder):
             folder.mkdir(parents=True)
             folder.chmod(0o755)
-        except OSError as error:
-            raise OutputError(
-                f"cannot write {folder}: {error.strerror}. Name a writable place."
-            ) from error
     if why := danger(folder):
         raise OutputError(
             f"{why}, and Slurm runs the hooks in {folder}. Correct it with chown and chmod go-w,"
