@@ -33,7 +33,8 @@ def test_the_table_shows_where_time_goes(colltune: Verb, profiles: Path) -> None
     assert lines[0] == "solver: 1 run on 8x4, openmpi 4.1.4"
     assert "(15.0%) in collectives" in lines[1]
     assert lines[5].split() == [
-        *("bcast", "32", "(8x4)", "600", "B", "1000", "1", "s", "66.6%", "10.0%", "1", "ms")
+        *("bcast", "32", "(8x4)", "600", "B", "1000", "1", "s", "66.6%", "10.0%", "1", "ms"),
+        *("952", "us", "952", "us"),
     ]
     assert lines[-1].startswith("and 1 more line, 0.2% of the time")
 
@@ -45,6 +46,7 @@ def test_json_holds_all_lines(colltune: Verb, profiles: Path) -> None:
     assert [u["collective"] for u in found["uses"]] == ["bcast", "allreduce", "bcast"]
     assert found["jobs"][0]["shape"] == "8x4"
     assert found["process_s"] == 320.0
+    assert [u["median_s"] for u in found["uses"]] == [pytest.approx(1e-3, rel=0.05)] * 3
 
 
 def test_a_bundle_tells_what_it_would_change(
@@ -71,6 +73,7 @@ def test_several_folders_and_real_files(colltune: Verb) -> None:
     answer = colltune("app", "profile", RECORDED / "known-mpich.profile")
     assert answer.status == 0
     assert "2 (1x2)" in answer.out
+    assert "median" not in answer.out
 
 
 def test_a_plan_by_profile_measures_what_is_used(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from colltune.dataset.profile import COLUMNS, fnv1a
+from colltune.dataset.profile import COLUMNS, bucket, fnv1a
 
 RECORDED = Path(__file__).parents[1] / "data" / "profiles"
 HEAD = {
@@ -19,6 +19,8 @@ HEAD = {
     "wall_s": "10",
     "collectives_s": "4 3 5",
     "lost_calls": "0",
+    "arm": "-",
+    "left_out": "0 0",
 }
 
 
@@ -41,7 +43,8 @@ def row(
     n = calls * size
     counts = (first_bytes, configuration, n, n * each, each, each, n)
     seconds = (n * call_s, call_s, call_s, n * call_s**2, n * call_s)
-    words = (collective, size, layout, *counts, *(f"{s:.9g}" for s in seconds))
+    times = f"{bucket(call_s)}:{n}"
+    words = (collective, size, layout, *counts, *(f"{s:.9g}" for s in seconds), times)
     return "row " + " ".join(map(str, words))
 
 
@@ -49,7 +52,7 @@ def profile_text(
     rows: Iterable[str], configurations: Sequence[str] = (), **head: str | None
 ) -> bytes:
     """Return a file with these rows; `head` replaces lines of the head, None leaves one out."""
-    lines = ["colltune-profile 1"]
+    lines = ["colltune-profile 2"]
     lines += [f"{name} {text}" for name, text in {**HEAD, **head}.items() if text is not None]
     lines += [f"configuration {k} {name}" for k, name in enumerate(configurations, start=1)]
     lines += ["columns " + " ".join(COLUMNS), *rows]

@@ -11,7 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colltune.dataset.profile import Kind, Profile, Use, added_up, parse_profile, read_profiles
+from colltune.dataset.profile import (
+    Kind,
+    Profile,
+    Use,
+    added_up,
+    bucket,
+    parse_profile,
+    read_profiles,
+)
 from colltune.domain import Collective, Shape
 from colltune.errors import DataError
 from tests.dataset.profiles import HEAD, RECORDED, profile_text, row, sealed
@@ -80,6 +88,22 @@ def test_configurations_of_one_kind_are_one_use() -> None:
     assert (use.least_s, use.most_s) == (1e-3, 2e-3)
 
 
+def test_what_production_records_is_read() -> None:
+    """The arm, what was left out and the sketches are read, and sketches are added up."""
+    rows = [row("bcast", "8x4", 8, 30, 1e-3), row("bcast", "8x4", 8, 10, 2e-3)]
+    found = read(profile_text(rows, arm="control", left_out="3 0.5", program="#0123456789abcdef"))
+    (job,), (use,) = found.jobs, found.uses
+    assert (job.arm, job.left_out, job.program) == ("control", (3, 0.5), "#0123456789abcdef")
+    assert use.times == {bucket(1e-3): 960, bucket(2e-3): 320}
+
+
+def test_an_older_profile_has_no_sketch() -> None:
+    """Format 1 is read: no arm is known, and nothing is made up."""
+    found = read_profiles([RECORDED / "known-openmpi.profile"])
+    assert [(job.arm, job.left_out) for job in found.jobs] == [("-", (0, 0.0))]
+    assert all(use.timed and not use.times for use in found.uses)
+
+
 def test_folders_and_programs(tmp_path: Path) -> None:
     """A folder's profiles are read; a program's runs can be asked for; a file counts once."""
     (tmp_path / "a.profile").write_bytes(profile_text(ROWS))
@@ -106,6 +130,7 @@ def test_libraries_do_not_add_up() -> None:
         added_up([], [])
 
 
+NO_TIMES = ROWS[0].rpartition(" ")[0] + " "
 BODY = profile_text(ROWS).rpartition(b"end")[0].decode()
 
 
@@ -113,16 +138,16 @@ def test_errors_name_file_and_line(subtests: pytest.Subtests) -> None:
     """What is cut, changed, or not what it should be is refused with its line."""
     for content, message in (
         (b"", "line 1: this is not a profile"),
-        (b"colltune-profile 2\n", "profile has format 2"),
-        (profile_text(ROWS)[:-30], "line 15: the checksum is wrong"),
+        (b"colltune-profile 3\n", "profile has format 3, but this colltune reads 1 to 2"),
+        (profile_text(ROWS)[:-30], "line 17: the checksum is wrong"),
         (profile_text(ROWS).replace(b"solver", b"salver"), "the checksum is wrong"),
         (profile_text(ROWS, wall_s=None), "wall_s is missing"),
         (profile_text(ROWS, wall_s="nan"), "line 9: wall_s 'nan' is not a number of seconds"),
         (profile_text(ROWS, wall_s="1 2"), "line 9: wall_s must stand there once, with 1"),
         (profile_text(ROWS, world="32 4x4"), "line 7: '4x4' is not a layout of 32"),
         (profile_text(ROWS, rate="0"), "line 8: rate '0' is not a whole number from 1"),
-        (profile_text(ROWS, extra="1"), "line 12: 'extra 1' does not belong here"),
-        (sealed(BODY + "row bcast 1\n"), "line 16: 2 columns where there must be 15"),
+        (profile_text(ROWS, extra="1"), "line 14: 'extra 1' does not belong here"),
+        (sealed(BODY + "row bcast 1\n"), "line 18: 2 columns where there must be 16"),
         (sealed(BODY + ROWS[0].replace("bcast", "cast") + "\n"), "'cast' is not a collective"),
         (sealed(BODY + ROWS[0].replace(" 512 ", " 500 ") + "\n"), "500 is neither 0 nor a power"),
         (sealed(BODY + ROWS[0].replace(" 1000 1000 ", " 1000 1024 ") + "\n"), "most_bytes '1024'"),
@@ -130,7 +155,15 @@ def test_errors_name_file_and_line(subtests: pytest.Subtests) -> None:
             sealed(BODY + ROWS[0].replace(" 512 0 ", " 512 3 ") + "\n"),
             "configuration 3 was not",
         ),
-        (profile_text(ROWS, ["nonsense"]), "line 12: 'nonsense' is not an id"),
+        (profile_text(ROWS, ["nonsense"]), "line 14: 'nonsense' is not an id"),
+        (profile_text(ROWS, arm="mine"), "line 12: arm 'mine' is none of tuned, candidate"),
+        (profile_text(ROWS, left_out="1"), "line 13: left_out must stand there once, with 2"),
+        (
+            profile_text([NO_TIMES + "3:9,2:9"]),
+            "times '3:9,2:9' is no",
+        ),
+        (profile_text([NO_TIMES + "71:1"]), "times '71:1' is no"),
+        (profile_text([ROWS[0] + "0"]), "is no sketch of 3200 timed calls"),
         (sealed(BODY.replace("columns collective", "columns thing")), "the columns must be"),
         (sealed(BODY.split("columns")[0]), "columns is missing"),
     ):

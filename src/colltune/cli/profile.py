@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -92,7 +93,8 @@ _TITLES = (
     "per call",
 )
 _FORESEEN = ("the bundle would choose", "saves of the run")
-_DROP = ("per call", "calls", "time", "of them", "of the run")
+_QUANTILES = ("median", "95th percentile")
+_DROP = ("95th percentile", "per call", "calls", "time", "of them", "of the run")
 _UNSURE = "~"
 
 
@@ -105,8 +107,11 @@ def _lines(profile: Profile, foreseen: Outlook | None, top: int) -> Iterator[str
     yield ""
     rows = [_row(profile, use) for use in uses]
     titles: Sequence[str] = _TITLES
+    if any(map(_quantiles, uses)):
+        titles = (*titles, *_QUANTILES)
+        rows = [[*r, *_quantile_cells(use)] for r, use in zip(rows, uses, strict=True)]
     if foreseen is not None:
-        titles = (*_TITLES, *_FORESEEN)
+        titles = (*titles, *_FORESEEN)
         rows = [[*r, *_foreseen(profile, c)] for r, c in zip(rows, foreseen.rows, strict=False)]
     yield Table(titles, rows, (_FORESEEN[0], "processes"), _DROP)
     left = profile.uses[len(uses) :]
@@ -152,6 +157,22 @@ def _row(profile: Profile, use: Use) -> list[object]:
         f"{use.process_s / max(profile.process_s, 1e-300):.1%}",
         time_text(use.call_s),
     ]
+
+
+def _quantiles(use: Use) -> tuple[float, float] | None:
+    """Return the median and 95th percentile of a call's seconds.
+
+    None where no sketch was kept, or without the extra `service`, which reads it.
+    """
+    from colltune.production.sketch import quantile
+
+    if not use.times or find_spec("ddsketch") is None:
+        return None
+    return quantile(use.times, 0.5), quantile(use.times, 0.95)
+
+
+def _quantile_cells(use: Use) -> list[str]:
+    return [time_text(seconds) for seconds in _quantiles(use) or ()] or ["", ""]
 
 
 def _foreseen(profile: Profile, changed: Changed) -> list[str]:
@@ -213,6 +234,7 @@ def _use_json(use: Use) -> dict[str, Any]:
     known = {name: getattr(use, name) for name in _USE}
     if not use.timed:
         known |= {"least_s": None, "most_s": None}
+    known["median_s"], known["percentile_95_s"] = _quantiles(use) or (None, None)
     return {
         "collective": kind.collective,
         "nprocs": kind.nprocs,

@@ -11,6 +11,13 @@ Format history
    ``configuration NUMBER ID`` per configuration that ran, ``columns`` with their names, one ``row``
    per kind of calls and configuration, and ``end`` with the FNV-1a hash (64 bits, hexadecimal) of
    everything before it.
+2. The head also has ``arm`` (``tuned``, ``candidate``, ``control``, ``own``, ``-``) and
+   ``left_out`` (how many rows found no place in the file, and their seconds). ``program`` may be
+   ``#`` and a hash of the executable's path, ``host`` may be ``-``. A row also has ``times``, the
+   sketch of the timed calls: ``-`` or ``K:CALLS,…``, K ascending. K counts the calls longer than
+   gamma^(K-1) and at most gamma^K seconds, gamma = 1.05 / 0.95: the logarithmic mapping of DDSketch
+   (Masson, Rim, Lee, VLDB 2019) with a relative accuracy of 0.05. Calls below 100 ns or above
+   1000 s count in the first or last K.
 """
 
 from __future__ import annotations
@@ -18,23 +25,32 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from colltune.domain import LARGEST_NUMBER, Collective, Configuration, Shape, parse_collective
 from colltune.errors import DataError
 from colltune.files.reading import content_of
 from colltune.text import counted
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+_OLDEST_VERSION = 1
 SUFFIX = ".profile"
 _COUNTS = ("calls", "bytes", "least_bytes", "most_bytes", "timed")
 _SECONDS = ("timed_s", "least_s", "most_s", "squares_s2", "time_s")
-COLUMNS = ["collective", "size", "layout", "first_bytes", "configuration", *_COUNTS, *_SECONDS]
-_HEAD = {
+_COLUMNS_1 = ["collective", "size", "layout", "first_bytes", "configuration", *_COUNTS, *_SECONDS]
+COLUMNS = [*_COLUMNS_1, "times"]
+UNKNOWN_ARM = "-"
+ARMS = ("tuned", "candidate", "control", "own", UNKNOWN_ARM)
+"""Which settings a run had: those of an arm of the site's comparison, or the user's own."""
+GAMMA = 1.05 / 0.95
+FIRST_TIME, LAST_TIME = -161, 70
+"""The numbers of the sketch's buckets: 100 ns to 1000 s."""
+_HEAD_1 = {
     "library": 2,
     **dict.fromkeys(("program", "job", "host", "started"), 1),
     "world": 2,
@@ -42,9 +58,11 @@ _HEAD = {
     "collectives_s": 3,
     "lost_calls": 1,
 }
+_HEAD = _HEAD_1 | {"arm": 1, "left_out": 2}
 """How many words follow each name of the head."""
 _MEND = "the file was damaged or changed. Leave it out, or run the application again"
 _LAYOUT = re.compile(r"(?P<nodes>\d{1,10})x(?P<ppn>\d{1,10}|-)")
+_TIMES = re.compile(r"-|-?\d{1,3}:\d{1,20}(,-?\d{1,3}:\d{1,20})*")
 _LONGEST_S = 1e12
 
 
@@ -55,9 +73,9 @@ class Job:
     ``shape`` is that of MPI_COMM_WORLD, None if nodes hold different numbers of its ``nprocs``
     processes. ``rate``: one in so many calls was timed. ``wall_s`` are seconds from MPI_Init to
     MPI_Finalize; ``collectives_s`` those of a process in collectives, in the mean, the least and
-    the most. ``lost_calls`` found no room in the record. ``library``, ``release``, ``program``,
-    ``job`` (of the batch system, else ``-``), ``host`` (of rank 0) and ``started`` (UTC, ISO) say
-    which run it was.
+    the most. ``lost_calls`` found no room in the record, ``left_out`` rows and their seconds none
+    in the file. ``arm`` is one of `ARMS`. ``library``, ``release``, ``program``, ``job`` (of the
+    batch system, else ``-``), ``host`` (of rank 0) and ``started`` (UTC, ISO) say which run it was.
     """
 
     library: str
@@ -72,6 +90,9 @@ class Job:
     wall_s: float
     collectives_s: tuple[float, float, float]
     lost_calls: int = 0
+    # not in repr, which a profile's digest is made of: those of older versions stay the same
+    arm: str = field(default=UNKNOWN_ARM, repr=False)
+    left_out: tuple[int, float] = field(default=(0, 0.0), repr=False)
 
     @property
     def process_s(self) -> float:
@@ -103,7 +124,8 @@ class Use:
     ``most_bytes`` are the smallest and largest message. Of the ``timed`` calls ``timed_s`` is the
     sum, ``least_s`` the shortest, ``most_s`` the longest and ``squares_s2`` the sum of squares;
     ``process_s`` is the estimate for all. ``ran`` are calls by the id of the configuration that ran
-    them, empty for the MPI library's own decision.
+    them, empty for the MPI library's own decision. ``times`` are timed calls by bucket of the
+    sketch (see the module), empty where none was kept.
     """
 
     kind: Kind
@@ -118,6 +140,7 @@ class Use:
     squares_s2: float
     process_s: float
     ran: Mapping[str, int] = field(default_factory=dict)
+    times: Mapping[int, int] = field(default_factory=dict, repr=False)
 
     @property
     def operations(self) -> float:
@@ -145,7 +168,6 @@ class Use:
 
     def __add__(self, other: Use) -> Use:
         timed = [use for use in (self, other) if use.timed]
-        ran = {n: self.ran.get(n, 0) + other.ran.get(n, 0) for n in sorted({*self.ran, *other.ran})}
         return Use(
             self.kind,
             self.process_calls + other.process_calls,
@@ -158,7 +180,8 @@ class Use:
             max((use.most_s for use in timed), default=0.0),
             self.squares_s2 + other.squares_s2,
             self.process_s + other.process_s,
-            ran,
+            summed(self.ran, other.ran),
+            summed(self.times, other.times),
         )
 
 
@@ -198,6 +221,24 @@ class Profile:
         """SHA-256 of all that it says, in hexadecimal digits."""
         text = repr((sorted(map(repr, self.jobs)), sorted(map(repr, self.uses))))
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+_Key = TypeVar("_Key", str, int)
+
+
+def summed(*counts: Mapping[_Key, int]) -> dict[_Key, int]:
+    """Return the sum of counts by key, keys ascending; sketches are merged so without loss."""
+    total: Counter[_Key] = Counter()
+    for each in counts:
+        total.update(each)
+    return dict(sorted(total.items()))
+
+
+def bucket(seconds: float) -> int:
+    """Return the number of the sketch's bucket that counts a call of `seconds`."""
+    if seconds <= 0:
+        return FIRST_TIME
+    return min(max(math.ceil(math.log(seconds) / math.log(GAMMA)), FIRST_TIME), LAST_TIME)
 
 
 def added_up(jobs: Iterable[Job], uses: Iterable[Use]) -> Profile:
@@ -254,14 +295,16 @@ def parse_profile(content: bytes, source: str) -> tuple[Job, list[Use]]:
         raise DataError(
             f"{source}, line 1: this is not a profile; libcolltune writes them as *{SUFFIX}"
         )
-    if int(match[1]) != FORMAT_VERSION:
+    version = int(match[1])
+    if not _OLDEST_VERSION <= version <= FORMAT_VERSION:
         raise DataError(
-            f"{source}, line 1: this profile has format {int(match[1])}, but this colltune "
-            f"reads {FORMAT_VERSION}. Upgrade colltune."
+            f"{source}, line 1: this profile has format {version}, but this colltune "
+            f"reads {_OLDEST_VERSION} to {FORMAT_VERSION}. Upgrade colltune."
         )
     body, _, last = content.rstrip(b"\n").rpartition(b"\n")
     body += b"\n"
-    reader = _Reader(source, body.count(b"\n") + 1)
+    names = (_HEAD_1, _COLUMNS_1) if version == 1 else (_HEAD, COLUMNS)
+    reader = _Reader(source, body.count(b"\n") + 1, *names)
     if last != f"end {fnv1a(body):016x}".encode():
         raise reader.wrong("the checksum is wrong")
     for reader.number, line in enumerate(body.decode("utf-8", "replace").splitlines(), start=1):
@@ -280,10 +323,15 @@ def fnv1a(content: bytes) -> int:
 
 @dataclass
 class _Reader:
-    """Reads line by line; ``head`` has the words of each of its lines, and their numbers."""
+    """Reads line by line, names of the head with so many words each, and rows of ``columns``.
+
+    ``head`` has the words of each of its lines, and their numbers.
+    """
 
     source: str
     number: int
+    names: Mapping[str, int]
+    columns: Sequence[str]
     head: dict[str, tuple[int, list[str]]] = field(default_factory=dict)
     configurations: dict[int, str] = field(default_factory=lambda: {0: ""})
     has_columns: bool = False
@@ -294,9 +342,9 @@ class _Reader:
 
     def take(self, line: str) -> None:
         name, *words = line.split(" ")
-        if name in _HEAD:
-            if name in self.head or len(words) != _HEAD[name] or not all(words):
-                raise self.wrong(f"{name} must stand there once, with {_HEAD[name]} words")
+        if name in self.names:
+            if name in self.head or len(words) != self.names[name] or not all(words):
+                raise self.wrong(f"{name} must stand there once, with {self.names[name]} words")
             self.head[name] = self.number, words
         elif name == "configuration" and len(words) == 2:
             try:
@@ -305,18 +353,18 @@ class _Reader:
                 raise self.wrong(f"{words[1][:80]!r} is not an id: {error}") from None
             self.configurations[self.count(words[0], "the number")] = identity
         elif name == "columns":
-            if words != COLUMNS:
-                raise self.wrong(f"the columns must be {' '.join(COLUMNS)}")
+            if words != list(self.columns):
+                raise self.wrong(f"the columns must be {' '.join(self.columns)}")
             self.has_columns = True
         elif name == "row" and self.has_columns:
-            if len(words) != len(COLUMNS):
-                raise self.wrong(f"{len(words)} columns where there must be {len(COLUMNS)}")
-            self.uses.append(self.use(dict(zip(COLUMNS, words, strict=True))))
+            if len(words) != len(self.columns):
+                raise self.wrong(f"{len(words)} columns where there must be {len(self.columns)}")
+            self.uses.append(self.use(dict(zip(self.columns, words, strict=True))))
         else:
             raise self.wrong(f"{line[:40]!r} does not belong here")
 
     def job(self) -> Job:
-        missing = [name for name in _HEAD if name not in self.head]
+        missing = [name for name in self.names if name not in self.head]
         if missing or not self.has_columns:
             raise self.wrong(f"{(*missing, 'columns')[0]} is missing")
         # one after the other, since an error names the line that was asked for last
@@ -327,6 +375,7 @@ class _Reader:
         wall_s = self.seconds(self.line_of("wall_s")[0], "wall_s")
         inside = [self.seconds(text, "collectives_s") for text in self.line_of("collectives_s")]
         lost_calls = self.count(self.line_of("lost_calls")[0], "lost_calls")
+        arm, left_out = self.settings(), self.left_out()
         library, release = self.line_of("library")
         names = {name: self.line_of(name)[0] for name in ("program", "job", "host", "started")}
         return Job(
@@ -339,7 +388,19 @@ class _Reader:
             wall_s=wall_s,
             collectives_s=(inside[0], inside[1], inside[2]),
             lost_calls=lost_calls,
+            arm=arm,
+            left_out=left_out,
         )
+
+    def settings(self) -> str:
+        arm = self.line_of("arm")[0] if "arm" in self.names else UNKNOWN_ARM
+        if arm not in ARMS:
+            raise self.wrong(f"arm {arm[:40]!r} is none of {', '.join(ARMS)}")
+        return arm
+
+    def left_out(self) -> tuple[int, float]:
+        rows, seconds = self.line_of("left_out") if "left_out" in self.names else ("0", "0")
+        return self.count(rows, "rows left out"), self.seconds(seconds, "their seconds")
 
     def line_of(self, name: str) -> list[str]:
         self.number, words = self.head[name]
@@ -356,10 +417,19 @@ class _Reader:
         most = self.count(row["most_bytes"], "most_bytes", least=least, most=kind.last_bytes)
         total = self.count(row["bytes"], "bytes", least=least * calls, most=most * calls)
         found = {name: self.seconds(row[name], name) for name in _SECONDS}
-        process_s = found.pop("time_s")
-        return Use(
-            kind, calls, total, least, most, timed, **found, process_s=process_s, ran={ran: calls}
-        )
+        times = self.times(row.get("times", "-"), timed)
+        found["process_s"] = found.pop("time_s")
+        return Use(kind, calls, total, least, most, timed, **found, ran={ran: calls}, times=times)
+
+    def times(self, text: str, timed: int) -> dict[int, int]:
+        pairs = [pair.split(":") for pair in text.split(",")] if text != "-" else []
+        found = {int(k): int(n) for k, n in pairs} if _TIMES.fullmatch(text) else {}
+        # as it was written: every bucket once, ascending
+        written = ",".join(f"{k}:{n}" for k, n in sorted(found.items())) or "-"
+        within = all(FIRST_TIME <= k <= LAST_TIME and n > 0 for k, n in found.items())
+        if written != text or not within or sum(found.values()) > timed:
+            raise self.wrong(f"times {text[:40]!r} is no sketch of {counted(timed, 'timed call')}")
+        return found
 
     def kind(self, row: dict[str, str]) -> Kind:
         try:

@@ -1,0 +1,54 @@
+"""Sketches of the seconds of calls: how near their quantiles are, and merging."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from colltune.dataset.profile import FIRST_TIME, GAMMA, LAST_TIME, bucket
+from colltune.errors import DataError
+from colltune.production.sketch import mean_log, merged, quantile
+
+SECONDS = st.lists(st.floats(2e-7, 900), min_size=1, max_size=60)
+TIMES = st.dictionaries(st.integers(FIRST_TIME, LAST_TIME), st.integers(1, 10**12), max_size=20)
+
+
+def _times(seconds: list[float]) -> dict[int, int]:
+    return Counter(map(bucket, seconds))
+
+
+@given(SECONDS, SECONDS, st.floats(0, 1))
+def test_a_merged_quantile_is_near_the_exact_one(a: list[float], b: list[float], q: float) -> None:
+    """A quantile of merged sketches is within 5 % of a value at that rank."""
+    found = quantile(merged(_times(a), _times(b)), q)
+    exact = sorted(a + b)[math.floor(q * (len(a + b) - 1))]
+    assert found == pytest.approx(exact, rel=0.05 + 1e-9)
+
+
+@given(TIMES, TIMES, TIMES)
+def test_merging_takes_any_order(a: dict[int, int], b: dict[int, int], c: dict[int, int]) -> None:
+    """What is merged loses no call, in whatever order and grouping."""
+    found = merged(merged(a, b), c)
+    assert found == merged(a, merged(b, c)) == merged(c, b, a)
+    assert sum(found.values()) == sum(sum(each.values()) for each in (a, b, c))
+    assert list(found) == sorted(found)
+
+
+@given(SECONDS)
+def test_the_mean_logarithm_is_near_the_exact_one(seconds: list[float]) -> None:
+    """It is off by at most half a bucket."""
+    exact = math.fsum(map(math.log, seconds)) / len(seconds)
+    assert abs(mean_log(_times(seconds)) - exact) <= math.log(GAMMA) / 2 + 1e-9
+
+
+def test_nothing_timed_has_no_quantile() -> None:
+    """A sketch without a call is refused, and a share that is none."""
+    for times, q in (({}, 0.5), ({1: 1}, 1.5)):
+        with pytest.raises(DataError, match="no quantile"):
+            quantile(times, q)
+    with pytest.raises(DataError, match="no mean"):
+        mean_log({})
