@@ -81,6 +81,22 @@ def test_promoting_and_going_back(colltune: Verb, folder: Path) -> None:
     assert [e["note"] for e in events] == ["first", "new\x1b[31m cables", ""]
 
 
+def test_a_trial_is_listed_and_ended(
+    colltune: Verb, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A list and the history say with how many of the jobs; rollback ends the trial alone."""
+    Registry(folder).step(small(1).id, 0.05, by="night", note="try it")
+    monkeypatch.setenv("COLUMNS", "200")
+    assert "on trial, 5% of the jobs" in colltune("site", "bundles", "list").out
+    listed = colltune("site", "bundles", "list", "--json").json
+    assert listed["trials"][SLOT]["bundle_id"] == small(1).id
+    assert [b["trial_share"] for b in listed["bundles"] if b["id"] == small(1).id] == [0.05]
+    assert "step, 5% of the jobs" in colltune("site", "bundles", "history").out
+    ended = colltune("site", "bundles", "rollback").out
+    assert f"{short(1)} is not on trial now in {SLOT}; {short(0)} is in force" in ended
+    assert colltune("site", "bundles", "list", "--json").json["trials"] == {}
+
+
 def test_adding_makes_the_registry(
     colltune: Verb, bundle_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

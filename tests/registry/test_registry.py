@@ -280,8 +280,11 @@ _DAMAGED: tuple[tuple[bytes | dict[str, object], str], ...] = (
     ({"bundle_id": "../x"}, "one of its bundle ids is not an id"),
     ({"action": "explode"}, "cut short or damaged"),
     ({"by": 3}, "has a wrong type"),
+    ({"share": 0.5}, "its share of the jobs does not fit its action"),
+    ({"action": "step", "share": 2}, "its share is not a number from 0 to 1"),
+    ({"action": "step"}, "its share of the jobs does not fit its action"),
     ({"extra": 1}, "cut short or damaged"),
-    ({"format_version": 2}, "newer than this colltune reads .*Upgrade"),
+    ({"format_version": 99}, "newer than this colltune reads .*Upgrade"),
 )
 
 

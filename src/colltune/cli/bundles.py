@@ -54,7 +54,8 @@ Expected = Annotated[
     str | None,
     typer.Option(
         metavar="BUNDLE",
-        help="Promote only if this bundle is in force now; 'none': only if the slot is empty.",
+        help="Do so only if this bundle is in force now; 'none': only if the slot is empty. A "
+        "trial begins, or ends, only if this bundle is on trial now.",
     ),
 ]
 
@@ -197,7 +198,10 @@ def rollback(
     expected: Expected = None,
     json: Json = False,
 ) -> None:
-    """Undo the latest promotion: bring the bundle before it back into force.
+    """End the trial in a slot; without one undo the latest promotion there.
+
+    A trial that ends leaves the bundle in force as it is; what is promoted is undone by bringing
+    the bundle before it back into force.
 
     Example: colltune site bundles rollback openmpi-4.1.4 --note "slower on bcast"
     """
@@ -207,8 +211,10 @@ def rollback(
         if len(slots) != 1:
             raise typer.BadParameter("no slot is in use")
         slot = slots[0]
-    wanted = _expected(opened, expected)
-    _show_event(opened.rollback(slot, by=by or _me(), note=note, expected=wanted), json=json)
+    wanted, trial = _expected(opened, expected), opened.trials().get(slot)
+    is_trial = trial is not None and wanted in (None, trial.bundle_id)
+    undo = opened.stop if is_trial else opened.rollback
+    _show_event(undo(slot, by=by or _me(), note=note, expected=wanted), json=json)
 
 
 @bundles.command("gc")
@@ -271,7 +277,7 @@ def history(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Show which bundle came into force when, by whom and why; the latest is the last.
+    """Show which bundle came into force or on trial when, by whom and why; the latest is the last.
 
     Example: colltune site bundles history openmpi-4.1.4
     """
@@ -339,9 +345,15 @@ def _me() -> str:
 
 
 def _show_event(event: Event, *, json: bool) -> None:
+    state = "in force"
     instead = f" instead of {event.previous_id[:12]}" if event.previous_id else ""
+    if event.share is not None:
+        state = (
+            f"on trial with {event.share:.0%} of the jobs" if event.share else "not on trial now"
+        )
+        instead = f"; {event.previous_id[:12]} is in force" if event.previous_id else ""
     line = (
-        f"{event.bundle_id[:12]} is in force in {event.slot}{instead}"
+        f"{event.bundle_id[:12]} is {state} in {event.slot}{instead}"
         f" (event {event.sequence}: {event.action} by {event.by})"
     )
     output({"version": 1, **vars(event)}, [printable(line)], json=json)
@@ -349,8 +361,9 @@ def _show_event(event: Event, *, json: bool) -> None:
 
 def _listed(registry: Registry) -> dict[str, Any]:
     """Return all bundles of the registry, those in force, and those that are damaged."""
-    current = registry.current()
+    current, trials = registry.current(), registry.trials()
     in_force = {event.bundle_id for event in current.values()}
+    shares = {event.bundle_id: event.share for event in trials.values()}
     good: list[Entry] = []
     damaged = []
     for bundle_id in registry.ids():
@@ -362,8 +375,9 @@ def _listed(registry: Registry) -> dict[str, Any]:
         "version": 1,
         "registry": str(registry),
         "current": {slot: event.bundle_id for slot, event in sorted(current.items())},
+        "trials": dict(sorted(trials.items())),
         "bundles": [
-            {**vars(entry), "in_force": entry.id in in_force}
+            {**vars(entry), "in_force": entry.id in in_force, "trial_share": shares.get(entry.id)}
             for entry in sorted(good, key=lambda e: (e.slot, e.created_utc, e.id))
         ],
         "damaged": damaged,
@@ -377,7 +391,7 @@ def _list_lines(found: dict[str, Any]) -> Iterator[str | Table]:
         [
             b["id"][:12],
             b["slot"],
-            marked("in force", Mark.GOOD) if b["in_force"] else "",
+            _state(b["in_force"], b["trial_share"]),
             b["created_utc"],
             len(b["collectives"]),
             b["objective"],
@@ -391,6 +405,12 @@ def _list_lines(found: dict[str, Any]) -> Iterator[str | Table]:
         yield Table(head, rows, ("machine",), ("objective", "collectives", "size", "fitted"))
     for b in found["damaged"]:
         yield printable(f"damaged: {b['id'][:12]}: {b['why']}")
+
+
+def _state(in_force: bool, share: float | None) -> str:
+    if in_force:
+        return marked("in force", Mark.GOOD)
+    return "" if share is None else f"on trial, {share:.0%} of the jobs"
 
 
 def _facts(registry: Registry, bundle: Bundle) -> dict[str, Any]:
@@ -440,7 +460,7 @@ def _history_lines(events: Sequence[Event]) -> Iterator[str | Table]:
             e.sequence,
             e.at_utc,
             e.slot,
-            e.action,
+            e.action if e.share is None else f"{e.action}, {e.share:.0%} of the jobs",
             e.bundle_id[:12],
             e.previous_id[:12] if e.previous_id else "-",
             e.by,

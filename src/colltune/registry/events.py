@@ -1,8 +1,10 @@
-"""What happened to a slot: promotions and rollbacks, in an order that numbers give.
+"""What happened to a slot: promotions, rollbacks and trials, in an order that numbers give.
 
 Format history of an event's file
 ---------------------------------
-1. JSON with ``format``, ``format_version`` and the fields of `Event`.
+1. JSON with ``format``, ``format_version`` and the fields of `Event` but ``share``;
+2. adds ``share`` and the actions ``step`` and ``stop``. Only the events of a trial are written so:
+   a colltune that knows format 1 reads a registry until a trial begins.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from colltune.registry.names import is_id, is_slot
 from colltune.registry.store import Store, numbered, numbers
 
 FORMAT = "colltune-registry-event"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+_WITHOUT_SHARE = 1
 LONGEST_TEXT = 10_000
 """Characters of a note or of the name of who did it."""
 
@@ -30,17 +33,27 @@ class Action(StrEnum):
 
     PROMOTE = "promote"
     ROLLBACK = "rollback"
+    STEP = "step"
+    STOP = "stop"
+
+    @property
+    def is_of_trial(self) -> bool:
+        """Whether the bundle in force stays in force."""
+        return self in (Action.STEP, Action.STOP)
 
 
 @dataclass(frozen=True)
 class Event:
-    """A bundle came into force in a slot.
+    """A bundle came into force in a slot, or its trial there went a step on, or was stopped.
 
     ``sequence`` orders all events of a registry, from 1 on; ``previous_id`` is the bundle that was
     in force before, None for a slot's first; ``at_utc`` an ISO time, told by the clock of who did
     it; ``by`` who did it.
 
     ``bundle_id`` is the one in force in ``slot`` from then on, ``note`` what its promoter said.
+
+    Of a trial ``bundle_id`` is the bundle on trial, ``previous_id`` the one in force meanwhile, and
+    ``share`` the share of the jobs that get it from then on; 0 where the trial was stopped.
     """
 
     sequence: int
@@ -51,16 +64,24 @@ class Event:
     at_utc: str
     by: str
     note: str = ""
+    share: float | None = None
 
 
 def unnumbered(
-    slot: str, bundle_id: str, now: Event | None, action: Action, by: str, note: str
+    slot: str,
+    bundle_id: str,
+    now: Event | None,
+    action: Action,
+    by: str,
+    note: str,
+    share: float | None = None,
 ) -> Event:
     """Return an event that follows `now` in `slot` and has no number yet: 0."""
     if max(len(by), len(note)) > LONGEST_TEXT:
         raise BundleError(f"the name and the note may have {LONGEST_TEXT} characters each")
     at_utc = datetime.now(UTC).isoformat(timespec="seconds")
-    return Event(0, slot, bundle_id, now.bundle_id if now else None, action, at_utc, by, note)
+    before = now.bundle_id if now else None
+    return Event(0, slot, bundle_id, before, action, at_utc, by, note, share)
 
 
 def _parsed(content: bytes, sequence: int, where: str) -> Event:
@@ -85,6 +106,8 @@ def _parsed(content: bytes, sequence: int, where: str) -> Event:
             raise ValueError("one of its bundle ids is not an id")
         if event.sequence != sequence:
             raise ValueError(f"it says that it is event {event.sequence}")
+        if event.action.is_of_trial != _is_share(event.share):
+            raise ValueError("its share of the jobs does not fit its action")
     except (ValueError, TypeError) as error:
         raise BundleError(
             f"{where}: cut short or damaged ({error}). Copy it again, or remove it to go on "
@@ -93,9 +116,42 @@ def _parsed(content: bytes, sequence: int, where: str) -> Event:
     return event
 
 
+def _is_share(share: object) -> bool:
+    if share is None:
+        return False
+    if type(share) not in (int, float) or not 0.0 <= float(str(share)) <= 1.0:
+        raise ValueError("its share is not a number from 0 to 1")
+    return True
+
+
 def in_force(events: Iterable[Event]) -> dict[str, Event]:
-    """Return the latest event of each slot; `events` are in order."""
-    return {event.slot: event for event in events}
+    """Return what brought each slot's bundle into force; `events` are in order."""
+    return {event.slot: event for event in events if not event.action.is_of_trial}
+
+
+def trials(events: Iterable[Event]) -> dict[str, Event]:
+    """Return the latest step of each slot's trial; a promotion, rollback or stop ends a trial."""
+    latest = {event.slot: event for event in events}
+    return {slot: event for slot, event in latest.items() if event.action is Action.STEP}
+
+
+def at(events: Iterable[Event], slot: str, at_utc: str) -> tuple[Event | None, Event | None]:
+    """Return what was in force, and what on trial, at `at_utc` (ISO) by the clocks of the events.
+
+    An event whose time is no time counts as past.
+    """
+    end = _time(at_utc)
+    events = [event for event in events if event.slot == slot]
+    past = [e for e in events if end is None or (_time(e.at_utc) or end) <= end]
+    return in_force(past).get(slot), trials(past).get(slot)
+
+
+def _time(text: str) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def standing(events: Iterable[Event], slot: str) -> list[str]:
@@ -105,7 +161,7 @@ def standing(events: Iterable[Event], slot: str) -> list[str]:
     """
     ids: list[str] = []
     for event in events:
-        if event.slot != slot:
+        if event.slot != slot or event.action.is_of_trial:
             continue
         if event.action is Action.PROMOTE:
             ids.append(event.bundle_id)
@@ -157,13 +213,12 @@ class History:
             if event.sequence:
                 break
             event = replace(event, sequence=events[-1].sequence + 1 if events else 1)
-            content = {"format": FORMAT, "format_version": FORMAT_VERSION, **asdict(event)}
-            text = json.dumps(content, indent=1) + "\n"
-            if self._store.create(_key(event.sequence), text.encode()):
+            if self._store.create(_key(event.sequence), _content(event)):
                 self._known[event.sequence] = event
                 break
             self._read(event.sequence)
-        self._point(event)
+        if not event.action.is_of_trial:
+            self._point(event)
         return event
 
     def repoint(self) -> tuple[str, ...]:
@@ -221,6 +276,17 @@ class History:
                 f"{event.bundle_id[:12]} is in force in {event.slot}, but the symbolic link "
                 f"for people was not switched: {error}. Promote it again."
             ) from error
+
+
+def _content(event: Event) -> bytes:
+    """Return an event's file; one without a share is as format 1 has it."""
+    facts = asdict(event)
+    version = FORMAT_VERSION
+    if event.share is None:
+        del facts["share"]
+        version = _WITHOUT_SHARE
+    content = {"format": FORMAT, "format_version": version, **facts}
+    return (json.dumps(content, indent=1) + "\n").encode()
 
 
 def _key(sequence: int) -> str:

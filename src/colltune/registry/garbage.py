@@ -1,9 +1,10 @@
 """Removing bundles that nobody needs, while others add and promote.
 
-Kept is what is in force, what was in the last events of each slot, and what is young. Whoever adds
-or promotes a bundle leaves a file ``work/using-<id>-…`` while doing so; whoever removes one makes
-``work/removing-<id>``, and then looks for such files and at the history once more. Whoever came
-first sees nothing of the other and goes on, whoever came second sees it and gives way.
+Kept is what is in force or on trial, what was in the last events of each slot, and what is young.
+Whoever adds or promotes a bundle leaves a file ``work/using-<id>-…`` while doing so; whoever
+removes one makes ``work/removing-<id>``, and then looks for such files and at the history once
+more. Whoever came first sees nothing of the other and goes on, whoever came second sees it and
+gives way.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from colltune.registry.events import Event, in_force, standing
+from colltune.registry.events import Event, in_force, standing, trials
 from colltune.registry.registry import REPORTS, Registry
 from colltune.registry.store import MANIFEST, numbered, numbers
 
@@ -116,6 +117,8 @@ class Collection:
             for bundle_id in _bundles(of_slot[max(0, len(of_slot) - self._keep_events) :]):
                 why.setdefault(bundle_id, f"among the latest events of {slot}")
             why[event.bundle_id] = f"in force in {slot}"
+        for slot, event in trials(events).items():
+            why[event.bundle_id] = f"on trial in {slot}"
         return why
 
     def _young(self, bundle_id: str) -> str | None:

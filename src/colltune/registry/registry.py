@@ -21,7 +21,15 @@ from colltune.errors import BundleError, RegistryConflict
 from colltune.files.reading import json_of
 from colltune.files.remote import local_path, opened, url_of
 from colltune.models.bundle import Bundle, load
-from colltune.registry.events import Action, Event, History, in_force, standing, unnumbered
+from colltune.registry.events import (
+    Action,
+    Event,
+    History,
+    in_force,
+    standing,
+    trials,
+    unnumbered,
+)
 from colltune.registry.folder_store import FolderStore
 from colltune.registry.names import checked_id, checked_prefix, checked_slot, is_id, slot_of
 from colltune.registry.object_store import ObjectStore
@@ -87,7 +95,7 @@ def _copied(folder: Path, copy: Path) -> None:
 
 NOTHING = ""
 """As what is expected to be in force: no bundle at all."""
-REPORTS = ("drift", "verify", "retrain")
+REPORTS = ("drift", "verify", "retrain", "production")
 _REPORT, REPORT_VERSION = "colltune-registry-report", 1
 RETRAINING = "retraining"
 """The folder of the leases of `colltune.retraining.lease`."""
@@ -225,8 +233,12 @@ class Registry:
         return self._history.events(fresh=True)
 
     def current(self) -> dict[str, Event]:
-        """Return what is in force: of each slot its latest event."""
+        """Return what is in force: of each slot the event that brought it."""
         return in_force(self._history.events())
+
+    def trials(self) -> dict[str, Event]:
+        """Return what is on trial beside the bundle in force: of each slot the latest step."""
+        return trials(self._history.events())
 
     def promote(
         self, bundle_id: str, *, by: str, note: str = "", expected: str | None = None
@@ -296,6 +308,65 @@ class Registry:
                 return unnumbered(slot, before[-1], seen, Action.ROLLBACK, by, note)
 
             return self._history.append(draft)
+
+    def step(
+        self,
+        bundle_id: str,
+        share: float,
+        *,
+        by: str,
+        note: str = "",
+        expected: str | None = None,
+    ) -> Event:
+        """Give a bundle to a share of its slot's jobs, beside the bundle in force.
+
+        It is checked as for `promote`. If it has that share already, nothing happens and the event
+        that gave it is returned.
+
+        Parameters
+        ----------
+        bundle_id
+            Which. Another one on trial makes place for it.
+        share
+            Of the jobs, above 0, at most 1.
+        by, note
+            As for `promote`.
+        expected
+            The id of the bundle that must be on trial now, `NOTHING` for none; by default any.
+        """
+        if not 0.0 < share <= 1.0:
+            raise BundleError(f"{share:g} is not a share of the jobs. Give one above 0, at most 1.")
+        self.find(checked_id(bundle_id))
+        with self._using(bundle_id):
+            slot = slot_of(self._loaded(bundle_id, fresh=True).context)
+
+            def draft(events: tuple[Event, ...]) -> Event:
+                now, trial = in_force(events).get(slot), trials(events).get(slot)
+                _refuse_other(slot, trial, expected, "on trial")
+                if now is None or now.bundle_id == bundle_id:
+                    there = "no bundle" if now is None else "this bundle"
+                    raise RegistryConflict(
+                        f"{slot}: {there} is in force, so there is nothing to try "
+                        f"{bundle_id[:12]} against. Promote it."
+                    )
+                if trial is not None and (trial.bundle_id, trial.share) == (bundle_id, share):
+                    return trial
+                return unnumbered(slot, bundle_id, now, Action.STEP, by, note, share)
+
+            return self._history.append(draft)
+
+    def stop(self, slot: str, *, by: str, note: str = "", expected: str | None = None) -> Event:
+        """End the trial in `slot`: all jobs get the bundle in force; the rest is as for `step`."""
+
+        def draft(events: tuple[Event, ...]) -> Event:
+            now, trial = in_force(events).get(slot), trials(events).get(slot)
+            _refuse_other(slot, trial, expected, "on trial")
+            if trial is None:
+                raise RegistryConflict(f"{slot}: no bundle is on trial, so there is none to stop")
+            return unnumbered(slot, trial.bundle_id, now, Action.STOP, by, note, 0.0)
+
+        checked_slot(slot)
+        return self._history.append(draft)
 
     def repoint(self) -> tuple[str, ...]:
         """Put ``current/<slot>`` right where its promoter did not; return which slots."""
@@ -374,11 +445,13 @@ def _report_folder(kind: str) -> str:
     return f"reports/{kind}"
 
 
-def _refuse_other(slot: str, now: Event | None, expected: str | None) -> None:
+def _refuse_other(
+    slot: str, now: Event | None, expected: str | None, state: str = "in force"
+) -> None:
     found = NOTHING if now is None else now.bundle_id
     if expected not in (None, found):
         there = f"{found[:12]} by {now.by}" if now else "nothing"
         raise RegistryConflict(
-            f"{slot}: {expected or 'no bundle'} was expected in force, but it is {there}. "
+            f"{slot}: {expected or 'no bundle'} was expected {state}, but it is {there}. "
             "Nothing was changed."
         )

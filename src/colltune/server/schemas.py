@@ -143,7 +143,7 @@ class BundleOf(BaseModel):
 
 
 class EventOf(BaseModel):
-    """A promotion or a rollback."""
+    """A promotion, a rollback, or a step or the end of a trial."""
 
     sequence: int = Field(examples=[7])
     slot: Slot
@@ -153,6 +153,9 @@ class EventOf(BaseModel):
     at_utc: Time
     by: str = Field(examples=["retrain"])
     note: str = Field(examples=[""])
+    share: float | None = Field(
+        default=None, description="of the jobs, for a bundle on trial", examples=[None]
+    )
 
 
 class Bundles(BaseModel):

@@ -81,14 +81,22 @@ class Writing:
     def rollback(self, prefix: str, by: str, note: str) -> Event:
         registry = self._changeable()
         bundle_id = _found(registry, prefix)
-        slots = [s for s, event in registry.current().items() if event.bundle_id == bundle_id]
-        if not slots:
+        ways = ((registry.stop, registry.trials()), (registry.rollback, registry.current()))
+        found = [
+            (undo, slot)
+            for undo, of_slots in ways
+            for slot, event in of_slots.items()
+            if event.bundle_id == bundle_id
+        ]
+        if not found:
             raise ServiceError(
                 409,
-                f"the bundle {bundle_id[:12]} is not in force, so it cannot be rolled back",
+                f"the bundle {bundle_id[:12]} is neither in force nor on trial, so it cannot be "
+                "rolled back",
             )
+        undo, slot = found[0]
         try:
-            event = registry.rollback(slots[0], by=by, note=note, expected=bundle_id)
+            event = undo(slot, by=by, note=note, expected=bundle_id)
         except RegistryConflict:
             raise
         except BundleError as error:

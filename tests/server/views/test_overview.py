@@ -68,6 +68,16 @@ def test_the_history_tells_what_this_service_answers_from(bundle: Bundle) -> Non
     assert refused.warnings == ("refused",)
 
 
+def test_the_history_tells_of_trials(bundle: Bundle) -> None:
+    """A step does not take the place of what is in force, and says with how many of the jobs."""
+    step = replace(event(2, OLD), action=Action.STEP, share=0.05)
+    found = overview_view([loaded(bundle)], (event(1, bundle.id), step), ()).history
+    assert [(one.in_force, one.is_latest, one.on_trial, one.share) for one in found] == [
+        (False, False, True, 0.05),
+        (True, True, False, None),
+    ]
+
+
 def test_long_histories_are_cut(bundle: Bundle) -> None:
     """Only so many events and so long notes are sent, and it is told that there are more."""
     events = tuple(event(i, OLD, "n" * 9000) for i in range(1, MOST_EVENTS + 6))

@@ -5,11 +5,17 @@ import { el, notice, table } from "./dom.js";
 import { href } from "./state.js";
 import { age, count, factor, percent, range, shortId, stamp } from "./words.js";
 
-export const ACTIONS = { promote: "promoted", rollback: "rolled back" };
+export const ACTIONS = {
+  promote: "promoted",
+  rollback: "rolled back",
+  step: "on trial",
+  stop: "trial ended",
+};
 const HEAD = ["when", "library", "what", "bundle", "by", "note"];
 
 function state(event) {
   if (event.in_force) return el("small", {}, "in force");
+  if (event.share) return el("small", {}, `with ${percent(event.share)} of the jobs`);
   return event.is_latest ? el("small", { class: "alarm" }, "not taken up by this service") : null;
 }
 
@@ -37,7 +43,14 @@ function eventCells(event, now) {
     [ACTIONS[event.action] ?? event.action, state(event)],
     [
       bundleLink(event, event.bundle),
-      event.previous ? el("small", {}, "before: ", bundleLink(event, event.previous)) : null,
+      event.previous
+        ? el(
+            "small",
+            {},
+            event.share === null ? "before: " : "in force: ",
+            bundleLink(event, event.previous),
+          )
+        : null,
     ],
     event.by,
     event.note || el("span", { class: "soft" }, "no note"),
@@ -88,7 +101,7 @@ export function historyView({ overview, now, explain }, _slot, signal) {
   }
   const rows = overview.history.map((event) => {
     return Object.assign(eventCells(event, now), {
-      kind: event.in_force ? "chosen" : null,
+      kind: event.in_force || event.on_trial ? "chosen" : null,
       below: previousOf(event) ? changes(event, explain, signal) : null,
     });
   });

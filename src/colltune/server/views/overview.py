@@ -12,7 +12,7 @@ from colltune.errors import LibraryError
 from colltune.models.bundle import Bundle
 from colltune.mpi import LIBRARIES
 from colltune.mpi.formats import FORMATS, format_for, reads
-from colltune.registry.events import Event
+from colltune.registry.events import Event, in_force, trials
 from colltune.server.schemas import BundleId, MpiName, Objective, Slot, Time, View
 from colltune.server.state import Loaded
 
@@ -70,18 +70,24 @@ class SlotView(View):
 
 
 class HistoryView(View):
-    """A promotion or a rollback, as the registry recorded it."""
+    """A promotion, a rollback, or a step or the end of a trial, as the registry recorded it."""
 
     sequence: int = Field(examples=[7])
     slot: Slot
     action: str = Field(examples=["promote"])
-    bundle: BundleId = Field(description="in force from then on")
+    bundle: BundleId = Field(description="in force, or on trial, from then on")
     previous: str | None = Field(description="in force before", examples=[None])
     at_utc: Time
     by: str = Field(examples=["colltune-retrain"])
     note: str = Field(description="shortened", examples=["regret 1.031, was 1.044"])
     in_force: bool = Field(description="whether this service answers from it", examples=[True])
-    is_latest: bool = Field(description="whether it is the slot's latest event", examples=[True])
+    is_latest: bool = Field(
+        description="whether it is what brought the slot's bundle into force", examples=[True]
+    )
+    share: float | None = Field(
+        description="of the jobs that get it on trial; null: it came into force", examples=[None]
+    )
+    on_trial: bool = Field(description="whether the trial is at this step", examples=[False])
 
 
 class OverviewView(View):
@@ -100,12 +106,12 @@ class OverviewView(View):
 
 
 def overview_view(
-    in_force: Iterable[Loaded],
+    loaded_now: Iterable[Loaded],
     events: Sequence[Event],
     warnings: Iterable[str],
     looked_at: Loaded | None = None,
 ) -> OverviewView:
-    loaded = {one.slot: one for one in in_force}
+    loaded = {one.slot: one for one in loaded_now}
     return OverviewView(
         colltune_version=__version__,
         slots=tuple(_slot(loaded[slot]) for slot in sorted(loaded)),
@@ -117,11 +123,10 @@ def overview_view(
 
 
 def _history(loaded: Mapping[str, Loaded], events: Sequence[Event]) -> Iterator[HistoryView]:
-    seen: set[str] = set()
+    now, on_trial = in_force(events).values(), trials(events).values()
     for event in reversed(events):
         serving = loaded.get(event.slot)
-        is_latest = event.slot not in seen
-        seen.add(event.slot)
+        is_latest = event in now
         yield HistoryView(
             sequence=event.sequence,
             slot=event.slot,
@@ -133,6 +138,8 @@ def _history(loaded: Mapping[str, Loaded], events: Sequence[Event]) -> Iterator[
             note=_shortened(event.note),
             in_force=is_latest and serving is not None and serving.bundle.id == event.bundle_id,
             is_latest=is_latest,
+            share=event.share,
+            on_trial=event in on_trial,
         )
 
 
