@@ -137,3 +137,29 @@ def test_a_record_of_too_few_node_counts_is_refused(
     answer = colltune("plan", campaign, "--replay", table)
     assert answer.status == 3
     assert "node counts" in answer.err
+
+
+def test_a_plan_says_when_it_pays(colltune: Verb, campaign: Path) -> None:
+    """The last lines say what it saves, and what that rests on; without node-hours, how many."""
+    shown = colltune("plan", campaign).out
+    assert "it pays once tuned jobs took" in shown
+    told = ("--node-hours-per-month", "1000", "--collectives-share", "10-30")
+    facts = colltune("plan", campaign, *told, "--json").json
+    found = facts["payback"]
+    assert found["cost_node_hours"] == facts["within_budget"]["node_hours"]
+    saving = found["saving_node_hours_per_month"]
+    assert 0 <= saving["lower"] < saving["expected"] < saving["upper"] < 300
+    assert found["days"]["upper"] is None
+    assert "10 to 30 % as given" in found["basis"]
+
+
+def test_a_plan_counts_what_jobs_asked_for(colltune: Verb, campaign: Path, tmp_path: Path) -> None:
+    """Jobs of another release would not be tuned, so for them alone it does not pay."""
+    line = (
+        '{"version": 1, "hour": "2026-11-22T23", "library": "openmpi", "release": "%s", "nodes": 2,'
+        ' "ppn": 4, "count": 9}\n'
+    )
+    for release, pays in (("4.1.8", False), ("5.0.11", True)):
+        (tmp_path / "demand-1.jsonl").write_text(line % release)
+        shown = colltune("plan", campaign, "--demand", tmp_path).out
+        assert ("does not pay" in shown) is not pays

@@ -12,7 +12,7 @@ import pytest
 
 from colltune.domain import Shape
 from colltune.errors import DataError
-from colltune.selector.demand import Demand, DemandLog, read_demand
+from colltune.selector.demand import Demand, DemandLog, counted_hours, read_demand
 
 
 def test_what_is_noted_is_read(tmp_path: Path) -> None:
@@ -117,3 +117,16 @@ def test_no_folder_is_said(tmp_path: Path) -> None:
     """A folder that is not there is an error, not an absence of demand."""
     with pytest.raises(DataError, match="no such folder"):
         read_demand(tmp_path / "none")
+
+
+def test_the_hours_that_were_counted(tmp_path: Path) -> None:
+    """From the first hour to the end of the last, over all files; none before anybody asked."""
+    assert counted_hours(tmp_path) == 0
+    line = (
+        '{"version": 1, "hour": "%s", "library": "openmpi", "release": "5.0.8", "nodes": 2,'
+        ' "ppn": 4, "count": 1}\n'
+    )
+    for number, hour in enumerate(("2026-11-22T23", "2026-11-21T00", "no hour")):
+        (tmp_path / f"demand-{number}.jsonl").write_text(line % hour)
+    assert counted_hours(tmp_path) == 48
+    assert sum(d.count for d in read_demand(tmp_path)) == 2

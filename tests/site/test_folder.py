@@ -17,9 +17,11 @@ from pathlib import Path
 import pytest
 
 from colltune.bench import campaign_file
+from colltune.domain import Shape
 from colltune.errors import ProgramError
 from colltune.process import run
 from colltune.retraining.site_file import load
+from colltune.selector.demand import DemandLog
 from colltune.site import folder as stage
 from tests.cli.conftest import Verb
 from tests.site.conftest import Init, options
@@ -55,6 +57,19 @@ def test_everything_follows_from_the_answers(colltune: Verb, site: Path) -> None
         pattern = place["file"].replace("*", "[^/]*") + (".*" * place["file"].endswith("/"))
         generated = any(re.fullmatch(pattern, name) for name in written)
         assert generated or place["file"] in ("site.toml", "jobs"), place
+
+
+def test_it_says_when_measuring_pays(init: Init, colltune: Verb, site: Path) -> None:
+    """Measuring costs at most half an hour on four nodes; jobs that asked count as well."""
+    assert "it pays once tuned jobs took" in init().out
+    told = ("site", "init", site, *options(), "--node-hours-per-month", "1000", "--json")
+    found = colltune(*told).json["payback"]
+    assert found["cost_node_hours"] == pytest.approx(2)
+    assert found["saving_node_hours_per_month"]["expected"] > 0
+    log = DemandLog(site / "demand")
+    log.note("openmpi", "9.9.9", Shape(2, 2))
+    log.flush()
+    assert "does not pay" in colltune("site", "init", site, *options()).out
 
 
 def test_what_can_be_run_is_plain_shell(init: Init, site: Path) -> None:

@@ -134,6 +134,22 @@ Where = Annotated[
         metavar="COLUMN=VALUE", help="Keep only CSV rows with this value, such as machine=hydra."
     ),
 ]
+JobNodeHours = Annotated[
+    float | None,
+    typer.Option(
+        "--node-hours-per-month",
+        metavar="N",
+        help="Node-hours that jobs use in a month, to tell when measuring pays.",
+        min=0,
+    ),
+]
+CollectivesShare = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PERCENT",
+        help="Share of jobs' time in collectives, such as 5-20 or 12; default: 5-20.",
+    ),
+]
 Mpi = Annotated[
     str | None,
     typer.Option(

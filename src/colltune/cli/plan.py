@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +14,9 @@ import typer
 from colltune.cli.console import Table, output
 from colltune.cli.options import (
     CampaignFile,
+    CollectivesShare,
     Interposed,
+    JobNodeHours,
     Json,
     Mpi,
     Only,
@@ -37,7 +39,8 @@ if TYPE_CHECKING:
     from colltune.bench.rehearsal import Rehearsal
     from colltune.bench.schedule import Cell
     from colltune.bench.strategies.curves import Curve
-    from colltune.domain import Configuration
+    from colltune.domain import Configuration, Context
+    from colltune.production.payback import Load, Payback
 
 _SHOWN_SHAPES = 6
 
@@ -75,19 +78,32 @@ def plan(
     skip: Skip = None,
     interposed: Interposed = False,
     profile: Profiles = None,
+    node_hours_per_month: JobNodeHours = None,
+    collectives_share: CollectivesShare = None,
+    demand: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder written by `colltune serve --demand`: what jobs asked for tells when "
+            "measuring pays."
+        ),
+    ] = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Show the cells, launches, wall time and node-hours of a campaign, and what it leaves out.
 
-    Nothing is run. The MPI need not be installed if the campaign names its release. With --replay
-    all schedule strategies are replayed on a recorded dataset, to show which one is worth its time.
+    Nothing is run. The MPI need not be installed if the campaign names its release. The last lines
+    say when the campaign pays, and what that rests on. With --replay all schedule strategies are
+    replayed on a recorded dataset, to show which one is worth its time.
 
     Example: colltune plan reprompi_configs/hydra.toml --budget 4h
+
+    Example: colltune plan reprompi_configs/hydra.toml --node-hours-per-month 20000
     """
     from colltune.bench.campaign import Part
     from colltune.bench.rehearsal import rehearse
     from colltune.cli.campaigns import campaign_of, planned_backend
+    from colltune.production.payback import payback
 
     if replay is not None:
         from colltune.plots.saving import picture_format
@@ -99,7 +115,9 @@ def plan(
     chosen = chosen.changed(part=Part.parse(task) if task else None)
     with progress("reading", quiet=quiet or json) as shown:
         planned = planned_backend(chosen, mpi)
-        chosen = chosen.changed(library=planned.context(chosen.machine).library)
+        context = planned.context(chosen.machine)
+        chosen = chosen.changed(library=context.library)
+        load = _load(context, node_hours_per_month, collectives_share, demand, profile)
         basis, time_s = _runtimes(data, planned, chosen)
         shown.phase("rehearsing", "s of the budget")
 
@@ -109,6 +127,7 @@ def plan(
 
         rehearsal = rehearse(chosen, planned, time_s, launch_s=launch_s, progress=tell)
     facts = _facts(chosen, rehearsal, basis)
+    facts["payback"] = payback(rehearsal.node_hours, load)
     if not json:
         output(facts, _lines(chosen, rehearsal, facts), json=False)
     if replay is not None:
@@ -121,6 +140,29 @@ def plan(
             where=parse_pairs(where, "--where"),
         )
     output(facts, _replay_lines(facts["replay"]) if replay is not None else (), json=json)
+
+
+def _load(
+    context: Context,
+    node_hours: float | None,
+    share: str | None,
+    demand: Path | None,
+    profiles: Sequence[Path] | None,
+) -> Load:
+    """Return what the options tell of the jobs that the campaign would tune."""
+    from colltune.dataset.profile import read_profiles
+    from colltune.production.payback import load_of, parse_share
+    from colltune.selector.demand import counted_hours, read_demand
+
+    profile = read_profiles(profiles) if profiles else None
+    return load_of(
+        node_hours=node_hours,
+        share=parse_share(share) if share is not None else None,
+        profiled=profile.collectives_s / profile.process_s if profile else None,
+        demand=read_demand(demand) if demand else (),
+        demand_hours=counted_hours(demand) if demand else 0.0,
+        releases=[(context.library, context.library_version)],
+    )
 
 
 def _runtimes(
@@ -225,6 +267,13 @@ def _lines(
     yield Table(("", "launches", "wall time", "node-hours"), rows)
     yield ""
     yield from _left_out_lines(rehearsal, facts["cells"])
+    yield ""
+    yield from payback_lines(facts["payback"])
+
+
+def payback_lines(payback: Payback) -> Iterator[str]:
+    yield payback.text
+    yield f"  {payback.basis}"
 
 
 def _left_out_lines(rehearsal: Rehearsal, cells: int) -> Iterator[str]:

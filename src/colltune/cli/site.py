@@ -12,12 +12,13 @@ import typer
 
 from colltune.cli.console import Table, Verbatim, output
 from colltune.cli.doctor import findings
-from colltune.cli.options import Json, Quiet
+from colltune.cli.options import CollectivesShare, JobNodeHours, Json, Quiet
 from colltune.cli.progress import progress
 from colltune.errors import SiteError
 from colltune.text import counted, printable
 
 if TYPE_CHECKING:
+    from colltune.production.payback import Payback
     from colltune.retraining.site_file import Site
     from colltune.site.folder import Change
 
@@ -81,6 +82,8 @@ def init(
     user: Annotated[
         str | None, typer.Option(help="User who measures, retrains and serves.")
     ] = None,
+    node_hours_per_month: JobNodeHours = None,
+    collectives_share: CollectivesShare = None,
     yes: Annotated[bool, typer.Option("--yes", help="Ask nothing: take what is found.")] = False,
     json: Json = False,
 ) -> None:
@@ -88,12 +91,14 @@ def init(
 
     It asks on a terminal what no option tells, with what it finds here as default. The answers are
     kept in FOLDER/site.toml: edit that, and run it again. A file that somebody edited is kept.
-    Nothing outside of FOLDER is changed; FOLDER/install does that.
+    Nothing outside of FOLDER is changed; FOLDER/install does that. The last lines say when
+    measuring pays, and what that rests on.
 
     Example: colltune site init /shared/colltune
 
     Example: colltune site init /shared/colltune --yes --partition batch --nodes 2,3,4,8 --budget 2h
     """
+    from colltune.production.payback import parse_share
     from colltune.site import folder as stage
 
     home = folder.absolute()
@@ -112,6 +117,7 @@ def init(
         "cluster.nightly": nightly,
         "cluster.user": user,
     }
+    share = parse_share(collectives_share) if collectives_share is not None else None
     told = {key: _value(key, value) for key, value in given.items() if value is not None}
     is_new = not (home / stage.SITE).exists()
     ask = not yes and not json and sys.stdin.isatty()
@@ -123,14 +129,15 @@ def init(
         stage.agreed(home, told)
         stage.check_release(home)
         changes = stage.write(home, stage.files_of(site, home))
-    facts = {
+    facts: dict[str, Any] = {
         "folder": home,
         "site_file": home / stage.SITE,
         "site_file_is_new": is_new,
         "files": changes,
         "places": [place._asdict() for place in stage.places(site, home)],
+        "payback": stage.payback_of(site, home, node_hours_per_month, share),
     }
-    output(facts, _lines(home, site, changes), json=json)
+    output(facts, _lines(home, site, changes, facts["payback"]), json=json)
 
 
 def _value(key: str, value: object) -> object:
@@ -189,7 +196,10 @@ def _asked(key: str, question: str, default: object) -> object:
             console.print(printable(str(error)))
 
 
-def _lines(folder: Path, site: Site, changes: tuple[Change, ...]) -> Iterator[str | Table]:
+def _lines(
+    folder: Path, site: Site, changes: tuple[Change, ...], payback: Payback
+) -> Iterator[str | Table]:
+    from colltune.cli.plan import payback_lines
     from colltune.site.folder import places
 
     yield from _changed(folder, changes)
@@ -204,6 +214,8 @@ def _lines(folder: Path, site: Site, changes: tuple[Change, ...]) -> Iterator[st
         f"colltune site check {folder}",
     ):
         yield Verbatim(f"  {command}")
+    yield ""
+    yield from payback_lines(payback)
 
 
 def _changed(folder: Path, changes: tuple[Change, ...]) -> Iterator[str]:

@@ -18,6 +18,7 @@ import re
 import secrets
 import socket
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,6 +34,7 @@ MOST_WAITING = 10_000
 """Different things to be counted between two writes; more are left out."""
 _LOG = logging.getLogger(__name__)
 _LONGEST_NAME = 100
+_HOUR = "%Y-%m-%dT%H"
 
 
 @dataclass(frozen=True, order=True)
@@ -66,7 +68,7 @@ class DemandLog:
         self._fails = False
 
     def note(self, library: str, release: str, shape: Shape, count: int = 1) -> None:
-        hour = datetime.now(UTC).strftime("%Y-%m-%dT%H")
+        hour = datetime.now(UTC).strftime(_HOUR)
         key = _Key(hour, library, release, shape.nodes, shape.ppn)
         with self._lock:
             if key in self._waiting or len(self._waiting) < MOST_WAITING:
@@ -128,33 +130,50 @@ def _append(path: Path, content: bytes) -> None:
 
 def read_demand(folder: Path) -> list[Demand]:
     """Return what jobs asked for, most often first; damaged lines are skipped."""
-    if not folder.is_dir():
-        raise DataError(
-            f"{folder}: no such folder; the service creates it when it runs with --demand"
-        )
     sums: Counter[tuple[str, str, int, int]] = Counter()
-    for file in sorted(folder.glob("demand-*.jsonl")):
-        try:
-            with file.open("rb") as stream:
-                for demand in filter(None, map(_line, stream)):
-                    sums[demand.library, demand.release, demand.nodes, demand.ppn] += demand.count
-        except OSError as error:
-            raise DataError(f"{file}: cannot be read: {error.strerror}") from error
+    for _, demand in _lines(folder):
+        sums[demand.library, demand.release, demand.nodes, demand.ppn] += demand.count
     found = [Demand(*key, count) for key, count in sums.items()]
     return sorted(found, key=lambda d: (-d.count, d))
 
 
-def _line(text: bytes) -> Demand | None:
-    """Return what a line says, None for one that is damaged."""
+def counted_hours(folder: Path) -> float:
+    """Return the hours from the first that jobs were counted in to the last one's end."""
+    hours = sorted({hour for hour, _ in _lines(folder)})
+    if not hours:
+        return 0.0
+    first, last = (datetime.strptime(hour, _HOUR) for hour in (hours[0], hours[-1]))
+    return (last - first).total_seconds() / 3600 + 1
+
+
+def _lines(folder: Path) -> Iterator[tuple[str, Demand]]:
+    """Yield what each line counts, and the hour; damaged lines are skipped."""
+    if not folder.is_dir():
+        raise DataError(
+            f"{folder}: no such folder; the service creates it when it runs with --demand"
+        )
+    for file in sorted(folder.glob("demand-*.jsonl")):
+        try:
+            with file.open("rb") as stream:
+                yield from filter(None, map(_line, stream))
+        except OSError as error:
+            raise DataError(f"{file}: cannot be read: {error.strerror}") from error
+
+
+def _line(text: bytes) -> tuple[str, Demand] | None:
+    """Return what a line says, and its hour; None for one that is damaged."""
     try:
         found = json_of(text)
         if type(found) is not dict or found["version"] != FORMAT_VERSION:
             return None
         demand = Demand(*(found[name] for name in Demand.__dataclass_fields__))
-    except (ValueError, KeyError):
+        datetime.strptime(found["hour"], _HOUR)
+    except (ValueError, KeyError, TypeError):
         return None
     names, numbers = astuple(demand)[:2], astuple(demand)[2:]
     good = all(type(name) is str and 0 < len(name) <= _LONGEST_NAME for name in names) and all(
         type(number) is int and 0 < number <= LARGEST_NUMBER for number in numbers
     )
-    return demand if good and demand.nodes * demand.ppn <= LARGEST_NUMBER else None
+    if not good or demand.nodes * demand.ppn > LARGEST_NUMBER:
+        return None
+    return found["hour"], demand

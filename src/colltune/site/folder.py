@@ -34,7 +34,9 @@ from colltune.files import locked, whole, writing
 from colltune.files.ownership import danger
 from colltune.files.reading import json_of
 from colltune.mpi.installation import find_launcher
+from colltune.production.payback import Payback, load_of, payback
 from colltune.retraining.site_file import Cluster, Site, SiteMpi, deploy_file, load, parse
+from colltune.selector.demand import counted_hours, read_demand
 from colltune.server.deployment import example
 from colltune.server.slurm import hooks
 from colltune.text import filled, printable
@@ -316,6 +318,28 @@ def places(site: Site, folder: Path) -> tuple[Place, ...]:
     ]
     has = {"", cluster.nightly, "service" if cluster.service else ""}
     return tuple(Place(*row[:4]) for row in rows if row[4] in has)
+
+
+def payback_of(
+    site: Site, folder: Path, node_hours: float | None, share: tuple[float, float] | None
+) -> Payback:
+    """Return when measuring the site's MPIs pays; it costs their whole budgets, on most nodes.
+
+    `node_hours` of jobs in a month and the `share` of their time in collectives are None where
+    nobody told them; what jobs asked the service for counts, too.
+    """
+    cluster = _cluster(site, folder)
+    demand = site.backfill.demand if site.backfill is not None else None
+    demand = demand if demand is not None and demand.is_dir() else None
+    load = load_of(
+        node_hours=node_hours,
+        share=share,
+        demand=read_demand(demand) if demand else (),
+        demand_hours=counted_hours(demand) if demand else 0.0,
+        releases=[(mpi.library, mpi.release) for mpi in cluster.mpi],
+    )
+    most = len(cluster.mpi) * max(cluster.nodes) * cluster.budget_s / 3600
+    return payback(most, load)
 
 
 def _readme(site: Site, folder: Path) -> str:
