@@ -20,7 +20,8 @@ def _add(colltune: Verb, path: Path, name: str, *more: str) -> str:
 def test_a_token_is_shown_once_and_kept_as_a_hash(colltune: Verb, tmp_path: Path) -> None:
     """What is printed opens the service; what is kept does not tell it, to its owner alone."""
     path = tmp_path / "etc" / "tokens"
-    secret = _add(colltune, path, "ci", "--scope", "promote")
+    more = ("--scope", "promote", "--scope", "summaries")
+    secret = _add(colltune, path, "ci", *more)
     (token,) = token_file.read(path)
     assert (token.name, token.scopes, token.expires) == ("ci", frozenset(Scope), None)
     assert token_file.matching([token], secret) is token

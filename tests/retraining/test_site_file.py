@@ -50,6 +50,7 @@ def test_the_example_says_the_defaults() -> None:
     """What the example sets, but for paths and budgets, is what holds without it."""
     example, least = (parse(t, "s", Path("/etc")) for t in (deploy_file("site"), _LEAST))
     assert example.thresholds == least.thresholds == Thresholds()
+    assert example.production == least.production
     assert (example.drift, example.examination) == (least.drift, least.examination)
     assert (example.learner, example.objective) == (least.learner, least.objective)
     assert set(example.hooks.told) == set(least.hooks.told)
@@ -107,6 +108,14 @@ def test_what_is_wrong_is_named_with_its_place(subtests: pytest.Subtests) -> Non
         (
             f'{_LEAST}[backfill]\ndemand = "d"\ncampaigns = "c"\nbudget = "soon"\n',
             "key backfill.budget: 'soon' is not a wall time",
+        ),
+        (f"{_LEAST}[production]\nrecord = 1\n", "key production.record: 1 must be true or false"),
+        (f"{_LEAST}[production]\nsteps = [0.5, 0.2, 1]\n", "steps: .* rising shares that ends in"),
+        (f"{_LEAST}[production]\nsteps = [0.5]\n", "production.steps: .* ends in 1.0"),
+        (f"{_LEAST}[production]\ncontrol = 0\n", "key production.control: 0 must be a number"),
+        (
+            f'{_LEAST}[production]\nstore = "postgresql+psycopg://u:pw@h/d"\n',
+            "line 7, key production.store: contains a password. .* PGPASSFILE",
         ),
         (f'{_LEAST}[hooks]\non = ["never"]\n', "key hooks.on: .* must be a list of promoted"),
         (f"{_LEAST}[hooks.email]\nport = 25\n", r"line 6, key hooks.email: .* hooks\.command"),

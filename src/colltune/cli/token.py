@@ -45,7 +45,7 @@ def add(
         typer.Option(
             metavar="SCOPE",
             help="What the token allows: measurements (send measurements), promote (promote "
-            "bundles and roll back); repeatable.",
+            "bundles and roll back), summaries (report what jobs cost); repeatable.",
         ),
     ],
     expires: Annotated[

@@ -45,6 +45,19 @@ Paths are relative to the file's folder. Keys
     of every run for measuring the decisions that jobs asked for most, against the default
     (`colltune confirm`), where it runs with the nodes for that; by default none. ``measurements``:
     folder that these join; ``mpi``: whose mpirun, default the one that is found.
+``[production] record``
+    true: jobs are compared with a control group that keeps the library's default, and `colltune
+    serve --site` judges bundles by what jobs report at their end. ``control``: share of jobs in the
+    control group, default 0.05. ``steps``: shares of jobs that a new bundle gets one after the
+    other, default ``[0.05, 0.25, 1.0]``; ``jobs_per_step``: jobs of it before the next step,
+    default 200. ``harm``: how much slower than the control group is harm, default 1.02 (2 %).
+    ``alpha``: chance that a good decision is ever withdrawn, default 0.005. ``users``: ``none``
+    (default), or ``hash``, so that no user has more than ``user_share`` (default 0.2) of the weight
+    of a decision. ``programs``: ``hash`` (default) of a program's path, or ``names``. ``rate``: one
+    call in so many is timed, default 20. ``store``: database of what jobs reported, a file (SQLite,
+    default ``production.db``) or ``postgresql+psycopg://user@host/database``, whose password stands
+    in the file that ``PGPASSFILE`` names. ``archive``: folder of earlier days, default
+    ``production``; ``months``: how long they are kept, default 12.
 ``[hooks] on``
     Outcomes that are told: ``promoted``, ``kept``, ``shadow``, ``drift``, ``failed``,
     ``nothing_new``; default all but the last. ``command``: a program with its arguments, which
@@ -61,6 +74,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from importlib import resources
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -85,6 +99,7 @@ from colltune.models.cells import HELD_OUT
 from colltune.models.learners import learner_entry
 from colltune.models.workers import BACKENDS, Slurm, Workers
 from colltune.mpi import library
+from colltune.production.settings import Production
 from colltune.retraining.contest import Thresholds
 
 DEPLOY_FILES: dict[str, str] = {
@@ -232,6 +247,7 @@ class Site:
     thresholds: Thresholds = field(default_factory=Thresholds)
     drift: DriftLimits = field(default_factory=DriftLimits)
     backfill: Backfill | None = None
+    production: Production = field(default_factory=Production)
     hooks: Hooks = field(default_factory=Hooks)
 
     def settings(self) -> dict[str, Any]:
@@ -278,6 +294,14 @@ def _several(such_as: str, convert: Callable[[str], object]) -> Key:
 
 def _outcomes(value: object) -> bool:
     return list_of(str)(value) and set(value) <= set(Outcome)  # type: ignore[call-overload]
+
+
+def _rising(value: object) -> bool:
+    """Tell whether these are shares of jobs, each larger than the one before, up to all."""
+    if not list_of(int, float)(value):
+        return False
+    shares = [0.0, *value]  # type: ignore[misc]
+    return shares[-1] == 1 and all(a < b for a, b in pairwise(shares))
 
 
 _TEXT = string("")
@@ -356,6 +380,21 @@ _CHECKS: Tables = {
         "measurements": _TEXT,
         "mpi": _TEXT,
     },
+    "production": {
+        "record": flag(""),
+        "control": _number(0.001, 0.5),
+        "steps": Key("", "a list of rising shares that ends in 1.0", _rising, tuple),
+        "jobs_per_step": _COUNT,
+        "harm": _number(1, 10),
+        "alpha": _number(1e-9, 0.5),
+        "users": choice("", ("none", "hash")),
+        "programs": choice("", ("hash", "names")),
+        "rate": _number(1, 1e6, whole=True),
+        "store": _TEXT,
+        "archive": _TEXT,
+        "months": _number(1, 1200, whole=True),
+        "user_share": _number(0.001, 1),
+    },
     "hooks": {
         "on": Key("", f"a list of {', '.join(Outcome)}", _outcomes),
         "command": Key("", "a program and its arguments, a list of strings", _words),
@@ -382,6 +421,7 @@ _PATHS = (
     "backfill.demand",
     "backfill.campaigns",
     "backfill.measurements",
+    "production.archive",
     "hooks.webhook.secret_file",
 )
 
@@ -408,6 +448,8 @@ def parse(text: str, source: str, folder: Path) -> Site:
     _check(file, values)
     if "cluster" in present:
         values.setdefault("cluster.jobs", "jobs")
+    values = {"production.store": "production.db", "production.archive": "production"} | values
+    values["production.store"] = located(values["production.store"], folder)
     values |= {key: folder / values[key] for key in _PATHS if key in values}
     values["site.registry"] = located(values["site.registry"], folder)
     values["data.datasets"] = tuple(located(place, folder) for place in values["data.datasets"])
@@ -428,6 +470,7 @@ def parse(text: str, source: str, folder: Path) -> Site:
         thresholds=Thresholds(**of("promote")),
         drift=DriftLimits(**of("drift")),
         backfill=Backfill(**of("backfill")) if "backfill" in present else None,
+        production=Production(**of("production")),
         hooks=Hooks(**of("hooks"), webhook=webhook),
     )
 
@@ -453,6 +496,11 @@ def _check(file: TomlFile, values: Mapping[str, Any]) -> None:
     header = values.get("hooks.webhook.header", "X")
     if not header.replace("-", "").isalnum() or not header.isascii():
         raise file.fail("hooks.webhook.header", f"{header!r} is not a header's name")
+    if re.match(r"[^/]*://[^/@]*:.*@", values.get("production.store", "")):
+        raise file.fail(
+            "production.store",
+            "contains a password. Leave it out, and write it to the file that PGPASSFILE names.",
+        )
     slurm = any(key.startswith("compute.slurm.") for key in values)
     scheduler = values.get("compute.scheduler")
     if values.get("compute.backend") != "dask" and (slurm or scheduler):

@@ -42,6 +42,7 @@ class Scope(StrEnum):
 
     MEASUREMENTS = "measurements"
     PROMOTE = "promote"
+    SUMMARIES = "summaries"
 
 
 @dataclass(frozen=True)

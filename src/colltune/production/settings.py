@@ -1,0 +1,26 @@
+"""What a site says of production in its site file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Production:
+    """The table ``[production]`` of a site file; `colltune.retraining.site_file` tells its keys."""
+
+    record: bool = False
+    control: float = 0.05
+    steps: tuple[float, ...] = (0.05, 0.25, 1.0)
+    jobs_per_step: int = 200
+    harm: float = 1.02
+    alpha: float = 0.005
+    users: Literal["none", "hash"] = "none"
+    programs: Literal["hash", "names"] = "hash"
+    rate: int = 20
+    store: str = "production.db"
+    archive: Path = Path("production")
+    months: int = 12
+    user_share: float = 0.2
