@@ -200,16 +200,16 @@ def from_json(values: Mapping[str, Any]) -> Summary:
 
 
 def _job(values: Mapping[str, Any]) -> Job:
-    shape, inside = _shape(values["shape"]), tuple(values["collectives_s"])
-    return Job(**{**values, "shape": shape, "collectives_s": inside})
+    named: dict[str, Any] = dict(values)
+    named |= {n: tuple(each) for n, each in values.items() if isinstance(each, list)}
+    return Job(**named | {"shape": _shape(values["shape"])})
 
 
 def _use(values: Iterable[Any]) -> Use:
     named = dict(zip((f.name for f in fields(Use)), values, strict=True))
     collective, nprocs, shape, first_bytes = named["kind"]
     named["kind"] = Kind(Collective(collective), nprocs, _shape(shape), first_bytes)
-    if "times" in named:
-        named["times"] = {int(key): count for key, count in named["times"].items()}
+    named["times"] = {int(key): count for key, count in named["times"].items()}
     return Use(**named)
 
 
