@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from colltune.dataset.profile import Profile, read_profiles
+from colltune import process
+from colltune.dataset.profile import Profile, bucket, fnv1a, read_profiles
 from colltune.domain import Collective, Shape
 from tests.integration.real import Real
 
@@ -83,6 +84,90 @@ def test_one_in_so_many_is_timed(bed: Bed, tmp_path: Path) -> None:
     sampled = use.timed - 2 * FIRST_CALLS
     expected = 2 * (calls - FIRST_CALLS) / rate
     assert 0.75 * expected < sampled < 1.25 * expected
+
+
+def test_the_site_records_beside_the_user(bed: Bed, tmp_path: Path) -> None:
+    """Both get a file of the same calls; the site's tells the arm, no host and no program."""
+    users, sites = tmp_path / "users", tmp_path / "sites"
+    found = bed.run(users, COLLTUNE_RECORD=str(sites), COLLTUNE_ARM="control")
+    recorded = read_profiles([sites])
+    assert _counts(recorded) == _counts(found)
+    assert [use.times for use in recorded.uses] == [use.times for use in found.uses]
+    assert all(sum(use.times.values()) == use.timed for use in found.uses)
+    (job,), (own,) = recorded.jobs, found.jobs
+    assert (job.arm, job.host, own.program) == ("control", "-", bed.program.name)
+    assert job.program == f"#{fnv1a(str(bed.program.resolve()).encode()):016x}"
+    (file,) = sites.iterdir()
+    assert file.stat().st_mode & 0o777 == 0o644
+    assert sites.stat().st_mode & 0o777 == 0o755
+
+
+def test_a_quantile_is_between_shortest_and_longest(bed: Bed, tmp_path: Path) -> None:
+    """The sketch's bounds are those of the seconds that were summed."""
+    for use in bed.run(tmp_path).uses:
+        assert min(use.times) == bucket(use.least_s)
+        assert max(use.times) == bucket(use.most_s)
+
+
+def test_a_site_may_keep_names(bed: Bed, tmp_path: Path) -> None:
+    """Where the site says so, a program has its name; rate and arm are as they were told."""
+    settings = {"COLLTUNE_RECORD_NAMES": "1", "COLLTUNE_RECORD_RATE": "3", "COLLTUNE_ARM": "else"}
+    (job,) = _recorded(bed, tmp_path, "many", "5", nprocs=2, **settings).jobs
+    assert (job.program, job.rate, job.arm, job.host) == (bed.program.name, 3, "-", "-")
+
+
+def test_a_sites_file_is_short(bed: Bed, tmp_path: Path) -> None:
+    """A file of more kinds than fit leaves out those of least time, and tells how many."""
+    users = tmp_path / "users"
+    found = _recorded(bed, tmp_path, "wide", nprocs=4, COLLTUNE_PROFILE=str(users))
+    everything = read_profiles([users])
+    (file,) = (tmp_path / "sites").iterdir()
+    rows, seconds = found.jobs[0].left_out
+    assert 50 << 10 < file.stat().st_size <= 60 << 10
+    assert 0 < rows == len(everything.uses) - len(found.uses)
+    assert seconds == pytest.approx(everything.collectives_s - found.collectives_s)
+    assert found.uses == everything.uses[: len(found.uses)]
+
+
+def _recorded(bed: Bed, folder: Path, *words: str, nprocs: int, **settings: str) -> Profile:
+    """Run the program as a site's hooks do, say nothing, and return what it recorded."""
+    wanted = {"COLLTUNE_NODES": "by-rank:2", "COLLTUNE_RECORD": str(folder / "sites")}
+    outcome = bed.mpi.run(nprocs, [bed.program, *words], wanted | settings)
+    assert outcome.ok, outcome.explain()
+    assert "colltune" not in outcome.stderr
+    return read_profiles([folder / "sites"])
+
+
+def test_what_a_site_cannot_record_is_not_told(
+    bed: Bed, tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    """No folder, no permission, or off: the job runs on, and neither file nor word is left."""
+    (tmp_path / "file").write_text("")
+    for settings in (
+        {"COLLTUNE_RECORD": str(tmp_path / "file")},
+        {"COLLTUNE_RECORD": str(tmp_path / "no" / "such" / "folder")},
+        {"COLLTUNE_RECORD": "off"},
+        {"COLLTUNE_RECORD": str(tmp_path), "COLLTUNE": "off"},
+    ):
+        with subtests.test(**settings):
+            outcome = bed.mpi.run(2, [bed.program, "many", "5"], settings)
+            assert outcome.ok, outcome.explain()
+            assert "colltune" not in outcome.stderr
+            assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_ranks_without_the_library_hang_nobody(bed: Bed, tmp_path: Path) -> None:
+    """Where one of three processes lacks the library, the job runs on, and nothing is recorded."""
+    mpi = bed.mpi
+    program = [str(bed.program), "many", "50"]
+    preloaded = ["env", f"LD_PRELOAD={mpi.preload}", *program]
+    words = ["-n", "1", *preloaded, ":", "-n", "1", *program, ":", "-n", "1", *preloaded]
+    wanted = {"COLLTUNE_RECORD": str(tmp_path)}
+    command = [str(mpi.installation.mpirun), *mpi.crowded, *words]
+    outcome = process.run(command, timeout_s=60.0, env=mpi.environment(wanted))
+    assert outcome.ok, outcome.explain()
+    assert "colltune" not in outcome.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_ran_is_told(bed: Bed, tmp_path: Path) -> None:

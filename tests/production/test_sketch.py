@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+import shutil
 from collections import Counter
+from importlib import resources
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from colltune import process
 from colltune.dataset.profile import FIRST_TIME, GAMMA, LAST_TIME, bucket
 from colltune.errors import DataError
 from colltune.production.sketch import mean_log, merged, quantile
@@ -52,3 +56,32 @@ def test_nothing_timed_has_no_quantile() -> None:
             quantile(times, q)
     with pytest.raises(DataError, match="no mean"):
         mean_log({})
+
+
+BUCKETS_OF_INPUT = """
+#include "sketch.h"
+#include <stdio.h>
+int main(void) {
+    double seconds;
+    while (scanf("%la", &seconds) == 1) printf("%d\\n", ct_bucket(seconds));
+}
+"""
+
+
+def test_what_jobs_record_has_the_same_buckets(tmp_path: Path) -> None:
+    """libcolltune counts a call in the bucket of the same number, around all bounds of buckets."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    header = resources.files("colltune.mpi.libcolltune") / "native" / "sketch.h"
+    (tmp_path / "sketch.h").write_text(header.read_text())
+    program, source = tmp_path / "main", tmp_path / "main.c"
+    source.write_text(BUCKETS_OF_INPUT)
+    compiled = process.run([compiler, "-o", program, source, "-lm"], timeout_s=60.0)
+    process.check(compiled, "compiling the buckets")
+    bounds = [GAMMA**k for k in range(FIRST_TIME - 3, LAST_TIME + 4)]
+    seconds = [0.0, *(b * (1 + d) for b in bounds for d in (-1e-12, 0.0, 1e-12, 0.03))]
+    (tmp_path / "seconds").write_text("\n".join(map(float.hex, seconds)))
+    with (tmp_path / "seconds").open("rb") as stdin:
+        told = process.run([program], timeout_s=60.0, stdin=stdin)
+    assert [*map(int, told.stdout.split())] == [bucket(s) for s in seconds]

@@ -6,6 +6,7 @@
  *            of 0 bytes on a communicator that is freed at once
  *   many N   N bcasts of 8 bytes on the world
  *   threads  8 threads, each with 50 allreduces of 8 bytes on a duplicate of its own
+ *   wide     8 collectives with 17 sizes on communicators of 2, 3 and 4 of its 4 processes
  *   freed N  N times a duplicate of the world: 1 barrier, then it is freed
  *   abort    5 barriers, then MPI_Abort
  *   time N   print the mean ns of N bcasts of 0 bytes on the world, best of 9 rounds */
@@ -97,6 +98,27 @@ static void freed(int n) {
     }
 }
 
+/* Two processes on one node or on two, three, and four: by bits of their ranks. */
+static void wide(void) {
+    static const int sets[] = {3, 5, 7, 15};
+    static char from[1 << 18], to[1 << 18];
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+        MPI_Comm part;
+        MPI_Comm_split(MPI_COMM_WORLD, sets[i] >> rank & 1, 0, &part);
+        for (int bytes = 1; bytes <= 1 << 16; bytes *= 2) {
+            MPI_Bcast(from, bytes, MPI_BYTE, 0, part);
+            MPI_Reduce(from, to, bytes, MPI_BYTE, MPI_BOR, 0, part);
+            MPI_Allreduce(from, to, bytes, MPI_BYTE, MPI_BOR, part);
+            MPI_Scan(from, to, bytes, MPI_BYTE, MPI_BOR, part);
+            MPI_Gather(from, bytes, MPI_BYTE, to, bytes, MPI_BYTE, 0, part);
+            MPI_Scatter(from, bytes, MPI_BYTE, to, bytes, MPI_BYTE, 0, part);
+            MPI_Allgather(from, bytes, MPI_BYTE, to, bytes, MPI_BYTE, part);
+            MPI_Alltoall(from, bytes, MPI_BYTE, to, bytes, MPI_BYTE, part);
+        }
+        MPI_Comm_free(&part);
+    }
+}
+
 static void give_up(void) {
     for (int i = 0; i < 5; i++) MPI_Barrier(MPI_COMM_WORLD);
     MPI_Abort(MPI_COMM_WORLD, 3);
@@ -124,6 +146,7 @@ int main(int argc, char **argv) {
     if (!strcmp(mode, "many")) bcasts(MPI_COMM_WORLD, n, 8);
     else if (!strcmp(mode, "threads") && provided == MPI_THREAD_MULTIPLE) threads();
     else if (!strcmp(mode, "freed")) freed(n);
+    else if (!strcmp(mode, "wide")) wide();
     else if (!strcmp(mode, "abort")) give_up();
     else if (!strcmp(mode, "time")) time_calls(n);
     else known();

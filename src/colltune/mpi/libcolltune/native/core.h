@@ -12,6 +12,8 @@ int ct_all_present(void); /* after it: whether all did; the same on all that did
 /* Whether the program runs with an MPI library whose handles are not those of our header, which is
  * told in one line. No handle may be used before. (library.c) */
 int ct_is_foreign(void);
+/* Whether only the site wants something, to record: users are told nothing. (settings.c) */
+int ct_is_quiet(void);
 int ct_settings_begin(void); /* collective; 1: something is to be done, 0: all stays as it is */
 void ct_settings_end(void);
 int ct_objects_begin(void); /* an MPI error code */

@@ -88,7 +88,7 @@ int ct_is_foreign(void) {
     if (!strcmp(name, made_for) && n == series(made_for_release) &&
         !strncmp(release, made_for_release, n))
         return 0;
-    if (is_first_process())
+    if (is_first_process() && !ct_is_quiet())
         fprintf(stderr, "colltune: this libcolltune was compiled for %s %s, and the program runs with"
                         " %s %s; the job runs without it (colltune app interpose --mpi compiles one)\n",
                 made_for, made_for_release, name, release);

@@ -5,6 +5,7 @@
  * goes. In MPI_Finalize the processes' numbers are added up along a tree, and rank 0 writes one file
  * (profile_file.c). Every call is counted. The first calls of a kind are timed, then one in `rate`
  * at random distances, so that no pattern of the program hides between them. */
+#include "core.h"
 #include "profile.h"
 
 #include <pthread.h>
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 enum { BINS = 65, FIRST_CALLS = 16, TAG = 1, MOST_RECORDS = 1 << 16, LONGEST_RATE = 1000000000 };
+enum { SITE_RATE = 20, CHUNK = 1 << 16 };
 
 /* The calls of one kind that one configuration ran. */
 typedef struct cell {
@@ -46,7 +48,7 @@ int ct_profiling;
 
 static uint32_t rate = 1;
 static double started;
-static char folder[CT_PATH_LENGTH];
+static ct_place_t users, sites; /* on rank 0 */
 static ct_shape_t world;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the two below */
 static profile_t *live;
@@ -63,7 +65,15 @@ static int by_kind(const void *left, const void *right) {
     return strcmp(a->id, b->id);
 }
 
-static void add_to(ct_record_t *sum, const ct_record_t *more) {
+/* The times of `more` are added or handed over. */
+static void add_times(ct_record_t *sum, ct_record_t *more) {
+    for (int i = 0; sum->times && more->times && i < CT_TIMES; i++) sum->times[i] += more->times[i];
+    if (sum->times) free(more->times);
+    else sum->times = more->times;
+    more->times = NULL;
+}
+
+static void add_to(ct_record_t *sum, ct_record_t *more) {
     if (more->timed && (!sum->timed || more->least_s < sum->least_s)) sum->least_s = more->least_s;
     if (more->most_s > sum->most_s) sum->most_s = more->most_s;
     if (more->least_bytes < sum->least_bytes) sum->least_bytes = more->least_bytes;
@@ -74,6 +84,7 @@ static void add_to(ct_record_t *sum, const ct_record_t *more) {
     sum->timed_s += more->timed_s;
     sum->squares_s2 += more->squares_s2;
     sum->time_s += more->time_s;
+    add_times(sum, more);
 }
 
 /* Sort the records and add up those of one kind. */
@@ -101,9 +112,14 @@ static int has_room(ct_records_t *records) {
     return 1;
 }
 
+/* The record's times are handed over. */
 static void add_record(ct_records_t *records, const ct_record_t *more) {
-    if (has_room(records)) records->items[records->n++] = *more;
-    else records->lost_calls += more->calls;
+    if (has_room(records)) {
+        records->items[records->n++] = *more;
+        return;
+    }
+    records->lost_calls += more->calls;
+    free(more->times);
 }
 
 /* Seconds of all calls of the cell: those timed without exception, and the mean of the sample for
@@ -260,31 +276,51 @@ void ct_profile_note(ct_comm_t *c, const ct_call_t *call, const ct_configuration
     if (seconds > sum->most_s) sum->most_s = seconds;
     sum->timed_s += seconds;
     sum->squares_s2 += seconds * seconds;
+    if (!sum->times) sum->times = calloc(CT_TIMES, sizeof *sum->times);
+    if (sum->times) sum->times[ct_bucket(seconds) - CT_FIRST_TIME]++;
 }
 
 /* ---- MPI_Init ---- */
 
-static int usable(const char *path) {
+/* Rank 0: take `path` if it is a folder, or can be made one. */
+static int take(ct_place_t *place, const char *path) {
     struct stat found;
-    if (mkdir(path, 0777) == 0) return 1;
-    return stat(path, &found) == 0 && S_ISDIR(found.st_mode) && access(path, W_OK | X_OK) == 0;
+    if (strlen(path) >= sizeof place->folder) return 0;
+    /* the site reads what users write */
+    if (mkdir(path, 0777) == 0 && place->is_site && chmod(path, 0755)) return 0;
+    if (stat(path, &found) || !S_ISDIR(found.st_mode) || access(path, W_OK | X_OK)) return 0;
+    strcpy(place->folder, path);
+    return 1;
 }
 
-/* Rank 0: read what the user wants; 0: no profile. */
-static uint32_t asked_rate(void) {
-    const char *path = ct_setting("COLLTUNE_PROFILE"), *text = ct_setting("COLLTUNE_PROFILE_RATE");
+static uint32_t rate_of(const char *name, uint32_t usual) {
+    const char *text = ct_setting(name);
     char *end = NULL;
-    if (!path || !*path) return 0;
-    if (strlen(path) >= sizeof folder || !usable(path)) {
-        ct_log(0, "COLLTUNE_PROFILE: no folder that can be written: %s; no profile is kept", path);
-        return 0;
-    }
-    strcpy(folder, path);
-    if (!text || !*text) return 1;
+    if (!text || !*text) return usual;
     long wanted = strtol(text, &end, 10);
     if (!*end && wanted >= 1 && wanted <= LONGEST_RATE) return (uint32_t)wanted;
-    ct_log(0, "COLLTUNE_PROFILE_RATE=%s is no whole number from 1 on; every call is timed", text);
-    return 1;
+    ct_log(0, "%s=%s is no whole number from 1 on; %s", name, text,
+           usual == 1 ? "every call is timed" : "the usual one is taken");
+    return usual;
+}
+
+/* Rank 0: read what the site wants, which says nothing to the user; 0: no profile. Processes may die
+ * where faults are tolerated, and the site's numbers are worth no wait for them. */
+static uint32_t sites_rate(void) {
+    const char *path = ct_setting("COLLTUNE_RECORD"), *all = getenv("COLLTUNE");
+    int is_off = !path || *path != '/' || ct_fault_tolerant || (all && !strcmp(all, "off"));
+    sites.is_site = 1;
+    return is_off || !take(&sites, path) ? 0 : rate_of("COLLTUNE_RECORD_RATE", SITE_RATE);
+}
+
+/* Rank 0: what the user wants comes first. */
+static uint32_t asked_rate(void) {
+    uint32_t usual = sites_rate();
+    const char *path = ct_setting("COLLTUNE_PROFILE");
+    if (!path || !*path) return usual;
+    if (take(&users, path)) return rate_of("COLLTUNE_PROFILE_RATE", 1);
+    ct_log(0, "COLLTUNE_PROFILE: no folder that can be written: %s; no profile is kept", path);
+    return usual;
 }
 
 void ct_profile_begin(void) {
@@ -307,17 +343,53 @@ static void merge(ct_totals_t *into, const ct_totals_t *more) {
     if (more->wall_s > into->wall_s) into->wall_s = more->wall_s;
 }
 
+/* Records travel many at once: their number, and each with those of its buckets that count any. */
+static char chunk[CHUNK];
+typedef struct {
+    uint64_t bucket, calls;
+} bucket_t;
+enum { MOST_PACKED = sizeof(ct_record_t) + sizeof(uint64_t) + CT_TIMES * sizeof(bucket_t) };
+
+/* Bytes that the record takes in the chunk from `at` on. */
+static size_t pack(size_t at, const ct_record_t *record) {
+    bucket_t buckets[CT_TIMES];
+    uint64_t n = 0;
+    for (int i = 0; record->times && i < CT_TIMES; i++)
+        if (record->times[i]) buckets[n++] = (bucket_t){(uint64_t)i, record->times[i]};
+    memcpy(chunk + at, record, sizeof *record);
+    memcpy(chunk + at + sizeof *record, &n, sizeof n);
+    memcpy(chunk + at + sizeof *record + sizeof n, buckets, n * sizeof *buckets);
+    return sizeof *record + sizeof n + n * sizeof *buckets;
+}
+
+static size_t unpack(size_t at, ct_record_t *record) {
+    bucket_t buckets[CT_TIMES];
+    uint64_t n;
+    memcpy(record, chunk + at, sizeof *record);
+    memcpy(&n, chunk + at + sizeof *record, sizeof n);
+    memcpy(buckets, chunk + at + sizeof *record + sizeof n, n * sizeof *buckets);
+    record->times = n ? calloc(CT_TIMES, sizeof *record->times) : NULL;
+    for (uint64_t i = 0; record->times && i < n; i++)
+        record->times[buckets[i].bucket] = buckets[i].calls;
+    return sizeof *record + sizeof n + n * sizeof *buckets;
+}
+
 /* Take what `source` has sent. */
 static int receive(MPI_Comm comm, int source, ct_records_t *records, ct_totals_t *totals) {
     ct_totals_t more;
     int status = PMPI_Recv(&more, sizeof more, MPI_BYTE, source, TAG, comm, MPI_STATUS_IGNORE);
     if (status != MPI_SUCCESS) return status;
     merge(totals, &more);
-    for (uint64_t i = 0; i < more.n; i++) {
-        ct_record_t record;
-        status = PMPI_Recv(&record, sizeof record, MPI_BYTE, source, TAG, comm, MPI_STATUS_IGNORE);
+    for (uint64_t left = more.n, n; left; left -= n) {
+        size_t at = sizeof n;
+        status = PMPI_Recv(chunk, CHUNK, MPI_BYTE, source, TAG, comm, MPI_STATUS_IGNORE);
         if (status != MPI_SUCCESS) return status;
-        add_record(records, &record);
+        memcpy(&n, chunk, sizeof n);
+        for (uint64_t i = 0; i < n; i++) {
+            ct_record_t record;
+            at += unpack(at, &record);
+            add_record(records, &record);
+        }
     }
     merge_records(records);
     return MPI_SUCCESS;
@@ -325,8 +397,14 @@ static int receive(MPI_Comm comm, int source, ct_records_t *records, ct_totals_t
 
 static int send_all(MPI_Comm comm, int to, const ct_records_t *records, const ct_totals_t *totals) {
     int status = PMPI_Send(totals, sizeof *totals, MPI_BYTE, to, TAG, comm);
-    for (size_t i = 0; status == MPI_SUCCESS && i < records->n; i++)
-        status = PMPI_Send(&records->items[i], sizeof *records->items, MPI_BYTE, to, TAG, comm);
+    for (size_t i = 0; status == MPI_SUCCESS && i < records->n;) {
+        uint64_t n = 0;
+        size_t at = sizeof n;
+        for (; i < records->n && at + MOST_PACKED <= CHUNK; i++, n++)
+            at += pack(at, &records->items[i]);
+        memcpy(chunk, &n, sizeof n);
+        status = PMPI_Send(chunk, (int)at, MPI_BYTE, to, TAG, comm);
+    }
     return status;
 }
 
@@ -364,16 +442,19 @@ static ct_records_t collected(void) {
 
 void ct_profile_end(void) {
     if (!ct_profiling) return;
-    ct_totals_t totals = {.wall_s = ct_now() - started};
-    ct_records_t records = collected();
-    for (size_t i = 0; i < records.n; i++) totals.collective_s += records.items[i].time_s;
-    totals.least_s = totals.most_s = totals.collective_s;
+    ct_run_t run = {rate, world, collected(), {.wall_s = ct_now() - started}};
+    ct_records_t *records = &run.records;
+    ct_totals_t *totals = &run.totals;
+    for (size_t i = 0; i < records->n; i++) totals->collective_s += records->items[i].time_s;
+    totals->least_s = totals->most_s = totals->collective_s;
     ct_comm_t *c = ct_comm(MPI_COMM_WORLD);
     int status = c ? ct_base(c) : MPI_ERR_COMM;
-    if (status == MPI_SUCCESS) status = add_up(c->base, c->rank, c->size, &records, &totals);
-    if (status == MPI_SUCCESS && c->rank == 0)
-        ct_profile_write(folder, rate, &world, &records, &totals);
-    else if (c && c->rank == 0)
-        ct_log(0, "the profile is lost: the processes' numbers could not be gathered");
-    free(records.items);
+    if (status == MPI_SUCCESS) status = add_up(c->base, c->rank, c->size, records, totals);
+    if (status != MPI_SUCCESS) ct_log(0, "the profile is lost: the processes' numbers could not be gathered");
+    else if (c->rank == 0) {
+        if (*users.folder) ct_profile_write(&users, &run);
+        if (*sites.folder) ct_profile_write(&sites, &run);
+    }
+    for (size_t i = 0; i < records->n; i++) free(records->items[i].times);
+    free(records->items);
 }

@@ -3,6 +3,7 @@
 #define CT_PROFILE_H
 
 #include "ct.h"
+#include "sketch.h"
 
 #include <stdint.h>
 
@@ -16,6 +17,7 @@ typedef struct {
     uint64_t timed;
     double timed_s, least_s, most_s, squares_s2; /* of the calls that were timed */
     double time_s;                               /* of all, estimated */
+    uint64_t *times; /* the timed calls by bucket, from CT_FIRST_TIME on; the owner's; NULL: none */
 } ct_record_t;
 
 /* Records, by kind where they are sent or written. */
@@ -35,8 +37,22 @@ typedef struct {
     int size, nodes, ppn;
 } ct_shape_t;
 
-/* Write the file into `folder`, whole or not at all; one line in the log if that fails. */
-void ct_profile_write(const char *folder, uint32_t rate, const ct_shape_t *world,
-                      const ct_records_t *records, const ct_totals_t *totals);
+/* What is written: one in `rate` calls was timed. */
+typedef struct {
+    uint32_t rate;
+    ct_shape_t world;
+    ct_records_t records;
+    ct_totals_t totals;
+} ct_run_t;
+
+/* Where it is written, and for whom: the site's own file is short, tells no host, and a program's
+ * name only where the site keeps them. */
+typedef struct {
+    char folder[CT_PATH_LENGTH]; /* empty: nowhere */
+    int is_site;
+} ct_place_t;
+
+/* Write the file, whole or not at all; one line in the log if that fails. May sort the records. */
+void ct_profile_write(const ct_place_t *place, ct_run_t *run);
 
 #endif

@@ -6,11 +6,12 @@
 #include <time.h>
 
 static const char *const names[] = {
-    "COLLTUNE_FORCE",   "COLLTUNE_TABLE",        "COLLTUNE_RULES", "COLLTUNE_PROFILE",
-    "COLLTUNE_PROFILE_RATE", "COLLTUNE_FEEDBACK", "COLLTUNE_NODES", "COLLTUNE_LOG",
-    "COLLTUNE_SHM_MIB", "COLLTUNE_FIRST_CALLS",
+    "COLLTUNE_FORCE",    "COLLTUNE_TABLE",       "COLLTUNE_RULES",       "COLLTUNE_PROFILE",
+    "COLLTUNE_FEEDBACK", "COLLTUNE_RECORD",      "COLLTUNE_RECORD_RATE", "COLLTUNE_PROFILE_RATE",
+    "COLLTUNE_NODES",    "COLLTUNE_LOG",         "COLLTUNE_SHM_MIB",     "COLLTUNE_FIRST_CALLS",
 };
-enum { NAMES = sizeof names / sizeof *names, ASKING = 6 }; /* the first ones ask for something */
+/* The first ones ask for something: the user, or the site alone. */
+enum { NAMES = sizeof names / sizeof *names, OF_USER = 5, ASKING = 6 };
 
 int ct_world_rank, ct_world_size;
 static char *values[NAMES];
@@ -87,12 +88,22 @@ void ct_settings_end(void) {
 
 /* ---- the log and the clock ---- */
 
+int ct_is_quiet(void) {
+    const char *record = getenv("COLLTUNE_RECORD");
+    for (int i = 0; i < OF_USER; i++) {
+        const char *value = getenv(names[i]);
+        if (value && *value) return 0;
+    }
+    return record && *record && !getenv("COLLTUNE_LOG");
+}
+
 enum { LINE_LENGTH = 512 };
 
 void ct_log(int level, const char *format, ...) {
     char line[LINE_LENGTH];
     const char *wanted = ct_setting("COLLTUNE_LOG");
-    if (ct_world_rank || (level > 0 && level > (wanted ? atoi(wanted) : 0))) return;
+    if (ct_world_rank || ct_is_quiet()) return;
+    if (level > 0 && level > (wanted ? atoi(wanted) : 0)) return;
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
