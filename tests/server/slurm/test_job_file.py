@@ -8,16 +8,32 @@ import pytest
 
 from colltune import process
 from colltune.domain import Shape
+from colltune.mpi import library
+from colltune.production.arms import Arm
 from colltune.server.slurm.hooks import text_of
-from colltune.server.slurm.job_file import AnswerError, parse
+from colltune.server.slurm.job_file import AnswerError, JobDecisions, Section, parse
+from colltune.server.slurm.job_file import text_of as text_of_job
 from tests.server.slurm.fake_service import BUNDLE, RULES, Asked, good
 
 FOLDER = "/shared/jobs/17/openmpi-4.1.4"
 SHAPES = (Shape(4, 8), Shape(4, 4))
 ASKED = Asked(f"/v1/job/openmpi/4.1.4?nodes=4&ppn=8&ppn=4&folder={FOLDER}")
 GOOD = good(ASKED)
+CONTROL = JobDecisions(
+    BUNDLE,
+    "openmpi",
+    "4.1.4",
+    library("openmpi").user_patterns,
+    tuple(map(Section, SHAPES)),
+    Arm.CONTROL,
+)
 CHANGES = {
-    "another version": (b"colltune-job 1", b"colltune-job 2"),
+    "another version": (b"colltune-job 1", b"colltune-job 3"),
+    "version 2 without an arm": (b"colltune-job 1", b"colltune-job 2"),
+    "an arm in version 1": (b"library ", b"arm tuned\nlibrary "),
+    "an unknown arm": (b"colltune-job 1\n", b"colltune-job 2\narm own\n"),
+    "an arm twice": (b"colltune-job 1\n", b"colltune-job 2\narm tuned\narm tuned\n"),
+    "settings of the control group": (b"colltune-job 1\n", b"colltune-job 2\narm control\n"),
     "another library": (b"library openmpi", b"library mpich"),
     "no bundle": (b"bundle ab", b"#undle ab"),
     "a short bundle": (b"bundle ab", b"bundle "),
@@ -78,6 +94,7 @@ def by_python(answer: bytes) -> dict[str, str]:
         "deciding": " ".join(part.patterns.deciding or ("*",)) + "\n",
         "harmless": " ".join(part.patterns.harmless) + "\n",
     }
+    found |= {"arm": f"{part.arm}\n"} if part.arm else {}
     for section in part.sections:
         found |= {f"{section.shape}/{name}": text for name, text in section.files.items()}
         settings = "".join(f"{name}={value}\n" for name, value in section.variables.items())
@@ -96,8 +113,18 @@ def by_python(answer: bytes) -> dict[str, str]:
         .replace(b"rules 2\n", b"rules.d-1 2\n", 1)[: -len("end\n")]
         .replace(b"8/rules\n", b"8/rules.d-1\n")
         + b"end\n",
+        GOOD.replace(b"job 1\n", b"job 2\n").replace(b"library ", b"arm candidate\nlibrary "),
+        text_of_job(CONTROL).encode(),
     ],
-    ids=["as ever", "without the last line end", "no patterns", "nothing to tell", "odd text"],
+    ids=[
+        "as ever",
+        "without the last line end",
+        "no patterns",
+        "nothing to tell",
+        "odd text",
+        "of an arm",
+        "of the control group",
+    ],
 )
 def test_a_good_answer_is_split_into_its_parts(answer: bytes, tmp_path: Path) -> None:
     """Both make the same files of it."""
@@ -106,6 +133,12 @@ def test_a_good_answer_is_split_into_its_parts(answer: bytes, tmp_path: Path) ->
     out = tmp_path / "out"
     files = [path for path in out.rglob("*") if path.is_file()]
     assert {str(p.relative_to(out)): p.read_text() for p in files} == by_python(answer)
+
+
+def test_python_reads_what_it_wrote() -> None:
+    """All of it comes back, the arm and empty sections included."""
+    written = text_of_job(CONTROL).encode()
+    assert parse(written, "openmpi", "4.1.4", SHAPES, PurePath(FOLDER)) == CONTROL
 
 
 @pytest.mark.parametrize("what", CHANGES)

@@ -96,7 +96,7 @@ def test_a_site_with_several_libraries(site: Site, service: FakeService) -> None
     there = {path.name for path in (site.jobs / "17").iterdir()}
     assert there == {"job", "openmpi-4.1.4", "openmpi-5.0.11"}
     (line,) = site.logged()
-    assert "mpich/4.0.2: line 1: this is not a job file of version 1" in line
+    assert "mpich/4.0.2: line 1: this is not a job file of version 1 to 2" in line
 
 
 @pytest.mark.parametrize("what", BAD)

@@ -32,8 +32,14 @@ left > 0 {
 }
 
 NR == 1 {
-    if ($0 != "colltune-job 1")
-        refuse("this is not a job file of version 1")
+    if ($0 != "colltune-job 1" && $0 != "colltune-job 2")
+        refuse("this is not a job file of version 1 to 2")
+    version = $2
+    next
+}
+
+$1 == "arm" && NF == 2 && arm == "" && shape == "" && $2 ~ /^(tuned|candidate|control)$/ {
+    arm = $2
     next
 }
 
@@ -76,7 +82,7 @@ $1 == "file" && NF == 3 && shape != "" {
     next
 }
 
-$1 == "set" && NF == 2 && shape != "" {
+$1 == "set" && NF == 2 && shape != "" && arm != "control" {
     at = index($2, "=")
     name = substr($2, 1, at - 1)
     value = substr($2, at + 1)
@@ -108,13 +114,15 @@ function put(path, content) {
 }
 
 END {
-    if (reason == "" && (!ended || !named || bundle == ""))
+    if (reason == "" && (!ended || !named || bundle == "" || (version == 2) != (arm != "")))
         reason = "it is not complete"
     if (reason != "") {
         print reason
         exit 1
     }
     put(out "/bundle", bundle "\n")
+    if (arm != "")
+        put(out "/arm", arm "\n")
     put(out "/deciding", (patterns["user"] == "" ? "*" : patterns["user"]) "\n")
     put(out "/harmless", patterns["harmless"] "\n")
     for (key in text) {

@@ -11,6 +11,8 @@ Format history
    ``shape NODESxPPN`` with ``file PATH LINES`` (path below the job's folder, then so many lines
    verbatim) and ``set NAME=VALUE``, or nothing where all is left to the library; ``end`` last,
    without which the file is not whole.
+2. As 1, with a line ``arm tuned|candidate|control`` after that of the bundle, where the request
+   named a job. For ``control`` nothing is set for any shape.
 """
 
 from __future__ import annotations
@@ -28,13 +30,15 @@ from colltune.domain import Shape
 from colltune.errors import OutputError, ProgramError
 from colltune.mpi import UserPatterns
 from colltune.mpi.job_variables import CHOOSES
+from colltune.production.arms import Arm
 from colltune.selector.configuration import Rendered
 
-VERSION = 1
+VERSION = 2
 MAIN = "rules"
 """What the main file of a shape is called."""
 LARGEST_BYTES = 4_000_000
-_FIRST = f"colltune-job {VERSION}"
+_FIRST = "colltune-job 1"
+_WITH_ARM = f"colltune-job {VERSION}"
 _ID = re.compile(r"[0-9a-f]{64}")
 _PATTERN = re.compile(r"[A-Za-z0-9_*?]+")
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -59,13 +63,14 @@ class Section:
 
 @dataclass(frozen=True)
 class JobDecisions:
-    """The decisions of one bundle for one release of a library."""
+    """The decisions of one bundle for one release of a library; ``arm``: of the job that asked."""
 
     bundle_id: str
     library: str
     release: str
     patterns: UserPatterns
     sections: tuple[Section, ...]
+    arm: Arm | None = None
 
 
 def main_file(folder: str, shape: Shape) -> str:
@@ -84,7 +89,9 @@ def section_of(rendered: Rendered, folder: str, libcolltune: str | None = None) 
 
 
 def text_of(job: JobDecisions) -> str:
-    lines = [_FIRST, f"bundle {job.bundle_id}", f"library {job.library} {job.release}"]
+    lines = [_WITH_ARM if job.arm else _FIRST, f"bundle {job.bundle_id}"]
+    lines += [f"arm {job.arm}"] if job.arm else []
+    lines += [f"library {job.library} {job.release}"]
     lines += [f"user {pattern}" for pattern in job.patterns.deciding]
     lines += [f"harmless {pattern}" for pattern in job.patterns.harmless]
     for section in job.sections:
@@ -121,6 +128,7 @@ class _JobFileReader:
         self._library, self._asked, self._folder = library, asked, folder
         self._number = 0
         self._bundle_id = ""
+        self._arm: Arm | None = None
         self._named = self._ended = False
         self._patterns: dict[str, list[str]] = {"user": [], "harmless": []}
         self._files: dict[str, dict[str, str]] = {}
@@ -129,18 +137,20 @@ class _JobFileReader:
 
     def job(self, release: str) -> JobDecisions:
         lines = self._numbered()
-        if next(lines, "") != _FIRST:
-            raise self._refused("this is not a job file of version 1")
+        first = next(lines, "")
+        if first not in (_FIRST, _WITH_ARM):
+            raise self._refused(f"this is not a job file of version 1 to {VERSION}")
         for line in lines:
             self._take(line, lines)
-        if not (self._ended and self._named and self._bundle_id):
+        has_arm = self._arm is not None
+        if not (self._ended and self._named and self._bundle_id) or has_arm != (first != _FIRST):
             raise self._refused("it is not complete")
         sections = tuple(
             Section(self._asked[name], self._files[name], self._variables[name])
             for name in self._files
         )
         patterns = UserPatterns(tuple(self._patterns["user"]), tuple(self._patterns["harmless"]))
-        return JobDecisions(self._bundle_id, self._library, release, patterns, sections)
+        return JobDecisions(self._bundle_id, self._library, release, patterns, sections, self._arm)
 
     def _numbered(self) -> Iterator[str]:
         for number, line in enumerate(self._lines, 1):
@@ -155,6 +165,8 @@ class _JobFileReader:
         match line.split():
             case ["bundle", name] if _ID.fullmatch(name) and not self._bundle_id:
                 self._bundle_id = name
+            case ["arm", arm] if arm in tuple(Arm) and not (self._arm or self._shape):
+                self._arm = Arm(arm)
             case ["library", self._library, _] if not self._named:
                 self._named = True
             case [("user" | "harmless") as kind, pattern] if (
@@ -188,7 +200,7 @@ class _JobFileReader:
         name, equals, value = setting.partition("=")
         variables = self._variables[self._shape]
         good = CHOOSES.fullmatch(name) and _VALUE.fullmatch(value) and ".." not in value
-        if not equals or not good or name in variables:
+        if not equals or not good or name in variables or self._arm is Arm.CONTROL:
             raise self._refused("a setting of an unexpected form")
         here = f"{self._folder / self._shape}/"
         if "/" in value and value not in {f"{here}{file}" for file in self._files[self._shape]}:
@@ -223,6 +235,7 @@ def write(part: JobDecisions, job_folder: Path) -> None:
             ("bundle", part.bundle_id),
             ("deciding", " ".join(part.patterns.deciding or ("*",))),
             ("harmless", " ".join(part.patterns.harmless)),
+            *([("arm", part.arm)] if part.arm else []),
         ):
             _put_file(folder / name, f"{content}\n")
         for section in part.sections:
