@@ -142,6 +142,20 @@ STORED = (
         "colltune.server.slurm.job_file",
         "colltune.server.slurm.job_file:VERSION",
     ),
+    Stored(
+        "Store of production",
+        "[production] store",
+        "serve --site",
+        "colltune.production.database",
+        "colltune.production.database:SCHEMA_VERSION",
+    ),
+    Stored(
+        "Days of production",
+        "[production] archive/*.parquet",
+        "serve --site",
+        "colltune.production.archive",
+        "colltune.production.archive:FORMAT_VERSION",
+    ),
     Stored("Tokens", "tokens", "token", "colltune.server.auth.token_file"),
 )
 _COLUMNS = {

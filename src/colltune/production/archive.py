@@ -1,0 +1,278 @@
+"""Days of production in Parquet: what jobs reported, added up by what can be compared.
+
+One file is one part of a day, ``<day>.<store>.<first>-<last>.parquet``: the summaries of that day
+that the store ``<store>`` numbered from ``<first>`` to ``<last>``. So a file says which summaries
+are in it, and what was interrupted between writing it and removing them is not merged twice.
+pyarrow, DuckDB and pandas read the files.
+
+Format history
+--------------
+1. Columns of ``SCHEMA``, sorted by the first eleven, ``KEY``; file metadata
+   ``colltune.production_version``. ``jobs`` counts jobs, ``calls`` calls of processes, ``timed``
+   those of them that were timed, ``process_s`` the estimated seconds of all. ``timed_jobs`` are
+   jobs with timed calls; ``mean_log`` and ``mean_log_squares`` the sums over them of the mean
+   natural logarithm of their calls' seconds, and of its square. ``times`` is the sketch of the
+   timed calls, as a profile has it (`colltune.dataset.profile`). ``layout`` and ``job_layout``
+   are ``4x2``, empty where nodes have different numbers of processes.
+"""
+
+from __future__ import annotations
+
+import gzip
+import heapq
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import groupby, islice
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from colltune.domain import Shape
+from colltune.errors import DataError
+from colltune.files import whole, writing
+from colltune.production.sketch import mean_log
+from colltune.production.summary import Run, Summary
+
+FORMAT_VERSION = 1
+SCHEMA = pa.schema(
+    [
+        ("day", pa.string()),
+        ("slot", pa.string()),
+        ("arm", pa.string()),
+        ("bundle", pa.string()),
+        ("program", pa.string()),
+        ("job_nprocs", pa.int64()),
+        ("job_layout", pa.string()),
+        ("collective", pa.string()),
+        ("nprocs", pa.int64()),
+        ("layout", pa.string()),
+        ("first_bytes", pa.int64()),
+        ("jobs", pa.int64()),
+        ("calls", pa.int64()),
+        ("timed", pa.int64()),
+        ("timed_jobs", pa.int64()),
+        ("process_s", pa.float64()),
+        ("mean_log", pa.float64()),
+        ("mean_log_squares", pa.float64()),
+        ("times", pa.map_(pa.int16(), pa.int64())),
+    ],
+    {"colltune.production_version": str(FORMAT_VERSION)},
+)
+KEY = SCHEMA.names[:11]
+_STORED: dict[str, Any] = {"compression": "zstd", "compression_level": 9}
+_MOST_GROUPS, _ROW_GROUP = 20_000, 20_000
+_MOST = 2**62
+"""Sums of jobs that lie still have room in a column."""
+_NAME = re.compile(
+    r"(\d{4}-\d\d-\d\d)\.([0-9a-f]+)\.(\d+)-(\d+)\.parquet",
+)
+_UNFINISHED = ".merging-"
+_Key: TypeAlias = tuple[str | int, ...]
+_Sums: TypeAlias = list[Any]
+"""The columns after the key; ``times`` is a dict."""
+
+
+class Part(NamedTuple):
+    """The summaries of a day that a store numbered from ``first`` to ``last``."""
+
+    day: str
+    store: int
+    first: int
+    last: int
+
+    @property
+    def file(self) -> str:
+        return f"{self.day}.{self.store:x}.{self.first}-{self.last}.parquet"
+
+
+class Archive:
+    """The files of a folder; one process at a time writes."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def parts(self, store: int) -> list[Part]:
+        """Return the parts that came from the store `store`, by day."""
+        return [part for part in self._parts() if part.store == store]
+
+    @contextmanager
+    def merging(self, part: Part) -> Iterator[Merged]:
+        """Yield what takes the summaries of `part`; at the end its file is there, whole."""
+        with writing(self._folder):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            for remnant in self._folder.glob(f"{_UNFINISHED}*"):
+                shutil.rmtree(remnant, ignore_errors=True)
+            with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=self._folder) as work:
+                merged = Merged(Path(work))
+                yield merged
+                with whole(self._folder / part.file) as temporary:
+                    merged.write(temporary, part.day)
+            # the name, too, is on the disk before the summaries are removed
+            folder = os.open(self._folder, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+
+    def rows(self, since: str, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return the rows of all days from `since` on."""
+        wanted = [field for field in SCHEMA if columns is None or field.name in columns]
+        names = [field.name for field in wanted]
+        files = [self._folder / part.file for part in self._parts() if part.day >= since]
+        tables = [_read(file, names) for file in files]
+        return pa.concat_tables([pa.schema(wanted).empty_table(), *tables])
+
+    def remove_before(self, day: str) -> None:
+        with writing(self._folder, "Correct its owner or mode."):
+            for part in self._parts():
+                if part.day < day:
+                    (self._folder / part.file).unlink(missing_ok=True)
+
+    def _parts(self) -> list[Part]:
+        names = sorted(path.name for path in self._folder.glob("*.parquet"))
+        found = [
+            Part(match[1], int(match[2], 16), int(match[3]), int(match[4]))
+            for match in map(_NAME.fullmatch, names)
+            if match
+        ]
+        # two processes wrote the same where one of them hung for longer than it may
+        return [part for part in found if not any(_is_within(part, other) for other in found)]
+
+
+class Merged:
+    """Sums of a part; beyond some thousand groups they wait in files of the folder `work`."""
+
+    def __init__(self, work: Path) -> None:
+        self._work = work
+        self._groups: dict[_Key, _Sums] = {}
+        self._files: list[Path] = []
+
+    def take(self, summary: Summary) -> None:
+        for key, sums in _of_job(summary).items():
+            _add(self._groups.setdefault(key, _nothing()), sums)
+        if len(self._groups) >= _MOST_GROUPS:
+            self._spill()
+
+    def write(self, path: Path, day: str) -> None:
+        with ExitStack() as stack:
+            files = [stack.enter_context(gzip.open(name, "rt")) for name in self._files]
+            runs: list[Iterable[_Row]] = [map(_row_of, file) for file in files]
+            rows = _joined(heapq.merge(*runs, self._sorted(), key=itemgetter(0)))
+            writer = stack.enter_context(pq.ParquetWriter(path, SCHEMA, **_STORED))
+            while some := list(islice(rows, _ROW_GROUP)):
+                columns = zip(*((day, *key, *_bounded(sums)) for key, sums in some), strict=True)
+                arrays = [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)]
+                writer.write_batch(pa.record_batch(arrays, schema=SCHEMA))
+
+    def _sorted(self) -> list[_Row]:
+        return sorted(self._groups.items(), key=itemgetter(0))
+
+    def _spill(self) -> None:
+        path = self._work / str(len(self._files))
+        with gzip.open(path, "wt", compresslevel=1) as file:
+            for key, (*sums, times) in self._sorted():
+                file.write(json.dumps([key, sums, list(times.items())]) + "\n")
+        self._files.append(path)
+        self._groups.clear()
+
+
+_Row: TypeAlias = tuple[_Key, _Sums]
+
+
+def _of_job(summary: Summary) -> dict[_Key, _Sums]:
+    """Return the sums of one job: what it did in several runs of a kind is one observation."""
+    found: dict[_Key, _Sums] = {}
+    for run in summary.runs:
+        group = _group(summary, run)
+        for use in run.uses:
+            kind = use.kind
+            place = (kind.collective.value, kind.nprocs, _layout(kind.shape), kind.first_bytes)
+            sums = found.setdefault((*group, *place), _nothing())
+            times = dict(use.times)
+            _add(sums, [0, use.process_calls, use.timed, 0, use.process_s, 0.0, 0.0, times])
+    for sums in found.values():
+        times = sums[-1]
+        mean = mean_log(times) if times else 0.0
+        sums[0], sums[3], sums[5], sums[6] = 1, int(bool(times)), mean, mean**2
+    return found
+
+
+def _group(summary: Summary, run: Run) -> tuple[str | int, ...]:
+    job = run.job
+    given = next(
+        (g for g in summary.given if (g.library, g.release) == (job.library, job.release)), None
+    )
+    # the user's own settings decided
+    if given is None or job.arm == "own":
+        arm, bundle = job.arm, ""
+    else:
+        arm, bundle = given.arm.value, given.bundle_id
+    slot = f"{job.library}-{job.release}"
+    return (slot, arm, bundle, job.program, job.nprocs, _layout(job.shape))
+
+
+def _layout(shape: Shape | None) -> str:
+    return f"{shape.nodes}x{shape.ppn}" if shape else ""
+
+
+def _nothing() -> _Sums:
+    return [0, 0, 0, 0, 0.0, 0.0, 0.0, {}]
+
+
+def _add(sums: _Sums, more: _Sums) -> None:
+    for at, value in enumerate(more[:-1]):
+        sums[at] += value
+    times = sums[-1]
+    for bucket, calls in more[-1].items():
+        times[bucket] = times.get(bucket, 0) + calls
+
+
+def _row_of(line: str) -> _Row:
+    key, sums, times = json.loads(line)
+    return tuple(key), [*sums, dict(times)]
+
+
+def _joined(rows: Iterable[_Row]) -> Iterator[_Row]:
+    """Yield rows that come sorted, those of one key as one."""
+    for key, same in groupby(rows, key=itemgetter(0)):
+        sums = _nothing()
+        for _, more in same:
+            _add(sums, more)
+        yield key, sums
+
+
+def _bounded(sums: _Sums) -> _Sums:
+    *numbers, times = sums
+    buckets = [(bucket, min(calls, _MOST)) for bucket, calls in sorted(times.items())]
+    return [*(min(number, _MOST) for number in numbers), buckets]
+
+
+def _is_within(part: Part, other: Part) -> bool:
+    return (
+        part != other
+        and part[:2] == other[:2]
+        and other.first <= part.first
+        and part.last <= other.last
+    )
+
+
+def _read(file: Path, columns: list[str]) -> pa.Table:
+    try:
+        with pq.ParquetFile(file) as parquet:
+            version = (parquet.schema_arrow.metadata or {}).get(b"colltune.production_version", b"")
+            if version.decode() != str(FORMAT_VERSION):
+                raise DataError(
+                    f"{file}: its format is {version.decode() or 'unknown'}, but this colltune "
+                    f"reads {FORMAT_VERSION}. Upgrade colltune."
+                )
+            return parquet.read(columns).replace_schema_metadata(SCHEMA.metadata)
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"{file}: damaged Parquet file ({error}). Remove it to go on.") from error

@@ -1,0 +1,381 @@
+"""Keeps what jobs report: once each, on the disk when it is acknowledged, in bounded space.
+
+Summaries wait in a database (`colltune.production.database`) until they were judged, each exactly
+once, and stay there for three whole days. Then they are merged by day into Parquet
+(`colltune.production.archive`). A database in a file is for one machine, on a disk of its own and
+not on NFS; servers that share a PostgreSQL database share the archive's folder as well.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from colltune.errors import ConflictError
+from colltune.files.reading import json_of
+from colltune.production.archive import Archive, Part
+from colltune.production.database import (
+    ASKED,
+    CONTROL,
+    DETAILS,
+    JOBS,
+    LEASES,
+    META,
+    SAMPLES,
+    SET_ASIDE,
+    STATE,
+    Database,
+    sa,
+)
+from colltune.production.summary import Summary, as_json, from_json
+from colltune.text import printable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LATEST_S = 14 * 86400.0
+"""After its end a job may still report so long, since the epilog keeps what it could not send."""
+DAYS_KEPT = 3
+"""Whole days of which single summaries are kept; longer while they are not judged."""
+_UNJUDGED_DAYS = 30
+_JUDGING_S, _MERGING_S = 300.0, 3600.0
+"""A process that has held a lease for so long is taken for dead."""
+_MOST_SAMPLES = 100
+_LONGEST_ID = 64
+_AT_ONCE = 500
+_LAST_CHARACTER = chr(0x10FFFF)
+
+
+class Refusal(StrEnum):
+    """Why a summary is set aside and never judged."""
+
+
+class Stored(NamedTuple):
+    """A summary, its number in the order of receipt, and when it came (UTC, since 1970)."""
+
+    number: int
+    summary: Summary
+    received: float
+
+
+class Asked(NamedTuple):
+    """What a job was given on a ``day`` (UTC, ``2026-11-22``)."""
+
+    day: str
+    slot: str
+    arm: str
+    bundle_id: str
+
+
+class Sample(NamedTuple):
+    """One that was set aside."""
+
+    at: float
+    reason: str
+    job: str
+
+
+class Store:
+    """The summaries of a site, and what was made of them.
+
+    ``url`` is a file (SQLite) or ``postgresql://…``; ``archive`` the folder of merged days. All
+    methods can be called by several threads and processes at once. What the database says when it
+    cannot be used is an `OutputError`, caused by ENOSPC where the disk is full.
+    """
+
+    def __init__(self, url: str, archive: Path) -> None:
+        self._database = Database(url)
+        self._archive = Archive(archive)
+
+    def close(self) -> None:
+        self._database.close()
+
+    def add(self, summary: Summary, now: float) -> bool:
+        """Keep what a job reports; False if that job reported before.
+
+        It is on the disk when this returns.
+        """
+        text = json.dumps(as_json(summary), separators=(",", ":"), allow_nan=False)
+        insert = self._database.insert
+        with self._database.writing() as db:
+            # a number is given out and used within one transaction: they are visible in their order
+            known = insert(JOBS).values(job=summary.job, received=now).on_conflict_do_nothing()
+            if not db.execute(known).rowcount:
+                return False
+            number = db.scalar(
+                sa.update(META)
+                .where(META.c.name == "given")
+                .values(value=META.c.value + 1)
+                .returning(META.c.value)
+            )
+            row = {"number": number, "day": _day(now), "received": now}
+            content = zlib.compress(text.encode("utf-8"), 9)
+            db.execute(DETAILS.insert().values(**row, content=content))
+        return True
+
+    def set_aside(self, reason: Refusal, job: str, now: float) -> None:
+        """Count a summary that is not judged, and why."""
+        insert = self._database.insert(SET_ASIDE)
+        counted = insert.values(day=_day(now), reason=reason.value, jobs=1).on_conflict_do_update(
+            index_elements=["day", "reason"], set_={"jobs": SET_ASIDE.c.jobs + 1}
+        )
+        sample = {"at": now, "reason": reason.value, "job": printable(job)[:_LONGEST_ID]}
+        with self._database.writing() as db:
+            db.execute(counted)
+            db.execute(SAMPLES.insert().values(**sample))
+            newest = sa.select(SAMPLES.c.number).order_by(-SAMPLES.c.number).limit(_MOST_SAMPLES)
+            db.execute(sa.delete(SAMPLES).where(SAMPLES.c.number.not_in(newest)))
+
+    def set_aside_counts(self, since: float) -> Counter[str]:
+        """Return how many were set aside for each reason since the day of `since`."""
+        total = sa.select(SET_ASIDE.c.reason, sa.func.sum(SET_ASIDE.c.jobs))
+        query = total.where(SET_ASIDE.c.day >= _day(since)).group_by(SET_ASIDE.c.reason)
+        return Counter({reason: int(jobs) for reason, jobs in self._rows(query)})
+
+    def set_aside_samples(self) -> list[Sample]:
+        """Return the last that were set aside, the newest first."""
+        columns = (SAMPLES.c.at, SAMPLES.c.reason, SAMPLES.c.job)
+        return [Sample(*row) for row in self._rows(sa.select(*columns).order_by(-SAMPLES.c.number))]
+
+    def note_asked(self, counts: Counter[tuple[str, str, str, str]]) -> None:
+        """Add how many jobs were given an arm: by day, slot, arm and bundle."""
+        insert = self._database.insert(ASKED)
+        added = insert.on_conflict_do_update(
+            index_elements=(*Asked._fields[:-1], "bundle"),
+            set_={"jobs": ASKED.c.jobs + insert.excluded.jobs},
+        )
+        names = ("day", "slot", "arm", "bundle", "jobs")
+        # in one order, so that two processes never wait for each other
+        rows = [dict(zip(names, (*key, n), strict=True)) for key, n in sorted(counts.items())]
+        if rows:
+            with self._database.writing() as db:
+                db.execute(added, rows)
+
+    def asked(self, since: float) -> Counter[Asked]:
+        """Return how many jobs were given an arm, since the day of `since`."""
+        query = sa.select(ASKED).where(ASKED.c.day >= _day(since))
+        return Counter({Asked(*key): jobs for *key, jobs in self._rows(query)})
+
+    def split_since(self, control: float, now: float) -> None:
+        """Note that from `now` on the share `control` of all jobs is the control group."""
+        with self._database.writing() as db:
+            last = db.scalar(sa.select(CONTROL.c.share).order_by(CONTROL.c.since.desc()).limit(1))
+            if last != control:
+                insert = self._database.insert(CONTROL).values(since=now, share=control)
+                known = {"index_elements": ["since"], "set_": {"share": control}}
+                db.execute(insert.on_conflict_do_update(**known))
+
+    def control_at(self, at: float) -> float | None:
+        """Return the share of the control group as of then; None if nobody had told it yet."""
+        before = sa.select(CONTROL.c.share).where(CONTROL.c.since <= at)
+        rows = self._rows(before.order_by(CONTROL.c.since.desc()).limit(1))
+        return float(rows[0][0]) if rows else None
+
+    def read(self, prefix: str) -> dict[str, Any]:
+        """Return what the judgement keeps under keys that begin with `prefix`."""
+        key, last = STATE.c.key, prefix + _LAST_CHARACTER
+        query = sa.select(key, STATE.c.content).where(key >= prefix, key < last).order_by(key)
+        return {name: json_of(content) for name, content in self._rows(query)}
+
+    @contextmanager
+    def judging(self, now: float) -> Iterator[Judging | None]:
+        """Yield what is to be judged, None while another process judges.
+
+        All that was put and done is kept together when the block ends, or nothing of it if it
+        fails; so each summary is judged once. Reports are taken meanwhile.
+        """
+        with self._lease("judging", now, _JUDGING_S) as holder:
+            if holder is None:
+                yield None
+                return
+            judging = Judging(self._database)
+            yield judging
+            with self._database.writing() as db:
+                self._insist(db, "judging", holder)
+                judging.keep(db)
+
+    def merge_days(self, now: float, months: int = 12) -> None:
+        """Merge days that are over into the archive, and forget what is older than `months`."""
+        kept, given_up = (_day(now - days * 86400) for days in (DAYS_KEPT, _UNJUDGED_DAYS))
+        with self._lease("merging", now, _MERGING_S) as holder:
+            if holder is None:
+                return
+            (store, judged) = (self._number(name) for name in ("store", "judged"))
+            is_over = sa.and_(
+                DETAILS.c.day < kept, (DETAILS.c.number <= judged) | (DETAILS.c.day < given_up)
+            )
+            number, day = DETAILS.c.number, DETAILS.c.day
+            for part in self._archive.parts(store):
+                self._drop(part)
+            ranges = sa.select(day, sa.func.min(number), sa.func.max(number)).where(is_over)
+            for row in self._rows(ranges.group_by(day).order_by(day)):
+                part = Part(row[0], store, row[1], row[2])
+                with self._archive.merging(part) as merged:
+                    for stored in self._between(part):
+                        merged.take(stored.summary)
+                    with self._database.writing() as db:
+                        self._insist(db, "merging", holder)
+                self._drop(part)
+            self._forget(now, _day(now - months * 30.5 * 86400))
+
+    def archive_rows(self, since: float, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return the merged days since that of `since`, with all `columns` or those named."""
+        return self._archive.rows(_day(since), columns)
+
+    def _forget(self, now: float, oldest: str) -> None:
+        self._archive.remove_before(oldest)
+        with self._database.writing() as db:
+            db.execute(sa.delete(JOBS).where(JOBS.c.received < now - LATEST_S))
+            for table in (ASKED, SET_ASIDE):
+                db.execute(sa.delete(table).where(table.c.day < oldest))
+
+    def _between(self, part: Part) -> Iterator[Stored]:
+        """Yield the summaries of a part, a few in memory at a time."""
+        at = part.first - 1
+        while True:
+            number, day = DETAILS.c.number, DETAILS.c.day
+            query = _DETAILS.where(day == part.day, number > at, number <= part.last)
+            rows = self._rows(query.order_by(number).limit(_AT_ONCE))
+            if not rows:
+                return
+            yield from map(_stored, rows)
+            at = rows[-1][0]
+
+    def _drop(self, part: Part) -> None:
+        """Remove the summaries of a part that is archived, so that reports hardly wait."""
+        number, day = DETAILS.c.number, DETAILS.c.day
+        of_part = sa.and_(day == part.day, number >= part.first, number <= part.last)
+        some = sa.select(number).where(of_part).order_by(number).limit(_AT_ONCE)
+        removed = _AT_ONCE
+        while removed:
+            with self._database.writing() as db:
+                removed = db.execute(sa.delete(DETAILS).where(number.in_(some))).rowcount
+
+    def _number(self, name: str) -> int:
+        return int(self._rows(sa.select(META.c.value).where(META.c.name == name))[0][0])
+
+    def _rows(self, query: Any) -> list[Any]:
+        with self._database.reading() as db:
+            return list(db.execute(query))
+
+    @contextmanager
+    def _lease(self, name: str, now: float, seconds: float) -> Iterator[str | None]:
+        """Yield this holder's own word, None if another process holds the lease `name`."""
+        mine = {"holder": secrets.token_hex(8), "until": now + seconds}
+        insert = self._database.insert(LEASES).values(name=name, **mine)
+        # one of a clock that was far ahead ends, too
+        over = (LEASES.c.until < now) | (LEASES.c.until > now + seconds)
+        taken = insert.on_conflict_do_update(index_elements=["name"], set_=mine, where=over)
+        with self._database.writing() as db:
+            is_mine = db.execute(taken).rowcount == 1
+        if not is_mine:
+            yield None
+            return
+        try:
+            yield str(mine["holder"])
+        finally:
+            mine_alone = (LEASES.c.name == name) & (LEASES.c.holder == mine["holder"])
+            with self._database.writing() as db:
+                db.execute(sa.delete(LEASES).where(mine_alone))
+
+    def _insist(self, db: sa.Connection, name: str, holder: str) -> None:
+        """Raise unless the lease is still held; nobody can take it before the transaction ends."""
+        held = sa.update(LEASES).where(LEASES.c.name == name, LEASES.c.holder == holder)
+        if db.execute(held.values(holder=holder)).rowcount != 1:
+            raise ConflictError(
+                f"{self._database}: another process took over the {name}, since this one took too "
+                "long. Nothing was changed; it is done by the other."
+            )
+
+
+class Judging:
+    """Summaries that nobody judged yet, and what the judgement keeps, in one transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._put: dict[str, Any] = {}
+        with database.reading() as db:
+            judged = db.scalar(sa.select(META.c.value).where(META.c.name == "judged"))
+        self._cursor = int(judged or 0)
+
+    def new(self, limit: int = 2000) -> list[Stored]:
+        """Return summaries in the order of their receipt, after those that are done."""
+        number = DETAILS.c.number
+        query = _DETAILS.where(number > self._cursor).order_by(number).limit(limit)
+        with self._database.reading() as db:
+            return [_stored(row) for row in db.execute(query)]
+
+    def get(self, keys: Iterable[str]) -> dict[str, Any]:
+        """Return the values of those `keys` that have one."""
+        wanted = list(dict.fromkeys(keys))
+        found: dict[str, Any] = {}
+        with self._database.reading() as db:
+            for at in range(0, len(wanted), _AT_ONCE):
+                some = STATE.c.key.in_(wanted[at : at + _AT_ONCE])
+                rows = db.execute(sa.select(STATE.c.key, STATE.c.content).where(some))
+                found |= {key: json_of(content) for key, content in rows}
+        found |= {key: self._put[key] for key in wanted if key in self._put}
+        return {key: value for key, value in found.items() if value is not None}
+
+    def items(self, prefix: str) -> Iterator[tuple[str, Any]]:
+        """Yield keys that begin with `prefix`, and their values."""
+        key, last, after = STATE.c.key, prefix + _LAST_CHARACTER, ""
+        changed = {name: value for name, value in self._put.items() if name.startswith(prefix)}
+        yield from (item for item in sorted(changed.items()) if item[1] is not None)
+        while True:
+            query = sa.select(key, STATE.c.content).where(key >= prefix, key < last, key > after)
+            with self._database.reading() as db:
+                rows = list(db.execute(query.order_by(key).limit(_AT_ONCE)))
+            if not rows:
+                return
+            for name, content in rows:
+                if name not in changed:
+                    yield name, json_of(content)
+            after = rows[-1][0]
+
+    def put(self, values: Mapping[str, Any]) -> None:
+        """Keep JSON values; one that is None is forgotten."""
+        self._put.update(values)
+
+    def done(self, number: int) -> None:
+        """Say that all summaries up to `number` are judged."""
+        self._cursor = max(self._cursor, number)
+
+    def keep(self, db: sa.Connection) -> None:
+        """Write all of it within the transaction `db`."""
+        insert = self._database.insert(STATE)
+        kept = insert.on_conflict_do_update(
+            index_elements=["key"], set_={"content": insert.excluded.content}
+        )
+        rows = [
+            {"key": key, "content": json.dumps(value, separators=(",", ":"))}
+            for key, value in sorted(self._put.items())
+            if value is not None
+        ]
+        gone = [{"gone": key} for key, value in self._put.items() if value is None]
+        if rows:
+            db.execute(kept, rows)
+        if gone:
+            db.execute(sa.delete(STATE).where(STATE.c.key == sa.bindparam("gone")), gone)
+        cursor = sa.update(META).where(META.c.name == "judged")
+        db.execute(cursor.values(value=self._cursor))
+
+
+_DETAILS = sa.select(DETAILS.c.number, DETAILS.c.content, DETAILS.c.received)
+
+
+def _stored(row: Any) -> Stored:
+    number, content, received = row
+    return Stored(number, from_json(json_of(zlib.decompress(content))), received)
+
+
+def _day(now: float) -> str:
+    return datetime.fromtimestamp(now, UTC).date().isoformat()
