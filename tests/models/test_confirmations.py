@@ -50,6 +50,9 @@ LOST = replace(
 )
 
 
+REFUTED = replace(LOST, gain=0.5, lower=0.45, upper=0.6, launches=0, jobs=120)
+
+
 def test_reasons_tell_gain_interval_and_day() -> None:
     """The measured gain stands in words, also of what was withdrawn, and of what crashed."""
     assert WON.reason == "measured 1.21x (1.15 to 1.28) on 2026-11-22 in 2 launches"
@@ -58,6 +61,8 @@ def test_reasons_tell_gain_interval_and_day() -> None:
     assert doubtful.reason.startswith("withdrawn, not proven faster: measured 1.40x (0.80 to 2.40)")
     crashed = replace(LOST, gain=None, lower=None, upper=None)
     assert crashed.reason == "withdrawn: binomial failed on 2026-11-22"
+    slower = "withdrawn: production jobs were 2.00x slower (1.67 to 2.22) in 120 jobs"
+    assert REFUTED.reason == slower
 
 
 def test_what_was_not_measured_is_not_confirmed() -> None:
@@ -68,6 +73,7 @@ def test_what_was_not_measured_is_not_confirmed() -> None:
         {"gain": None},
         {"gain": None, "lower": None, "upper": None},
         {"first_bytes": 5000},
+        {"jobs": 5},
     )
     for wrong in cases:
         with pytest.raises(ValueError, match=r"confirm|range"):
@@ -76,7 +82,7 @@ def test_what_was_not_measured_is_not_confirmed() -> None:
 
 def test_json_keeps_all() -> None:
     """What was written is what is read."""
-    for one in (WON, LOST):
+    for one in (WON, LOST, REFUTED):
         assert Confirmation.from_json(json.loads(json.dumps(one.as_json()))) == one
 
 
@@ -92,6 +98,24 @@ def test_a_revision_has_another_id_and_survives_the_disk(tmp_path: Path) -> None
     part = load(tmp_path / "bundle", [])
     with pytest.raises(BundleError, match="only a part"):
         part.with_confirmations([WON])
+
+
+def test_only_what_jobs_refuted_needs_a_newer_colltune(tmp_path: Path) -> None:
+    """A bundle without such a record is of version 3, as it was; with one it is of version 4."""
+    bundle = fit(measured(), "knn")
+    for number, (record, version) in enumerate(((LOST, 3), (REFUTED, 4))):
+        folder = bundle.with_confirmations([record]).save(tmp_path / str(number))
+        manifest = json.loads((folder / "manifest.json").read_text())
+        assert manifest["format_version"] == version
+        assert ("jobs" in manifest["confirmations"][0]) == (version == 4)
+        assert load(folder).confirmations == (record,)
+
+
+def test_what_jobs_refuted_is_upheld_until_it_is_measured_again() -> None:
+    """The measurements that the models had proposed it by do not bring it back; confirm does."""
+    assert upheld([REFUTED], measured()) == [REFUTED]
+    again = replace(WON, first_bytes=4096, last_bytes=None)
+    assert replaced([REFUTED], [again]) == (again,)
 
 
 def test_a_bundle_of_version_2_is_read(tmp_path: Path) -> None:

@@ -15,7 +15,9 @@ Format history
    of held-out decisions. Bundles of version 1 learned the median of medians;
 3. adds where configurations ran, what noise makes of a gain, and ``confirmations``, what was
    measured again against the default, see `colltune.models.confirmations`. Of older bundles
-   everything counts as running everywhere.
+   everything counts as running everywhere;
+4. adds ``jobs`` to confirmations that production jobs refuted. A bundle without such is written as
+   version 3, under the same id.
 """
 
 from __future__ import annotations
@@ -48,7 +50,8 @@ from colltune.text import counted
 
 __all__ = ["FORMAT", "FORMAT_VERSION", "Bundle", "insist_savable", "load"]
 FORMAT = "colltune-bundle"
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
+_WITHOUT_JOBS = 3
 _MANIFEST, _SUFFIX = "manifest.json", ".arrays"
 _PARTS = ("predictor", "coverage", "error")
 _OLD_OBJECTIVE = "median"
@@ -194,6 +197,7 @@ class Bundle:
             raise BundleError("only a part of this bundle was loaded. Load all of it to save it.")
         fields = ("machine", "library", "library_version", "fabric")
         files = {f"{m.collective}{_SUFFIX}": _packed(m) for m in self.models}
+        from_jobs = any(confirmation.jobs for confirmation in self.confirmations)
         content = {
             "format": FORMAT,
             "context": {name: getattr(self.context, name) for name in fields},
@@ -210,7 +214,7 @@ class Bundle:
                 }
                 for model, (file, packed) in zip(self.models, files.items(), strict=True)
             },
-            "format_version": FORMAT_VERSION,
+            "format_version": FORMAT_VERSION if from_jobs else _WITHOUT_JOBS,
             "objective": self.objective,
             "evidence": dict(self.evidence),
             "confirmations": [confirmation.as_json() for confirmation in self.confirmations],

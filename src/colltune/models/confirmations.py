@@ -1,7 +1,8 @@
 """What of a bundle's decisions was measured again against the default, and what came of it.
 
 A confirmation holds for one shape and one range of message sizes. It is a measurement, so that it
-goes before what models predict there.
+goes before what models predict there. Production measures, too: where its jobs were slower than
+those of a control group, the decision is withdrawn.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from colltune.decisions import Status
 from colltune.domain import Collective, Configuration, Shape
+from colltune.text import counted
 
 if TYPE_CHECKING:
     from colltune.dataset import PerformanceDataset
@@ -32,7 +34,8 @@ class Confirmation:
     ``proposed`` was predicted to be the fastest. ``gain`` is the time of the default over that of
     the configuration that was measured to be the best, ``lower`` to ``upper`` its 95 % interval,
     all None where it failed, or was not measured at all. ``launches`` tells in how many launches
-    (0: none), ``measured_utc`` when (an ISO time).
+    (0: none), ``measured_utc`` when (an ISO time). Where production jobs refuted the decision
+    ``jobs`` tells how many (0: none did), and the gain is that of ``proposed`` in them.
     """
 
     collective: Collective
@@ -47,6 +50,7 @@ class Confirmation:
     upper: float | None
     launches: int
     measured_utc: str
+    jobs: int = 0
 
     def __post_init__(self) -> None:
         known = [value is not None for value in (self.gain, self.lower, self.upper)]
@@ -57,12 +61,19 @@ class Confirmation:
             )
         if is_confirmed == self.configuration.is_default or (is_confirmed and not any(known)):
             raise ValueError("a confirmed configuration is not the default, and was measured")
+        if self.jobs and (is_confirmed or not any(known)):
+            raise ValueError("a confirmation by jobs withdraws, by a gain that they measured")
         if self.last_bytes is not None and self.last_bytes < self.first_bytes:
             raise ValueError(f"{self.first_bytes} to {self.last_bytes} bytes is not a range")
 
     @property
     def reason(self) -> str:
         """What was measured, in words: ``measured 1.21x (1.15 to 1.28) on 2026-11-22 …``."""
+        if self.jobs and self.gain and self.lower and self.upper:
+            return (
+                f"withdrawn: production jobs were {1 / self.gain:.2f}x slower"
+                f" ({1 / self.upper:.2f} to {1 / self.lower:.2f}) in {counted(self.jobs, 'job')}"
+            )
         if not self.launches:
             return "withdrawn: not measured again, so no proof that it is faster"
         if self.gain is None:
@@ -94,11 +105,13 @@ class Confirmation:
             configuration=Configuration.parse(found["configuration"]),
             proposed=Configuration.parse(found["proposed"]),
             **{name: found[name] for name in _PLAIN},
+            jobs=int(found.get("jobs", 0)),
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Return all fields as JSON knows them."""
-        return {name: getattr(self, name) for name in _PLAIN} | {
+        """Return all fields as JSON knows them; ``jobs`` only where there are some."""
+        plain = {name: getattr(self, name) for name in _PLAIN}
+        return (plain | {"jobs": self.jobs} if self.jobs else plain) | {
             "collective": self.collective.value,
             "nodes": self.shape.nodes,
             "ppn": self.shape.ppn,
@@ -119,7 +132,8 @@ def upheld(records: Iterable[Confirmation], dataset: PerformanceDataset) -> list
 
     What was confirmed must not be slower than the default in `dataset`, and what was withdrawn not
     faster than its interval said. Records of which it has nothing stay, but for those that rest on
-    no measurement themselves.
+    no measurement themselves. What production jobs refuted stays withdrawn until `colltune confirm`
+    measures it again: the models that proposed it had such measurements, too.
     """
     cells = dataset.cells()
     keys = ["collective", "nodes", "ppn", "algorithm", "parameters", "msize_bytes"]
@@ -140,7 +154,8 @@ def upheld(records: Iterable[Confirmation], dataset: PerformanceDataset) -> list
         limits = (
             (1.0, math.inf) if record.status is Status.CONFIRMED else (0.0, record.upper or 1.0)
         )
-        if record.launches and (gain is None or limits[0] <= gain <= limits[1]):
+        is_told = gain is None or limits[0] <= gain <= limits[1]
+        if record.jobs or (record.launches and is_told):
             kept.append(record)
     return kept
 

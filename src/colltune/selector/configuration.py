@@ -150,6 +150,19 @@ def _nothing(target: Target, table: DecisionTable) -> tuple[str, ...]:
     )
 
 
+def target_of(bundle: Bundle) -> Target:
+    """Return what all configurations of `bundle` can be written for.
+
+    Raises
+    ------
+    LibraryError
+        If its release is not supported.
+    """
+    library, release = bundle.context.library, bundle.context.library_version
+    with_own = any(map(is_libcolltune, bundle.configurations()))
+    return Target.named(f"{library}-table" if with_own else library, release)
+
+
 def selector_for(bundle: Bundle, target: Target, *, guard: bool | Guard = True) -> ModelSelector:
     """Return the selector among what is safe in a file for `target`.
 

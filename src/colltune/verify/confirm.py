@@ -20,9 +20,8 @@ from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.errors import CampaignError
 from colltune.models.bundle import Bundle
 from colltune.mpi import LIBRARIES
-from colltune.mpi.libcolltune import is_libcolltune
 from colltune.selector.argmin import ModelSelector
-from colltune.selector.configuration import Target, selector_for
+from colltune.selector.configuration import selector_for, target_of
 from colltune.selector.confirming import Contest, Judgement, confirmations, contests
 from colltune.selector.demand import Demand
 
@@ -104,11 +103,12 @@ def measured_sizes(bundle: Bundle, collective: Collective) -> tuple[int, ...]:
 
 
 def unconfirmed(bundle: Bundle, asked: Iterable[Asked]) -> tuple[Asked, ...]:
-    """Return `asked` without what was confirmed or withdrawn before."""
+    """Return `asked` without what was measured before; what production refuted stays."""
 
     def known(one: Asked, msize_bytes: int) -> bool:
         return any(
-            (record.collective, record.shape) == (one.collective, one.shape)
+            not record.jobs
+            and (record.collective, record.shape) == (one.collective, one.shape)
             and record.holds(np.array(msize_bytes))
             for record in bundle.confirmations
         )
@@ -138,12 +138,9 @@ def _fitting(asked: Asked) -> tuple[int, ...]:
 
 def _selector(bundle: Bundle, backend: Backend) -> ModelSelector:
     """Return what proposes only what can be measured, and written for the library."""
-    context = bundle.context
     written = ModelSelector(bundle)
-    if context.library in LIBRARIES:
-        with_own = any(map(is_libcolltune, bundle.configurations()))
-        name = f"{context.library}-table" if with_own else context.library
-        written = selector_for(bundle, Target.named(name, context.library_version))
+    if bundle.context.library in LIBRARIES:
+        written = selector_for(bundle, target_of(bundle))
 
     def allowed(configuration: Configuration, instance: Instance) -> bool:
         return written.permits(configuration, instance) and backend.feasible(

@@ -1,0 +1,296 @@
+"""What follows from a judgement, at once and without anybody looking.
+
+A decision that production refuted is withdrawn in a revision of the bundle, for its range alone and
+in all shapes of its class: the class is what was judged, so a job on a shape that no job has used
+yet is not let into the same harm. A class of more than `MOST_SHAPES` shapes loses the decision on
+those that jobs used; others follow when one does. A trial goes on by a step, or ends. Drift changes
+nothing, since it slows the control group, too; it is noted.
+
+Everything is done in the registry alone, which refuses what somebody else changed meanwhile; the
+next judgement is then acted on instead. What was done before is not done again: a bundle that does
+not decide so (any more) is left as it is, as is a decision that was measured and confirmed after
+the verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+from colltune.decisions import Status
+from colltune.domain import Configuration, Shape
+from colltune.errors import ColltuneError, RegistryConflict
+from colltune.models.bundle import Bundle
+from colltune.models.confirmations import Confirmation
+from colltune.models.guard import Guard
+from colltune.production.judgement import Finding, Judgement, Step, Verdict
+from colltune.production.settings import Production
+from colltune.registry import Event, Registry
+from colltune.registry.registry import NOTHING
+from colltune.selector.configuration import selector_for, target_of
+from colltune.selector.decision_table import decision_table
+
+MOST_SHAPES = 64
+REPORT = "production"
+_NOTE_CHARACTERS = 2000
+
+
+class Kind(StrEnum):
+    """What was done; ``failed``: it could not be, and is tried again after the next judgement."""
+
+    WITHDRAWN = "withdrawn"
+    STEP = "step"
+    PROMOTED = "promoted"
+    STOPPED = "stopped"
+    DRIFT = "drift"
+    FAILED = "failed"
+
+
+class Consequence(NamedTuple):
+    """What was done in a slot, why, and which bundle came of it or was meant."""
+
+    kind: Kind
+    slot: str
+    text: str
+    bundle_id: str
+
+
+def act(
+    judgement: Judgement,
+    registry: Registry,
+    settings: Production,
+    by: str,
+    guard: Guard | None = None,
+) -> tuple[Consequence, ...]:
+    """Do what follows from `judgement`, and return what was done.
+
+    `guard` is the one of the service, by which jobs were given their configurations.
+    """
+    slots = {f.slot for f in judgement.findings} | {s.slot for s in judgement.steps}
+    found: list[Consequence] = []
+    for slot in sorted(slots):
+        one = _Slot(slot, judgement, registry, settings, by, guard or Guard())
+        try:
+            found += one.withdrawn()
+            found += one.stepped()
+        except RegistryConflict:
+            # somebody else was first: the next judgement tells what is left to be done
+            continue
+        except ColltuneError as error:
+            found.append(Consequence(Kind.FAILED, slot, str(error), ""))
+    return (*found, *_noted(judgement, registry, found))
+
+
+class _Slot(NamedTuple):
+    name: str
+    judgement: Judgement
+    registry: Registry
+    settings: Production
+    by: str
+    guard: Guard
+
+    def withdrawn(self) -> Iterator[Consequence]:
+        """Withdraw what is refuted from the bundle in force and from the one on trial."""
+        refuted = [
+            finding
+            for finding in self.judgement.findings
+            if finding.slot == self.name and finding.verdict is Verdict.REFUTED
+        ]
+        in_force = self.registry.current().get(self.name)
+        if not refuted or in_force is None:
+            return
+        trial = self._trial()
+        tried = self._revised(trial, refuted) if trial else None
+        new = self._revised(in_force, refuted)
+        if new:
+            note = _note(new[1])
+            self.registry.promote(new[0], by=self.by, note=note, expected=in_force.bundle_id)
+            yield Consequence(Kind.WITHDRAWN, self.name, note, new[0])
+        if trial and trial.share and (new or tried):
+            # a promotion ends a trial, which goes on with what is left of its bundle
+            bundle_id, records = tried or (trial.bundle_id, [])
+            note = _note(records) if records else f"goes on beside {new[0][:12] if new else ''}"
+            now = NOTHING if new else trial.bundle_id
+            self.registry.step(bundle_id, trial.share, by=self.by, note=note, expected=now)
+            if records:
+                yield Consequence(Kind.WITHDRAWN, self.name, note, bundle_id)
+
+    def _trial(self) -> Event | None:
+        """Return the trial, but for one that is about to be stopped."""
+        trial = self.registry.trials().get(self.name)
+        return None if trial and any(s.harmed for s in self._steps(trial)) else trial
+
+    def _steps(self, trial: Event) -> list[Step]:
+        """Return what was judged of `trial` as it is now."""
+        now = (trial.slot, trial.bundle_id, trial.share)
+        return [s for s in self.judgement.steps if (s.slot, s.bundle_id, s.share) == now]
+
+    def _revised(
+        self, event: Event, refuted: Iterable[Finding]
+    ) -> tuple[str, list[Confirmation]] | None:
+        """Add a revision without what is `refuted`; None if the bundle decides nothing of it."""
+        bundle = self.registry.load(event.bundle_id)
+        records = [
+            record
+            for finding in refuted
+            for record in withdrawals(bundle, finding, self.guard, self.judgement.at_utc)
+        ]
+        if not records:
+            return None
+        return self.registry.add(bundle.with_confirmations(records)), records
+
+    def stepped(self) -> Iterator[Consequence]:
+        """Let the trial go on, or end it."""
+        trial = self.registry.trials().get(self.name)
+        in_force = self.registry.current().get(self.name)
+        if trial is None or in_force is None:
+            return
+        for step in self._steps(trial):
+            named = {"by": self.by, "note": _step_note(step)}
+            if step.harmed:
+                self.registry.stop(self.name, expected=step.bundle_id, **named)
+                yield Consequence(Kind.STOPPED, self.name, named["note"], step.bundle_id)
+            elif step.enough:
+                share = min((s for s in self.settings.steps if s > step.share), default=1.0)
+                if share < 1.0:
+                    self.registry.step(step.bundle_id, share, expected=step.bundle_id, **named)
+                    text = f"on trial with {share:.0%} of the jobs: {named['note']}"
+                    yield Consequence(Kind.STEP, self.name, text, step.bundle_id)
+                else:
+                    self.registry.promote(step.bundle_id, expected=in_force.bundle_id, **named)
+                    yield Consequence(Kind.PROMOTED, self.name, named["note"], step.bundle_id)
+
+
+def _step_note(step: Step) -> str:
+    text = f"{step.jobs} jobs with {step.share:.0%} of all"
+    if step.lower is not None and step.upper is not None:
+        text += f": {step.lower:.3f} to {step.upper:.3f} times as long as without it"
+    return text + ("; this harms them" if step.harmed else "; no harm shown")
+
+
+def withdrawals(bundle: Bundle, finding: Finding, guard: Guard, at_utc: str) -> list[Confirmation]:
+    """Return what takes a refuted decision back where `bundle` decides so, nothing where not."""
+    gain, lower, upper = finding.gain, finding.lower, finding.upper
+    of, configuration = finding.range, Configuration.parse(finding.configuration)
+    known = of.collective in bundle.collectives and configuration in bundle.configurations()
+    if not known or not gain or not lower or not upper:
+        return []
+    return [
+        Confirmation(
+            of.collective,
+            shape,
+            first_bytes,
+            last_bytes,
+            Status.WITHDRAWN,
+            Configuration.default(configuration.library, of.collective),
+            configuration,
+            gain,
+            lower,
+            upper,
+            0,
+            at_utc,
+            max(1, finding.jobs.get(finding.arm, 0)),
+        )
+        for shape, first_bytes, last_bytes in _decided(bundle, finding, configuration, guard)
+    ]
+
+
+def _decided(
+    bundle: Bundle, finding: Finding, configuration: Configuration, guard: Guard
+) -> Iterator[tuple[Shape, int, int]]:
+    """Yield the shapes with the message sizes of a finding where `bundle` decides as it says."""
+    target, of = target_of(bundle), finding.range
+    single = (of.collective,) if target.form.single_algorithm else target.bound.one_rule
+    table = decision_table(
+        selector_for(bundle, target, guard=guard),
+        Shape(of.nodes_last, of.ppn),
+        (of.collective,),
+        single_rule=single,
+        comm_layouts={shape.nprocs: (shape,) for shape in _shapes(finding)},
+        describe=False,
+    )
+    for shape in _shapes(finding):
+        for interval in table.rules[of.collective, shape.nprocs]:
+            first = max(interval.first_bytes, of.first_bytes)
+            end = of.last_bytes if interval.last_bytes is None else interval.last_bytes
+            last = min(end, of.last_bytes)
+            decides_so = interval.configuration == configuration and first <= last
+            if decides_so and not _confirmed_since(bundle, finding, shape, first, last):
+                yield shape, first, last
+
+
+def _shapes(finding: Finding) -> list[Shape]:
+    """Return the shapes of the class, or where these are many those that jobs used."""
+    of = finding.range
+    nodes: Sequence[int] = range(of.nodes_first, of.nodes_last + 1)
+    if len(nodes) > MOST_SHAPES:
+        nodes = sorted({shape.nodes for shape in finding.shapes})
+    return [Shape(n, of.ppn) for n in nodes if n * of.ppn > 1]
+
+
+def _confirmed_since(bundle: Bundle, finding: Finding, shape: Shape, first: int, last: int) -> bool:
+    """Tell whether `confirm` measured it after the verdict, and found it faster."""
+    fallen = datetime.fromisoformat(finding.since_utc)
+    return any(
+        record.status is Status.CONFIRMED
+        and (record.collective, record.shape) == (finding.range.collective, shape)
+        and record.first_bytes <= first
+        and (record.last_bytes is None or last <= record.last_bytes)
+        and datetime.fromisoformat(record.measured_utc) > fallen
+        for record in bundle.confirmations
+    )
+
+
+def _note(records: Sequence[Confirmation]) -> str:
+    """Return what is withdrawn and why, for the history."""
+    told: dict[tuple[object, ...], list[Confirmation]] = {}
+    for one in records:
+        key = (
+            one.collective,
+            one.proposed,
+            one.shape.ppn,
+            one.gain,
+            one.lower,
+            one.upper,
+            one.jobs,
+        )
+        told.setdefault(key, []).append(one)
+    texts = [f"{_range(ours)}: {ours[0].reason.partition(': ')[2]}" for ours in told.values()]
+    text = "withdrawn by production: " + "; ".join(texts)
+    return text if len(text) <= _NOTE_CHARACTERS else f"{text[: _NOTE_CHARACTERS - 1]}…"
+
+
+def _range(records: Sequence[Confirmation]) -> str:
+    nodes = sorted({record.shape.nodes for record in records})
+    first = min(record.first_bytes for record in records)
+    last = max(record.last_bytes or 0 for record in records)
+    at = f"{nodes[0]} to {nodes[-1]}" if len(nodes) > 1 else str(nodes[0])
+    one = records[0]
+    return (
+        f"{one.proposed.short} of {one.collective} on {at} x {one.shape.ppn}, {first} to {last} B"
+    )
+
+
+def _noted(
+    judgement: Judgement, registry: Registry, done: Sequence[Consequence]
+) -> Iterator[Consequence]:
+    """Leave a report where something was done or the drift is another; yield what drifts anew."""
+    drifts = {f"{drift.slot} since {drift.since_utc}": drift.text for drift in judgement.drifts}
+    last: dict[str, str] = {}
+    with suppress(ColltuneError):
+        last = (registry.latest_report(REPORT) or {}).get("drifts", {})
+    done = [one for one in done if one.kind is not Kind.FAILED]
+    if not done and set(drifts) == set(last):
+        return
+    new = [
+        Consequence(Kind.DRIFT, drift.slot, drift.text, "")
+        for key, drift in zip(drifts, judgement.drifts, strict=True)
+        if key not in last
+    ]
+    content = {"drifts": drifts, "consequences": [one._asdict() for one in (*done, *new)]}
+    with suppress(ColltuneError):
+        registry.put_report(REPORT, content)
+    yield from new
