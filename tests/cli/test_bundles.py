@@ -85,7 +85,10 @@ def test_a_trial_is_listed_and_ended(
     colltune: Verb, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A list and the history say with how many of the jobs; rollback ends the trial alone."""
-    Registry(folder).step(small(1).id, 0.05, by="night", note="try it")
+    words = ("bundles", "promote", short(1), "--by-steps", "--expected")
+    assert colltune("site", *words, short(2)).status == 7
+    begun = colltune("site", *words, "none", "--note", "try it")
+    assert f"{short(1)} is on trial with 5% of the jobs in {SLOT}; {short(0)} is" in begun.out
     monkeypatch.setenv("COLUMNS", "200")
     assert "on trial, 5% of the jobs" in colltune("site", "bundles", "list").out
     listed = colltune("site", "bundles", "list", "--json").json

@@ -202,6 +202,49 @@ def test_a_bundle_that_was_rolled_back_is_not_brought_back(retrained: Path) -> N
     assert retrain(site_of(retrained)).outcomes == (Outcome.PROMOTED,)
 
 
+def test_where_production_is_recorded_a_candidate_is_tried(retrained: Path) -> None:
+    """It begins at the first step; until the trial ends new measurements wait; harm is final."""
+    site = site_of(retrained, "[production]\nrecord = true\nsteps = [0.1, 1.0]\n")
+    registry, before = Registry(retrained / "registry"), _in_force(retrained)
+    launch(retrained / "data", "launch 3", seed=3)
+    night = retrain(site)
+    trial = registry.trials()[SLOT]
+    assert (night.outcomes, night.exit_status) == ((Outcome.TRIAL,), 0)
+    assert (trial.bundle_id, trial.share) == (night.results[0].candidate, 0.1)
+    assert _in_force(retrained) == before == night.results[0].in_force
+    assert retrain(site).outcomes == (Outcome.NOTHING_NEW,)
+    launch(retrained / "data", "launch 4", seed=4)
+    waiting = retrain(site)
+    assert waiting.outcomes == (Outcome.TRIAL,)
+    assert "is on trial with 10% of the jobs since" in waiting.results[0].reason
+    assert registry.trials() == {SLOT: trial}
+    registry.stop(SLOT, by="the service", note="slower")
+    assert retrain(site).outcomes == (Outcome.TRIAL,)
+    second = registry.trials()[SLOT].bundle_id
+    assert second != trial.bundle_id
+    registry.promote(second, by="the service")
+    assert retrain(site).outcomes == (Outcome.NOTHING_NEW,)
+
+
+def test_a_trial_that_was_stopped_does_not_begin_again(retrained: Path) -> None:
+    """A candidate whose trial ended for harm is kept back with the reason."""
+    site = site_of(retrained, "[production]\nrecord = true\n")
+    launch(retrained / "data", "launch 3", seed=3)
+    retrain(site)
+    registry = Registry(retrained / "registry")
+    registry.stop(SLOT, by="the service", note="1.4 times slower")
+    night = retrain(replace(site, min_new=2))
+    assert night.outcomes == (Outcome.KEPT,)
+    assert "the service ended its trial" in night.results[0].reason
+    assert "1.4 times slower" in night.results[0].reason
+
+
+def test_the_first_bundle_of_a_recorded_site_is_promoted(root: Path) -> None:
+    """Where nothing is in force there is nothing to try it against."""
+    night = retrain(site_of(root, "[production]\nrecord = true\n"))
+    assert night.outcomes == (Outcome.PROMOTED,)
+
+
 def test_a_bundle_promoted_by_hand_is_compared(root: Path) -> None:
     """Of a bundle that was fitted by hand, its measurements are told by time, or else by shape."""
     (root / "registry").mkdir()

@@ -13,6 +13,7 @@ from colltune.cli.options import Json, Quiet, parse_shape
 from colltune.cli.progress import progress
 from colltune.domain import parse_collective
 from colltune.errors import BundleError
+from colltune.production.settings import FIRST_STEP
 from colltune.text import bytes_text, counted, printable
 
 if TYPE_CHECKING:
@@ -168,6 +169,14 @@ def promote(
     by: By = None,
     note: Note = "",
     expected: Expected = None,
+    by_steps: Annotated[
+        bool,
+        typer.Option(
+            "--by-steps",
+            help=f"Give it to {FIRST_STEP:.0%} of the jobs first. A service that records "
+            "production then gives it to more, up to all, or ends the trial where it does harm.",
+        ),
+    ] = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -176,11 +185,17 @@ def promote(
     The bundle is checked first. Running servers switch to it without a restart.
 
     Example: colltune site bundles promote 93ab --note "new cables"
+
+    Example: colltune site bundles promote 93ab --by-steps
     """
     with progress("checking the bundle", quiet=quiet or json, interrupted=_SEE_HISTORY):
         opened = _opened(registry)
         wanted = _expected(opened, expected)
-        event = opened.promote(opened.find(bundle), by=by or _me(), note=note, expected=wanted)
+        bundle_id, told = opened.find(bundle), {"by": by or _me(), "note": note}
+        if by_steps:
+            event = opened.step(bundle_id, FIRST_STEP, expected=wanted, **told)
+        else:
+            event = opened.promote(bundle_id, expected=wanted, **told)
     _show_event(event, json=json)
 
 

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+FIRST_STEP = 0.05
+"""Share of the jobs that get a bundle first, by default."""
+
 
 @dataclass(frozen=True)
 class Production:
@@ -13,7 +16,7 @@ class Production:
 
     record: bool = False
     control: float = 0.05
-    steps: tuple[float, ...] = (0.05, 0.25, 1.0)
+    steps: tuple[float, ...] = (FIRST_STEP, 0.25, 1.0)
     jobs_per_step: int = 200
     harm: float = 1.02
     alpha: float = 0.005

@@ -59,7 +59,7 @@ Paths are relative to the file's folder. Keys
     in the file that ``PGPASSFILE`` names. ``archive``: folder of earlier days, default
     ``production``; ``months``: how long they are kept, default 12.
 ``[hooks] on``
-    Outcomes that are told: ``promoted``, ``kept``, ``shadow``, ``drift``, ``failed``,
+    Outcomes that are told: ``promoted``, ``trial``, ``kept``, ``shadow``, ``drift``, ``failed``,
     ``nothing_new``; default all but the last. ``command``: a program with its arguments, which
     gets the outcome as JSON on its standard input. ``timeout_s``: default 10.
 ``[hooks.webhook] url``
@@ -124,10 +124,12 @@ class Outcome(StrEnum):
     """What became of the slot of a library, or of a run.
 
     ``shadow``: compared only; ``kept``: the bundle in force stays, since the new one was not shown
-    to be as good; ``failed``: there is no new one.
+    to be as good; ``trial``: production decides whether the new one comes into force; ``failed``:
+    there is no new one.
     """
 
     PROMOTED = "promoted"
+    TRIAL = "trial"
     SHADOW = "shadow"
     NOTHING_NEW = "nothing_new"
     KEPT = "kept"

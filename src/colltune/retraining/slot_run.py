@@ -45,6 +45,10 @@ _NOTE_CHARACTERS = 2000
 Phase = Callable[[str], AbstractContextManager[Progress]]
 
 
+def _by() -> str:
+    return f"colltune site retrain on {socket.gethostname()}"
+
+
 @dataclass(frozen=True, eq=False)
 class SlotResult:
     """What became of one slot.
@@ -174,6 +178,13 @@ class SlotRun:
                 f"{self.site.min_new}"
             )
             return replace(start, outcome=Outcome.NOTHING_NEW, reason=reason)
+        trial = self.registry.trials().get(self.slot)
+        if trial is not None and not self.site.thresholds.shadow:
+            reason = (
+                f"{trial.bundle_id[:12]} is on trial with {trial.share or 0:.0%} of the jobs since "
+                f"{trial.at_utc}. The new measurements are fitted when the trial has ended."
+            )
+            return replace(start, outcome=Outcome.TRIAL, reason=reason)
         objective = self.site.objective
         source = Measurements(
             arrived.dataset, arrived.allocation_of, objective=objective, judged_by=objective
@@ -242,6 +253,8 @@ class SlotRun:
         against = self._undone(candidate) if verdict.promote else verdict.text
         if not against:
             try:
+                if start.in_force and self.site.production.record:
+                    return self._tried(start, candidate, verdict)
                 self._promote(candidate, verdict.text, start.in_force or NOTHING)
             except RegistryConflict as error:
                 against = str(error)
@@ -249,16 +262,29 @@ class SlotRun:
             return replace(start, outcome=Outcome.KEPT, reason=against)
         return replace(start, outcome=Outcome.PROMOTED, reason=verdict.text, in_force=candidate)
 
+    def _tried(self, start: SlotResult, candidate: str, verdict: PromotionVerdict) -> SlotResult:
+        """Begin a trial: production decides whether the candidate comes into force."""
+        self.lease.check()
+        share, note = self.site.production.steps[0], verdict.text[:_NOTE_CHARACTERS]
+        self.registry.step(candidate, share, by=_by(), note=note, expected=NOTHING)
+        reason = f"on trial with {share:.0%} of the jobs: {verdict.text}"
+        return replace(start, outcome=Outcome.TRIAL, reason=reason)
+
     def _promote(self, bundle_id: str, note: str, expected: str) -> None:
         self.lease.check()
-        by = f"colltune site retrain on {socket.gethostname()}"
-        self.registry.promote(bundle_id, by=by, note=note[:_NOTE_CHARACTERS], expected=expected)
+        self.registry.promote(bundle_id, by=_by(), note=note[:_NOTE_CHARACTERS], expected=expected)
 
     def _undone(self, candidate: str) -> str:
-        """Return that someone took this very bundle out of force, if they did."""
+        """Return that this very bundle was taken out of force, or its trial ended, if so."""
         for event in reversed(self.registry.history(self.slot)):
             if event.action is Action.PROMOTE and event.bundle_id == candidate:
                 break
+            if event.action is Action.STOP and event.bundle_id == candidate:
+                return (
+                    f"{event.by} ended its trial at {event.at_utc}: {event.note or 'no note'}. New "
+                    "measurements make another bundle; `colltune site bundles promote --by-steps` "
+                    "tries this one again."
+                )
             if event.action is Action.ROLLBACK and event.previous_id == candidate:
                 return (
                     f"{event.by} rolled this bundle back at {event.at_utc}. New measurements "
@@ -272,6 +298,9 @@ class SlotRun:
         if wishes is None or result.in_force is None:
             return result
         if not wishes.confirm_s or self.site.thresholds.shadow:
+            return result
+        if self.slot in self.registry.trials():
+            # a revision of the bundle in force would end the trial
             return result
         try:
             with self.phase(f"{self.slot}: confirming"):
