@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 PRIOR = 1.0
 """Variance of effect sizes: a decision makes jobs differ by about their own scatter."""
@@ -148,9 +148,6 @@ class Evidence:
         t_squared = freedom * (limit - 1.0) / (1.0 - limit / shrunk)
         half = math.sqrt(t_squared * self.variance / size)
         return Interval(self.mean, self.mean - half, self.mean + half)
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def _student(freedom: float, value: float) -> float:
@@ -302,8 +299,8 @@ class Level:
     def mean(self) -> float:
         return statistics.fmean(self.batches) if self.batches else 0.0
 
-    def add(self, value: float) -> tuple[float, int] | None:
-        """Take in a batch; return the shift and over how many batches, where there is one.
+    def add(self, value: float) -> float | None:
+        """Take in a batch; return the shift where there is one.
 
         What was before the shift is forgotten then.
         """
@@ -317,7 +314,7 @@ class Level:
         if abs(shifts[at][0]) < self.SMALLEST:
             return None
         self.batches = self.batches[at:]
-        return shifts[at][0], len(self.batches)
+        return shifts[at][0]
 
     def _shift(self, at: int) -> tuple[float, float]:
         old, new = self.batches[:at], self.batches[at:]
@@ -327,8 +324,3 @@ class Level:
         size = len(old) * len(new) / len(self.batches)
         variance = max(spread / freedom, _LEAST_SD**2)
         return shift, log_bayes_factor(size, size * shift**2 / variance, freedom)
-
-
-def restored(kind: Callable[..., Any], values: Mapping[str, Any] | None) -> Any:
-    """Return an object of this `kind` with the fields that were kept of it."""
-    return kind(**(values or {}))

@@ -9,17 +9,38 @@ Format history of what is kept under the key ``judgement``
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltune.domain import Collective, Shape
 from colltune.errors import DataError
+from colltune.models.guard import Guard
 from colltune.production.arms import Arm
+from colltune.production.cases import CELLS, JUDGED, SLOTS, STRATA, Cases, forget, utc
+from colltune.production.evidence import Decided, Evidence, discoveries, saved
+from colltune.production.observations import Decisions
+from colltune.production.settings import Production
+from colltune.registry import Registry
+
+if TYPE_CHECKING:
+    from colltune.production.store import Judging, Store
 
 FORMAT_VERSION = 1
 KEY = "judgement"
+MOST_AT_ONCE = 2000
+"""Summaries that are taken in by one look."""
+FALSE_PROVEN = 0.05
+"""Share of proven decisions that may be none, in the mean."""
+_DAY_S, _SHOWN_DAYS = 86400.0, 30
+_MOST_FINDINGS = 2000
+_WIDE = 1.10
+"""A trial goes on once harm of this ratio beyond the limit is excluded."""
+_MOST_WAITS = 10
+""" … or after so many times as many jobs as a step has: there is too little that differs."""
 
 
 class Verdict(StrEnum):
@@ -149,6 +170,8 @@ class Judgement:
     interval. ``set_aside`` are summaries that were not judged in the last 30 days, by reason;
     ``left_out`` what could not be compared in those that were. ``proven``, ``refuted`` and
     ``undecided`` count decisions. ``waiting``: reports came in that are not judged yet.
+    ``unjudged_node_hours`` were spent in calls whose decision has no interval yet; ``saved`` is
+    without them.
     """
 
     at_utc: str
@@ -166,10 +189,233 @@ class Judgement:
     undecided: int
     jobs: int
     waiting: bool = False
+    unjudged_node_hours: float = 0.0
 
 
-class Store(Protocol):
-    def read(self, prefix: str) -> dict[str, Any]: ...
+def judge(
+    store: Store,
+    registry: Registry,
+    settings: Production,
+    machine: str,
+    now: float,
+    guard: Guard | None = None,
+) -> Judgement | None:
+    """Take in what came in since the last time, and return what production tells by now.
+
+    One process judges at a time: the others return what was told last. `machine` names the site;
+    `guard` is the one of the service, by which jobs were given their configurations.
+    """
+    with store.judging(now) as judging:
+        if judging is None:
+            return latest(store)
+        events = (registry.current(), registry.trials())
+        cases = Cases(judging, _decisions(registry, guard or Guard()), settings, *events)
+        received = judging.new(MOST_AT_ONCE)
+        cases.take(received)
+        cases.close()
+        if received:
+            judging.done(received[-1].number)
+        _sweep(judging, now, settings.months)
+        bench = _Bench(judging, cases, settings, machine, now)
+        found = bench.judgement(store, waiting=len(received) == MOST_AT_ONCE)
+        judging.put({KEY: as_json(found)})
+    return found
+
+
+_LAST: list[tuple[Registry, Guard, Decisions]] = []
+
+
+def _decisions(registry: Registry, guard: Guard) -> Decisions:
+    """Return what the bundles decide, with what was looked up at the last time."""
+    if not (_LAST and _LAST[0][0] is registry and _LAST[0][1] == guard):
+        _LAST[:] = [(registry, guard, Decisions(registry, guard))]
+    return _LAST[0][2]
+
+
+def _sweep(judging: Judging, now: float, months: int) -> None:
+    """Forget once a day what nobody uses any more."""
+    judged = judging.get([JUDGED]).get(JUDGED, {})
+    today = int(now // _DAY_S)
+    if judged.get("swept") != today:
+        for prefix in (STRATA, CELLS):
+            judging.put(forget(judging.items(prefix), now, months))
+        judging.put({JUDGED: judged | {"swept": today}})
+
+
+class _Case(NamedTuple):
+    """A decision: where, and what is remembered of it."""
+
+    slot: str
+    range: Range
+    configuration: str
+    cell: Mapping[str, Any]
+    evidence: Evidence
+
+    @property
+    def hours(self) -> float:
+        return math.fsum(self.cell["hours"].values())
+
+    def decided(self, hours: float) -> Decided:
+        return Decided(f"{self.slot} {self.range.collective}", hours, self.evidence)
+
+    @property
+    def name(self) -> str:
+        return f"{self.slot} {self.range} {self.configuration}"
+
+
+def _cases(cells: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[_Case]:
+    for key, several in cells:
+        slot, collective, nodes, ppn = key.removeprefix(CELLS).rsplit("/", 3)
+        for name, cell in several.items():
+            size, _, configuration = name.partition("|")
+            if "hours" not in cell:
+                continue
+            first, last = int(size), max(0, 2 * int(size) - 1)
+            span = (int(nodes), 2 * int(nodes) - 1, int(ppn), first, last)
+            where = Range(Collective(collective), *span)
+            yield _Case(slot, where, configuration, cell, Evidence(**cell.get("evidence", {})))
+
+
+class _Bench:
+    """Says what follows from all that is remembered, at one moment."""
+
+    def __init__(
+        self, judging: Judging, cases: Cases, settings: Production, machine: str, now: float
+    ) -> None:
+        self._settings, self._machine, self._now = settings, machine, now
+        self._slots = {k.removeprefix(SLOTS): v for k, v in judging.items(SLOTS)}
+        self._judged = judging.get([JUDGED]).get(JUDGED, {})
+        self._cases = list(_cases(judging.items(CELLS)))
+        self._taking = cases
+        faster = {case.name: case.evidence.log_e(-1) for case in self._cases}
+        self._proven = discoveries(faster, FALSE_PROVEN)
+
+    def judgement(self, store: Store, *, waiting: bool) -> Judgement:
+        since = self._now - _SHOWN_DAYS * _DAY_S
+        findings = sorted(map(self._finding, self._cases), key=_rank)
+        verdicts = Counter(finding.verdict for finding in findings)
+        sure = [case for case in self._cases if case.evidence.interval()]
+        months = sorted({month for case in sure for month in case.cell["hours"]})
+        return Judgement(
+            utc(self._now),
+            tuple(findings[:_MOST_FINDINGS]),
+            tuple(self._drifts()),
+            tuple(self._steps()),
+            Saved(*saved([case.decided(case.hours) for case in sure])),
+            {month: self._of_month(sure, month) for month in months},
+            self._gains(sure),
+            tuple(self._arms(store.asked(since))),
+            dict(store.set_aside_counts(since)),
+            self._judged.get("left_out", {}),
+            verdicts[Verdict.PROVEN],
+            verdicts[Verdict.REFUTED],
+            verdicts[Verdict.OPEN],
+            self._judged.get("jobs", 0),
+            waiting,
+            math.fsum(case.hours for case in self._cases if not case.evidence.interval()),
+        )
+
+    def _finding(self, case: _Case) -> Finding:
+        cell, interval = case.cell, case.evidence.interval()
+        verdict, since = Verdict.OPEN, cell["first"]
+        if "refuted" in cell:
+            verdict, since = Verdict.REFUTED, cell["refuted"]
+        elif case.name in self._proven:
+            verdict = Verdict.PROVEN
+        gain = lower = upper = None
+        told = (0.0, 0.0, 0.0)
+        if interval:
+            gain, lower, upper = (
+                math.exp(-one) for one in (interval.mean, interval.upper, interval.lower)
+            )
+            told = (case.hours * (gain - 1), case.hours * (lower - 1), case.hours * (upper - 1))
+        return Finding(
+            case.slot,
+            case.range,
+            case.configuration,
+            Arm(cell["arm"]),
+            cell["bundle"],
+            {Arm(arm): jobs for arm, jobs in cell["jobs"].items()},
+            gain,
+            lower,
+            upper,
+            verdict,
+            *told,
+            tuple(sorted(map(Shape.parse, cell["shapes"]))),
+            utc(since),
+        )
+
+    def _of_month(self, sure: Iterable[_Case], month: str) -> Saved:
+        return Saved(*saved([case.decided(case.cell["hours"].get(month, 0.0)) for case in sure]))
+
+    def _gains(self, sure: Iterable[_Case]) -> dict[str, Saved]:
+        found: dict[str, list[_Case]] = {}
+        for case in sure:
+            found.setdefault(case.range.collective.value, []).append(case)
+        gains = {}
+        for collective, cases in sorted(found.items()):
+            hours = math.fsum(case.hours for case in cases)
+            if hours:
+                told = saved([case.decided(case.hours) for case in cases])
+                gains[collective] = Saved(*(1.0 + one / hours for one in told))
+        return gains
+
+    def _drifts(self) -> Iterator[Drift]:
+        for slot, known in self._slots.items():
+            for drift in known.get("drifts", ()):
+                if drift["told"] < self._now - _SHOWN_DAYS * _DAY_S:
+                    continue
+                since, ratio = utc(drift["since"]), drift["ratio"]
+                text = (
+                    f"{self._machine}: calls that {slot} decides itself take {ratio:.2f} times as "
+                    f"long since {since}. No bundle causes that: look at the fabric, firmware and "
+                    "nodes."
+                )
+                yield Drift(slot, ratio, since, text)
+
+    def _steps(self) -> Iterator[Step]:
+        for slot in self._slots:
+            found = self._taking.trial(slot)
+            if found is not None:
+                step, _, known = found
+                yield self._step(slot, step.bundle_id, step.share or 0.0, known)
+
+    def _step(self, slot: str, bundle_id: str, share: float, known: Mapping[str, Any]) -> Step:
+        settings, jobs = self._settings, known["jobs"]
+        evidence = Evidence(**known.get("evidence", {}))
+        interval = evidence.interval()
+        surely = -math.log(settings.alpha)
+        is_slower = evidence.mean > math.log(settings.harm) and evidence.log_e(1) >= surely
+        silent = known.get("silent", [])
+        is_silent = bool(silent) and math.fsum(map(math.exp, silent)) / len(silent) >= 1 / (
+            settings.alpha
+        )
+        narrow = interval is not None and math.exp(interval.upper) < settings.harm * _WIDE
+        same = not evidence.count
+        waited = jobs >= _MOST_WAITS * settings.jobs_per_step
+        enough = jobs >= settings.jobs_per_step and (narrow or same or waited)
+        lower, upper = (
+            (math.exp(interval.lower), math.exp(interval.upper)) if interval else (None, None)
+        )
+        return Step(slot, bundle_id, share, jobs, lower, upper, is_slower or is_silent, enough)
+
+    def _arms(self, asked: Mapping[Any, int]) -> Iterator[ArmJobs]:
+        rows: dict[tuple[str, Arm, str], list[int]] = {}
+        for one, jobs in asked.items():
+            rows.setdefault((one.slot, Arm(one.arm), one.bundle_id), [0, 0, 0, 0])[0] += jobs
+        for slot, known in self._slots.items():
+            for name, counts in known.get("arms", {}).items():
+                arm, bundle_id = name.split(" ")
+                rows.setdefault((slot, Arm(arm), bundle_id), [0, 0, 0, 0])[1:] = counts
+        for (slot, arm, bundle_id), numbers in sorted(rows.items()):
+            yield ArmJobs(slot, arm, bundle_id, *numbers)
+
+
+def _rank(finding: Finding) -> tuple[bool, bool, float]:
+    """Order refuted ones first, then proven ones, then by what they save or cost."""
+    verdict = finding.verdict
+    at_stake = -abs(finding.saved_node_hours)
+    return (verdict is not Verdict.REFUTED, verdict is not Verdict.PROVEN, at_stake)
 
 
 def latest(store: Store) -> Judgement | None:
