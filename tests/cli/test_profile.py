@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from colltune.dataset.profile import parse_profile
+from colltune.production.summary import parse_summary
 from tests.cli.conftest import Verb
 from tests.cli.verb_examples import CAMPAIGN
 from tests.dataset.profiles import RECORDED, profile_text, row
@@ -109,3 +111,25 @@ def test_an_evaluation_by_profile_says_what_it_covers(
     assert colltune(*words, "--json").json["profile"] is None
     paper = colltune("evaluate", measurements_csv, "--suite", "paper", "--profile", profiles)
     assert (paper.status, "Drop --profile" in paper.err) == (3, True)
+
+
+def test_what_is_sent_is_shown(colltune: Verb, profiles: Path) -> None:
+    """The text is the epilog's, but for what only Slurm knows; names are pointed out."""
+    answer = colltune("app", "profile", "--what-is-sent", profiles)
+    sent = answer.out.replace("job -", "job 17").replace("nodes 0", "nodes 8").encode()
+    (run,) = parse_summary(sent).runs
+    assert (run.job, list(run.uses)) == parse_profile(profile_text(ROWS), "it")
+    assert "It has no arguments, no environment and no data" in answer.err
+    assert "these profiles are a user's own" in answer.err
+    (profiles / "one.profile").write_bytes(
+        profile_text(ROWS, host="-", program="#0123456789abcdef")
+    )
+    assert "a user's own" not in colltune("app", "profile", "--what-is-sent", profiles).err
+
+
+def test_what_is_no_profile_is_not_sent(colltune: Verb, profiles: Path) -> None:
+    """A damaged file is refused with its name."""
+    (profiles / "two.profile").write_bytes(profile_text(ROWS)[:-30])
+    answer = colltune("app", "profile", "--what-is-sent", profiles)
+    assert (answer.status, answer.out) == (3, "")
+    assert "two.profile, line 17: the checksum is wrong" in answer.err

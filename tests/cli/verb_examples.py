@@ -334,6 +334,7 @@ OTHER_FORMS: dict[str, Callable[[Place], Words]] = {
     ),
     "what-if": lambda p: (*EXAMPLES["what-if"](p), "--rails", 2, "--data", p.data),
     "app profile": lambda p: ("app", "profile", _profile(p)),
+    "app profile --what-is-sent": lambda p: ("app", "profile", _profile(p), "--what-is-sent"),
     "verify": lambda p: (
         *("verify", "--readable-only", p.written("r.conf", RULES), "--", "mpirun", "-n", 8),
     ),

@@ -17,6 +17,7 @@ from colltune.production.summary import (
     from_json,
     parse_summary,
     text_of,
+    text_without_slurm,
 )
 from tests.dataset.profiles import profile_text
 from tests.production.summaries import GIVEN, HEAD, PROFILE, SUMMARY, TEXT
@@ -103,3 +104,12 @@ def test_lines_in_any_order_are_refused_or_read(lines: list[bytes], more: bytes)
         parse_summary(b"".join(lines) + more)
     except SummaryError:
         return
+
+
+def test_profiles_without_room_are_counted() -> None:
+    """Of more profiles than fit those that do are there, whole, and the others are counted."""
+    big, small = b"x" * 40_000, b"y" * 100
+    text = text_without_slurm([big, big, small])
+    assert len(text) <= MOST_BYTES
+    assert b"\nleft_out 1\n" in text
+    assert text.endswith(b"profile 40000\n%bprofile 100\n%bend\n" % (big, small))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import Table, output, range_text
+from colltune.cli.console import Table, Verbatim, output, range_text
 from colltune.cli.options import Caution, Json, Programs, Quiet, picture_file
 from colltune.cli.progress import progress
 from colltune.text import counted, printable, time_text
@@ -40,6 +40,14 @@ def profile(
             callback=picture_file,
         ),
     ] = None,
+    what_is_sent: Annotated[
+        bool,
+        typer.Option(
+            "--what-is-sent",
+            help="Print the text that a job's epilog would send to the site's service with these "
+            "profiles, and nothing else. What only Slurm knows is - or 0.",
+        ),
+    ] = False,
     caution: Caution = 1.0,
     quiet: Quiet = False,
     json: Json = False,
@@ -57,6 +65,9 @@ def profile(
     """
     from colltune.dataset.profile import read_profiles
 
+    if what_is_sent:
+        _show_what_is_sent(paths, json=json)
+        return
     with progress("reading", quiet=quiet or json) as shown:
         found = read_profiles(paths, program or ())
         foreseen = None
@@ -73,6 +84,18 @@ def profile(
     output(_json(found, foreseen), lines, json=json)
 
 
+def _show_what_is_sent(paths: Sequence[Path], *, json: bool) -> None:
+    from colltune.dataset.profile import parse_profile, profile_files
+    from colltune.production.summary import text_without_slurm
+
+    files = profile_files(paths)
+    jobs = [parse_profile(content, str(file))[0] for file, content in files.items()]
+    text = text_without_slurm(files.values()).decode("utf-8", "replace")
+    facts = {"version": 1, "bytes": len(text.encode()), "text": text}
+    told = [_SENT, *([_NAMED] if any(job.host != "-" for job in jobs) else [])]
+    output(facts, [Verbatim(text.removesuffix("\n"))], json=json, warnings=told)
+
+
 def _outlook(profile: Profile, bundle: Path, caution: float) -> Outlook:
     from colltune.models.bundle import load
     from colltune.models.guard import Guard
@@ -82,6 +105,17 @@ def _outlook(profile: Profile, bundle: Path, caution: float) -> Outlook:
     return outlook(profile, ModelSelector(load(bundle), guard=Guard(caution=caution)))
 
 
+_SENT = (
+    "the text has the job's number, its nodes and times, the arms and bundles that it was given, "
+    "and for each MPI run what the profile says: library, a hash of the program's path, and calls "
+    "and their times by collective, communicator and message size. It has no arguments, no "
+    "environment and no data, no name of a user, and no names of hosts or programs unless the site "
+    "keeps them."
+)
+_NAMED = (
+    "these profiles are a user's own (COLLTUNE_PROFILE), with names of hosts and programs. What a "
+    "site records (COLLTUNE_RECORD) has a hash in place of them."
+)
 _TITLES = (
     "collective",
     "processes",

@@ -267,15 +267,20 @@ def read_profiles(paths: Sequence[Path], programs: Iterable[str] = ()) -> Profil
 
     `programs` keeps the runs of programs with these names; all if there are none.
     """
-    files = dict.fromkeys(file.resolve() for path in paths for file in _files(path))
-    mend = "name a profile that libcolltune wrote"
-    read = [parse_profile(content_of(file, DataError, mend), str(file)) for file in files]
+    read = [parse_profile(content, str(file)) for file, content in profile_files(paths).items()]
     wanted = set(programs)
     kept = [(job, uses) for job, uses in read if not wanted or job.program in wanted]
     if not kept:
         there = ", ".join(sorted({job.program for job, _ in read}))
         raise DataError(f"no profile of {', '.join(sorted(wanted))}; there are profiles of {there}")
     return added_up((job for job, _ in kept), (use for _, uses in kept for use in uses))
+
+
+def profile_files(paths: Sequence[Path]) -> dict[Path, bytes]:
+    """Return the content of each file at `paths`, as `read_profiles` finds them."""
+    files = dict.fromkeys(file.resolve() for path in paths for file in _files(path))
+    mend = "name a profile that libcolltune wrote"
+    return {file: content_of(file, DataError, mend) for file in files}
 
 
 def _files(path: Path) -> list[Path]:

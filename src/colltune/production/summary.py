@@ -85,6 +85,21 @@ def text_of(head: Summary, profiles: Iterable[bytes]) -> bytes:
     return b"".join([*("\n".join(lines).encode("ascii", "replace"),), *parts, b"end\n"])
 
 
+def text_without_slurm(profiles: Iterable[bytes]) -> bytes:
+    """Return the text that an epilog would send with these profiles, those that fit, in order.
+
+    What only Slurm knows is ``-`` or 0, so that the text is no summary of a job.
+    """
+    sent: list[bytes] = []
+    left_out = 0
+    for profile in profiles:
+        head = Summary("-", 0, 0, 0, "unknown", "", (), (), left_out + 1)
+        fits = len(sent) < MOST_RUNS and len(text_of(head, [*sent, profile])) <= MOST_BYTES
+        left_out += not fits
+        sent += [profile] * fits
+    return text_of(Summary("-", 0, 0, 0, "unknown", "", (), (), left_out), sent)
+
+
 def parse_summary(content: bytes) -> Summary:
     """Return what the text of an epilog says; a `SummaryError` if it is anything else."""
     return _Reader(content).summary()
