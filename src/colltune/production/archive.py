@@ -113,8 +113,10 @@ class Archive:
             with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=self._folder) as work:
                 merged = Merged(Path(work))
                 yield merged
-                with whole(self._folder / part.file) as temporary:
+                file = Path(work) / part.file
+                with whole(file) as temporary:
                     merged.write(temporary, part.day)
+                file.replace(self._folder / part.file)
             # the name, too, is on the disk before the summaries are removed
             folder = os.open(self._folder, os.O_RDONLY)
             try:

@@ -107,8 +107,8 @@ class Store:
         insert = self._database.insert
         with self._database.writing() as db:
             # a number is given out and used within one transaction: they are visible in their order
-            known = insert(JOBS).values(job=summary.job, received=now).on_conflict_do_nothing()
-            if not db.execute(known).rowcount:
+            new = insert(JOBS).values(job=summary.job, received=now).on_conflict_do_nothing()
+            if db.scalar(new.returning(JOBS.c.job)) is None:
                 return False
             number = db.scalar(
                 sa.update(META)
@@ -275,7 +275,7 @@ class Store:
         over = (LEASES.c.until < now) | (LEASES.c.until > now + seconds)
         taken = insert.on_conflict_do_update(index_elements=["name"], set_=mine, where=over)
         with self._database.writing() as db:
-            is_mine = db.execute(taken).rowcount == 1
+            is_mine = db.scalar(taken.returning(LEASES.c.name)) is not None
         if not is_mine:
             yield None
             return
@@ -289,7 +289,7 @@ class Store:
     def _insist(self, db: sa.Connection, name: str, holder: str) -> None:
         """Raise unless the lease is still held; nobody can take it before the transaction ends."""
         held = sa.update(LEASES).where(LEASES.c.name == name, LEASES.c.holder == holder)
-        if db.execute(held.values(holder=holder)).rowcount != 1:
+        if db.scalar(held.values(holder=holder).returning(LEASES.c.name)) is None:
             raise ConflictError(
                 f"{self._database}: another process took over the {name}, since this one took too "
                 "long. Nothing was changed; it is done by the other."
