@@ -24,6 +24,7 @@ while read -r name; do
 done < "$folder/names"
 ip -batch "$folder/ports"
 # where it may be, before all programs on the hosts
+export LATENCY_FILE="$folder/latency"
 first=
 chrt --fifo 10 true 2> /dev/null && first="chrt --fifo 10"
 while read -r arguments; do

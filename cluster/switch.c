@@ -3,6 +3,9 @@
  *
  *   switch LATENCY_US RATE_MBIT PORT...          (rate 0: unlimited)
  *
+ * The file that LATENCY_FILE names, once it is there, has another latency in microseconds; it is read
+ * again ten times a second while there is traffic.
+ *
  * Ports are network interfaces (one end of a veth each) of the network namespace it is started in.
  * The last two bytes of a station's address are the number of its port, counted from 0, so that
  * nothing has to be learned; all other addresses go to every port. A frame may be a large segment
@@ -174,9 +177,32 @@ static int64_t deliver(port_t *port, int64_t now) {
     return port->first ? port->first->due_ns : INT64_MAX;
 }
 
+static double number(const char *text) {
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end || !(value >= 0) || value > 1e9) {
+        fprintf(stderr, "switch: %s is no number from 0 to 1e9\n", text);
+        exit(2);
+    }
+    return value;
+}
+
+static void read_latency(const char *name) {
+    char text[32] = "";
+    FILE *file = name ? fopen(name, "r") : NULL;
+    if (!file) return;
+    if (fscanf(file, "%31s", text) == 1) latency_ns = (int64_t)(number(text) * 1e3);
+    fclose(file);
+}
+
 static void serve(void) {
+    int64_t read_ns = 0;
     for (;;) {
         int64_t now = clock_ns(CLOCK_MONOTONIC), next = INT64_MAX;
+        if (now >= read_ns) {
+            read_latency(getenv("LATENCY_FILE"));
+            read_ns = now + 100000000;
+        }
         for (int i = 0; i < n_ports; i++) {
             int64_t due = deliver(&ports[i], now);
             next = due < next ? due : next;
@@ -192,16 +218,6 @@ static void serve(void) {
         for (int i = 0; i < n_ports; i++)
             if (polled[i].revents) take(i);
     }
-}
-
-static double number(const char *text) {
-    char *end;
-    double value = strtod(text, &end);
-    if (end == text || *end || !(value >= 0) || value > 1e9) {
-        fprintf(stderr, "switch: %s is no number from 0 to 1e9\n", text);
-        exit(2);
-    }
-    return value;
 }
 
 int main(int argc, char **argv) {

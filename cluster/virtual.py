@@ -23,7 +23,7 @@ from pathlib import Path
 from cluster.network import Named, Network
 from colltune import process
 from colltune.errors import OutputError, ProgramError
-from colltune.files import cache_folder, locked, whole
+from colltune.files import cache_folder, locked, whole, write_text
 
 HERE = Path(__file__).parent
 NEEDED = ("unshare", "nsenter", "ip", "hostname", "mount", "setpriv")
@@ -125,6 +125,10 @@ class VirtualCluster:
         env = dict(os.environ) | self.environment | dict(environment or {})
         words = self.enter(command, host, realtime=realtime)
         return process.run(words, timeout_s=timeout_s, env=env)
+
+    def change_latency(self, latency_us: float) -> None:
+        """Let messages from now on take `latency_us`, as other firmware or cables would."""
+        write_text(self.folder / "latency", f"{latency_us:.3f}\n")
 
     def alive(self) -> bool:
         """Tell whether it still runs."""

@@ -1,0 +1,104 @@
+"""The same programs by turns with the library's default and tuned by hand, outside of the loop."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from statistics import fmean
+
+from benchmarks.loop_slurm_bed import LARGEST, PROGRAMS, RELEASES, Bed, library_of
+from colltune import process
+from colltune.dataset.profile import Use, parse_profile
+from colltune.domain import Collective
+from colltune.production.judgement import Range
+from colltune.production.sketch import mean_log
+from colltune.selector.configuration import render, selector_for, target_of, write_rendered
+
+_AT_ONCE = 3
+_TIMEOUT_S = 120.0
+
+
+@dataclass(frozen=True)
+class Direct:
+    """The mean log gain of calls of a collective from `first_bytes` on, over so many pairs."""
+
+    slot: str
+    collective: Collective
+    first_bytes: int
+    log_gain: float
+    pairs: int
+
+    def lies_in(self, judged: Range) -> bool:
+        """Tell whether these calls are among those of a range."""
+        return (
+            self.collective is judged.collective
+            and judged.nodes_first <= LARGEST.nodes <= judged.nodes_last
+            and LARGEST.ppn == judged.ppn
+            and judged.first_bytes <= self.first_bytes <= judged.last_bytes
+        )
+
+
+def compared(bed: Bed, rounds: int) -> list[Direct]:
+    """Return the gains of `rounds` pairs of runs of each program and release."""
+    found: dict[tuple[str, Collective, int], list[float]] = defaultdict(list)
+    tuned = {release: _by_hand(bed, release) for release in RELEASES}
+    turns = list(product(range(rounds), PROGRAMS, RELEASES))
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for slot, gains in pool.map(lambda turn: _pair(bed, tuned, *turn), turns):
+            for (collective, first), gain in gains:
+                found[slot, collective, first].append(gain)
+    return [Direct(*key, fmean(gains), len(gains)) for key, gains in found.items()]
+
+
+def _by_hand(bed: Bed, release: str) -> tuple[str, dict[str, str]]:
+    """Return the slot of a release, and the variables that put its bundle in force into effect."""
+    slot, event = next((s, e) for s, e in bed.registry.current().items() if release in s)
+    bundle = bed.registry.load(event.bundle_id)
+    target = target_of(bundle)
+    text = render(selector_for(bundle, target), LARGEST, target)
+    return slot, write_rendered(text, bed.folder / f"rules-{release}").environment
+
+
+def _pair(
+    bed: Bed, tuned: dict[str, tuple[str, dict[str, str]]], number: int, program: str, release: str
+) -> tuple[str, list[tuple[tuple[Collective, int], float]]]:
+    """Return the slot, and the log gain by collective and size, of a run each; by turns first."""
+    slot, variables = tuned[release]
+    sides = [("default", {}), ("tuned", variables)]
+    logs = {
+        side: dict(_run(bed, f"{side}-{number}", program, release, told))
+        for side, told in (sides if number % 2 else sides[::-1])
+    }
+    both = logs["default"].keys() & logs["tuned"].keys()
+    return slot, [(key, logs["default"][key] - logs["tuned"][key]) for key in sorted(both)]
+
+
+def _run(
+    bed: Bed, name: str, program: str, release: str, variables: dict[str, str]
+) -> Iterator[tuple[tuple[Collective, int], float]]:
+    """Run a program with every call timed; yield the mean log seconds of each kind of calls."""
+    folder = bed.folder / "direct" / f"{program}-{release}-{name}"
+    folder.mkdir(parents=True)
+    told = {"COLLTUNE_PROFILE": str(folder), "COLLTUNE_PROFILE_RATE": "1"}
+    told |= {"LD_PRELOAD": str(library_of(bed, release)), **variables}
+    exports = ",".join(["ALL", *told])
+    command = ("srun", "--quiet", "--mpi=pmix", f"--nodes={LARGEST.nodes}", f"--export={exports}")
+    steps = str(PROGRAMS[program])
+    # the hooks of the site must not decide for this job, which is on its own
+    env = {**bed.transport, "COLLTUNE_RECORD": "off", **told}
+    outcome = bed.slurm.run(
+        *command, f"--ntasks-per-node={LARGEST.ppn}", bed.program(program, release), steps,
+        timeout_s=_TIMEOUT_S, environment=env,
+    )  # fmt: skip
+    process.check(outcome, f"{program} with Open MPI {release}")
+    for file in Path(folder).glob("*.profile"):
+        _, uses = parse_profile(file.read_bytes(), str(file))
+        yield from ((_key(use), mean_log(use.times)) for use in uses if use.times)
+
+
+def _key(use: Use) -> tuple[Collective, int]:
+    return use.kind.collective, use.kind.first_bytes
