@@ -31,6 +31,7 @@ class Asked:
         self.ppn = [int(text) for text in query["ppn"]]
         self.folder = query["folder"][0]
         self.bundle = query.get("bundle", [""])[0]
+        self.job = query.get("job", [""])[0]
 
 
 Answer = Callable[[Asked], bytes]
@@ -49,6 +50,16 @@ def good(asked: Asked, rules: str = RULES) -> bytes:
         name = "OMPI_MCA_coll_tuned_dynamic_rules_filename"
         lines += [f"set {name}={asked.folder}/{shape}/rules"]
     return "\n".join([*lines, "end", ""]).encode()
+
+
+def with_arm(asked: Asked, arm: str = "tuned") -> bytes:
+    """Return a job file of version 2."""
+    answer = good(asked).replace(b"job 1\n", b"job 2\n", 1)
+    answer = answer.replace(b"library ", f"arm {arm}\nlibrary ".encode(), 1)
+    if arm != "control":
+        return answer
+    kept = (b"colltune", b"bundle", b"arm", b"library", b"user", b"harmless", b"shape", b"end")
+    return b"".join(x for x in answer.splitlines(keepends=True) if x.startswith(kept))
 
 
 def hanging(asked: Asked) -> bytes:
@@ -77,12 +88,18 @@ BAD: dict[str, Answer] = {
 
 
 class FakeService:
-    """Answers on a unix socket; ``answer`` may be replaced at any time, ``asked`` is what came."""
+    """Answers on a unix socket; ``answer`` may be replaced at any time, ``asked`` is what came.
+
+    ``summaries`` are the summaries that were sent, with the token of each; ``status`` is what who
+    sends one is told.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.answer: Answer = good
         self.asked: list[Asked] = []
+        self.summaries: list[tuple[str, bytes]] = []
+        self.status = 201
 
     @contextmanager
     def running(self) -> Iterator[FakeService]:
@@ -125,6 +142,15 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.fake.summaries.append((self.headers.get("Authorization", ""), body))
+        if self.fake.status == 0:
+            self.ends.wait(HANGS_S)
+        self.send_response(self.fake.status or 503)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
 
     def log_message(self, format: str, *args: object) -> None:
         """Log nothing."""

@@ -13,7 +13,7 @@ from colltune.files.ownership import danger
 from colltune.text import filled
 
 SITE = "site.sh"
-SCRIPTS = ("prolog.sh", "task_prolog.sh", "epilog.sh")
+SCRIPTS = ("prolog.sh", "task_prolog.sh", "rank.sh", "epilog.sh")
 DATA = ("job_file.awk",)
 MODULE = "colltune.lua"
 

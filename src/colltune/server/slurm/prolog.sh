@@ -4,8 +4,11 @@
 # once for all. Nothing that came from the network is run or sourced. Whatever goes wrong, the job
 # starts as without it: status 0, and one line to syslog.
 #
-# A user's wishes that are known at this point come with the job's comment: colltune:off, or
-# colltune:bundle=<begin of a bundle's id>.
+# A user's wishes that are known at this point come with the job's comment: colltune:off,
+# colltune:bundle=<begin of a bundle's id>, or colltune:record where the site records who asks.
+#
+# Where the site records, the folder says when the job was prepared (started), until when it may run,
+# and has a drop-box for its profiles (records): users may put files there, and not list it.
 
 trap 'exit 0' EXIT HUP INT TERM
 umask 022
@@ -81,7 +84,7 @@ is_first_node() {
 
 # Ask for one library and release ($1/$2); the answer goes to a file, the reason beside it.
 ask() {
-    url="${COLLTUNE_SITE_URL:-http://localhost}/v1/job/$1/$2?nodes=$nodes$query&folder=$target/$1-$2$pin"
+    url="${COLLTUNE_SITE_URL:-http://localhost}/v1/job/$1/$2?nodes=$nodes$query&folder=$target/$1-$2$pin$named"
     # shellcheck disable=SC2086 # the site's options are words
     curl --disable --silent --show-error --fail --noproxy '*' --max-redirs 0 --max-time "$limit" \
         ${COLLTUNE_SITE_SOCKET:+--unix-socket "$COLLTUNE_SITE_SOCKET"} ${COLLTUNE_SITE_CURL-} \
@@ -101,7 +104,20 @@ take() {
         -v out="$part" -f "$here/job_file.awk" "$answer" 2>&1); then
         rm -rf -- "$part"
         reasons="$reasons $1/$2: ${reason:-cannot be written}"
+        return
     fi
+    taken=yes
+}
+
+# Prepare what the recording of the job needs.
+prepare_record() {
+    mkdir -m 1733 "$temporary/records" && date +%s >"$temporary/started" || return
+    [ -z "${SLURM_JOB_END_TIME-}" ] || echo "$SLURM_JOB_END_TIME" >"$temporary/until"
+    case " ${SLURM_JOB_COMMENT-} " in
+    *[\ ,\;]colltune:record[\ ,\;]*) ;;
+    *) [ "$COLLTUNE_SITE_RECORD" = all ] || return 0 ;;
+    esac
+    : >"$temporary/record"
 }
 
 # Make what is there the job's folder, for all time; who comes second has no effect.
@@ -132,7 +148,7 @@ nodes=${SLURM_JOB_NUM_NODES-}
 made_of "$nodes" 0-9 && [ "$nodes" -gt 0 ] || finish "no number of nodes"
 [ -z "${SLURM_HET_JOB_ID-}${SLURM_PACK_JOB_ID-}" ] || finish
 case " ${COLLTUNE_SITE_PARTITIONS-} " in "  " | *" ${SLURM_JOB_PARTITION-} "*) ;; *) finish ;; esac
-pin=
+pin= named=${COLLTUNE_SITE_RECORD:+&job=$job}
 case " ${SLURM_JOB_COMMENT-} " in
 *[\ ,\;]colltune:off[\ ,\;]*) finish ;;
 *[\ ,\;]colltune:bundle=*)
@@ -141,7 +157,7 @@ case " ${SLURM_JOB_COMMENT-} " in
     pin="&bundle=$pin"
     ;;
 esac
-shapes= query= reasons= number=0
+shapes= query= reasons= taken= number=0
 for ppn in $(candidates); do
     case " $shapes " in *" ${nodes}x$ppn "*) continue ;; esac
     [ $((nodes * ppn)) -gt 1 ] || continue
@@ -175,5 +191,6 @@ done
 for pair in $pairs; do ask "${pair%/*}" "${pair#*/}" & done
 wait
 for pair in $pairs; do take "${pair%/*}" "${pair#*/}"; done
+[ -z "$named" ] || [ -z "$taken" ] || prepare_record || rm -rf -- "$temporary/records"
 publish
 finish "${reasons# }"

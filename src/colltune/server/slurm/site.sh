@@ -29,6 +29,16 @@ COLLTUNE_SITE_TOTAL_S=2
 # Days after which a job's folder is removed even if no epilog was run for it: longer than any job.
 COLLTUNE_SITE_DAYS=60
 
+# What production jobs tell the service. Empty: nothing; all: every job is recorded; asked: jobs that
+# ask with COLLTUNE_RECORD=on or a comment of colltune:record. One call in so many is timed. In the
+# folder lies LIBRARY-RELEASE/libcolltune.so for each MPI; it belongs to root or the site's user.
+# Programs are told by "hash" or "names"; users by "none" or by "hash", with the file `secret` here.
+COLLTUNE_SITE_RECORD=
+COLLTUNE_SITE_RATE=20
+COLLTUNE_SITE_LIB=
+COLLTUNE_SITE_PROGRAMS=hash
+COLLTUNE_SITE_USERS=none
+
 # Further options of curl, such as --cacert FILE.
 COLLTUNE_SITE_CURL=
 

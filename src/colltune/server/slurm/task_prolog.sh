@@ -9,17 +9,18 @@
 # decide each task by itself, from a folder that never changes, by what is the same in all tasks.
 #
 # Users: COLLTUNE=off, COLLTUNE_BUNDLE=<begin of an id>, COLLTUNE_LIBRARY=openmpi/4.1.4,
-# COLLTUNE_FOLDER=<folder that colltune env wrote>, COLLTUNE_VERBOSE=1.
+# COLLTUNE_FOLDER=<folder that colltune env wrote>, COLLTUNE_RECORD=off or on, COLLTUNE_VERBOSE=1.
 
 trap 'exit 0' EXIT
 set -f
 LC_ALL=C
 newline='
 '
-lines= told= job=${SLURM_JOB_ID-} step=${SLURM_STEP_ID-}
+lines= told= ready= decided= inherited= job_tasks= job=${SLURM_JOB_ID-} step=${SLURM_STEP_ID-}
 
 # Leave the hook with what is to be printed, all of it or nothing.
 finish() {
+    [ -z "$ready" ] || record
     if [ -n "${COLLTUNE_VERBOSE-}" ] && [ "${SLURM_PROCID:-0}" = 0 ] && [ -n "$*" ]; then
         lines="$lines${newline}print colltune: $*"
     fi
@@ -78,6 +79,65 @@ forget() {
     IFS=' '
     lines="$lines${newline}unset COLLTUNE_SECTION${newline}unset COLLTUNE_SET"
     lines="$lines${newline}unset COLLTUNE_VARIABLES"
+}
+
+# Set $others to what is preloaded beside the site's libraries.
+look_at_preload() {
+    others=
+    IFS=': '
+    for item in ${LD_PRELOAD-}; do
+        case $item in "$libraries"/*) ;; *) others=$others${others:+:}$item ;; esac
+    done
+    IFS=' '
+}
+
+# Take back what has the processes of another job recorded.
+forget_record() {
+    for name in COLLTUNE_RECORD COLLTUNE_RECORD_RATE COLLTUNE_RECORD_NAMES COLLTUNE_ARM; do
+        lines="$lines${newline}unset $name"
+    done
+    case ${OMPI_MCA_orte_fork_agent-} in "$agent "*) lines="$lines${newline}unset OMPI_MCA_orte_fork_agent" ;; esac
+    case ${PRTE_MCA_odls_base_exec_agent-} in "$agent "*) lines="$lines${newline}unset PRTE_MCA_odls_base_exec_agent" ;; esac
+    look_at_preload
+    case ${LD_PRELOAD-} in
+    "$others") return ;;
+    *) lines="$lines$newline${others:+export LD_PRELOAD=}${others:-unset LD_PRELOAD}" ;;
+    esac
+    LD_PRELOAD=$others
+}
+
+# Have the processes of this step, or those of launchers in this batch job, recorded: all ranks load
+# the library, or none does. A launcher's daemons are one task per node. Hydra's start all ranks, and
+# hand the variable on. Open MPI's mpirun starts some itself; it is told what to start each rank by.
+record() {
+    case ${COLLTUNE-}/${COLLTUNE_RECORD-} in
+    off/* | */off) return ;;
+    */"$folder/records" | */on) ;;
+    */) [ -e "$folder/record" ] || return ;;
+    *) return ;;
+    esac
+    [ -d "$folder/records" ] || return
+    arm=own
+    [ -z "$decided" ] || { read -r arm <"$decided/arm"; } 2>/dev/null
+    pick
+    library=$libraries/${where##*/}/libcolltune.so by=
+    [ -n "$where" ] && [ -r "$library" ] || return
+    [ "$decided" = "$where" ] || arm=own
+    case $where in
+    */openmpi-4.*) by=OMPI_MCA_orte_fork_agent its=${OMPI_MCA_orte_fork_agent-} ;;
+    */openmpi-5.*) by=PRTE_MCA_odls_base_exec_agent its=${PRTE_MCA_odls_base_exec_agent-} ;;
+    */openmpi-*) return ;;
+    esac
+    if [ -n "$step" ]; then
+        [ -z "$by" ] || [ "${tasks:-0}" -gt "$nodes" ] || [ "$tasks" = "$job_tasks" ] || return
+        look_at_preload
+        lines="$lines${newline}export LD_PRELOAD=$others${others:+:}$library"
+    elif [ -n "$by" ]; then
+        case $its in '' | "$agent "*) lines="$lines${newline}export $by=$agent $library" ;; *) return ;; esac
+    fi
+    lines="$lines${newline}export COLLTUNE_RECORD=$folder/records${newline}export COLLTUNE_ARM=${arm:-own}"
+    lines="$lines${newline}export COLLTUNE_RECORD_RATE=${COLLTUNE_SITE_RATE:-20}"
+    [ "${COLLTUNE_SITE_PROGRAMS-}" != names ] || lines="$lines${newline}export COLLTUNE_RECORD_NAMES=1"
 }
 
 matches() {
@@ -175,31 +235,37 @@ offer() {
         exports="$exports${newline}export $line" names="$names ${line%%=*}" set="$set $line"
     done <"$where/$1/exports"
     ! users_own "$set" || finish "$own is the user's own setting, so nothing was changed"
+    [ -n "$pin" ] || decided=$where
     [ -n "$exports" ] || finish "MPI's own decisions are kept for $1"
     lines="$lines$exports${newline}export COLLTUNE_SECTION=$where/$1"
     lines="$lines${newline}export COLLTUNE_SET=${set# }${newline}export COLLTUNE_VARIABLES=${names# }"
     finish "$where/$1"
 }
 
+# Tell whether somebody has taken any of our variables back, or changed it; $item is that one.
+changed() {
+    for item in $told; do
+        case "$newline$found$newline" in *"$newline$item$newline"*) ;; *) return 0 ;; esac
+    done
+    return 1
+}
+
 # What a step does about the decision that it inherits from its batch job.
 follow() {
     section=$COLLTUNE_SECTION where=${COLLTUNE_SECTION%/*}
-    # who has taken any of our variables back, or changed it, decides himself
-    for item in $told; do
-        case "$newline$found$newline" in
-        *"$newline$item$newline"*) ;;
-        *)
-            forget
-            finish "${item%%=*} was changed since, so this is the user's own setting"
-            ;;
-        esac
-    done
+    if changed; then
+        forget
+        finish "${item%%=*} was changed since, so this is the user's own setting"
+    fi
     if users_own; then
         forget
         finish "$own is the user's own setting, so nothing is set"
     fi
     shape=${section##*/}
-    [ "$nodes"x"$ppn" != "$shape" ] || finish "as the job: $section"
+    if [ "$nodes"x"$ppn" = "$shape" ]; then
+        [ -n "${COLLTUNE_BUNDLE-}" ] || decided=$where
+        finish "as the job: $section"
+    fi
     if [ -n "$ppn" ] && [ -r "$where/${nodes}x$ppn/exports" ]; then
         forget
         offer "${nodes}x$ppn"
@@ -212,11 +278,28 @@ follow() {
     finish "a part of the job: $section"
 }
 
+if [ "${1-}" = arm ]; then
+    # rank.sh asks for the arm of what runs now, with the library $2
+    IFS=' ' where=${2%/*} told=${COLLTUNE_SET-}
+    where=${COLLTUNE_RECORD%/*}/${where##*/}
+    look_around
+    ! changed && ! users_own || COLLTUNE_ARM=own
+    printf '%s\n' "${COLLTUNE_ARM:-own}"
+    exit 0
+fi
 site=${0%/*}/site.sh
 # shellcheck disable=SC1090 # the site's own
 [ ! -r "$site" ] || . "$site"
 folder=${COLLTUNE_FOLDER:-${COLLTUNE_SITE_FOLDER:+$COLLTUNE_SITE_FOLDER/$job}}
+libraries=${COLLTUNE_SITE_LIB:-/nowhere} agent=${0%/*}/rank.sh
 inherited=${COLLTUNE_JOB-} told=${COLLTUNE_SET-}
+case ${COLLTUNE_RECORD-} in
+"$folder/records") ;;
+"${COLLTUNE_SITE_FOLDER:-/nowhere}"/*/records)
+    forget_record
+    COLLTUNE_RECORD=
+    ;;
+esac
 [ -n "$inherited" ] || [ -d "$folder" ] || finish "nothing is prepared for this job"
 IFS=' '
 look_around
@@ -238,6 +321,7 @@ elif [ -z "$step" ]; then
     tasks=${tasks:-$((nodes + 1))}
 fi
 
+ready=yes
 if [ -z "$step" ]; then
     lines="$lines${newline}export COLLTUNE_JOB=$job:$tasks"
 elif [ -n "$inherited" ]; then
