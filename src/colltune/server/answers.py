@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from colltune.domain import Shape
 from colltune.server.job_counts import Asked
@@ -27,6 +27,15 @@ DOCUMENT_POLICY = f"default-src 'none'; style-src 'unsafe-inline'; {CLOSED_POLIC
 """Of pages without scripts that load nothing."""
 
 
+class GivenArm(NamedTuple):
+    """The arm that a job was given in a slot, with the bundle."""
+
+    job: str
+    slot: str
+    arm: str
+    bundle_id: str
+
+
 @dataclass(frozen=True)
 class Document:
     """What a request is answered with.
@@ -34,7 +43,7 @@ class Document:
     ``etag`` is empty where the content is not to be kept; ``bundle_id`` is what it was made from;
     ``headers`` are sent in addition to the usual ones; ``kept`` and ``replaced`` name the
     collectives whose default was kept or replaced; ``demanded`` are the library, release and shape
-    of each job, ``asked`` what a request for a job's files asked for and got.
+    of each job, ``asked`` what a request for a job's files asked for and got, ``given`` its arm.
     """
 
     body: bytes
@@ -46,6 +55,7 @@ class Document:
     replaced: tuple[str, ...] = ()
     demanded: tuple[tuple[str, str, Shape], ...] = ()
     asked: Asked | None = None
+    given: GivenArm | None = None
 
 
 Recipe = tuple[Callable[..., Document], tuple[object, ...]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -23,6 +24,7 @@ from colltune.server.supervisor import end_with_supervisor, log_as_json
 from colltune.server.writing import Writing
 
 _COUNT_S, _WRITE_S = 1.0, 10.0
+_SWITCH_S = 0.0005
 _SLOW_PENDING = 8
 _WRITE_THREADS, _MOST_WRITES = 2, 16
 _BUSY = "the service is too busy. Ask again in a second."
@@ -58,7 +60,11 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     for router in ROUTERS:
         app.include_router(router)
     rate = RateLimit(settings.rate_per_s, settings.burst)
-    app.add_middleware(Limits, max_body_bytes=settings.max_body_bytes, writes=rate)
+    summaries = RateLimit(settings.rate_per_s, settings.summaries_burst)
+    app.state.callers = RateLimit(settings.rate_per_s, settings.summaries_burst)
+    app.add_middleware(
+        Limits, max_body_bytes=settings.max_body_bytes, writes=rate, summaries=summaries
+    )
     app.add_middleware(CacheMiddleware, service=service)
     return app
 
@@ -82,6 +88,10 @@ def worker_app() -> FastAPI:
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     service: Service = app.state.service
     service.watcher.start()
+    if service.production is not None:
+        # threads that judge give way to answers sooner
+        sys.setswitchinterval(_SWITCH_S)
+        service.production.start()
     counting = asyncio.create_task(_count(service))
     try:
         yield
@@ -96,6 +106,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         state.gatekeeper.threads.close(wait=False)
         service.settle()
         await asyncio.to_thread(service.write_counts)
+        if service.production is not None:
+            await asyncio.to_thread(service.production.stop)
 
 
 async def _count(service: Service) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 from importlib.resources import files
 from typing import Annotated, Any
 
@@ -13,13 +14,30 @@ from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 from colltune.registry.events import Event
 from colltune.server import queries, schemas
 from colltune.server.answers import CONTENT_POLICY, PAGE_POLICY
-from colltune.server.auth.gate import Admission, promoter, sender
+from colltune.server.auth.gate import Admission, promoter, reporter, sender
 from colltune.server.docs_page import docs_page
 from colltune.server.errors import PROBLEM, ServiceError
-from colltune.server.limits import Uploads, refuse_other_types
+from colltune.server.limits import (
+    MOST_SUMMARY_BYTES,
+    SUMMARIES,
+    Offload,
+    RateLimit,
+    Uploads,
+    chunks,
+    refuse_other_types,
+)
 from colltune.server.metrics import CONTENT_TYPE
 from colltune.server.queries import BundlePath, LibraryPath, ReleasePath
-from colltune.server.schemas import Bundles, Decision, EventOf, Liveness, Readiness, Stored, Table
+from colltune.server.schemas import (
+    Bundles,
+    Decision,
+    EventOf,
+    Liveness,
+    Readiness,
+    Receipt,
+    Stored,
+    Table,
+)
 from colltune.server.serving import OnceEach, answered, computed, service_of, written
 from colltune.server.views.changes import ChangesView
 from colltune.server.views.front import FrontView, GainView
@@ -151,8 +169,14 @@ async def job(
     release: ReleasePath,
     query: Annotated[queries.JobQuery, Query()],
 ) -> Response:
-    """Give all that a batch system's hooks tell a job, in one text that a shell can split."""
-    return await answered(request, service_of(request).job, library, release, query)
+    """Give all that a batch system's hooks tell a job, in one text that a shell can split.
+
+    Where the service compares jobs with a control group, `job` decides the job's arm: `tuned`,
+    `candidate` (a bundle on trial) or `control` (nothing is set). The header `X-Colltune-Arm` and
+    the text name it. Who names a bundle gets that one, and no arm.
+    """
+    keep = query.job is None
+    return await answered(request, service_of(request).job, library, release, query, keep=keep)
 
 
 listing = APIRouter(tags=["bundles"], responses=_PROBLEMS)
@@ -173,6 +197,7 @@ async def report(request: Request, bundle_id: BundlePath) -> Response:
 
 changes = APIRouter(tags=["changes"], responses=_WRITE_PROBLEMS)
 Sender = Annotated[Admission, Depends(sender)]
+Reporter = Annotated[Admission, Depends(reporter)]
 Promoter = Annotated[str, Depends(promoter)]
 _BODY: dict[str, Any] = {
     "requestBody": {
@@ -216,6 +241,48 @@ async def store(
         )
     response.status_code = 201 if stored.new else 200
     return stored
+
+
+@changes.post(
+    SUMMARIES,
+    status_code=201,
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "description": "The text of the epilog, at most 64 KiB.",
+            "content": {"text/plain": {"schema": {"type": "string"}, "example": schemas.SUMMARY}},
+        }
+    },
+    responses={
+        200: {"model": Receipt, "description": "The job reported before; nothing is changed."},
+        202: {"model": Receipt, "description": "It is set aside and never judged; `reason` why."},
+    },
+)
+async def report_job(request: Request, response: Response, admission: Reporter) -> Receipt:
+    """Take what a job reports at its end; it is on disk when the answer comes.
+
+    A job counts once, however often it reports. What cannot be true is set aside with the reason,
+    and need not be sent again.
+    """
+    production = service_of(request).production
+    if production is None:
+        raise ServiceError(
+            403,
+            "this service takes no summaries. Its administrator can start it with --site and "
+            "write [production] record = true in the site file.",
+        )
+    refuse_other_types(request)
+    callers: RateLimit = request.app.state.callers
+    wait_s = math.ceil(callers.wait_s(admission.caller))
+    if wait_s:
+        why = f"too many summaries of this caller. Try again in {wait_s} s."
+        raise ServiceError(429, why, retry_s=wait_s)
+    body = b"".join([chunk async for chunk in chunks(request, MOST_SUMMARY_BYTES)])
+    admission.check_body(hashlib.sha256(body).hexdigest())
+    writes: Offload = request.app.state.writes
+    receipt = await writes.run(object(), lambda: production.take(body))
+    response.status_code = {"stored": 201, "known": 200, "set_aside": 202}[receipt.outcome]
+    return receipt
 
 
 @changes.post("/v1/bundles/{bundle_id}/promote", response_model=EventOf)

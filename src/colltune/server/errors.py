@@ -41,7 +41,7 @@ class ServiceError(Exception):
         self.headers: dict[str, str] = {}
         if status == 401:
             self.headers = {"WWW-Authenticate": 'Bearer realm="colltune", MUNGE realm="colltune"'}
-        elif status == 503:
+        elif status in (429, 503):
             self.headers = {"Retry-After": str(retry_s)}
 
 

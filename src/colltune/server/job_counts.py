@@ -47,6 +47,7 @@ class Outcome(StrEnum):
     TUNED = "tuned"
     UNSURE = "no gain was sure enough"
     OUTSIDE = "its shape is outside what was measured"
+    CONTROL = "it belongs to the control group"
     ALONE = "it has one process"
     NO_BUNDLE = "no bundle fits its MPI release"
     BUSY = "the service was not ready, or too busy"

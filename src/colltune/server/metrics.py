@@ -84,6 +84,17 @@ class Metrics:
         self.registry_errors = self._counter(
             "colltune_registry_errors", "Reads of the registry that failed."
         )
+        self.summaries = self._counter(
+            "colltune_production_summaries",
+            "Reports of ended jobs: stored, known before, or set aside.",
+            "outcome",
+        )
+        self.production_failures = self._counter(
+            "colltune_production_failures",
+            "Work on jobs' reports that failed and is tried again: count, store, share, judge, "
+            "merge.",
+            "step",
+        )
         self.hit = self.answers.labels("hit")
         self.miss = self.answers.labels("miss")
 

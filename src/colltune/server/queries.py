@@ -142,11 +142,22 @@ class ConfigQuery(Query):
     folder: Folder | None = None
 
 
+JobId = Annotated[
+    str,
+    Field(
+        pattern=r"^[0-9]{1,18}(_[0-9]{1,9})?$",
+        description="Number of the job, whose arm it decides; default: the job has no arm.",
+        examples=["4711"],
+    ),
+]
+
+
 class JobQuery(Query):
     nodes: Nodes
     ppn: Annotated[tuple[Ppn, ...], Field(min_length=1, max_length=8)]
     folder: Folder
     format: FormatName | None = None
+    job: JobId | None = Field(None, repr=False)
 
 
 class PageQuery(Query):

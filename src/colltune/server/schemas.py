@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -39,6 +39,18 @@ MEASUREMENTS = (
     "hydra,openmpi,4.1.4,bcast,binomial,4,16,1024,job 4711,1.5e-05\n"
 )
 
+SUMMARY = f"""\
+colltune-summary 1
+job 4711
+started 1795500000
+ended 1795500060
+nodes 2
+state completed
+user -
+given openmpi 4.1.4 tuned {_ID}
+left_out 0
+end
+"""
 BundleId = Annotated[str, Field(examples=[_ID])]
 Slot = Annotated[str, Field(examples=["openmpi-4.1.6"])]
 CollectiveName = Annotated[str, Field(examples=["allreduce"])]
@@ -202,6 +214,15 @@ class Stored(BaseModel):
     file: str = Field(examples=["received-7c1f7c1f7c1f.parquet"])
     sha256: str = Field(examples=["7c1f" * 16])
     context: ContextOf
+
+
+class Receipt(BaseModel):
+    """What became of a job's summary; one that is set aside is never judged, and why is told."""
+
+    job: str = Field(examples=["4711"])
+    outcome: Literal["stored", "known", "set_aside"]
+    reason: str | None = Field(examples=[None])
+    detail: str | None = Field(examples=[None])
 
 
 class View(BaseModel):

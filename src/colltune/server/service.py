@@ -9,20 +9,28 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from colltune import __version__
 from colltune.domain import Collective, Instance, Shape
 from colltune.errors import LibraryError
 from colltune.models.guard import Guard
 from colltune.mpi.formats import FORMATS
+from colltune.production.arms import Arm
 from colltune.registry import Entry, Registry
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.configuration import Target, render, selector_for
 from colltune.selector.demand import Demand, DemandLog
 from colltune.selector.selection_json import selection_json, tables, tables_json
 from colltune.server import queries
-from colltune.server.answers import CONTENT_POLICY, DOCUMENT_POLICY, Answer, Document, Lru
+from colltune.server.answers import (
+    CONTENT_POLICY,
+    DOCUMENT_POLICY,
+    Answer,
+    Document,
+    GivenArm,
+    Lru,
+)
 from colltune.server.errors import ServiceError
 from colltune.server.job_counts import Asked, JobCounts, Outcome
 from colltune.server.metrics import MULTIPROCESS, Metrics, gauges
@@ -43,6 +51,9 @@ from colltune.server.views.job import job_view
 from colltune.server.views.maps import map_view, prediction_view
 from colltune.server.views.overview import overview_view
 from colltune.server.watcher import Watcher
+
+if TYPE_CHECKING:
+    from colltune.server.production import ProductionJobs
 
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
@@ -71,6 +82,7 @@ class Service:
         self.demand = DemandLog(settings.demand) if settings.demand is not None else None
         shared = os.environ.get(MULTIPROCESS)
         self.jobs = JobCounts(settings.demand or (Path(shared) if shared else None))
+        self.production = self._production()
         self.started = time.time()
         self._pinned: Lru[str, Loaded] = Lru(_MOST_PINNED, 4 * _MOST_PINNED, lambda _k, _v: 1)
         self._reports: Lru[str, bytes] = Lru(
@@ -78,6 +90,15 @@ class Service:
         )
         self._listed: tuple[float, Document] | None = None
         self._counted: tuple[State, ...] = ()
+
+    def _production(self) -> ProductionJobs | None:
+        if self.settings.production is None:
+            return None
+        # a service without it needs neither the time nor the memory
+        from colltune.server.production import ProductionJobs  # noqa: PLC0415
+
+        changed = self.watcher.refresh
+        return ProductionJobs(self.settings, self.settings.production, self.metrics, changed)
 
     @property
     def state(self) -> State:
@@ -122,6 +143,8 @@ class Service:
         self.jobs.flush()
         if self.demand is not None:
             self.demand.flush()
+        if self.production is not None:
+            self.production.flush()
 
     def count_first(self, document: Document) -> None:
         self.metrics.miss.inc()
@@ -137,6 +160,8 @@ class Service:
         self.metrics.answered(document, times)
         if document.asked is not None:
             self._asked(document.asked, times)
+        if document.given is not None and self.production is not None:
+            self.production.note(document.given)
         if self.demand is not None:
             for asked in document.demanded:
                 self.demand.note(*asked, times)
@@ -207,30 +232,47 @@ class Service:
         )
 
     def job(self, state: State, library: str, release: str, query: queries.JobQuery) -> Document:
-        loaded = self.pick(state, query.bundle, library, release)
+        loaded, given = self._given(state, library, release, query)
+        is_control = given is not None and given.arm == Arm.CONTROL
         target = _target(library, release, query.format)
         shapes = [Shape(query.nodes, ppn) for ppn in dict.fromkeys(query.ppn)]
         found = [loaded.rendering(shape, target, self.guard) for shape in shapes]
         # where nothing is replaced, a job is better told nothing
         sections = [
-            Section(shape) if one.is_empty else section_of(one.rendered, query.folder)
+            Section(shape) if is_control or one.is_empty else section_of(one.rendered, query.folder)
             for shape, one in zip(shapes, found, strict=True)
         ]
         patterns = target.mpi.user_patterns
-        told = JobDecisions(loaded.bundle.id, target.mpi.name, release, patterns, tuple(sections))
-        replaced = {name for one in found for name in one.replaced}
-        kept = {name for one in found for name in one.kept}
+        arm = Arm(given.arm) if given else None
+        told = JobDecisions(
+            loaded.bundle.id, target.mpi.name, release, patterns, tuple(sections), arm
+        )
+        replaced = {name for one in found for name in one.replaced if not is_control}
+        kept = {name for one in found for name in (*one.kept, *one.replaced)}
+        outcome = Outcome.CONTROL if is_control else _common(one.outcome for one in found)
+        told_arm = {"X-Colltune-Arm": arm.value} if arm else {}
         return Document(
             text_of(told).encode(),
             TEXT,
-            self._etag(loaded, f"job {library} {release} {query!r}", shapes[0]),
+            self._etag(loaded, f"job {library} {release} {query!r} {arm}", shapes[0]),
             loaded.bundle.id,
-            {"X-Colltune-Format": target.form.name},
+            {"X-Colltune-Format": target.form.name, **told_arm},
             tuple(sorted(kept - replaced)),
             tuple(sorted(replaced)),
             tuple((library, release, shape) for shape in shapes),
-            _asked(library, release, loaded.slot, query, _common(one.outcome for one in found)),
+            _asked(library, release, loaded.slot, query, outcome),
+            given,
         )
+
+    def _given(
+        self, state: State, library: str, release: str, query: queries.JobQuery
+    ) -> tuple[Loaded, GivenArm | None]:
+        """Return the bundle for a job, and its arm; who names a bundle gets that and has none."""
+        loaded = self.pick(state, query.bundle, library, release)
+        if self.production is None or query.job is None or query.bundle is not None:
+            return loaded, None
+        arm, loaded = self.production.arm(state, loaded, query.job)
+        return loaded, GivenArm(query.job, loaded.slot, arm, loaded.bundle.id)
 
     def _render_ahead(self, state: State, asked: Demand) -> None:
         loaded = state.pick(asked.library, asked.release)

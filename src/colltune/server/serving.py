@@ -22,9 +22,12 @@ def service_of(request: Request) -> Service:
 
 
 async def answered(
-    request: Request, compute: Callable[..., Document], *arguments: object
+    request: Request, compute: Callable[..., Document], *arguments: object, keep: bool = True
 ) -> Response:
-    """Return what `compute` makes of the state in force and `arguments`, and keep it ready."""
+    """Return what `compute` makes of the state in force and `arguments`.
+
+    It is kept ready for others, unless it is one job's alone.
+    """
     service = service_of(request)
     state = service.state
     key = (id(state), compute.__name__, arguments)
@@ -36,7 +39,8 @@ async def answered(
         raise
     answer = Answer(document, request.scope["route"].path, (compute, arguments))
     service.count_first(document)
-    state.answers.put((request.scope["path"], request.scope["query_string"]), answer)
+    if keep:
+        state.answers.put((request.scope["path"], request.scope["query_string"]), answer)
     return _response(request, answer)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from colltune.production.settings import Production
 from colltune.server.auth.token_file import Scope
 
 PREFIX = "COLLTUNE_SERVER_"
@@ -51,6 +53,12 @@ class Settings(BaseSettings):
         Of a request.
     rate_per_s, burst
         Requests that write, per client.
+    summaries_burst
+        Likewise what ended jobs report at once, per client and per token.
+    machine, production
+        Of the site file, where jobs prove what bundles gain; None: they do not.
+    judge_s
+        Between looks at what jobs reported.
     caution
         Of the guard; see `colltune.models.guard`.
     poll_s
@@ -82,6 +90,10 @@ class Settings(BaseSettings):
     max_body_bytes: Count = 64 << 20
     rate_per_s: Annotated[float, Field(gt=0)] = 10.0
     burst: Count = 20
+    summaries_burst: Count = 5000
+    machine: str = ""
+    production: Production | None = None
+    judge_s: Seconds = 60.0
     caution: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
     poll_s: Seconds = 1.0
     threads: Count = 2
@@ -108,6 +120,11 @@ class Settings(BaseSettings):
     def _one_source(self) -> Settings:
         if (self.registry is None) == (self.bundle is None):
             raise ValueError("give either a registry or a bundle to serve")
+        if self.production is not None and self.registry is None:
+            raise ValueError(
+                "jobs can prove only bundles of a registry ([production] record = true in the site "
+                "file). Serve a registry, or leave --site out."
+            )
         return self
 
     @model_validator(mode="after")
@@ -135,5 +152,7 @@ class Settings(BaseSettings):
         found = {}
         for name, value in self.model_dump(exclude_none=True).items():
             text = ",".join(value) if isinstance(value, tuple) else str(value)
+            if isinstance(value, dict):
+                text = json.dumps(value, default=str)
             found[f"{PREFIX}{name.upper()}"] = text
         return found

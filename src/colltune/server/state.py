@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Context, Shape
@@ -97,16 +97,25 @@ def is_any_replaced(rules: Iterable[Iterable[Interval]]) -> bool:
     return any(not one.configuration.is_default for intervals in rules for one in intervals)
 
 
+class Trial(NamedTuple):
+    """A bundle beside the one in force, and the share of jobs that get it."""
+
+    loaded: Loaded
+    share: float
+
+
 @dataclass(frozen=True, eq=False)
 class State:
     """All that is in force.
 
-    ``loaded`` holds a bundle by slot; ``problems`` why a slot keeps an older bundle, or has none.
+    ``loaded`` holds a bundle by slot; ``problems`` why a slot keeps an older bundle, or has none;
+    ``trials`` the bundles on trial where production is recorded.
     """
 
     loaded: Mapping[str, Loaded]
     answers: Answers
     problems: Mapping[str, str] = field(default_factory=dict)
+    trials: Mapping[str, Trial] = field(default_factory=dict)
 
     def pick(self, library: str | None, release: str | None) -> Loaded:
         """Return what is in force for a library's release, or the nearest of its series.
@@ -155,6 +164,9 @@ class BundleFolder:
             bundle = load(self._path)
             slot, bundle_id, created_utc = slot_of(bundle.context), bundle.id, bundle.created_utc
         return {slot: Event(0, slot, bundle_id, None, Action.PROMOTE, created_utc, "")}
+
+    def trials(self) -> dict[str, Event]:
+        return {}
 
     def load(self, bundle_id: str) -> Bundle:
         bundle = load(self._path)

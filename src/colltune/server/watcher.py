@@ -22,7 +22,7 @@ from colltune.server.answers import Answer, Answers, Lru, answer_bytes
 from colltune.server.errors import ServiceError
 from colltune.server.metrics import Metrics
 from colltune.server.settings import Settings
-from colltune.server.state import Loaded, Source, State
+from colltune.server.state import Loaded, Source, State, Trial
 
 _REPORTS = ("drift", "retrain", "verify")
 _REPORTS_S = 15.0
@@ -123,6 +123,7 @@ class Watcher:
         with self._lock:
             try:
                 wanted = self._source.current()
+                on_trial = self._source.trials() if self._settings.production else {}
             except (ColltuneError, OSError) as error:
                 self._unreachable(str(error))
                 return
@@ -131,7 +132,7 @@ class Watcher:
             if not self.reachable:
                 self._log.info("registry is there", slots=sorted(wanted))
             self.reachable, self.unreachable_why = True, ""
-            self._take_up(wanted)
+            self._take_up(wanted, on_trial)
             self._look_at_reports()
 
     def _look_at_reports(self) -> None:
@@ -164,7 +165,9 @@ class Watcher:
             )
         self.reachable, self.unreachable_why = False, why
 
-    def _take_up(self, wanted: Mapping[str, registry.Event]) -> None:
+    def _take_up(
+        self, wanted: Mapping[str, registry.Event], on_trial: Mapping[str, registry.Event]
+    ) -> None:
         loaded, problems = dict(self.state.loaded), dict(self.state.problems)
         for slot, event in wanted.items():
             have = loaded.get(slot)
@@ -181,12 +184,28 @@ class Watcher:
                 problems[slot] = self._refuse(slot, event.bundle_id, error, have)
         for slot in loaded.keys() - wanted.keys():
             problems[slot] = self._withdrawn(slot, loaded[slot])
+        trials = self._trials(on_trial)
         if loaded != self.state.loaded:
-            new = State(loaded, self._answers(), problems)
+            new = State(loaded, self._answers(), problems, trials)
             _carry_over(self.state, new)
             self.state = new
-        elif problems != self.state.problems:
-            self.state = State(loaded, self.state.answers, problems)
+        elif (problems, trials) != (self.state.problems, self.state.trials):
+            self.state = State(loaded, self.state.answers, problems, trials)
+
+    def _trials(self, on_trial: Mapping[str, registry.Event]) -> dict[str, Trial]:
+        """Return the trials whose bundles can be loaded; jobs of others get what is in force."""
+        found: dict[str, Trial] = {}
+        for slot, event in on_trial.items():
+            have = self.state.trials.get(slot)
+            refused_at = self._refused.get((slot, event.bundle_id), -math.inf)
+            if have is not None and have.loaded.bundle.id == event.bundle_id:
+                found[slot] = Trial(have.loaded, event.share or 0.0)
+            elif time.monotonic() - refused_at > _AGAIN_S:
+                try:
+                    found[slot] = Trial(self._loaded(slot, event), event.share or 0.0)
+                except Exception as error:
+                    self._refuse(slot, event.bundle_id, error, None)
+        return found
 
     def _withdrawn(self, slot: str, have: Loaded) -> str:
         what = (

@@ -247,6 +247,12 @@ async def sender(request: Request, _token: _Token, _munge: _Munge) -> Admission:
     return await keeper.admit(request, Scope.MEASUREMENTS)
 
 
+async def reporter(request: Request, _token: _Token, _munge: _Munge) -> Admission:
+    """Return who sends what jobs report; the endpoint checks the body."""
+    keeper: Gatekeeper = request.app.state.gatekeeper
+    return await keeper.admit(request, Scope.SUMMARIES)
+
+
 async def promoter(request: Request, _token: _Token, _munge: _Munge) -> str:
     """Return who promotes, after comparing his credential with the whole request."""
     keeper: Gatekeeper = request.app.state.gatekeeper

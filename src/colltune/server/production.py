@@ -1,0 +1,170 @@
+"""What the service does where a site proves its bundles by production jobs.
+
+It gives each job an arm, takes what jobs report, and judges it from time to time. Without
+``[production] record = true`` in the site file nothing of this is imported.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from datetime import UTC, datetime
+from threading import Event, Lock, Thread
+
+import structlog
+
+from colltune.errors import ColltuneError, OutputError
+from colltune.production.admission import Admission
+from colltune.production.arms import Arm, Split, arm_of
+from colltune.production.consequences import act
+from colltune.production.judgement import Judgement, judge, latest
+from colltune.production.settings import Production
+from colltune.production.store import Store
+from colltune.production.summary import parse_summary
+from colltune.registry import Registry
+from colltune.server.answers import GivenArm
+from colltune.server.metrics import Metrics
+from colltune.server.schemas import Receipt
+from colltune.server.settings import Settings
+from colltune.server.state import Loaded, State
+
+_STOP_S = 5.0
+_MOST_JOBS = 20_000
+_BY = "production (service)"
+
+
+class ProductionJobs:
+    """The loop of production in one worker; safe among threads.
+
+    ``changed`` is called when something came into force. Of several workers, and of several
+    services with one store, one judges at a time.
+    """
+
+    def __init__(
+        self, settings: Settings, site: Production, metrics: Metrics, changed: Callable[[], None]
+    ) -> None:
+        self._site = site
+        self._machine = settings.machine
+        self._judge_s = settings.judge_s
+        self._metrics = metrics
+        self._changed = changed
+        self._log = structlog.get_logger("colltune.server.production")
+        self.registry = Registry(settings.registry or "")
+        self.store = Store(site.store, site.archive)
+        self._admission = Admission(self.registry, self.store, self._machine, site)
+        self._given: Counter[tuple[str, str, str, str]] = Counter()
+        self._seen: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._lock = Lock()
+        self._ended = Event()
+        self._thread: Thread | None = None
+        self._merged = ""
+        self._noted_share = False
+        self.judgement: Judgement | None = None
+
+    def arm(self, state: State, loaded: Loaded, job: str) -> tuple[Arm, Loaded]:
+        """Return the arm of a job, and the bundle of that arm: the one in force or on trial."""
+        trial = state.trials.get(loaded.slot)
+        split = Split(self._site.control, trial.share if trial else 0.0)
+        arm = arm_of(self._machine, job, split)
+        return arm, trial.loaded if trial and arm is Arm.CANDIDATE else loaded
+
+    def note(self, given: GivenArm) -> None:
+        """Count what a job was given, once."""
+        key = (given.job, given.slot)
+        day = datetime.now(UTC).date().isoformat()
+        with self._lock:
+            if key in self._seen:
+                return
+            self._seen[key] = None
+            if len(self._seen) > _MOST_JOBS:
+                self._seen.popitem(last=False)
+            self._given[day, given.slot, given.arm, given.bundle_id] += 1
+
+    def flush(self) -> None:
+        """Write down what was counted; what cannot be written is kept for later."""
+        with self._lock:
+            counted, self._given = self._given, Counter()
+        if not counted:
+            return
+        try:
+            self.store.note_asked(counted)
+        except ColltuneError as error:
+            self._failed("count", error)
+            with self._lock:
+                self._given.update(counted)
+
+    def take(self, content: bytes) -> Receipt:
+        """Keep what a job reports, or set it aside with the reason; it is on disk at the end."""
+        summary, now = parse_summary(content), time.time()
+        try:
+            reason = self._admission.refusal(summary, now)
+            if reason is not None:
+                self.store.set_aside(reason, summary.job, now)
+            is_new = reason is None and self.store.add(summary, now)
+        except OutputError as error:
+            self._failed("store", error)
+            why = "the service cannot store reports now. Send it again later."
+            raise OutputError(why) from error.__cause__
+        outcome = "set_aside" if reason else "stored" if is_new else "known"
+        self._metrics.summaries.labels(outcome).inc()
+        return Receipt(
+            job=summary.job,
+            outcome=outcome,
+            reason=reason.value if reason else None,
+            detail=reason.text if reason else None,
+        )
+
+    def start(self) -> None:
+        self._ended.clear()
+        self._thread = Thread(target=self._work, name="production", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop judging; what is under way after a few seconds is given up and done later."""
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join(_STOP_S)
+        self.store.close()
+
+    def _work(self) -> None:
+        while not self._ended.is_set():
+            self.look()
+            self._ended.wait(self._judge_s)
+
+    def look(self) -> None:
+        """Judge what came in and act on it; a failure is logged, and the next look begins anew."""
+        for name, step in (("share", self._share), ("judge", self._judge), ("merge", self._merge)):
+            try:
+                step()
+            except Exception as error:
+                self._failed(name, error)
+
+    def _share(self) -> None:
+        """Note the share of the control group, by which reports are checked later."""
+        if not self._noted_share:
+            self.store.split_since(self._site.control, time.time())
+            self._noted_share = True
+
+    def _judge(self) -> None:
+        self.judgement = latest(self.store)
+        now = time.time()
+        self.judgement = judge(self.store, self.registry, self._site, self._machine, now)
+        consequences = act(self.judgement, self.registry, self._site, _BY)
+        for one in consequences:
+            self._log.warning(
+                "production", kind=one.kind, slot=one.slot, bundle=one.bundle_id, what=one.text
+            )
+        if consequences:
+            self._changed()
+
+    def _merge(self) -> None:
+        today = datetime.now(UTC).date().isoformat()
+        if today != self._merged:
+            self.store.merge_days(time.time(), self._site.months)
+            self._merged = today
+
+    def _failed(self, step: str, error: Exception) -> None:
+        self._metrics.production_failures.labels(step).inc()
+        is_known = isinstance(error, (ColltuneError, OSError))
+        self._log.error("production failed", step=step, why=str(error), exc_info=not is_known)
