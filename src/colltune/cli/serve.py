@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
 _NEEDED = ("fastapi", "httptools", "prometheus_client", "pydantic_settings", "structlog", "uvicorn")
+_NEEDED_TO_JUDGE = ("ddsketch", "sqlalchemy", "statsmodels")
 
 
 def serve(
@@ -73,6 +74,14 @@ def serve(
         ),
     ] = None,
     caution: Caution = 1.0,
+    site: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="SITE.toml",
+            help="Site file. With record = true in its [production], jobs are compared with a "
+            "control group, and what they report is judged. Its registry is served by default.",
+        ),
+    ] = None,
     ssl_certfile: Annotated[
         Path | None, typer.Option(help="TLS certificate (PEM, with its chain).")
     ] = None,
@@ -108,11 +117,14 @@ def serve(
         typer.echo(example(print_unit), nl=False)
         return
     require("service", *_NEEDED)
+    of_site = _of_site(site) if site else {}
+    if registry is None and bundle is None:
+        registry = of_site.pop("registry", None)
     from colltune.server.supervisor import settle_in
 
     settle_in()
     settings = _settings(
-        registry=registry,
+        **of_site | {"registry": registry},
         bundle=bundle,
         allowed_hosts=allowed_hosts,
         data=data,
@@ -152,6 +164,18 @@ def _settings(**options: Any) -> Settings:
         name = str(found["loc"][0]) if found["loc"] else ""
         flag = f"--{name.replace('_', '-')}" if name in given else f"{PREFIX}{name.upper()}"
         raise typer.BadParameter(f"{flag}: {what}" if name else what) from error
+
+
+def _of_site(path: Path) -> dict[str, Any]:
+    """Return the settings in a site file: where its jobs prove what bundles gain, and its name."""
+    from colltune.retraining.site_file import load
+
+    site = load(path)
+    found: dict[str, Any] = {"registry": site.registry, "machine": site.machine}
+    if site.production.record:
+        require("service", *_NEEDED_TO_JUDGE)
+        found["production"] = site.production
+    return found
 
 
 def _check_there(settings: Settings) -> None:

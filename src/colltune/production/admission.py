@@ -15,7 +15,7 @@ from colltune.production.settings import Production
 from colltune.production.store import LATEST_S, Refusal, Store
 from colltune.production.summary import Given, Run, Summary
 from colltune.registry import Event, Registry
-from colltune.registry.events import at
+from colltune.registry.events import in_force, trials
 from colltune.registry.names import nearest_release
 
 AHEAD_S = 300.0
@@ -83,17 +83,26 @@ class Admission:
         first, last = summary.started - _SLACK_S, summary.started + _SLACK_S
         shares = {self._store.control_at(moment) for moment in (first, summary.started, last)}
         controls = {self._settings.control if share is None else share for share in shares}
-        moments = {_iso(first), _iso(last)}
-        moments |= {e.at_utc for e in self._events if e.slot == slot and _is_in(e, first, last)}
-        for moment in moments:
-            in_force, trial = at(self._events, slot, moment)
+        for now, trial in self._states(slot, first, last):
             for control in controls:
                 split = Split(control, trial.share or 0.0 if trial else 0.0)
                 arm = arm_of(self._machine, summary.job, split)
                 if arm is Arm.CANDIDATE and trial is not None:
                     yield arm, trial.bundle_id
-                elif in_force is not None:
-                    yield arm, in_force.bundle_id
+                elif now is not None:
+                    yield arm, now.bundle_id
+
+    def _states(
+        self, slot: str, first: float, last: float
+    ) -> Iterator[tuple[Event | None, Event | None]]:
+        """Yield what was in force, and what on trial, at any time from `first` to `last`."""
+        events = [event for event in self._events if event.slot == slot]
+        begins = [-math.inf, *map(_seconds, events)]
+        ends = [*begins[1:], math.inf]
+        for count, (begin, end) in enumerate(zip(begins, ends, strict=True)):
+            if begin <= last and end >= first:
+                past = events[:count]
+                yield in_force(past).get(slot), trials(past).get(slot)
 
 
 def _serves(slot: str, given: Given) -> bool:
@@ -102,18 +111,13 @@ def _serves(slot: str, given: Given) -> bool:
     return library == given.library and nearest_release(given.release, [release]) is not None
 
 
-def _iso(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat()
-
-
-def _is_in(event: Event, first: float, last: float) -> bool:
+def _seconds(event: Event) -> float:
+    """Return when it happened; an event whose time is no time counts as past."""
     try:
         moment = datetime.fromisoformat(event.at_utc)
     except ValueError:
-        return False
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return first <= moment.timestamp() <= last
+        return -math.inf
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def _clock_is_right(summary: Summary, now: float) -> bool:

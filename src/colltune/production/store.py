@@ -57,6 +57,28 @@ _LAST_CHARACTER = chr(0x10FFFF)
 class Refusal(StrEnum):
     """Why a summary is set aside and never judged."""
 
+    UNKNOWN_BUNDLE = "unknown_bundle"
+    ARM_NOT_GIVEN = "arm_not_given"
+    CLOCK_OFF = "clock_off"
+    OTHER_LIBRARY = "other_library"
+    OTHER_JOB = "other_job"
+    IMPOSSIBLE = "impossible"
+
+    @property
+    def text(self) -> str:
+        """The reason in words."""
+        return _REASONS[self]
+
+
+_REASONS = {
+    Refusal.UNKNOWN_BUNDLE: "the registry never had the bundle that the job was given",
+    Refusal.ARM_NOT_GIVEN: "the job was not given this arm with this bundle",
+    Refusal.CLOCK_OFF: "its times cannot be right. Look at the clocks of the nodes.",
+    Refusal.OTHER_LIBRARY: "a run used a library or release that the job was not given",
+    Refusal.OTHER_JOB: "a run belongs to another job",
+    Refusal.IMPOSSIBLE: "its numbers cannot have been measured in such a job",
+}
+
 
 class Stored(NamedTuple):
     """A summary, its number in the order of receipt, and when it came (UTC, since 1970)."""

@@ -46,18 +46,19 @@ Paths are relative to the file's folder. Keys
     (`colltune confirm`), where it runs with the nodes for that; by default none. ``measurements``:
     folder that these join; ``mpi``: whose mpirun, default the one that is found.
 ``[production] record``
-    true: jobs are compared with a control group that keeps the library's default, and `colltune
-    serve --site` judges bundles by what jobs report at their end. ``control``: share of jobs in the
-    control group, default 0.05. ``steps``: shares of jobs that a new bundle gets one after the
-    other, default ``[0.05, 0.25, 1.0]``; ``jobs_per_step``: jobs of it before the next step,
-    default 200. ``harm``: how much slower than the control group is harm, default 1.02 (2 %).
-    ``alpha``: chance that a good decision is ever withdrawn, default 0.005. ``users``: ``none``
-    (default), or ``hash``, so that no user has more than ``user_share`` (default 0.2) of the weight
-    of a decision. ``programs``: ``hash`` (default) of a program's path, or ``names``. ``rate``: one
-    call in so many is timed, default 20. ``store``: database of what jobs reported, a file (SQLite,
-    default ``production.db``) or ``postgresql+psycopg://user@host/database``, whose password stands
-    in the file that ``PGPASSFILE`` names. ``archive``: folder of earlier days, default
-    ``production``; ``months``: how long they are kept, default 12.
+    true: jobs are compared with a control group that keeps the library's default, and
+    `colltune serve --site` judges bundles by what jobs report at their end. ``control``: share
+    of jobs in the control group, default 0.05. ``steps``: shares of jobs that a new bundle gets
+    one after the other, default ``[0.05, 0.25, 1.0]``; ``jobs_per_step``: jobs of it before the
+    next step, default 200. ``harm``: how much slower than the control group is harm, default
+    1.02 (2 %). ``alpha``: chance that a good decision is ever withdrawn, default 0.005.
+    ``users``: ``none`` (default), or ``hash``, so that no user has more than ``user_share``
+    (default 0.2) of the weight of a decision. ``programs``: ``hash`` (default) of a program's
+    path, or ``names``. ``rate``: one call in so many is timed, default 20. ``store``: database
+    of what jobs reported, a file (SQLite, default ``production.db``) or
+    ``postgresql+psycopg://user@host/database``, whose password stands in the file that
+    ``PGPASSFILE`` names. ``archive``: folder of earlier days, default ``production``;
+    ``months``: how long they are kept, default 12.
 ``[hooks] on``
     Outcomes that are told: ``promoted``, ``trial``, ``kept``, ``shadow``, ``drift``, ``failed``,
     ``nothing_new``; default all but the last. ``command``: a program with its arguments, which

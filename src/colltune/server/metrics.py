@@ -10,12 +10,13 @@ import stat
 import statistics
 import tempfile
 import time
+from collections import Counter as Counts
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -28,6 +29,9 @@ from colltune.decisions import Status
 from colltune.errors import OutputError
 from colltune.server.answers import Document
 from colltune.server.state import State
+
+if TYPE_CHECKING:
+    from colltune.production.judgement import Judgement
 
 MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -132,6 +136,8 @@ class _Several(Collector):
 
 
 Rows = Iterable[tuple[Sequence[str], float]]
+_Described = tuple[str, str, tuple[str, ...], Rows]
+"""Name, meaning, labels and values of a gauge."""
 
 
 def gauges(
@@ -140,12 +146,13 @@ def gauges(
     looked_at: float,
     reports: Mapping[str, Any],
     retrained_at: float | None = None,
+    judgement: Judgement | None = None,
 ) -> list[Metric]:
     """Return what holds now; a report that is not understood is left out."""
     loaded = state.loaded.items()
     slots = sorted({*state.loaded, *state.problems})
     drift, verified = (content_of(reports, kind) for kind in ("drift", "verify"))
-    rows: tuple[tuple[str, str, tuple[str, ...], Rows], ...] = (
+    rows: tuple[_Described, ...] = (
         ("ready", "Whether requests are answered.", (), [((), bool(state.loaded))]),
         ("registry_reachable", "Whether the registry is read.", (), [((), reachable)]),
         (
@@ -218,8 +225,63 @@ def gauges(
             ("library", "release", "collective", "status"),
             _verified(verified),
         ),
+        *_production(state, judgement),
     )
     return [_gauge(*one) for one in rows]
+
+
+def _production(state: State, found: Judgement | None) -> Iterator[_Described]:
+    """Yield what production told by the last look."""
+    jobs: Counts[tuple[str, ...]] = Counts()
+    for row in found.arms if found else ():
+        for what in ("asked", "reported", "silent", "own"):
+            jobs[row.slot, row.arm.value, what] += getattr(row, what)
+    yield (
+        "production_jobs",
+        "Jobs by arm: given it in the last 30 days (asked); and in all that reported, that "
+        "recorded no MPI run (silent), that had settings of their own (own).",
+        ("slot", "arm", "what"),
+        jobs.items(),
+    )
+    yield (
+        "production_saved_node_hours",
+        "Node-hours that tuned jobs saved so far: expected, and the 95 % interval.",
+        ("bound",),
+        [((name,), value) for name, value in (found.saved._asdict() if found else {}).items()],
+    )
+    decisions = (
+        {"proven": found.proven, "refuted": found.refuted, "open": found.undecided} if found else {}
+    )
+    yield (
+        "production_decisions",
+        "Decisions by what production says of them.",
+        ("verdict",),
+        [((verdict,), count) for verdict, count in decisions.items()],
+    )
+    yield (
+        "production_trial_share",
+        "Share of jobs that a bundle on trial gets.",
+        ("slot",),
+        [((slot,), trial.share) for slot, trial in state.trials.items()],
+    )
+    yield (
+        "production_judged_age_seconds",
+        "Time since jobs' reports were last judged.",
+        (),
+        [((), _age_s(found.at_utc))] if found else [],
+    )
+    yield (
+        "production_set_aside",
+        "Reports of the last 30 days that were set aside, by reason.",
+        ("reason",),
+        [((reason,), jobs) for reason, jobs in found.set_aside.items()] if found else [],
+    )
+    yield (
+        "production_drift",
+        "New over old runtime of calls that the library decides itself, where it drifted.",
+        ("slot",),
+        [((drift.slot,), drift.ratio) for drift in found.drifts] if found else [],
+    )
 
 
 def content_of(reports: Mapping[str, Any], kind: str) -> Mapping[str, Any]:

@@ -15,10 +15,11 @@ from threading import Event, Lock, Thread
 import structlog
 
 from colltune.errors import ColltuneError, OutputError
+from colltune.models.guard import Guard
 from colltune.production.admission import Admission
 from colltune.production.arms import Arm, Split, arm_of
 from colltune.production.consequences import act
-from colltune.production.judgement import Judgement, judge, latest
+from colltune.production.judgement import Judgement, judge
 from colltune.production.settings import Production
 from colltune.production.store import Store
 from colltune.production.summary import parse_summary
@@ -29,7 +30,7 @@ from colltune.server.schemas import Receipt
 from colltune.server.settings import Settings
 from colltune.server.state import Loaded, State
 
-_STOP_S = 5.0
+_STOP_S, _BREATH_S = 5.0, 1.0
 _MOST_JOBS = 20_000
 _BY = "production (service)"
 
@@ -47,6 +48,7 @@ class ProductionJobs:
         self._site = site
         self._machine = settings.machine
         self._judge_s = settings.judge_s
+        self._guard = Guard(caution=settings.caution)
         self._metrics = metrics
         self._changed = changed
         self._log = structlog.get_logger("colltune.server.production")
@@ -106,14 +108,12 @@ class ProductionJobs:
             self._failed("store", error)
             why = "the service cannot store reports now. Send it again later."
             raise OutputError(why) from error.__cause__
-        outcome = "set_aside" if reason else "stored" if is_new else "known"
-        self._metrics.summaries.labels(outcome).inc()
-        return Receipt(
-            job=summary.job,
-            outcome=outcome,
-            reason=reason.value if reason else None,
-            detail=reason.text if reason else None,
-        )
+        if reason is not None:
+            told = Receipt(job=summary.job, outcome="set_aside", reason=reason, detail=reason.text)
+        else:
+            told = Receipt(job=summary.job, outcome="stored" if is_new else "known")
+        self._metrics.summaries.labels(told.outcome).inc()
+        return told
 
     def start(self) -> None:
         self._ended.clear()
@@ -130,7 +130,8 @@ class ProductionJobs:
     def _work(self) -> None:
         while not self._ended.is_set():
             self.look()
-            self._ended.wait(self._judge_s)
+            waiting = self.judgement is not None and self.judgement.waiting
+            self._ended.wait(_BREATH_S if waiting else self._judge_s)
 
     def look(self) -> None:
         """Judge what came in and act on it; a failure is logged, and the next look begins anew."""
@@ -147,10 +148,13 @@ class ProductionJobs:
             self._noted_share = True
 
     def _judge(self) -> None:
-        self.judgement = latest(self.store)
         now = time.time()
-        self.judgement = judge(self.store, self.registry, self._site, self._machine, now)
-        consequences = act(self.judgement, self.registry, self._site, _BY)
+        found = judge(self.store, self.registry, self._site, self._machine, now, self._guard)
+        self.judgement = found
+        if found is None or datetime.fromisoformat(found.at_utc).timestamp() < int(now):
+            # another process judged, and acts
+            return
+        consequences = act(found, self.registry, self._site, _BY, self._guard)
         for one in consequences:
             self._log.warning(
                 "production", kind=one.kind, slot=one.slot, bundle=one.bundle_id, what=one.text

@@ -220,9 +220,9 @@ class Receipt(BaseModel):
     """What became of a job's summary; one that is set aside is never judged, and why is told."""
 
     job: str = Field(examples=["4711"])
-    outcome: Literal["stored", "known", "set_aside"]
-    reason: str | None = Field(examples=[None])
-    detail: str | None = Field(examples=[None])
+    outcome: Literal["stored", "known", "set_aside"] = Field(examples=["set_aside"])
+    reason: str | None = Field(default=None, examples=["clock_off"])
+    detail: str | None = Field(default=None, examples=["its times cannot be right"])
 
 
 class View(BaseModel):

@@ -153,7 +153,8 @@ class Service:
     def metrics_text(self) -> bytes:
         watcher = self.watcher
         looks = (watcher.reachable, watcher.looked_at, watcher.reports, watcher.retrained_at)
-        now = gauges(self.state, *looks)
+        judgement = self.production.judgement if self.production is not None else None
+        now = gauges(self.state, *looks, judgement)
         return self.metrics.text(now)
 
     def _went_out(self, document: Document, times: int) -> None:

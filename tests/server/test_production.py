@@ -1,0 +1,343 @@
+"""A service that compares jobs with a control group, and takes what they report."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from colltune.dataset.profile import bucket
+from colltune.production.arms import Arm, Split, arm_of
+from colltune.production.settings import Production
+from colltune.production.store import Store
+from colltune.production.summary import Given, Summary, text_of
+from colltune.server.production import ProductionJobs
+from tests.dataset.profiles import profile_text, row
+from tests.server.writable import Writable, writable
+
+MACHINE, CONTROL = "hydra", 0.3
+ROW = row("bcast", "8x4", 512, 100, 1e-3, msize=1000)
+
+
+def recorded(folder: Path, **more: Any) -> Production:
+    """Return a site's settings that keep everything in `folder`."""
+    store, archive = str(folder / "production.db"), folder / "archive"
+    return Production(record=True, control=CONTROL, store=store, archive=archive, **more)
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Writable]:
+    """Yield a service whose jobs prove what bundles gain."""
+    site = recorded(tmp_path)
+    with writable(tmp_path, production=site, machine=MACHINE, judge_s=3600.0) as found:
+        yield found
+
+
+def loop_of(service: Writable) -> ProductionJobs:
+    """Return what the service does for production."""
+    found = service.client.app.state.service.production  # type: ignore[attr-defined]
+    assert isinstance(found, ProductionJobs)
+    return found
+
+
+def job_of(arm: Arm, candidate: float = 0.0, after: int = 0) -> str:
+    """Return the number of a job that belongs to `arm`."""
+    split = Split(CONTROL, candidate)
+    return next(str(n) for n in range(after, 9999) if arm_of(MACHINE, str(n), split) is arm)
+
+
+def ask(service: Writable, job: str | None = None, more: str = "") -> Any:
+    """Return the answer to a prolog."""
+    query = f"nodes=4&ppn=1&folder=/tmp/j{more}" + (f"&job={job}" if job else "")
+    return service.client.get(f"/v1/job/openmpi/4.1.4?{query}")
+
+
+def summary(
+    service: Writable, arm: Arm = Arm.TUNED, profiles: tuple[bytes, ...] | None = None, **head: Any
+) -> bytes:
+    """Return what the epilog of a job of `arm` sends that ended just now."""
+    ended = int(time.time())
+    job = head.get("job") or job_of(arm)
+    given = Given("openmpi", "4.1.4", arm, service.first)
+    whole = Summary(job, ended - 60, ended, 8, "completed", "", (given,), (), 0)
+    if profiles is None:
+        profiles = (profile_text([ROW], job=job, arm=str(arm)),)
+    return text_of(replace(whole, **head), profiles)
+
+
+def send(service: Writable, content: bytes) -> Any:
+    """Return the answer to an epilog."""
+    return service.post("/v1/summaries", content=content)
+
+
+def kept(service: Writable) -> list[str]:
+    """Return the jobs that wait to be judged."""
+    with loop_of(service).store.judging(time.time()) as judging:
+        assert judging is not None
+        return [one.summary.job for one in judging.new()]
+
+
+def test_a_job_is_given_its_arm(service: Writable) -> None:
+    """Tuned jobs get settings, those of the control group the same text without any."""
+    tuned, control = (ask(service, job_of(arm)) for arm in (Arm.TUNED, Arm.CONTROL))
+    for answer, arm in ((tuned, "tuned"), (control, "control")):
+        assert answer.headers["x-colltune-arm"] == arm
+        assert answer.text.startswith(f"colltune-job 2\nbundle {service.first}\narm {arm}\n")
+        assert "\nshape 4x1\n" in answer.text
+    assert "\nset " in tuned.text
+    assert "\nset " not in control.text
+    assert tuned.headers["etag"] != control.headers["etag"]
+
+
+def test_who_has_no_arm_is_answered_as_ever(service: Writable) -> None:
+    """Requests without a job, and those that name a bundle, get version 1 and no arm."""
+    control = job_of(Arm.CONTROL)
+    for answer in (ask(service), ask(service, control, f"&bundle={service.second}")):
+        assert "x-colltune-arm" not in answer.headers
+        assert answer.text.startswith("colltune-job 1\n")
+        assert "\nset " in answer.text
+
+
+def test_an_answer_for_a_job_is_not_kept(service: Writable) -> None:
+    """Jobs' own answers push no other out of the cache, and 304 is only for the same arm."""
+    answers = service.client.app.state.service.state.answers  # type: ignore[attr-defined]
+    before = len(answers)
+    first = ask(service, job_of(Arm.TUNED))
+    for number in range(20):
+        ask(service, str(number))
+    assert len(answers) == before
+    url = f"/v1/job/openmpi/4.1.4?nodes=4&ppn=1&folder=/tmp/j&job={job_of(Arm.CONTROL)}"
+    tag = {"If-None-Match": first.headers["etag"]}
+    assert service.client.get(url, headers=tag).status_code == 200
+
+
+def test_a_trial_is_given_to_its_share(service: Writable, caplog: pytest.LogCaptureFixture) -> None:
+    """Candidates get the bundle on trial, the others what they had; one that is damaged nobody."""
+    service.registry.step(service.second, 0.5, by="test")
+    watcher = service.client.app.state.service.watcher  # type: ignore[attr-defined]
+    watcher.refresh()
+    candidate = job_of(Arm.CANDIDATE, 0.5)
+    for job, arm, bundle in (
+        (candidate, "candidate", service.second),
+        (job_of(Arm.TUNED, 0.5), "tuned", service.first),
+        (job_of(Arm.CONTROL, 0.5), "control", service.first),
+    ):
+        answer = ask(service, job)
+        found = (answer.headers["x-colltune-arm"], answer.headers["x-colltune-bundle"])
+        assert found == (arm, bundle)
+    service.registry.stop("openmpi-4.1.4", by="test")
+    watcher.refresh()
+    assert ask(service, candidate).headers["x-colltune-arm"] == "tuned"
+    damaged = service.registry.path(service.second) / "bcast.arrays"
+    service.registry.step(service.second, 0.5, by="test")
+    damaged.write_bytes(b"damaged")
+    watcher.refresh()
+    assert ask(service, candidate).headers["x-colltune-arm"] == "tuned"
+
+
+def test_jobs_are_counted_once_by_arm(service: Writable) -> None:
+    """However many of a job's nodes ask; what cannot be written is written later."""
+    jobs = {arm: job_of(arm) for arm in (Arm.TUNED, Arm.CONTROL)}
+    for job in (*jobs.values(), *jobs.values()):
+        ask(service, job)
+    loop = loop_of(service)
+    loop.store, good = Store("/dev/null/no.db", Path("/dev/null/no")), loop.store
+    loop.flush()
+    loop.store = good
+    loop.flush()
+    loop.flush()
+    asked = Counter({(a.slot, a.arm, a.bundle_id): n for a, n in good.asked(0.0).items()})
+    assert asked == {("openmpi-4.1.4", arm, service.first): 1 for arm in jobs}
+
+
+def test_a_job_counts_once(service: Writable) -> None:
+    """The first report is stored, the same again known."""
+    content = summary(service)
+    answers = [send(service, content) for _ in range(2)]
+    assert [a.status_code for a in answers] == [201, 200]
+    assert [a.json()["outcome"] for a in answers] == ["stored", "known"]
+    assert kept(service) == [job_of(Arm.TUNED)]
+
+
+def test_reports_at_once_count_once(service: Writable) -> None:
+    """Of several who report the same job at the same time one is stored."""
+    content, statuses = summary(service), Counter[int]()
+    threads = [
+        threading.Thread(target=lambda: statuses.update([send(service, content).status_code]))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert statuses == {201: 1, 200: 3}
+
+
+def profile_with(rows: tuple[str, ...] = (ROW,), **head: str) -> tuple[bytes, ...]:
+    """Return the profile of a tuned job's only run."""
+    return (profile_text(rows, **{"job": job_of(Arm.TUNED), "arm": "tuned", **head}),)
+
+
+def with_column(number: int, value: str) -> tuple[bytes, ...]:
+    """Return a profile of which one column is another."""
+    words = ROW.split(" ")
+    return profile_with((" ".join((*words[:number], value, *words[number + 1 :])),))
+
+
+NOW = int(time.time())
+SET_ASIDE: dict[str, tuple[dict[str, Any], str]] = {
+    "a bundle that never was": (
+        {"given": (Given("openmpi", "4.1.4", Arm.TUNED, "ab" * 32),)},
+        "unknown_bundle",
+    ),
+    "control that was tuned": ({"arm": Arm.CONTROL, "job": job_of(Arm.TUNED)}, "arm_not_given"),
+    "tuned that was control": ({"arm": Arm.TUNED, "job": job_of(Arm.CONTROL)}, "arm_not_given"),
+    "a candidate without a trial": (
+        {"arm": Arm.CANDIDATE, "job": job_of(Arm.TUNED)},
+        "arm_not_given",
+    ),
+    "a run of another arm": ({"profiles": profile_with(arm="control")}, "arm_not_given"),
+    "an end before the start": ({"started": NOW + 30, "ended": NOW}, "clock_off"),
+    "an end in the future": ({"ended": NOW + 3600}, "clock_off"),
+    "an end long ago": ({"started": NOW - 20 * 86400, "ended": NOW - 15 * 86400}, "clock_off"),
+    "a run longer than the job": ({"profiles": profile_with(wall_s="4000")}, "clock_off"),
+    "another library": ({"profiles": profile_with(library="mpich 4.3.2")}, "other_library"),
+    "another release": ({"profiles": profile_with(library="openmpi 5.0.8")}, "other_library"),
+    "a run of another job": ({"profiles": profile_with(job="99999")}, "other_job"),
+    "more nodes than the job": ({"nodes": 4}, "impossible"),
+    "more processes than fit": (
+        {"profiles": profile_with(world="40960 8x5120"), "nodes": 8},
+        "impossible",
+    ),
+    "more time than there was": ({"profiles": profile_with(wall_s="0.01")}, "impossible"),
+    "collectives beyond the run": (
+        {"profiles": profile_with(collectives_s="40 3 50")},
+        "impossible",
+    ),
+    "another count in the sketch": (
+        {"profiles": with_column(16, f"{bucket(1e-3)}:7")},
+        "impossible",
+    ),
+    "a call of a nanosecond": ({"profiles": with_column(12, "1e-9")}, "impossible"),
+    "a call longer than the job": ({"profiles": with_column(13, "5000")}, "impossible"),
+}
+
+
+@pytest.mark.parametrize("name", SET_ASIDE)
+def test_what_cannot_be_true_is_set_aside(unchanged: Writable, name: str) -> None:
+    """It is acknowledged with the reason, counted, and never judged."""
+    head, reason = SET_ASIDE[name]
+    store = loop_of(unchanged).store
+    before = store.set_aside_counts(0.0)[reason]
+    answer = send(unchanged, summary(unchanged, **head))
+    assert (answer.status_code, answer.json().get("reason")) == (202, reason)
+    assert answer.json()["detail"]
+    assert store.set_aside_counts(0.0)[reason] == before + 1
+    assert kept(unchanged) == []
+
+
+@pytest.fixture(scope="module")
+def unchanged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Writable]:
+    """Yield such a service for tests that store nothing."""
+    folder = tmp_path_factory.mktemp("production")
+    with writable(folder, production=recorded(folder), machine=MACHINE, judge_s=3600.0) as found:
+        yield found
+
+
+@pytest.mark.parametrize("of", ["at the end", "in the middle", "a byte", "its beginning", "words"])
+def test_what_is_no_summary_is_refused(unchanged: Writable, of: str) -> None:
+    """A damaged text names its line; nothing of it is kept."""
+    whole = summary(unchanged)
+    bad = {
+        "at the end": whole[:-5],
+        "in the middle": whole[: len(whole) // 2],
+        "a byte": whole.replace(b"row bcast", b"row bcasu"),
+        "its beginning": b"",
+        "words": b"not a summary\n",
+    }[of]
+    answer = send(unchanged, bad)
+    assert answer.status_code == 422
+    assert "line" in answer.json()["detail"]
+    assert kept(unchanged) == []
+
+
+def test_a_body_beyond_64_kib_is_refused(unchanged: Writable) -> None:
+    """Whether it tells its length or not."""
+    for content in (b"x" * 70_000, iter([b"x" * 40_000] * 2)):
+        assert send(unchanged, content).status_code == 413  # type: ignore[arg-type]
+
+
+def test_who_has_no_right_reports_nothing(unchanged: Writable) -> None:
+    """A token for measurements reports no jobs."""
+    from tests.server.writable import ONLY_SENDS  # noqa: PLC0415
+
+    content = summary(unchanged)
+    assert unchanged.client.post("/v1/summaries", content=content).status_code == 401
+    narrow = unchanged.post("/v1/summaries", ONLY_SENDS, content=content)
+    assert narrow.status_code == 403
+    assert "--scope summaries" in narrow.json()["detail"]
+
+
+def test_what_was_in_force_when_the_job_began_counts(service: Writable) -> None:
+    """A bundle promoted while the job ran changes nothing; one promoted long before does."""
+    service.registry.promote(service.second, by="test")
+    assert send(service, summary(service)).status_code == 201
+    later = int(time.time()) - 3600
+    early = summary(service, job=job_of(Arm.TUNED, after=50), started=later)
+    # an hour ago nothing was in force
+    assert send(service, early).json()["reason"] == "arm_not_given"
+
+
+def test_the_control_group_of_then_counts(service: Writable) -> None:
+    """A job that was control while the group was larger is believed, one that never was is not."""
+    loop = loop_of(service)
+    arms = {
+        str(n): [arm_of(MACHINE, str(n), Split(share)) for share in (CONTROL, 0.5)]
+        for n in range(100)
+    }
+    before, never = (
+        next(job for job, found in arms.items() if found == [Arm.TUNED, last])
+        for last in (Arm.CONTROL, Arm.TUNED)
+    )
+    loop.store.split_since(0.5, time.time() - 3600)
+    answers = [send(service, summary(service, Arm.CONTROL, job=job)) for job in (before, never)]
+    assert [answer.status_code for answer in answers] == [201, 202]
+
+
+def test_a_flood_is_turned_away(tmp_path: Path) -> None:
+    """Beyond the burst of a token comes 429 with when to try again; set-aside ones stay few."""
+    more = {"rate_per_s": 0.01, "summaries_burst": 5, "judge_s": 3600.0}
+    site = recorded(tmp_path)
+    with writable(tmp_path, production=site, machine=MACHINE, **more) as service:
+        answers = [send(service, summary(service, nodes=1, job=str(n))) for n in range(8)]
+        assert [a.status_code for a in answers] == [202] * 5 + [429] * 3
+        assert int(answers[-1].headers["retry-after"]) > 0
+
+
+def test_a_store_that_takes_nothing_is_told_and_recovers(service: Writable) -> None:
+    """The epilog keeps its text for later: 503 with no path in it; the next report is stored."""
+    loop = loop_of(service)
+    loop.store, good = Store("/dev/null/no.db", Path("/dev/null/no")), loop.store
+    loop._admission._store = loop.store
+    answer = send(service, summary(service))
+    assert answer.status_code == 503
+    assert "/dev/null" not in answer.text
+    loop.store = loop._admission._store = good
+    assert send(service, summary(service)).status_code == 201
+
+
+def test_a_service_without_it_takes_none(tmp_path: Path) -> None:
+    """Jobs have no arms, and summaries are refused with what switches it on."""
+    with writable(tmp_path) as service:
+        answer = ask(service, job_of(Arm.CONTROL))
+        assert answer.text.startswith("colltune-job 1\n")
+        refused = service.post("/v1/summaries", content=b"colltune-summary 1\n")
+        assert refused.status_code == 403
+        assert re.search(r"--site.*record = true", refused.json()["detail"])
