@@ -9,12 +9,18 @@ import pytest
 
 from colltune.dataset import read_parquet
 from colltune.decisions import Status
-from colltune.domain import Collective, Instance, Shape
+from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.models.bundle import load
+from colltune.models.confirmations import Confirmation
+from colltune.production.store import Store
+from colltune.production.summary import parse_summary, text_of
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.demand import DemandLog
 from tests.cli.conftest import Verb
 from tests.dataset.profiles import profile_text, row
+from tests.production.summaries import HEAD
+
+_PAIR = ("default", "binomial")
 
 
 @pytest.fixture
@@ -136,6 +142,43 @@ def test_shapes_come_from_a_campaign_file_or_a_profile(
     assert {(d["nodes"], d["ppn"]) for d in report["decisions"]} == {(8, 4)}
 
 
+def test_a_site_measures_what_its_jobs_refuted(
+    colltune: Verb, bundle: Path, measurements_csv: Path, tmp_path: Path
+) -> None:
+    """With a site file, refuted ranges and what its jobs spend most on are measured."""
+    default, binomial = (Configuration("openmpi", Collective.BCAST, a) for a in _PAIR)
+    refuted = Confirmation(
+        Collective.BCAST, Shape(4, 2), 256, 1023, Status.WITHDRAWN, default, binomial,
+        0.5, 0.45, 0.6, 0, "2026-11-23T00:00:00+00:00", 120,
+    )  # fmt: skip
+    load(bundle).with_confirmations([refuted]).save(bundle)
+    site = tmp_path / "site.toml"
+    site.write_text(
+        '[site]\nmachine = "hydra"\nregistry = "registry"\n[data]\ndatasets = ["data"]\n'
+        "[production]\nrecord = true\n"
+    )
+    words = ("--site", site, "--replay", measurements_csv, "--json", "--out", tmp_path / "d")
+    early = colltune("confirm", bundle, *words)
+    assert "no job of openmpi-4.1.4 has reported yet" in early.err
+    store = Store(str(tmp_path / "production.db"), tmp_path / "production")
+    profile = profile_text([row("bcast", "8x4", 512, 100, 1e-3)])
+    store.add(parse_summary(text_of(HEAD, [profile])), 1_795_000_000.0)
+    store.close()
+    report = colltune("confirm", bundle, *words).json
+    assert {(d["nodes"], d["ppn"]) for d in report["decisions"]} == {(4, 2), (8, 4)}
+    chosen = ModelSelector(load(bundle)).select(Instance(Collective.BCAST, Shape(4, 2), 512))
+    assert chosen.status is Status.CONFIRMED
+    assert not any(record.jobs for record in load(bundle).confirmations)
+    campaign = tmp_path / "c.toml"
+    campaign.write_text(
+        '[machine]\nname = "hydra"\n[library]\nrelease = "4.1.4"\n[space]\n'
+        'collectives = ["bcast", "alltoall"]\nnodes = [8]\nppn = [4]\nmsizes_bytes = [512]\n'
+    )
+    planned = colltune("plan", campaign, "--site", site, "--json")
+    assert planned.status == 0, planned.err
+    assert "alltoall" not in planned.out
+
+
 def test_another_release_is_refused_before_anything_is_measured(
     colltune: Verb, bundle: Path, measurements_csv: Path, tmp_path: Path
 ) -> None:
@@ -156,7 +199,7 @@ def test_without_shapes_there_is_nothing_to_do(colltune: Verb, bundle: Path) -> 
     """The error names all ways to say which."""
     answer = colltune("confirm", bundle)
     assert answer.status != 0
-    assert "--nodes and --ppn, --campaign, --demand or --profile" in answer.err
+    assert "--nodes and --ppn, --campaign, --demand, --profile or --site" in answer.err
 
 
 def test_a_new_fit_keeps_what_was_confirmed(

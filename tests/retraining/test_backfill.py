@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from colltune.bench.campaign_file import load
+from colltune.dataset.profile import Kind, Profile, Use
 from colltune.domain import Collective, Shape
 from colltune.errors import CampaignError
 from colltune.models.bundle import Bundle
@@ -43,6 +44,22 @@ def test_shapes_beyond_what_was_measured_are_wanted(bundle: Bundle) -> None:
     assert of_bcast.msizes_bytes == MSIZES
     assert (of_bcast.extrapolated, of_bcast.abstained) == (len(MSIZES), 0)
     assert of_bcast.weight == 10.0 * len(MSIZES)
+
+
+def test_node_hours_of_production_decide_where_they_are_known(bundle: Bundle) -> None:
+    """A rare shape on which nodes are busy goes first; others count by the mean of a request."""
+    kind = Kind(Collective.BCAST, 256, Shape(64, 4), 1024)
+    use = Use(kind, 10, 10240, 1024, 2047, 10, 0.0, 0.0, 0.0, 0.0, process_s=7200.0)
+    asked = _asked((64, 4, 10), (32, 4, 1000))
+    plain = backfill.wanted(bundle, asked, Guard())
+    found = backfill.wanted(bundle, asked, Guard(), usage=Profile((), (use,)))
+    assert [w.count for w in found] == [w.count for w in plain]
+    weights = {(w.collective, w.shape): w.weight for w in found}
+    assert weights[kind.collective, Shape(64, 4)] == 2.0
+    # a thousand requests at the two node-hours of ten
+    assert weights[kind.collective, Shape(32, 4)] == pytest.approx(200.0)
+    nothing = backfill.wanted(bundle, asked, Guard(), usage=Profile((), ()))
+    assert [w.weight for w in nothing] == [w.weight for w in plain]
 
 
 def test_blocks_that_no_process_can_hold_are_not_wanted(bundle: Bundle) -> None:

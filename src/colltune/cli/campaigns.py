@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colltune.errors import CampaignError, ProgramError
+from colltune.errors import CampaignError, DataError, ProgramError
 from colltune.text import bytes_text
 
 if TYPE_CHECKING:
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from colltune.bench.progress import CampaignProgress
     from colltune.bench.runner import CampaignReport
     from colltune.cli.progress import Progress
+    from colltune.dataset.profile import Profile
+    from colltune.domain import Context
     from colltune.mpi.installation import Installation
 
 
@@ -57,6 +59,21 @@ def campaign_of(
     from colltune.dataset.profile import read_profiles
 
     return focused(changed, read_profiles(profiles or [Path(campaign.profile or "")]))
+
+
+def usage_of(path: Path, context: Context) -> Profile:
+    """Return what jobs of the site file `path` spend in collectives, as a profile."""
+    from colltune.production.usage import usage
+    from colltune.registry import slot_of
+    from colltune.retraining.site_file import load
+
+    found = usage(load(path).production, slot_of(context))
+    if found is None:
+        raise DataError(
+            f"{path}: no job of {slot_of(context)} has reported yet. Wait for jobs that are "
+            "recorded, or name shapes with --nodes and --ppn, --campaign, --demand or --profile."
+        )
+    return found
 
 
 def installation_of(campaign: Campaign, mpi: str | None) -> Installation:

@@ -18,6 +18,7 @@ from colltune.cli.options import (
     Quiet,
     Replay,
     Seed,
+    SiteUsage,
     writable_folder,
 )
 from colltune.cli.progress import progress
@@ -56,6 +57,7 @@ def confirm(
         ),
     ] = None,
     profile: Profiles = None,
+    site: SiteUsage = None,
     budget: Annotated[str, typer.Option(help="Hard limit of wall time: 90, 30m, 4h.")] = "10m",
     out: Annotated[
         Path,
@@ -88,9 +90,14 @@ def confirm(
     Example: colltune confirm bundle --nodes 34 --ppn 32 --budget 10m --out dataset
 
     Example: colltune confirm bundle --campaign hydra.toml --demand /shared/demand --budget 1h
+
+    With --site, what production jobs refuted is measured first, then what they spend most on.
+
+    Example: colltune confirm bundle --site site.toml --budget 1h
     """
+    from colltune.bench.profiled_campaign import focused
     from colltune.bench.runner import CampaignReport
-    from colltune.cli.campaigns import backend_of, run_here
+    from colltune.cli.campaigns import backend_of, run_here, usage_of
     from colltune.models.bundle import insist_savable, load
     from colltune.selector.demand import read_demand
     from colltune.verify.confirm import (
@@ -101,23 +108,28 @@ def confirm(
         proposals,
         revised,
         unconfirmed,
+        with_refuted,
     )
 
-    if not (campaign or nodes or demand or profile):
+    if not (campaign or nodes or demand or profile or site):
         raise CampaignError(
-            "no shapes are named. Name them with --nodes and --ppn, --campaign, --demand or "
-            "--profile."
+            "no shapes are named. Name them with --nodes and --ppn, --campaign, --demand, "
+            "--profile or --site."
         )
     target = out_bundle or bundle
     insist_savable(target)
     with progress("preparing", quiet=quiet or json, interrupted=_INTERRUPTED) as shown:
         old = load(bundle)
         plan = _campaign(old, campaign, budget, backend, nodes, ppn, profile)
+        if site is not None:
+            plan = focused(plan, usage_of(site, old.context))
         measures = backend_of(plan, replay, mpi)
         insist_on_context(old, plan, measures)
         asked = asked_by_campaign(old, plan)
         if demand is not None:
             asked = asked_by_jobs(old, read_demand(demand))
+        if site is not None:
+            asked = with_refuted(old, asked)
         found = proposals(old, measures, asked if again else unconfirmed(old, asked))
         if not found:
             _show(old, CampaignReport(), target, as_json=json)

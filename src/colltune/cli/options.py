@@ -247,6 +247,15 @@ Profiles = Annotated[
         "spends in them; repeatable.",
     ),
 ]
+SiteUsage = Annotated[
+    Path | None,
+    typer.Option(
+        "--site",
+        metavar="SITE.toml",
+        help="Site file with [production]; collectives count by the node-hours that the site's "
+        "jobs spend in them.",
+    ),
+]
 Backend = Annotated[
     str | None,
     typer.Option(help="Where to compute: joblib (this host; default) or dask (a cluster)."),

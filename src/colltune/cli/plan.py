@@ -22,6 +22,7 @@ from colltune.cli.options import (
     Only,
     Profiles,
     Quiet,
+    SiteUsage,
     Skip,
     Strategy,
     Where,
@@ -78,6 +79,7 @@ def plan(
     skip: Skip = None,
     interposed: Interposed = False,
     profile: Profiles = None,
+    site: SiteUsage = None,
     node_hours_per_month: JobNodeHours = None,
     collectives_share: CollectivesShare = None,
     demand: Annotated[
@@ -101,8 +103,9 @@ def plan(
     Example: colltune plan reprompi_configs/hydra.toml --node-hours-per-month 20000
     """
     from colltune.bench.campaign import Part
+    from colltune.bench.profiled_campaign import focused
     from colltune.bench.rehearsal import rehearse
-    from colltune.cli.campaigns import campaign_of, planned_backend
+    from colltune.cli.campaigns import campaign_of, planned_backend, usage_of
     from colltune.production.payback import payback
 
     if replay is not None:
@@ -117,6 +120,8 @@ def plan(
         planned = planned_backend(chosen, mpi)
         context = planned.context(chosen.machine)
         chosen = chosen.changed(library=context.library)
+        if site is not None:
+            chosen = focused(chosen, usage_of(site, context))
         load = _load(context, node_hours_per_month, collectives_share, demand, profile)
         basis, time_s = _runtimes(data, planned, chosen)
         shown.phase("rehearsing", "s of the budget")

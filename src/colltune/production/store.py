@@ -252,6 +252,11 @@ class Store:
         """Return the merged days since that of `since`, with all `columns` or those named."""
         return self._archive.rows(_day(since), columns)
 
+    def newest(self, most: int = 5000) -> Iterator[Summary]:
+        """Yield the latest reports of days that are not merged yet."""
+        for row in self._rows(_DETAILS.order_by(DETAILS.c.number.desc()).limit(most)):
+            yield _stored(row).summary
+
     def _forget(self, now: float, oldest: str) -> None:
         self._archive.remove_before(oldest)
         with self._database.writing() as db:

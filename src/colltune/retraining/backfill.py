@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,9 @@ from colltune.bench import campaign_file
 from colltune.bench.backends.native import NativeBackend
 from colltune.bench.backends.protocol import Backend
 from colltune.bench.campaign import Campaign
+from colltune.bench.profiled_campaign import focused
 from colltune.bench.runner import run_campaign
+from colltune.dataset.profile import Profile
 from colltune.decisions import Status
 from colltune.domain import Collective, Context, Shape
 from colltune.files import whole
@@ -38,6 +40,7 @@ from colltune.retraining.site_file import Backfill
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.demand import Demand, read_demand
 from colltune.verify.confirm import (
+    asked_by_campaign,
     asked_by_jobs,
     campaign_for,
     confirming,
@@ -45,6 +48,7 @@ from colltune.verify.confirm import (
     proposals,
     revised,
     unconfirmed,
+    with_refuted,
 )
 
 Flags = NDArray[np.bool_]
@@ -54,7 +58,10 @@ _MOST_SHAPES = 60
 
 @dataclass(frozen=True)
 class Wanted:
-    """A collective on a shape: the message sizes that want measuring, and how often jobs ask."""
+    """A collective on a shape: the message sizes that want measuring, and how often jobs ask.
+
+    ``node_hours`` are those that jobs spent in these calls, where production told any.
+    """
 
     collective: Collective
     shape: Shape
@@ -62,10 +69,15 @@ class Wanted:
     msizes_bytes: tuple[int, ...]
     extrapolated: int
     abstained: int
+    node_hours: float | None = None
 
     @property
     def weight(self) -> float:
-        """How much it matters: requests times message sizes."""
+        """How much it matters: node-hours, or requests times message sizes."""
+        return self.node_hours if self.node_hours is not None else self.requests
+
+    @property
+    def requests(self) -> float:
         return float(self.count * len(self.msizes_bytes))
 
 
@@ -92,6 +104,7 @@ class NextCampaign:
                     "collective": w.collective.value,
                     "shape": str(w.shape),
                     "requests": w.count,
+                    "node_hours": w.node_hours,
                     "extrapolated": w.extrapolated,
                     "abstained": w.abstained,
                 }
@@ -101,9 +114,16 @@ class NextCampaign:
 
 
 def wanted(
-    bundle: Bundle, demand: Iterable[Demand], guard: Guard, measured: Collection[Shape] = ()
+    bundle: Bundle,
+    demand: Iterable[Demand],
+    guard: Guard,
+    measured: Collection[Shape] = (),
+    usage: Profile | None = None,
 ) -> tuple[Wanted, ...]:
-    """Return the cells that jobs asked for and that want measuring; not those `measured` since."""
+    """Return the cells that jobs asked for and that want measuring; not those `measured` since.
+
+    With `usage`, what production jobs spend, cells count by node-hours.
+    """
     known = {Shape(1, 1), *measured, *bundle.training_shapes}
     context, selector = bundle.context, ModelSelector(bundle, guard=guard)
     asked = [
@@ -112,7 +132,7 @@ def wanted(
         if (d.library, d.release) == (context.library, context.library_version)
         and (shape := Shape(d.nodes, d.ppn)) not in known
     ]
-    found = []
+    found: list[Wanted] = []
     for shape, count in sorted(asked, key=lambda pair: (-pair[1], pair[0]))[:_MOST_SHAPES]:
         for collective in bundle.collectives:
             sizes = bundle.model(collective).coverage.sizes
@@ -125,7 +145,22 @@ def wanted(
                 chosen = tuple(sizes[wants].tolist())
                 counts = int(extrapolated.sum()), int(abstained.sum())
                 found.append(Wanted(collective, shape, count, chosen, *counts))
-    return tuple(found)
+    return tuple(_by_node_hours(found, usage) if usage else found)
+
+
+def _by_node_hours(cells: Sequence[Wanted], usage: Profile) -> Iterator[Wanted]:
+    """Yield `cells` with their node-hours; where none are known, by the mean of a request."""
+    hours = [sum(_hours(cell, usage)) for cell in cells]
+    requests = sum(cell.requests for cell, h in zip(cells, hours, strict=True) if h)
+    for cell, known in zip(cells, hours, strict=True):
+        estimated = cell.requests * sum(hours) / requests if requests else None
+        yield replace(cell, node_hours=known or estimated)
+
+
+def _hours(cell: Wanted, usage: Profile) -> Iterator[float]:
+    for use in usage.uses:
+        if (use.kind.collective, use.kind.shape) == (cell.collective, cell.shape):
+            yield use.process_s / 3600
 
 
 def _doubted(
@@ -284,13 +319,23 @@ def _lines(campaign: Campaign) -> Iterator[str]:
             yield f"{key} = {json.dumps(value, ensure_ascii=False)}"
 
 
-def confirmed(bundle: Bundle, wishes: Backfill) -> tuple[Bundle, dict[str, Any]]:
-    """Return `bundle` as it decides by what is measured now, and what came of it, JSON-able."""
-    asked = unconfirmed(bundle, asked_by_jobs(bundle, read_demand(wishes.demand)))
+def confirmed(
+    bundle: Bundle, wishes: Backfill, usage: Profile | None = None
+) -> tuple[Bundle, dict[str, Any]]:
+    """Return `bundle` as it decides by what is measured now, and what came of it, JSON-able.
+
+    Measured is first what production refuted, then by node-hours what `usage` tells, or by requests
+    what jobs asked for.
+    """
+    campaign = campaign_for(bundle, wishes.confirm_s)
+    if usage is None:
+        asked = asked_by_jobs(bundle, read_demand(wishes.demand))
+    else:
+        asked = asked_by_campaign(bundle, focused(campaign, usage))
+    asked = unconfirmed(bundle, with_refuted(bundle, asked))
     if not any(one.msizes_bytes for one in asked):
         return bundle, {}
     backend = backend_for(bundle, wishes)
-    campaign = campaign_for(bundle, wishes.confirm_s)
     insist_on_context(bundle, campaign, backend)
     found = proposals(bundle, backend, asked)
     if not found:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from colltune.dataset.profile import Profile
 from colltune.errors import BundleError, ColltuneError, DataError, LibraryError, RegistryConflict
 from colltune.evaluation.folds import Source
 from colltune.models.bundle import Bundle
 from colltune.models.confirmations import upheld
 from colltune.models.fitting import Progress, fit_cells
 from colltune.models.guard import Guard
+from colltune.production.usage import usage
 from colltune.registry import Action, Registry
 from colltune.registry.registry import NOTHING
 from colltune.retraining import backfill
@@ -42,6 +45,8 @@ from colltune.selector.demand import read_demand
 from colltune.text import counted
 
 _NOTE_CHARACTERS = 2000
+_USED_S = 90 * 86400.0
+"""What jobs did before is not what they do."""
 Phase = Callable[[str], AbstractContextManager[Progress]]
 
 
@@ -124,6 +129,14 @@ class SlotRun:
     @property
     def _guard(self) -> Guard:
         return Guard(caution=self.site.examination.caution)
+
+    @property
+    def _usage(self) -> Profile | None:
+        """What production jobs spent in collectives lately, where that is recorded."""
+        production = self.site.production
+        if not production.record:
+            return None
+        return usage(production, self.slot, time.time() - _USED_S)
 
     def run(self) -> SlotResult:
         """Retrain the slot; what goes wrong ends this slot, not the run."""
@@ -303,8 +316,9 @@ class SlotRun:
             # a revision of the bundle in force would end the trial
             return result
         try:
+            old = self.registry.load(result.in_force)
             with self.phase(f"{self.slot}: confirming"):
-                bundle, facts = backfill.confirmed(self.registry.load(result.in_force), wishes)
+                bundle, facts = backfill.confirmed(old, wishes, self._usage)
             if bundle.id != result.in_force:
                 self.registry.add(bundle)
                 note = (
@@ -326,7 +340,7 @@ class SlotRun:
         try:
             bundle = self.registry.load(result.in_force)
             demand = read_demand(wishes.demand)
-            cells = backfill.wanted(bundle, demand, self._guard, dataset.shapes())
+            cells = backfill.wanted(bundle, demand, self._guard, dataset.shapes(), self._usage)
             planned = backfill.plan(bundle, cells, wishes.budget_s, wishes.launch_s)
             if planned is None:
                 backfill.remove(path)

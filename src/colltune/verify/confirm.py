@@ -6,6 +6,7 @@ proved, and `colltune.bench.strategies.confirm` for what is measured when.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -26,6 +27,9 @@ from colltune.selector.confirming import Contest, Judgement, confirmations, cont
 from colltune.selector.demand import Demand
 
 _MOST_SHAPES = 60
+_UNUSED = 0.01
+"""Weight of shapes that no job used, though their class was refuted."""
+_REFUTED_FIRST = 1e6
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,16 @@ def measured_sizes(bundle: Bundle, collective: Collective) -> tuple[int, ...]:
     return tuple(bundle.model(collective).coverage.sizes.tolist())
 
 
+def with_refuted(bundle: Bundle, asked: Iterable[Asked]) -> tuple[Asked, ...]:
+    """Return `asked` and, on other shapes, what production refuted."""
+    found = {(one.collective, one.shape): one for one in asked}
+    for record in bundle.confirmations:
+        key = record.collective, record.shape
+        if record.jobs and key not in found:
+            found[key] = Asked(*key, measured_sizes(bundle, record.collective), _UNUSED)
+    return tuple(found.values())
+
+
 def unconfirmed(bundle: Bundle, asked: Iterable[Asked]) -> tuple[Asked, ...]:
     """Return `asked` without what was measured before; what production refuted stays."""
 
@@ -122,18 +136,38 @@ def unconfirmed(bundle: Bundle, asked: Iterable[Asked]) -> tuple[Asked, ...]:
 def proposals(bundle: Bundle, backend: Backend, asked: Iterable[Asked]) -> tuple[Contest, ...]:
     """Return what is to be measured so that what is `asked` is proved."""
     selector = _selector(bundle, backend)
-    return tuple(
+    found = [
         contest
         for one in asked
         for contest in contests(
-            selector, one.collective, one.shape, _fitting(one), weight=one.weight
+            selector, one.collective, one.shape, _fitting(bundle, one), weight=one.weight
         )
+    ]
+    return tuple(
+        replace(c, weight=c.weight * _REFUTED_FIRST) if _is_refuted(bundle, c) else c for c in found
     )
 
 
-def _fitting(asked: Asked) -> tuple[int, ...]:
+def _is_refuted(bundle: Bundle, contest: Contest) -> bool:
+    return any(
+        record.jobs
+        and (record.collective, record.shape) == (contest.collective, contest.shape)
+        and record.holds(np.array(contest.instance.msize_bytes))
+        for record in bundle.confirmations
+    )
+
+
+def _fitting(bundle: Bundle, asked: Asked) -> tuple[int, ...]:
+    """Return the sizes asked for that can be measured, one within each refuted range."""
     blocks = asked.shape.nprocs if asked.collective.has_block_per_rank else 1
-    return tuple(m for m in asked.msizes_bytes if m * blocks <= Campaign.max_buffer_bytes)
+    refuted = [
+        round(math.sqrt(max(1, record.first_bytes) * record.last_bytes))
+        for record in bundle.confirmations
+        if record.jobs and record.last_bytes
+        if (record.collective, record.shape) == (asked.collective, asked.shape)
+    ]
+    sizes = sorted({*asked.msizes_bytes, *refuted})
+    return tuple(m for m in sizes if m * blocks <= Campaign.max_buffer_bytes)
 
 
 def _selector(bundle: Bundle, backend: Backend) -> ModelSelector:
