@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from colltune.errors import DataError
@@ -14,9 +17,16 @@ from colltune.production.payback import (
     machines,
     parse_share,
     payback,
+    recorded,
 )
+from colltune.production.settings import Production
+from colltune.production.store import Store
+from colltune.production.summary import parse_summary, text_of
 from colltune.selector.demand import Demand
+from tests.dataset.profiles import profile_text, row
+from tests.production.summaries import HEAD
 
+NOW, DAY = 1_795_600_000.0, 86400.0
 TWICE = (Machine("m", "l", 10, gain=2.0, lower=2.0, upper=2.0),)
 NOTHING = (Machine("m", "l", 10, gain=1.0, lower=1.0, upper=1.0),)
 ASKED = [
@@ -117,3 +127,29 @@ def test_the_machines_that_ship_are_those_of_the_manual() -> None:
         "MareNostrum 5",
     ]
     assert all(0 < m.lower <= m.gain <= m.upper for m in machines())
+
+
+def test_what_jobs_reported_goes_before_assumptions(tmp_path: Path) -> None:
+    """Node-hours in collectives of whole days count, on several nodes and of the release alone."""
+    settings = Production(
+        record=True, store=str(tmp_path / "production.db"), archive=tmp_path / "archive"
+    )
+    releases = [("openmpi", "5.0.8")]
+    assert recorded(settings, releases, NOW) is None
+    store = Store(settings.store, settings.archive)
+    jobs = [("4x2", "5.0.8"), ("4x2", "5.0.8"), ("1x8", "5.0.8"), ("4x2", "4.1.6")]
+    for number, (layout, release) in enumerate(jobs):
+        head = {"library": f"openmpi {release}", "world": f"8 {layout}"}
+        profile = profile_text([row("bcast", layout, 512, 900, 1.0)], **head)
+        store.add(parse_summary(text_of(replace(HEAD, job=str(number)), [profile])), NOW - 6 * DAY)
+    with store.judging(NOW) as judging:
+        assert judging is not None
+        judging.done(max(stored.number for stored in judging.new(10)))
+    store.merge_days(NOW)
+    store.close()
+    found = recorded(settings, releases, NOW)
+    # two jobs whose four nodes are in collectives for a quarter of an hour, on the one day
+    assert found == pytest.approx(2 * MONTH_HOURS / 24)
+    load = load_of(recorded=found, releases=releases)
+    assert load.share == (1, 1)
+    assert load_of(recorded=found, node_hours=500.0).node_hours == (500.0, 500.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
@@ -122,7 +123,7 @@ def plan(
         chosen = chosen.changed(library=context.library)
         if site is not None:
             chosen = focused(chosen, usage_of(site, context))
-        load = _load(context, node_hours_per_month, collectives_share, demand, profile)
+        load = _load(context, node_hours_per_month, collectives_share, demand, profile, site)
         basis, time_s = _runtimes(data, planned, chosen)
         shown.phase("rehearsing", "s of the budget")
 
@@ -153,12 +154,15 @@ def _load(
     share: str | None,
     demand: Path | None,
     profiles: Sequence[Path] | None,
+    site: Path | None,
 ) -> Load:
     """Return what the options tell of the jobs that the campaign would tune."""
     from colltune.dataset.profile import read_profiles
-    from colltune.production.payback import load_of, parse_share
+    from colltune.production.payback import load_of, parse_share, recorded
+    from colltune.retraining.site_file import load
     from colltune.selector.demand import counted_hours, read_demand
 
+    releases = [(context.library, context.library_version)]
     profile = read_profiles(profiles) if profiles else None
     return load_of(
         node_hours=node_hours,
@@ -166,7 +170,8 @@ def _load(
         profiled=profile.collectives_s / profile.process_s if profile else None,
         demand=read_demand(demand) if demand else (),
         demand_hours=counted_hours(demand) if demand else 0.0,
-        releases=[(context.library, context.library_version)],
+        releases=releases,
+        recorded=recorded(load(site).production, releases, time.time()) if site else None,
     )
 
 

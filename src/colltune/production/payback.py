@@ -8,17 +8,21 @@ s (1 - 1/g) of it. How fast they become on a new machine is drawn from the measu
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from colltune.domain import Shape
 from colltune.errors import DataError
 from colltune.models.error_model import Z95
+from colltune.production.settings import Production
 from colltune.selector.demand import Demand
 from colltune.text import counted
 
@@ -28,6 +32,7 @@ JOB_HOURS = 0.25, 4.0
 """Assumed hours of a job, where only the jobs were counted."""
 MONTH_HOURS = 730.5
 _LEAST_HOURS = 24.0
+_GROUP = ["day", "slot", "job_layout"]
 _DRAWS = 20_000
 _ENDS = 5, 95
 
@@ -161,14 +166,21 @@ def load_of(
     demand: Iterable[Demand] = (),
     demand_hours: float = 0.0,
     releases: Iterable[tuple[str, str]] = (),
+    recorded: float | None = None,
 ) -> Load:
     """Return what is known of the jobs, with assumptions for the rest.
+
+    `recorded` are node-hours a month in collectives, as jobs reported them: where they are known
+    and the user says no node-hours, nothing else counts.
 
     `node_hours` of all jobs in a month and the `share` of their time in collectives are what the
     user says; `profiled` is the share in a profile. `demand` was counted in `demand_hours`; only
     that for the `releases` that would be tuned counts, on two nodes or more.
     """
     basis = []
+    if recorded is not None and node_hours is None:
+        told = f"{_number(recorded)} node-hours a month in collectives, as jobs reported"
+        return Load((recorded, recorded), (1.0, 1.0), (told,))
     if share is not None:
         basis.append(f"share of time in collectives {_percent(share)} as given")
     elif profiled is not None:
@@ -197,6 +209,32 @@ def load_of(
         f" {high:g} hours each by assumption (--node-hours-per-month tells their node-hours)"
     )
     return Load((low * a_month, high * a_month), share, tuple(basis))
+
+
+def recorded(settings: Production, releases: Iterable[tuple[str, str]], now: float) -> float | None:
+    """Return the node-hours a month that jobs of `releases` spend in collectives on several nodes.
+
+    Whole days of the last month count; None where none is there.
+    """
+    if not settings.record or ("://" not in settings.store and not Path(settings.store).exists()):
+        return None
+    from colltune.production.store import Store
+
+    store = Store(settings.store, settings.archive)
+    try:
+        rows = store.archive_rows(now - MONTH_HOURS * 3600, [*_GROUP, "process_s"])
+    finally:
+        store.close()
+    slots = {f"{library}-{release}" for library, release in releases}
+    found = rows.group_by(_GROUP).aggregate([("process_s", "sum")]).to_pylist()
+    jobs = [(Shape.parse(r["job_layout"]), r) for r in found if r["job_layout"]]
+    spent = (
+        row["process_s_sum"] / shape.ppn / 3600
+        for shape, row in jobs
+        if row["slot"] in slots and shape.nodes > 1
+    )
+    days = {row["day"] for row in found}
+    return math.fsum(spent) / (24 * len(days)) * MONTH_HOURS if days else None
 
 
 def _asked(demand: Iterable[Demand], releases: set[tuple[str, str]]) -> tuple[int, int]:

@@ -18,6 +18,7 @@ import shlex
 import shutil
 import socket
 import sys
+import time
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -34,7 +35,7 @@ from colltune.files import locked, whole, writing
 from colltune.files.ownership import danger
 from colltune.files.reading import json_of
 from colltune.mpi.installation import find_launcher
-from colltune.production.payback import Payback, load_of, payback
+from colltune.production.payback import Payback, load_of, payback, recorded
 from colltune.retraining.site_file import Cluster, Site, SiteMpi, deploy_file, load, parse
 from colltune.selector.demand import counted_hours, read_demand
 from colltune.server.deployment import example
@@ -331,12 +332,14 @@ def payback_of(
     cluster = _cluster(site, folder)
     demand = site.backfill.demand if site.backfill is not None else None
     demand = demand if demand is not None and demand.is_dir() else None
+    releases = [(mpi.library, mpi.release) for mpi in cluster.mpi]
     load = load_of(
         node_hours=node_hours,
         share=share,
         demand=read_demand(demand) if demand else (),
         demand_hours=counted_hours(demand) if demand else 0.0,
-        releases=[(mpi.library, mpi.release) for mpi in cluster.mpi],
+        releases=releases,
+        recorded=recorded(site.production, releases, time.time()),
     )
     most = len(cluster.mpi) * max(cluster.nodes) * cluster.budget_s / 3600
     return payback(most, load)
