@@ -153,6 +153,16 @@ def test_nothing_is_done_twice_or_against_what_was_measured_since(registry: Regi
     assert "on 4 x 4, 256 to 1023 B" in done.text
 
 
+def test_a_settled_finding_costs_nothing(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was refuted stays in the judgement for months: a bundle is looked at once."""
+    act(judged(REFUTED), registry, SETTINGS, "the service")
+    act(judged(REFUTED), registry, SETTINGS, "the service")
+    monkeypatch.setattr(registry, "load", lambda _id: pytest.fail("the bundle was read again"))
+    assert act(judged(REFUTED), registry, SETTINGS, "the service") == ()
+
+
 def test_all_refuted_ranges_of_a_look_make_one_revision(registry: Registry) -> None:
     """Three ranges are one promotion; where all is withdrawn, the default is left everywhere."""
     others = (

@@ -78,6 +78,12 @@ def test_the_life_of_a_registry(url: str, cache: Path) -> None:
     assert all(e.size_bytes > 1000 for e in other.entries())
     assert other.find(ids[0][:12]) == ids[0]
     assert other.promote(ids[1], by="eve") == events[-1]
+    step = registry.step(ids[0], 0.05, by="ann")
+    assert other.trials() == {SLOT: step}
+    with pytest.raises(RegistryConflict):
+        other.step(ids[2], 0.05, by="eve", expected=ids[2])
+    assert other.stop(SLOT, by="eve", note="slow").sequence == 6
+    assert (registry.trials(), registry.store.pointed(SLOT)) == ({}, ids[1])
     with pytest.raises(RegistryConflict):
         other.promote(ids[2], by="eve", expected=ids[0])
     other.put_report("drift", {"psi": 0.5})

@@ -14,7 +14,7 @@ the verdict.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
@@ -36,6 +36,9 @@ from colltune.selector.decision_table import decision_table
 MOST_SHAPES = 64
 REPORT = "production"
 _NOTE_CHARACTERS = 2000
+_MOST_SETTLED = 10_000
+_SETTLED: dict[Hashable, None] = {}
+"""Findings that a bundle decides nothing of (any more)."""
 
 
 class Kind(StrEnum):
@@ -132,13 +135,25 @@ class _Slot(NamedTuple):
         self, event: Event, refuted: Iterable[Finding]
     ) -> tuple[str, list[Confirmation]] | None:
         """Add a revision without what is `refuted`; None if the bundle decides nothing of it."""
+        left = {
+            (event.bundle_id, self.guard, f.range, f.configuration, f.shapes, f.since_utc): f
+            for f in refuted
+            if f.gain
+        }
+        left = {key: finding for key, finding in left.items() if key not in _SETTLED}
+        if not left:
+            return None
         bundle = self.registry.load(event.bundle_id)
         records = [
             record
-            for finding in refuted
+            for finding in left.values()
             for record in withdrawals(bundle, finding, self.guard, self.judgement.at_utc)
         ]
         if not records:
+            # a bundle never changes, and what was refuted stays in the judgement for months
+            _SETTLED.update(dict.fromkeys(left))
+            while len(_SETTLED) > _MOST_SETTLED:
+                del _SETTLED[next(iter(_SETTLED))]
             return None
         return self.registry.add(bundle.with_confirmations(records)), records
 

@@ -356,7 +356,15 @@ class Registry:
             return self._history.append(draft)
 
     def stop(self, slot: str, *, by: str, note: str = "", expected: str | None = None) -> Event:
-        """End the trial in `slot`: all jobs get the bundle in force; the rest is as for `step`."""
+        """End the trial in a slot: all jobs get the bundle in force.
+
+        Parameters
+        ----------
+        slot
+            Where.
+        by, note, expected
+            As for `step`.
+        """
 
         def draft(events: tuple[Event, ...]) -> Event:
             now, trial = in_force(events).get(slot), trials(events).get(slot)
