@@ -37,6 +37,21 @@ def bytes_text(n: int, *, rounded: bool = False) -> str:
     return f"{n} B"
 
 
+def range_text(first_bytes: int, last_bytes: int | None) -> str:
+    """Return a range of message sizes for people.
+
+    ``1 KiB .. <4 KiB``, ``741455 B .. 2 MiB``, ``from 1 MiB``, ``above 2 MiB``.
+    """
+    if first_bytes == last_bytes:
+        return bytes_text(first_bytes)
+    excluded = first_bytes > 1 and first_bytes % 1024 == 1
+    first = bytes_text(first_bytes - excluded)
+    if last_bytes is None:
+        return f"{'above' if excluded else 'from'} {first}"
+    whole = last_bytes % 1024 == 1023
+    return f"{'>' * excluded}{first} .. {'<' * whole}{bytes_text(last_bytes + whole)}"
+
+
 def time_text(seconds: float) -> str:
     """Return a runtime for people, with three digits."""
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):

@@ -86,7 +86,10 @@ OFFERED: tuple[tuple[str, list[str]], ...] = (
     ("colltune rules catalog openmpi@6", ["openmpi@6.0.0"]),
     ("colltune rules catalog openmpi@6.0.0 barr", ["barrier"]),
     ("colltune evaluate data --split leave-n", ["leave-nodes-out"]),
-    ("colltune site ", ["init", "check", "upgrade", "retrain", "slurm", "bundles", "token"]),
+    (
+        "colltune site ",
+        ["init", "check", "status", "upgrade", "retrain", "slurm", "bundles", "token"],
+    ),
     ("colltune site bundles pro", ["promote"]),
     ("colltune rules explain --communicator l", ["leaders"]),
     (

@@ -17,10 +17,10 @@ from colltune.cli.console import (
     marked,
     output,
     painted,
-    range_text,
     takes_colours,
 )
 from colltune.domain import Collective, Configuration, Instance, Shape
+from colltune.text import range_text
 
 _NAMES = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "TERM")
 _TABLE = [["bcast", marked("yes", Mark.GOOD), "12"], ["scan", marked("withdrawn", None), "7"]]

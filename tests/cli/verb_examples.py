@@ -39,6 +39,7 @@ from colltune.verify.rule_status import Assessment, Proof, RuleResult, RuleStatu
 from tests.dataset.profiles import profile_text, row
 from tests.han.samples import replace_measuring, write_tasks, write_whole
 from tests.models.test_confirmations import WON
+from tests.production import judged
 from tests.registry.small import small
 from tests.site.conftest import options
 
@@ -295,6 +296,10 @@ EXAMPLES: dict[str, Callable[[Place], Words]] = {
     "site bundles history": lambda p: ("site", "bundles", "history", "--registry", p.registry()),
     "site init": lambda p: ("site", "init", p.folder / "site", *options()),
     "site check": lambda p: ("site", "check", _site(p), "--no-job"),
+    "site status": lambda p: (
+        *("site", "status", judged.site(p.folder / "site")),
+        *("--report", p.folder / "november.html"),
+    ),
     "site upgrade": lambda p: ("site", "upgrade", _site(p), "--check"),
     "site slurm hooks": lambda _: ("site", "slurm", "hooks"),
 }

@@ -50,15 +50,15 @@ SECTIONS: dict[str, dict[str, str]] = {
 }
 """What each verb or group is for, in a line."""
 GROUPS: dict[str, tuple[str, ...]] = {
-    "site": ("init", "check", "upgrade", "slurm", "retrain", "bundles", "token"),
+    "site": ("init", "check", "status", "upgrade", "slurm", "retrain", "bundles", "token"),
     "rules": ("lint", "explain", "convert", "catalog"),
     "data": ("import", "export", "noise"),
     "app": ("profile", "pack", "interpose"),
 }
 """The verbs that stand behind a word of their group: `colltune rules lint`."""
 VERBS = {verb: what for verbs in SECTIONS.values() for verb, what in verbs.items()}
-_HOMES = dict.fromkeys(("init", "check", "upgrade"), "site")
-"""Modules of verbs that stand together in one."""
+_HOMES = dict.fromkeys(("init", "check", "upgrade"), "site") | {"status": "status"}
+"""Modules of verbs that stand together in one, or that never had another spelling."""
 FORMER = {v: (group, v) for group, verbs in GROUPS.items() for v in verbs if v not in _HOMES}
 """Spellings of earlier releases, which are taken for one more."""
 _EPILOG = "Exit statuses are explained by: colltune help exits"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from colltune.cli.console import Table, range_text
-from colltune.text import counted, printable, time_text
+from colltune.cli.console import Table
+from colltune.text import counted, printable, range_text, time_text
 
 if TYPE_CHECKING:
     from colltune.models.bundle import Bundle

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.console import Mark, Table, marked, output, range_text, warn
+from colltune.cli.console import Mark, Table, marked, output, warn
 from colltune.cli.options import (
     Fresh,
     Json,
@@ -23,7 +23,7 @@ from colltune.cli.options import (
 )
 from colltune.cli.progress import progress
 from colltune.errors import UNFINISHED, CampaignError
-from colltune.text import counted
+from colltune.text import counted, range_text
 
 if TYPE_CHECKING:
     from colltune.bench.campaign import Campaign

@@ -247,21 +247,6 @@ def painted(text: str, mark: Mark | None, stream: TextIO | None = None) -> str:
     return f"\x1b[{mark}m{words}\x1b[0m{text[len(words) :]}"
 
 
-def range_text(first_bytes: int, last_bytes: int | None) -> str:
-    """Return a range of message sizes for people.
-
-    ``1 KiB .. <4 KiB``, ``741455 B .. 2 MiB``, ``from 1 MiB``, ``above 2 MiB``.
-    """
-    if first_bytes == last_bytes:
-        return bytes_text(first_bytes)
-    excluded = first_bytes > 1 and first_bytes % 1024 == 1
-    first = bytes_text(first_bytes - excluded)
-    if last_bytes is None:
-        return f"{'above' if excluded else 'from'} {first}"
-    whole = last_bytes % 1024 == 1023
-    return f"{'>' * excluded}{first} .. {'<' * whole}{bytes_text(last_bytes + whole)}"
-
-
 def message_text(collective: Collective, msize_bytes: int) -> str:
     """Return the size of a message for people: ``64 KiB per process``, ``100 B``."""
     size = bytes_text(msize_bytes)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.console import Table, Verbatim, output, range_text
+from colltune.cli.console import Table, Verbatim, output
 from colltune.cli.options import (
     BuiltinOperationsOnly,
     Caution,
@@ -19,6 +19,7 @@ from colltune.cli.options import (
 )
 from colltune.cli.progress import progress
 from colltune.domain import Shape
+from colltune.text import range_text
 
 if TYPE_CHECKING:
     from colltune.selector.configuration import WrittenConfiguration

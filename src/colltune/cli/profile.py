@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import Table, Verbatim, output, range_text
+from colltune.cli.console import Table, Verbatim, output
 from colltune.cli.options import Caution, Json, Programs, Quiet, picture_file
 from colltune.cli.progress import progress
-from colltune.text import counted, printable, time_text
+from colltune.text import counted, printable, range_text, time_text
 
 if TYPE_CHECKING:
     from colltune.dataset.profile import Profile, Use

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import Verbatim, output, range_text, warn
+from colltune.cli.console import Verbatim, output, warn
 from colltune.cli.options import Backend, Jobs, Json, Quiet, Scheduler, workers_of
 from colltune.cli.progress import progress
 from colltune.errors import SiteError
-from colltune.text import counted, printable
+from colltune.text import counted, printable, range_text
 
 if TYPE_CHECKING:
     from colltune.cli.progress import Progress

@@ -16,7 +16,6 @@ from colltune.cli.console import (
     configuration_cell,
     message_text,
     output,
-    range_text,
 )
 from colltune.cli.options import (
     BuiltinOperationsOnly,
@@ -29,7 +28,7 @@ from colltune.cli.options import (
 )
 from colltune.domain import Collective, Instance, Shape, parse_collective
 from colltune.errors import DataError
-from colltune.text import counted, time_text
+from colltune.text import counted, range_text, time_text
 
 if TYPE_CHECKING:
     from colltune.decisions import Selection

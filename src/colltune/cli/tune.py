@@ -15,7 +15,6 @@ from colltune.cli.console import (
     Verbatim,
     marked,
     output,
-    range_text,
 )
 from colltune.cli.options import (
     BuiltinOperationsOnly,
@@ -29,7 +28,7 @@ from colltune.cli.options import (
     writable_folder,
 )
 from colltune.cli.progress import progress
-from colltune.text import counted
+from colltune.text import counted, range_text
 
 if TYPE_CHECKING:
     from colltune.bench.progress import CampaignProgress

@@ -150,3 +150,18 @@ def predicted_and_measured(comparison: Comparison) -> Figure | None:
     panel.grid(color="0.9", linewidth=0.6)
     panel.set_axisbelow(True)
     return figure
+
+
+def intervals(rows: Sequence[tuple[str, float, float, float]]) -> Figure:
+    """Draw gains with their intervals: `rows` of a name, the gain, and the lower and upper end."""
+    figure, panel = _rows([scaffold.shortened(name, 18) for name, *_ in rows])
+    gain, lower, upper = np.array([values for _, *values in rows], np.float64).T
+    at = np.arange(len(rows))
+    for part, colour in ((lower > 1, _SELECTED), (upper < 1, _BAD), (None, "0.45")):
+        shown = (lower <= 1) & (upper >= 1) if part is None else part
+        panel.hlines(at[shown], lower[shown], upper[shown], color=colour, linewidth=2.5, alpha=0.6)
+        panel.plot(gain[shown], at[shown], "o", color=colour, markersize=4.5)
+    panel.set_xlabel("gain over the default")
+    scaffold.ratio_axis(panel, "x", min(0.95, lower.min()), max(1.05, upper.max()))
+    panel.axvline(1, color="0.3", linewidth=0.8)
+    return figure

@@ -20,7 +20,7 @@ _MEANINGS = {
 }
 _MOST_COLUMNS = 16
 _WORDS = ",".join(f".w{at} tr>:nth-child({at + 1})" for at in range(_MOST_COLUMNS))
-_STYLE = """
+STYLE = """
 :root{color-scheme:light dark;--paper:#fff;--ink:#1a1a1a;--soft:#5a5a5a;--line:#ccc;--band:#f4f4f4;
 --link:#0069a6;--mark:#c25400}
 @media (prefers-color-scheme:dark){:root{--paper:#16181c;--ink:#e8e8e8;--soft:#a8a8a8;--line:#444;
@@ -80,7 +80,7 @@ def page(found: Figures) -> str:
         *(_measured(found, sample) for sample in Sample),
         joined(collective_section(bundle, f) for f in found.collectives),
     )
-    return document(title, _STYLE, body)
+    return document(title, STYLE, body)
 
 
 def _lead(found: Figures) -> Iterator[Child]:

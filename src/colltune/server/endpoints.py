@@ -44,6 +44,7 @@ from colltune.server.views.front import FrontView, GainView
 from colltune.server.views.job import JobView
 from colltune.server.views.maps import MapView, PredictionView
 from colltune.server.views.overview import OverviewView
+from colltune.server.views.production import ProductionView
 
 Described = dict[int | str, dict[str, Any]]
 
@@ -193,6 +194,14 @@ async def report(request: Request, bundle_id: BundlePath) -> Response:
     """Show what a bundle decides and why: one page without scripts that loads nothing."""
     service = service_of(request)
     return await computed(request, service.report, service.state, bundle_id)
+
+
+@listing.get("/v1/production/report", response_class=HTMLResponse)
+async def production_report(
+    request: Request, query: Annotated[queries.MonthQuery, Query()]
+) -> Response:
+    """Show what production jobs proved in a month: one page without scripts that loads nothing."""
+    return await computed(request, service_of(request).production_report, query)
 
 
 changes = APIRouter(tags=["changes"], responses=_WRITE_PROBLEMS)
@@ -377,6 +386,12 @@ async def overview(request: Request, query: Annotated[queries.Query, Query()]) -
 async def front(request: Request) -> Response:
     """Say how the service fares, what jobs got, what that gains, and what is measured next."""
     return await computed(request, service_of(request).front, slow=False)
+
+
+@view.get("/production", response_model=ProductionView)
+async def production(request: Request) -> Response:
+    """Say what production jobs proved: node-hours saved, gains, refuted decisions, roll-outs."""
+    return await computed(request, service_of(request).in_production, slow=False)
 
 
 @view.get("/gain", response_model=GainView)

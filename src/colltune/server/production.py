@@ -19,8 +19,9 @@ from colltune.models.guard import Guard
 from colltune.production.admission import Admission
 from colltune.production.arms import Arm, Split, arm_of
 from colltune.production.consequences import act
-from colltune.production.judgement import Judgement, judge
+from colltune.production.judgement import Judgement, judge, latest
 from colltune.production.settings import Production
+from colltune.production.status import ProductionStatus, status_of
 from colltune.production.store import Store
 from colltune.production.summary import parse_summary
 from colltune.registry import Registry
@@ -114,6 +115,10 @@ class ProductionJobs:
             told = Receipt(job=summary.job, outcome="stored" if is_new else "known")
         self._metrics.summaries.labels(told.outcome).inc()
         return told
+
+    def status(self) -> ProductionStatus:
+        found = self.judgement or latest(self.store)
+        return status_of(found, self._site, self.registry.history(), self._machine)
 
     def start(self) -> None:
         self._ended.clear()

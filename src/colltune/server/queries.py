@@ -105,6 +105,13 @@ Expected = Annotated[
         description="Id of the bundle that must be in force now; none: no bundle may be.",
     ),
 ]
+Month = Annotated[
+    str,
+    Field(
+        pattern=r"^(20[0-9]{2}-(0[1-9]|1[0-2]))?$",
+        description="Month of the report, 2026-11; by default the latest.",
+    ),
+]
 Launch = Annotated[
     str,
     Field(
@@ -186,6 +193,11 @@ class JobViewQuery(PageQuery):
     nodes: Nodes
     ppn: Ppn
     format: FormatName | None = None
+
+
+class MonthQuery(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    month: Month = ""
 
 
 class WriteQuery(BaseModel):

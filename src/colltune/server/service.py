@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from colltune import __version__
 from colltune.domain import Collective, Instance, Shape
-from colltune.errors import LibraryError
+from colltune.errors import DataError, LibraryError
 from colltune.models.guard import Guard
 from colltune.mpi.formats import FORMATS
 from colltune.production.arms import Arm
+from colltune.production.settings import Production
+from colltune.production.status import ProductionStatus, status_of
 from colltune.registry import Entry, Registry
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.configuration import Target, render, selector_for
@@ -50,6 +52,7 @@ from colltune.server.views.front import front_view, gain_view
 from colltune.server.views.job import job_view
 from colltune.server.views.maps import map_view, prediction_view
 from colltune.server.views.overview import overview_view
+from colltune.server.views.production import production_view
 from colltune.server.watcher import Watcher
 
 if TYPE_CHECKING:
@@ -328,6 +331,27 @@ class Service:
         stored = self.settings.demand is not None
         view = front_view(self.state, self.watcher, self.jobs.days(), self.started, stored=stored)
         return Document(_body(view), JSON)
+
+    def in_production(self) -> Document:
+        """Return what production jobs proved; made anew each time."""
+        return Document(_body(production_view(self._production_status())), JSON)
+
+    def production_report(self, query: queries.MonthQuery) -> Document:
+        """Return the report of a month as a page."""
+        # its pictures take a second to import, and few ask for a report
+        from colltune.report.production import page  # noqa: PLC0415
+
+        status = self._production_status()
+        try:
+            content = page(status, self.source.history(), query.month)
+        except DataError as error:
+            raise ServiceError(404, str(error)) from error
+        return Document(content.encode(), HTML, headers={CONTENT_POLICY: DOCUMENT_POLICY})
+
+    def _production_status(self) -> ProductionStatus:
+        if self.production is None:
+            return status_of(None, Production(), (), "")
+        return self.production.status()
 
     def gain(self, state: State, query: queries.PageQuery) -> Document:
         loaded = self.pick(state, query.bundle, query.library, query.release)

@@ -6,6 +6,7 @@ import { mapView } from "./explore.js";
 import { frontView } from "./front.js";
 import { historyView } from "./history.js";
 import { jobView } from "./job.js";
+import { productionView } from "./production.js";
 import { href, read } from "./state.js";
 import { header, standing } from "./top.js";
 import { shortId } from "./words.js";
@@ -13,7 +14,14 @@ import { shortId } from "./words.js";
 const POLL_MS = 15000;
 const NOT_READY_MS = 3000;
 const SLOW_MS = 400;
-const VIEWS = { front: frontView, map: mapView, job: jobView, history: historyView };
+const LIVE = ["front", "production"];
+const VIEWS = {
+  front: frontView,
+  map: mapView,
+  job: jobView,
+  production: productionView,
+  history: historyView,
+};
 
 const main = document.getElementById("main");
 const notices = document.getElementById("notices");
@@ -171,7 +179,7 @@ function isInUse() {
   return main.querySelector("details[open]") || main.contains(document.activeElement);
 }
 
-// Brings the front up to date, and looks whether another bundle came into force; a service that is
+// Brings the front or production up to date, and looks whether another bundle came into force; a service that is
 // away for a moment is no matter.
 async function watch() {
   clearTimeout(timer);
@@ -185,7 +193,7 @@ async function watch() {
       app.overview.warnings = data.warnings;
       if (fresh && fresh.bundle !== slot.bundle && !app.overview.looked_at) {
         offer(slot, fresh.bundle);
-      } else if (app.state.view === "front" && !isInUse()) {
+      } else if (LIVE.includes(app.state.view) && !isInUse()) {
         await draw();
       } else if (isNews) {
         say();

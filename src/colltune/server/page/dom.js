@@ -81,3 +81,15 @@ export function notice(kind, text, ...more) {
 export function button(text, action, attributes) {
   return el("button", { type: "button", onclick: action, ...attributes }, text);
 }
+
+// Draws to the width there is, and again when that changes.
+export function fitted(box, drawn) {
+  let last = 0;
+  new ResizeObserver(() => {
+    const width = Math.floor(box.clientWidth);
+    if (width > 0 && width !== last) {
+      last = width;
+      box.replaceChildren(drawn(width));
+    }
+  }).observe(box);
+}

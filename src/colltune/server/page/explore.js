@@ -1,6 +1,6 @@
 // The decisions of one collective as a map, and the predictions behind any of them.
 
-import { el, field, notice, options } from "./dom.js";
+import { el, field, fitted, notice, options } from "./dom.js";
 import { legend, mapGrid } from "./map.js";
 import { plot, predictionTable, spoken, title, verdict } from "./panel.js";
 import { SHOWS, atText, href, parseAt } from "./state.js";
@@ -217,16 +217,4 @@ function fill(panel, map, found, { slot, bundle }) {
     form?.elements[name].setAttribute("value", value);
   }
   form?.reset();
-}
-
-// Draws to the width there is, and again when that changes.
-function fitted(box, drawn) {
-  let last = 0;
-  new ResizeObserver(() => {
-    const width = Math.floor(box.clientWidth);
-    if (width > 0 && width !== last) {
-      last = width;
-      box.replaceChildren(drawn(width));
-    }
-  }).observe(box);
 }

@@ -3,6 +3,7 @@
 import { get } from "./api.js";
 import { el, notice, table } from "./dom.js";
 import { ACTIONS, bundleLink, changeWords, previousOf } from "./history.js";
+import { productionCard } from "./production.js";
 import { href } from "./state.js";
 import { age, count, duration, factor, percent, range, shortId, since } from "./words.js";
 
@@ -36,9 +37,11 @@ const card = (title, ...content) => el("section", { class: "card" }, el("h2", {}
 export async function frontView(app, slot, signal) {
   const { data: front } = await get("v1/view/front", {}, signal);
   const mine = front.slots.find((one) => one.slot === slot.slot);
-  const [predicted, changed] = [el("div", {}, soft("Computing…")), el("div", {}, soft("Comparing…"))];
+  const waiting = ["Computing…", "Comparing…", "Reading…"].map((text) => el("div", {}, soft(text)));
+  const [predicted, changed, proved] = waiting;
   later(app, predicted, async () => predictedGain(await app.ask("v1/view/gain", {}, slot, signal)));
   later(app, changed, () => lastChange(app, slot, signal));
+  later(app, proved, () => productionCard(signal));
   const cards = [
     card("Jobs today", jobs(front.requests, app.now)),
     card(
@@ -49,6 +52,7 @@ export async function frontView(app, slot, signal) {
       predicted,
       heldOut(mine),
     ),
+    card("Proven by production jobs", proved),
     card("What the latest bundle changed", changed),
     card("Drift of the machine", drift(mine?.drift)),
     card("Measured next", next(mine, front, app.now)),

@@ -13,7 +13,7 @@ const FIELDS = [
   "ppn",
   "format",
 ];
-const VIEWS = ["front", "map", "job", "history"];
+const VIEWS = ["front", "map", "job", "production", "history"];
 export const SHOWS = ["choice", "gain", "reason", "change"];
 
 export function read() {
@@ -25,7 +25,7 @@ export function read() {
   for (const name of ["bundle", "against"]) {
     if (!/^[0-9a-f]{4,64}$/.test(state[name])) state[name] = "";
   }
-  if (state.view === "front") state.bundle = "";
+  if (["front", "production"].includes(state.view)) state.bundle = "";
   if (state.sizes !== "measured") state.sizes = "";
   return state;
 }

@@ -31,7 +31,7 @@ export function header({ state, overview, now, go }, slot) {
   document.getElementById("facts").replaceChildren(field("Library", select), el("dl", {}, facts));
   for (const link of document.querySelectorAll("nav [data-view]")) {
     const { view } = link.dataset;
-    const bundle = view === "front" ? "" : state.bundle;
+    const bundle = ["front", "production"].includes(view) ? "" : state.bundle;
     link.href = href({ ...state, view, bundle, against: "" });
     if (view === state.view) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");

@@ -46,7 +46,9 @@ export function percent(share) {
 }
 
 export function range(first, last) {
-  return last === null ? `from ${bytes(first)}` : `${bytes(first)} to ${bytes(last)}`;
+  if (last === null) return `from ${bytes(first)}`;
+  const isWhole = last % 1024 === 1023;
+  return `${bytes(first)} to ${isWhole ? `<${bytes(last + 1)}` : bytes(last)}`;
 }
 
 // How long ago, by the service's clock; a clock that went back gives no negative ages.

@@ -1,0 +1,262 @@
+"""What production jobs proved: all that the page, `site status` and the report tell of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from colltune.domain import Collective, Configuration
+from colltune.production.arms import Arm
+from colltune.production.judgement import (
+    ArmJobs,
+    Drift,
+    Finding,
+    Judgement,
+    Saved,
+    Step,
+    Verdict,
+    latest,
+)
+from colltune.production.settings import Production
+from colltune.registry import Registry
+from colltune.registry.events import Action, Event, trials
+
+SWITCH_ON = "colltune site init FOLDER; sudo sh FOLDER/install"
+"""What is run after ``record = true`` was written below ``[production]`` in the site file."""
+_MOST_DECISIONS = 200
+_TO_SECONDS = len("2026-11-23T11:00:00")
+
+
+@dataclass(frozen=True)
+class Period:
+    """Node-hours that tuned jobs saved in a month (``2026-11``), or in ``all`` of them."""
+
+    period: str
+    node_hours: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class CollectiveGain:
+    """How much faster a collective's tuned calls were than those of the control group."""
+
+    mpi_name: str
+    decisions: int
+    gain: float
+    lower: float
+    upper: float
+    saved_node_hours: float
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A decision that was proven or refuted; the rest is empty where nobody withdrew it."""
+
+    slot: str
+    mpi_name: str
+    nodes_first: int
+    nodes_last: int
+    ppn: int
+    first_bytes: int
+    last_bytes: int | None
+    configuration: str
+    arm: str
+    bundle_id: str
+    jobs: int
+    control_jobs: int
+    gain: float
+    lower: float
+    upper: float
+    since_utc: str
+    withdrawn_utc: str = ""
+    revision: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class RollOut:
+    """A bundle on trial: its share of the jobs, and what its jobs showed at this share.
+
+    ``lower`` to ``upper`` is their time over that of jobs with the bundle in force.
+    """
+
+    slot: str
+    bundle_id: str
+    share: float
+    shares: tuple[float, ...]
+    jobs: int
+    jobs_wanted: int
+    lower: float | None
+    upper: float | None
+    harmed: bool
+    since_utc: str
+    by: str
+
+
+@dataclass(frozen=True)
+class NotJudged:
+    """How often something was not judged for a reason."""
+
+    reason: str
+    times: int
+
+
+@dataclass(frozen=True)
+class ProductionStatus:
+    """All of it; without ``recording`` nothing is known, ``judged_utc`` is empty before a look.
+
+    Of decisions the latest are listed, and all are counted.
+    """
+
+    machine: str
+    recording: bool
+    switch_on: str
+    control: float
+    judged_utc: str = ""
+    jobs: int = 0
+    waiting: bool = False
+    saved: Period | None = None
+    months: tuple[Period, ...] = ()
+    collectives: tuple[CollectiveGain, ...] = ()
+    proven_count: int = 0
+    refuted_count: int = 0
+    open_count: int = 0
+    proven: tuple[Decision, ...] = ()
+    refuted: tuple[Decision, ...] = ()
+    roll_outs: tuple[RollOut, ...] = ()
+    drifts: tuple[Drift, ...] = ()
+    arms: tuple[ArmJobs, ...] = ()
+    set_aside: tuple[NotJudged, ...] = ()
+    left_out: tuple[NotJudged, ...] = ()
+
+
+def read(settings: Production, registry: Registry, machine: str) -> ProductionStatus:
+    """Return what the site's store tells; one that is not there yet is not made."""
+    from colltune.production.store import Store
+
+    is_there = "://" in settings.store or Path(settings.store).exists()
+    if not settings.record or not is_there:
+        return status_of(None, settings, (), machine)
+    with closing(Store(settings.store, settings.archive)) as store:
+        return status_of(latest(store), settings, registry.history(), machine)
+
+
+def status_of(
+    judgement: Judgement | None,
+    settings: Production,
+    events: Sequence[Event],
+    machine: str,
+) -> ProductionStatus:
+    """Return what is known; `events` are those of the registry, in order."""
+    if not settings.record:
+        return ProductionStatus(machine, False, SWITCH_ON, 0.0)
+    if judgement is None:
+        on_trial = tuple(_roll_outs((), settings, events))
+        return ProductionStatus(machine, True, "", settings.control, roll_outs=on_trial)
+    decisions = sorted(judgement.findings, key=lambda f: f.since_utc, reverse=True)
+    proven = [f for f in decisions if f.verdict is Verdict.PROVEN]
+    refuted = [f for f in decisions if f.verdict is Verdict.REFUTED]
+    return ProductionStatus(
+        machine,
+        True,
+        "",
+        settings.control,
+        judged_utc=judgement.at_utc,
+        jobs=judgement.jobs,
+        waiting=judgement.waiting,
+        saved=Period("all", *judgement.saved),
+        months=tuple(Period(*of) for of in _latest_first(judgement.months)),
+        collectives=tuple(_gains(judgement)),
+        proven_count=judgement.proven,
+        refuted_count=judgement.refuted,
+        open_count=judgement.undecided,
+        proven=tuple(_decision(f, None) for f in proven[:_MOST_DECISIONS]),
+        refuted=tuple(_decision(f, _withdrawal(f, events)) for f in refuted[:_MOST_DECISIONS]),
+        roll_outs=tuple(_roll_outs(judgement.steps, settings, events)),
+        drifts=judgement.drifts,
+        arms=judgement.arms,
+        set_aside=_not_judged(judgement.set_aside),
+        left_out=_not_judged(judgement.left_out),
+    )
+
+
+def _latest_first(months: Mapping[str, Saved]) -> Iterator[tuple[str, float, float, float]]:
+    for month in sorted(months, reverse=True):
+        yield month, *months[month]
+
+
+def _not_judged(counts: Mapping[str, int]) -> tuple[NotJudged, ...]:
+    return tuple(NotJudged(reason, counts[reason]) for reason in sorted(counts))
+
+
+def _gains(judgement: Judgement) -> Iterator[CollectiveGain]:
+    for collective in Collective:
+        gain = judgement.collectives.get(collective.value)
+        of = [f for f in judgement.findings if f.range.collective is collective]
+        if gain is not None:
+            saved = sum(f.saved_node_hours for f in of)
+            yield CollectiveGain(collective.mpi_name, len(of), *gain, saved)
+
+
+def _decision(one: Finding, withdrawal: Event | None) -> Decision:
+    where = one.range
+    gain, lower, upper = (value or 1.0 for value in (one.gain, one.lower, one.upper))
+    revision = withdrawal is not None and withdrawal.bundle_id != one.bundle_id
+    return Decision(
+        slot=one.slot,
+        mpi_name=where.collective.mpi_name,
+        nodes_first=where.nodes_first,
+        nodes_last=where.nodes_last,
+        ppn=where.ppn,
+        first_bytes=where.first_bytes,
+        last_bytes=where.last_bytes,
+        configuration=Configuration.parse(one.configuration).short,
+        arm=one.arm,
+        bundle_id=one.bundle_id,
+        jobs=one.jobs.get(one.arm, 0),
+        control_jobs=one.jobs.get(Arm.CONTROL, 0),
+        gain=gain,
+        lower=lower,
+        upper=upper,
+        since_utc=one.since_utc,
+        withdrawn_utc=withdrawal.at_utc if withdrawal else "",
+        revision=withdrawal.bundle_id if withdrawal and revision else "",
+        note=withdrawal.note if withdrawal else "",
+    )
+
+
+def _withdrawal(one: Finding, events: Iterable[Event]) -> Event | None:
+    """Return what took the bundle of a refuted decision away from jobs: a revision, or a stop."""
+    for event in events:
+        if event.slot != one.slot or event.at_utc[:_TO_SECONDS] < one.since_utc[:_TO_SECONDS]:
+            continue
+        stopped = event.action is Action.STOP and event.bundle_id == one.bundle_id
+        replaced = event.previous_id == one.bundle_id != event.bundle_id
+        if stopped or (replaced and not event.action.is_of_trial):
+            return event
+    return None
+
+
+def _roll_outs(
+    steps: Iterable[Step], settings: Production, events: Sequence[Event]
+) -> Iterator[RollOut]:
+    judged = {(step.slot, step.bundle_id, step.share): step for step in steps}
+    for slot, event in sorted(trials(events).items()):
+        share = event.share or 0.0
+        step = judged.get((slot, event.bundle_id, share))
+        yield RollOut(
+            slot,
+            event.bundle_id,
+            share,
+            settings.steps,
+            step.jobs if step else 0,
+            settings.jobs_per_step,
+            step.lower if step else None,
+            step.upper if step else None,
+            step is not None and step.harmed,
+            event.at_utc,
+            event.by,
+        )
