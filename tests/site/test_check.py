@@ -159,4 +159,4 @@ def test_people_see_a_line_for_each_finding_and_its_mend(made: Path, colltune: V
     lines = answer.out.splitlines()
     assert lines[0].split() == ["ok", "site", *["hydra:", "openmpi/4.1.4;", "2", "node", "counts"]]
     assert "-> sh " in answer.out
-    assert lines[-1] == "1 problem, 3 notes, 6 ok"
+    assert lines[-1] == "1 problem, 3 notes, 8 ok"

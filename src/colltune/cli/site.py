@@ -100,6 +100,7 @@ def init(
     """
     from colltune.production.payback import parse_share
     from colltune.site import folder as stage
+    from colltune.site.recording import prepare
 
     home = folder.absolute()
     given = {
@@ -129,6 +130,7 @@ def init(
         stage.agreed(home, told)
         stage.check_release(home)
         changes = stage.write(home, stage.files_of(site, home))
+        notes = prepare(site, home)
     facts: dict[str, Any] = {
         "folder": home,
         "site_file": home / stage.SITE,
@@ -137,7 +139,7 @@ def init(
         "places": [place._asdict() for place in stage.places(site, home)],
         "payback": stage.payback_of(site, home, node_hours_per_month, share),
     }
-    output(facts, _lines(home, site, changes, facts["payback"]), json=json)
+    output(facts, _lines(home, site, changes, facts["payback"]), json=json, warnings=notes)
 
 
 def _value(key: str, value: object) -> object:
@@ -277,6 +279,7 @@ def upgrade(
     from colltune import __version__
     from colltune.site import folder as stage
     from colltune.site.check import unreadable
+    from colltune.site.recording import prepare
 
     home = folder.absolute()
     stage.site_of(home)
@@ -285,6 +288,7 @@ def upgrade(
         texts, unread = stage.files_of(site, home), unreadable(site)
         keep = check or bool(unread)
         changes = stage.compared(home, texts) if keep else stage.write(home, texts)
+        notes = () if keep else prepare(site, home)
     restart = [c.file for c in changes if c.state not in ("unchanged", "edited")]
     facts = {
         "folder": home,
@@ -309,5 +313,5 @@ def upgrade(
     else:
         lines.append(f"then: sudo sh {home}/install; colltune site check {home}")
         lines.append(f"to go back: install {wrote or 'the former release'}, and do the same by it")
-    output(facts, lines, json=json)
+    output(facts, lines, json=json, warnings=notes)
     return 1 if unread else 0

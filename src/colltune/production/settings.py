@@ -23,7 +23,7 @@ class Production:
     users: Literal["none", "hash"] = "none"
     programs: Literal["hash", "names"] = "hash"
     rate: int = 20
-    store: str = "production.db"
+    store: str = "production/production.db"
     archive: Path = Path("production")
     months: int = 12
     user_share: float = 0.2

@@ -186,6 +186,10 @@ class Store:
         query = sa.select(ASKED).where(ASKED.c.day >= _day(since))
         return Counter({Asked(*key): jobs for *key, jobs in self._rows(query)})
 
+    def received(self, since: float) -> int:
+        """Return how many jobs reported since then, of those that still count."""
+        return int(self._rows(sa.select(sa.func.count()).where(JOBS.c.received >= since))[0][0])
+
     def split_since(self, control: float, now: float) -> None:
         """Note that from `now` on the share `control` of all jobs is the control group."""
         with self._database.writing() as db:

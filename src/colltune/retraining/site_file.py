@@ -55,7 +55,7 @@ Paths are relative to the file's folder. Keys
     ``users``: ``none`` (default), or ``hash``, so that no user has more than ``user_share``
     (default 0.2) of the weight of a decision. ``programs``: ``hash`` (default) of a program's
     path, or ``names``. ``rate``: one call in so many is timed, default 20. ``store``: database
-    of what jobs reported, a file (SQLite, default ``production.db``) or
+    of what jobs reported, a file (SQLite, default ``production/production.db``) or
     ``postgresql+psycopg://user@host/database``, whose password stands in the file that
     ``PGPASSFILE`` names. ``archive``: folder of earlier days, default ``production``;
     ``months``: how long they are kept, default 12.
@@ -451,7 +451,8 @@ def parse(text: str, source: str, folder: Path) -> Site:
     _check(file, values)
     if "cluster" in present:
         values.setdefault("cluster.jobs", "jobs")
-    values = {"production.store": "production.db", "production.archive": "production"} | values
+    places = {"production.store": "production/production.db", "production.archive": "production"}
+    values = places | values
     values["production.store"] = located(values["production.store"], folder)
     values |= {key: folder / values[key] for key in _PATHS if key in values}
     values["site.registry"] = located(values["site.registry"], folder)

@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import re
 import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
@@ -41,11 +42,13 @@ from colltune.server.slurm import hooks
 from colltune.server.slurm.ask import ask
 from colltune.server.slurm.job_file import AnswerError
 from colltune.site import folder as stage
+from colltune.site import recording
 from colltune.text import counted
 
 _ASK_S = 30.0
 _SERVICE_S = 5.0
 _LAUNCH_S = 5.0
+_DAY_S = 24 * 3600.0
 _LONGEST_S = 24 * 3600.0
 _TOLD = "colltune: "
 _JOB = """test -x "$1" || echo "$1 is not there"
@@ -322,6 +325,68 @@ def _started(subject: Subject) -> process.Outcome:
     )
 
 
+def _recording(subject: Subject) -> Answer:
+    """Judge whether jobs can report, and did."""
+    site, url = subject.site, subject.cluster.service
+    if not site.production.record:
+        return ok("none: jobs report nothing, since production.record is false")
+    if not url:
+        mend = f"set cluster.service in site.toml; {subject.init}"
+        return problem("cluster.service is empty, so no hook runs and no job reports", mend)
+    for mpi in subject.cluster.mpi:
+        if not recording.library_of(mpi, subject.folder).is_file():
+            mend = recording.how_to_compile(mpi, subject.folder)
+            return problem(f"jobs of {mpi.name} preload nothing, so they are not recorded", mend)
+    refused = _refused_token(subject.folder / recording.HEADER, url)
+    if refused:
+        return problem(refused, f"{subject.init}; {subject.install}")
+    return ok(f"all ranks of a job preload a library; one call in {site.production.rate} is timed")
+
+
+def _reports(subject: Subject) -> Answer:
+    """Judge whether jobs did report."""
+    from colltune.production.store import Store  # noqa: PLC0415 - an extra
+
+    site = subject.site.production
+    if not recording.records(subject.site):
+        return ok("none, as said above")
+    if waiting := _waiting(subject.cluster.jobs / ".spool"):
+        finding = f"{counted(waiting, 'summary', 'summaries')} of jobs wait for the service"
+        return note(finding, "the next epilogs send them; see journalctl -u colltune")
+    if "://" not in site.store and not os.access(site.store, os.R_OK | os.W_OK):
+        user = subject.cluster.user
+        return note(f"{site.store}: not there yet, or only {user} reads it", f"run it as {user}")
+    store, since = Store(site.store, site.archive), datetime.now(UTC).timestamp() - _DAY_S
+    given, told = counted(store.asked(since).total(), "job"), store.received(since)
+    if told:
+        return ok(f"{counted(told, 'job')} reported within a day; {given} got an arm")
+    mend = "run a job of several processes; see lines of colltune in the controller's syslog"
+    return note(f"no job reported within a day; {given} got an arm", mend)
+
+
+def _refused_token(header: Path, url: str) -> str:
+    """Return why the service does not take the epilog's token; empty if it does, or who knows."""
+    if not header.exists():
+        return f"{header} is not there, so the epilog has no token"
+    if not os.access(header, os.R_OK):
+        return ""
+    name, _, value = header.read_text(encoding="utf-8").strip().partition(": ")
+    sent = {name: value, "Content-Type": "text/plain"}
+    try:
+        ask(url, "/v1/summaries", _SERVICE_S, method="POST", headers=sent)
+    except AnswerError as error:
+        # it refuses the empty text only after the token
+        return str(error) if re.search(r"says (401|403|404)", str(error)) else ""
+    return ""
+
+
+def _waiting(spool: Path) -> int:
+    try:
+        return len(list(spool.glob("[0-9]*")))
+    except OSError:
+        return 0
+
+
 def _as_told(subject: Subject, lines: list[str]) -> Answer:
     """Judge what a job printed."""
     told = next((line.removeprefix(_TOLD) for line in lines if line.startswith(_TOLD)), "")
@@ -402,4 +467,6 @@ CHECKS: dict[str, Check[Subject]] = {
     "hooks": Check(_hooks, ("site", "slurm")),
     "job": Check(_job, ("site", "slurm"), limit_s=_LONGEST_S),
     "nightly": Check(_nightly, ("site",)),
+    "recording": Check(_recording, ("site",)),
+    "reports": Check(_reports, ("site", "recording")),
 }

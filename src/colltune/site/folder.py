@@ -40,6 +40,7 @@ from colltune.retraining.site_file import Cluster, Site, SiteMpi, deploy_file, l
 from colltune.selector.demand import counted_hours, read_demand
 from colltune.server.deployment import example
 from colltune.server.slurm import hooks
+from colltune.site.recording import HEADER, LIBRARIES, TOKENS, records
 from colltune.text import filled, printable
 
 SITE = "site.toml"
@@ -176,7 +177,7 @@ def files_of(site: Site, folder: Path) -> dict[str, str]:
     }
     if cluster.service:
         where = hooks.Installed(folder / "slurm", (), ())
-        found |= {f"slurm/{n}": text for n, text in _hooks(cluster).items()}
+        found |= {f"slurm/{n}": text for n, text in _hooks(site, cluster, folder).items()}
         found["slurm/slurm.conf"] = where.slurm_conf()
         found["systemd/colltune.service"] = _service(site, cluster, folder)
     return found | _nightly_files(cluster, folder, local)
@@ -205,7 +206,15 @@ def _local(site: Site, folder: Path) -> list[str]:
     found = [site.registry, *site.datasets, str(folder / "log")]
     if site.backfill is not None:
         found += [str(site.backfill.demand), str(site.backfill.campaigns)]
+    if records(site):
+        found += _of_production(site)
     return [place for place in found if "://" not in place]
+
+
+def _of_production(site: Site) -> list[str]:
+    """Return the folders of what jobs report."""
+    store, archive = site.production.store, str(site.production.archive)
+    return [archive] if "://" in store else list(dict.fromkeys((str(Path(store).parent), archive)))
 
 
 def _campaign(site: Site, cluster: Cluster, mpi: SiteMpi) -> str:
@@ -226,16 +235,23 @@ def _campaign(site: Site, cluster: Cluster, mpi: SiteMpi) -> str:
     return _HEAD + _script("campaign.toml").format(**texts, launcher=launcher)
 
 
-def _hooks(cluster: Cluster) -> dict[str, str]:
-    return hooks.hook_texts(
-        {
-            "COLLTUNE_SITE_URL": cluster.service,
-            "COLLTUNE_SITE_FOLDER": str(cluster.jobs),
-            "COLLTUNE_SITE_LIBRARIES": " ".join(mpi.name for mpi in cluster.mpi),
-            "COLLTUNE_SITE_DEFAULT": cluster.default_mpi,
-            "COLLTUNE_SITE_PARTITIONS": " ".join(cluster.partitions),
+def _hooks(site: Site, cluster: Cluster, folder: Path) -> dict[str, str]:
+    settings = {
+        "COLLTUNE_SITE_URL": cluster.service,
+        "COLLTUNE_SITE_FOLDER": str(cluster.jobs),
+        "COLLTUNE_SITE_LIBRARIES": " ".join(mpi.name for mpi in cluster.mpi),
+        "COLLTUNE_SITE_DEFAULT": cluster.default_mpi,
+        "COLLTUNE_SITE_PARTITIONS": " ".join(cluster.partitions),
+    }
+    if records(site):
+        settings |= {
+            "COLLTUNE_SITE_RECORD": "all",
+            "COLLTUNE_SITE_RATE": str(site.production.rate),
+            "COLLTUNE_SITE_LIB": str(folder / LIBRARIES),
+            "COLLTUNE_SITE_PROGRAMS": site.production.programs,
+            "COLLTUNE_SITE_USERS": site.production.users,
         }
-    )
+    return hooks.hook_texts(settings)
 
 
 def _service(site: Site, cluster: Cluster, folder: Path) -> str:
@@ -252,9 +268,20 @@ def _service(site: Site, cluster: Cluster, folder: Path) -> str:
         "ProtectHome": "read-only",
         "ReadOnlyPaths": f"-{folder}",
     }
+    written: list[str] = []
     if site.backfill is not None:
         settings["Environment=COLLTUNE_SERVER_DEMAND"] = str(site.backfill.demand)
-        settings["ReadWritePaths"] = f"-{site.backfill.demand}"
+        written = [str(site.backfill.demand)]
+    if records(site):
+        settings["ExecStart"] += f" --site {folder / SITE}"
+        # in a line of its own, so that the file of further settings may name other tokens
+        settings["Environment=COLLTUNE_SERVER_REGISTRY"] += (
+            f"\nEnvironment=COLLTUNE_SERVER_TOKENS={folder / TOKENS}"
+        )
+        # it withdraws what production refutes
+        written += [*_of_production(site), *([] if "://" in site.registry else [site.registry])]
+    if written:
+        settings["ReadWritePaths"] = " ".join(f"-{path}" for path in dict.fromkeys(written))
     return _unit(example("systemd"), settings)
 
 
@@ -315,9 +342,13 @@ def places(site: Site, folder: Path) -> tuple[Place, ...]:
         (jobs_name, "made by install", "the prolog writes, tasks read", True, "service"),
         ("systemd/colltune-retrain.*", units, f"systemd, as {user}", True, "systemd"),
         ("scrontab", f"the scrontab of {user}", f"slurmctld, as {user}", True, "scrontab"),
+        (f"{HEADER}, secret", "here", "the epilog, as SlurmUser alone", True, "records"),
+        ("tokens", "here", f"the service, as {user}", True, "records"),
+        ("lib/*/libcolltune.so", "here", "all ranks of recorded jobs", True, "records"),
         ("modulefiles/", "here: module use", "users who load it", False, ""),
     ]
     has = {"", cluster.nightly, "service" if cluster.service else ""}
+    has |= {"records"} if records(site) else set()
     return tuple(Place(*row[:4]) for row in rows if row[4] in has)
 
 

@@ -37,7 +37,12 @@ if [ -d "$here/slurm" ]; then
     slurm_user=$(configured SlurmUser | sed 's/(.*//')
     step chown -R root "$here/slurm"
     step install -d -m 755 -o "$slurm_user" "$jobs"
+    for private in summaries.header secret; do
+        [ ! -f "$here/slurm/$private" ] || step chown "$slurm_user" "$here/slurm/$private"
+    done
 fi
+[ ! -d "$here/lib" ] || step chown -R root "$here/lib"
+[ ! -f "$here/tokens" ] || step chown "$user" "$here/tokens"
 
 if [ -d "$here/systemd" ] && [ -d /run/systemd/system ]; then
     step install -m 644 "$here/systemd/"* /etc/systemd/system/

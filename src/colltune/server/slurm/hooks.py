@@ -15,6 +15,10 @@ from colltune.text import filled
 SITE = "site.sh"
 SCRIPTS = ("prolog.sh", "task_prolog.sh", "rank.sh", "epilog.sh")
 DATA = ("job_file.awk",)
+HEADER = "summaries.header"
+"""The file with the epilog's token, which its user alone can read."""
+SALT = "secret"
+"""Likewise the file that users' hashes are made with."""
 MODULE = "colltune.lua"
 
 
