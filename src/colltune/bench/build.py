@@ -21,6 +21,8 @@ _C11 = ("-std=c11", "-D_POSIX_C_SOURCE=200809L")
 # loaded when a process starts: thread-local variables need no look-up; exceptions may pass through
 _SHARED = ("-shared", "-fPIC", "-fvisibility=hidden", "-ftls-model=initial-exec", "-fexceptions")
 _COMPILE_TIMEOUT_S = 120.0
+_FIRST = "unlinked.h"
+"""Is included before anything else."""
 _COLLECTIVES = ("collectives.c", "collectives.h")
 
 
@@ -34,6 +36,7 @@ class _Product(NamedTuple):
 
 _PROGRAM = _Product(("-O3", *_C11), ("-ldl", "-lm"))
 _LIBRARY = _Product(("-O2", *_C11, "-pthread", *_SHARED), ("-ldl", "-lm", "-lrt"), ".so")
+_UNLINKED = _LIBRARY._replace(flags=(*_LIBRARY.flags, "-DCT_UNLINKED", "-Wl,--as-needed"))
 _SIMULATED = _Product(("-O2", *_C11, "-pthread"), ("-Wl,-Bsymbolic", "-lm", "-lrt"))
 
 
@@ -51,6 +54,26 @@ def canary(mpi: Installation, cache: Path | None = None) -> Path:
 
 def interposed_library(mpi: Installation, cache: Path | None = None) -> Path:
     return _for("libcolltune", _LIBRARY, _sources("colltune.mpi.libcolltune"), mpi, cache)
+
+
+def unlinked_library(mpi: Installation, cache: Path | None = None) -> Path:
+    """Return libcolltune that needs no MPI library, for whole steps of a site's jobs.
+
+    Programs without MPI, which such a step starts as well, would otherwise load MPI's library.
+    Those that load MPI themselves (mpi4py) or use another one run as if nothing was preloaded.
+    """
+    linked = interposed_library(mpi, cache)
+    asked = process.run(["nm", "-D", "--undefined-only", linked], timeout_s=_COMPILE_TIMEOUT_S)
+    process.check(asked, "reading libcolltune's symbols (nm is needed, of binutils)")
+    # the C library's have versions
+    names = [
+        words[-1]
+        for line in asked.stdout.splitlines()
+        if "@" not in line and (words := line.split())
+    ]
+    weak = "".join(f"#pragma weak {name}\n" for name in names)
+    texts = _sources("colltune.mpi.libcolltune") | {_FIRST: weak.encode()}
+    return _for("libcolltune-unlinked", _UNLINKED, texts, mpi, cache)
 
 
 def library_for(library: str, release: str, mpi: str | None = None) -> Path:
@@ -138,8 +161,9 @@ def _compiled(
         for file, text in texts.items():
             (work / file).write_bytes(text)
         sources = [work / file for file in sorted(texts) if file.endswith(".c")]
+        first: list[str | Path] = ["-include", work / _FIRST] if _FIRST in texts else []
         outcome = process.run(
-            [mpicc, *product.flags, "-o", program, *sources, *product.linked],
+            [mpicc, *product.flags, *first, "-o", program, *sources, *product.linked],
             timeout_s=_COMPILE_TIMEOUT_S,
             env=dict(os.environ) | dict(environment),
         )

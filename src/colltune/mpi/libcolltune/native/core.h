@@ -12,6 +12,26 @@ int ct_all_present(void); /* after it: whether all did; the same on all that did
 /* Whether the program runs with an MPI library whose handles are not those of our header, which is
  * told in one line. No handle may be used before. (library.c) */
 int ct_is_foreign(void);
+
+/* A library that is made without a need of MPI's (CT_UNLINKED: its references are weak) has none of
+ * MPI's functions where a program has no MPI, another MPI, or loads it later by itself. All calls
+ * are then passed on, and nothing else is done. */
+#ifndef CT_UNLINKED
+#define ct_is_late() 0
+#elif defined OPEN_MPI
+#define ct_is_late() (!&ompi_mpi_comm_world)
+#else
+#define ct_is_late() (!PMPI_Init)
+#endif
+/* The function `name` behind ours, of the library that `caller` uses; NULL: there is none. */
+void *ct_theirs(const char *name, void *caller);
+/* Return from a function of ours what theirs, `name` of this type, makes of the same arguments. */
+#define CT_PASS_LATE(type, name, ...)                                                     \
+    if (__builtin_expect(ct_is_late(), 0)) {                                              \
+        static type *theirs;                                                              \
+        if (!theirs) *(void **)&theirs = ct_theirs(name, __builtin_return_address(0));    \
+        return theirs(__VA_ARGS__);                                                       \
+    }
 /* Whether only the site wants something, to record: users are told nothing. (settings.c) */
 int ct_is_quiet(void);
 int ct_settings_begin(void); /* collective; 1: something is to be done, 0: all stays as it is */

@@ -63,11 +63,13 @@ static void tell(MPI_Fint *ierr, int error) {
     CT_PUBLIC void MPI_##UPPER(__VA_ARGS__) __attribute__((alias("ompi_" #lower "_f")));
 
 CT_PUBLIC void ompi_init_f(MPI_Fint *ierr) {
+    CT_PASS_LATE(__typeof__(ompi_init_f), "mpi_init_", ierr)
     tell(ierr, MPI_Init(NULL, NULL));
 }
 NAMES(init, INIT, MPI_Fint *ierr)
 
 CT_PUBLIC void ompi_init_thread_f(MPI_Fint *required, MPI_Fint *provided, MPI_Fint *ierr) {
+    CT_PASS_LATE(__typeof__(ompi_init_thread_f), "mpi_init_thread_", required, provided, ierr)
     int level = 0;
     tell(ierr, MPI_Init_thread(NULL, NULL, (int)*required, &level));
     *provided = (MPI_Fint)level;
@@ -75,6 +77,7 @@ CT_PUBLIC void ompi_init_thread_f(MPI_Fint *required, MPI_Fint *provided, MPI_Fi
 NAMES(init_thread, INIT_THREAD, MPI_Fint *required, MPI_Fint *provided, MPI_Fint *ierr)
 
 CT_PUBLIC void ompi_finalize_f(MPI_Fint *ierr) {
+    CT_PASS_LATE(__typeof__(ompi_finalize_f), "mpi_finalize_", ierr)
     tell(ierr, MPI_Finalize());
 }
 NAMES(finalize, FINALIZE, MPI_Fint *ierr)
@@ -102,9 +105,12 @@ static MPI_Fint number(const void *at) { return *(const MPI_Fint *)at; }
 #define GIVE_op PMPI_Op_f2c(number(op))
 #define GIVE_root (int)number(root)
 
+#define PASS(argument) argument
 #define TAKEN(LIST) CT_##LIST(TAKE, TAKE, COMMA) MPI_Fint *comm, MPI_Fint *ierr
 #define INTERPOSE(lower, UPPER, Function, LIST)                              \
     CT_PUBLIC void ompi_##lower##_f(TAKEN(LIST)) {                           \
+        CT_PASS_LATE(__typeof__(ompi_##lower##_f), "mpi_" #lower "_",        \
+                     CT_##LIST(PASS, PASS, COMMA) comm, ierr)                \
         MPI_Comm c = PMPI_Comm_f2c(*comm);                                   \
         CT_##LIST(NOTHING, COPY, SPACE)                                      \
         tell(ierr, MPI_##Function(CT_##LIST(GIVE, GIVE_COPY, COMMA) c));     \
@@ -130,10 +136,12 @@ INTERPOSE(scatter, SCATTER, Scatter, ROOTED_EXCHANGE)
 #include <dlfcn.h>
 
 typedef void init_t(MPI_Fint *ierror);
+typedef void barrier_t(const MPI_Fint *comm, MPI_Fint *ierror);
 typedef void init_thread_t(const MPI_Fint *required, MPI_Fint *provided, MPI_Fint *ierror);
 
 /* MPICH's own find out where Fortran's constants lie. */
 CT_PUBLIC void mpi_init_f08_(MPI_Fint *ierror) {
+    CT_PASS_LATE(init_t, "mpi_init_f08_", ierror)
     init_t *theirs;
     *(void **)&theirs = dlsym(RTLD_NEXT, "mpi_init_f08_");
     ct_announce();
@@ -143,6 +151,7 @@ CT_PUBLIC void mpi_init_f08_(MPI_Fint *ierror) {
 
 CT_PUBLIC void mpi_init_thread_f08_(const MPI_Fint *required, MPI_Fint *provided,
                                     MPI_Fint *ierror) {
+    CT_PASS_LATE(init_thread_t, "mpi_init_thread_f08_", required, provided, ierror)
     init_thread_t *theirs;
     *(void **)&theirs = dlsym(RTLD_NEXT, "mpi_init_thread_f08_");
     ct_announce();
@@ -151,6 +160,7 @@ CT_PUBLIC void mpi_init_thread_f08_(const MPI_Fint *required, MPI_Fint *provided
 }
 
 CT_PUBLIC void mpi_finalize_f08_(MPI_Fint *ierror) {
+    CT_PASS_LATE(init_t, "mpi_finalize_f08_", ierror)
     init_t *theirs;
     *(void **)&theirs = dlsym(RTLD_NEXT, "mpi_finalize_f08_");
     ct_end();
@@ -158,6 +168,7 @@ CT_PUBLIC void mpi_finalize_f08_(MPI_Fint *ierror) {
 }
 
 CT_PUBLIC void mpi_barrier_f08_(const MPI_Fint *comm, MPI_Fint *ierror) {
+    CT_PASS_LATE(barrier_t, "mpi_barrier_f08_", comm, ierror)
     int error = MPI_Barrier(PMPI_Comm_f2c(*comm));
     if (ierror) *ierror = (MPI_Fint)error;
 }

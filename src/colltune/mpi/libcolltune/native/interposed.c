@@ -61,7 +61,14 @@ void ct_end(void) {
     ct_settings_end();
 }
 
+#ifdef CT_UNLINKED
+__attribute__((constructor)) static void engage_late(void) {
+    if (ct_is_late()) atomic_store(&ct_engaged, CT_ALL_COLLECTIVES); /* so that calls are passed on */
+}
+#endif
+
 CT_PUBLIC int MPI_Init(int *argc, char ***argv) {
+    CT_PASS_LATE(__typeof__(MPI_Init), "PMPI_Init", argc, argv)
     ct_announce();
     int error = PMPI_Init(argc, argv);
     if (error == MPI_SUCCESS) ct_begin();
@@ -69,6 +76,7 @@ CT_PUBLIC int MPI_Init(int *argc, char ***argv) {
 }
 
 CT_PUBLIC int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
+    CT_PASS_LATE(__typeof__(MPI_Init_thread), "PMPI_Init_thread", argc, argv, required, provided)
     ct_announce();
     int error = PMPI_Init_thread(argc, argv, required, provided);
     if (error == MPI_SUCCESS) ct_begin();
@@ -76,6 +84,7 @@ CT_PUBLIC int MPI_Init_thread(int *argc, char ***argv, int required, int *provid
 }
 
 CT_PUBLIC int MPI_Finalize(void) {
+    CT_PASS_LATE(__typeof__(MPI_Finalize), "PMPI_Finalize")
     ct_end();
     return PMPI_Finalize();
 }
@@ -113,6 +122,8 @@ typedef intptr_t handle_t;
         __asm__("MPI_" #function);                                                            \
     int our_##function(CT_##LIST(TAKE, TAKE, COMMA) handle_t comm) {                          \
         if (UNLIKELY(ct_is_engaged(CT_##COLLECTIVE))) {                                       \
+            CT_PASS_LATE(__typeof__(their_##function), "PMPI_" #function,                     \
+                         CT_##LIST(GIVE, GIVE, COMMA) comm)                                   \
             ct_call_t call = ct_no_call;                                                      \
             call.collective = CT_##COLLECTIVE;                                                \
             call.is_large = large;                                                            \

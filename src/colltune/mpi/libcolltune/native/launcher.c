@@ -56,8 +56,7 @@ static const char ours[] = "colltune.present";
 static char a_key[PMIX_KEY]; /* one of the MPI library's, which all of its processes have */
 static pmix_get_t *get_pmix;
 
-/* The function that we stand before, of the library that the caller uses. */
-static void *theirs(const char *name, void *caller) {
+void *ct_theirs(const char *name, void *caller) {
     Dl_info at;
     void *found = dlsym(RTLD_NEXT, name);
     if (found || !dladdr(caller, &at)) return found;
@@ -69,12 +68,12 @@ CT_PUBLIC int PMIx_Put(uint8_t scope, const char *key, pmix_value_t *value) {
     pmix_value_t present = {.type = PMIX_INT, .data.number = 1};
     void *caller = __builtin_return_address(0);
     pmix_put_t *put;
-    *(void **)&put = theirs("PMIx_Put", caller);
+    *(void **)&put = ct_theirs("PMIx_Put", caller);
     if (!put) return -1;
     if (initialising && !*a_key && scope != PMIX_LOCAL && strncmp(key, "pmix", 4))
         snprintf(a_key, sizeof a_key, "%s", key);
     if (initialising && store == NO_STORE) {
-        *(void **)&get_pmix = theirs("PMIx_Get", caller);
+        *(void **)&get_pmix = ct_theirs("PMIx_Get", caller);
         if (get_pmix && put(PMIX_GLOBAL, ours, &present) == 0) store = PMIX;
     }
     return put(scope, key, value);
@@ -216,6 +215,7 @@ int ct_all_present(void) {
 #if MPI_VERSION >= 4
 /* A later MPI_Init need not exchange keys any more. */
 CT_PUBLIC int MPI_Session_init(MPI_Info info, MPI_Errhandler errhandler, MPI_Session *session) {
+    CT_PASS_LATE(__typeof__(MPI_Session_init), "PMPI_Session_init", info, errhandler, session)
     started = 1;
     return PMPI_Session_init(info, errhandler, session);
 }

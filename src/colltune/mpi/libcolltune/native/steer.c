@@ -250,10 +250,12 @@ void ct_steer_end(void) {
 /* ---- communicators that come to be later ---- */
 
 /* Handles go on as they come: of a program of another MPI they may be wider than ours. */
-int their_idup(intptr_t comm, void *newcomm, void *request) __asm__("PMPI_Comm_idup");
+int their_idup(intptr_t comm, void *newcomm, void *request)
+    __asm__("PMPI_Comm_idup") __attribute__((weak));
 CT_PUBLIC int our_idup(intptr_t comm, void *newcomm, void *request) __asm__("MPI_Comm_idup");
 
 int our_idup(intptr_t comm, void *newcomm, void *request) {
+    CT_PASS_LATE(__typeof__(our_idup), "PMPI_Comm_idup", comm, newcomm, request)
     atomic_store(&duplicating, 1);
     return their_idup(comm, newcomm, request);
 }
@@ -265,6 +267,8 @@ CT_PUBLIC int our_idup_with_info(intptr_t comm, intptr_t info, void *newcomm, vo
     __asm__("MPI_Comm_idup_with_info");
 
 int our_idup_with_info(intptr_t comm, intptr_t info, void *newcomm, void *request) {
+    CT_PASS_LATE(__typeof__(our_idup_with_info), "PMPI_Comm_idup_with_info", comm, info, newcomm,
+                 request)
     atomic_store(&duplicating, 1);
     return their_idup_with_info(comm, info, newcomm, request);
 }

@@ -1,0 +1,60 @@
+"""libcolltune without a need of MPI's library, as a site preloads it in whole steps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from colltune import process
+from colltune.bench import build
+from tests.integration.real import TIMEOUT_S, Real, installed
+
+pytestmark = pytest.mark.mpi
+
+
+@pytest.fixture(scope="module")
+def unlinked(each: Real) -> Real:
+    """Return each MPI of this machine, with the library that sites preload."""
+    return replace(each, preload=str(build.unlinked_library(each.installation)))
+
+
+def _is_silent(outcome: process.Outcome, folder: Path) -> None:
+    assert outcome.ok, outcome.explain()
+    assert "colltune" not in outcome.stderr
+    assert list(folder.iterdir()) == []
+
+
+def test_a_program_without_mpi_loads_none(unlinked: Real) -> None:
+    """It has our library, and no part of MPI, also where all symbols are looked up at once."""
+    for bind in ("", "1"):
+        settings = {"LD_PRELOAD": unlinked.preload, "LD_BIND_NOW": bind}
+        told = process.run(
+            ["cat", "/proc/self/maps"], timeout_s=TIMEOUT_S, env=unlinked.environment(settings)
+        )
+        assert told.ok, told.explain()
+        assert Path(unlinked.preload).name in told.stdout
+        assert "libmpi" not in told.stdout
+
+
+@pytest.mark.parametrize("bind", ["", "1"])
+def test_a_program_that_loads_mpi_itself_runs_as_without(
+    unlinked: Real, tmp_path: Path, bind: str
+) -> None:
+    """Where MPI comes later, all calls go on to it, and nothing is recorded."""
+    library = unlinked.compiled("interposed/plugin.c", options=("-fPIC", "-shared"))
+    program = unlinked.compiled("interposed/loads.c", options=("-Wl,--as-needed",))
+    settings = {"COLLTUNE_RECORD": str(tmp_path), "LD_BIND_NOW": bind}
+    _is_silent(unlinked.run(2, [program, library], settings), tmp_path)
+
+
+def test_another_mpi_runs_as_without(
+    unlinked: Real, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    """A program of another MPI than the library's runs, and nothing is recorded."""
+    others = {"openmpi": "mpich", "mpich": "openmpi"}
+    found = installed(others[unlinked.installation.library])
+    other = Real(found, tmp_path_factory.mktemp("other"), unlinked.preload)
+    program = other.compiled("interposed/profiled.c")
+    _is_silent(other.run(2, [program, "many", "20"], {"COLLTUNE_RECORD": str(tmp_path)}), tmp_path)
