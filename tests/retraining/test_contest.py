@@ -27,12 +27,12 @@ from colltune.retraining.contest import (
     Judged,
     Measurements,
     Parts,
-    Thresholds,
     contest,
     judge,
     judged,
 )
 from colltune.retraining.record import RetrainRecord, training_launches
+from colltune.retraining.site_file import Thresholds
 from tests.models.machines import measured
 from tests.retraining.site import SHAPES, launch
 

@@ -11,8 +11,7 @@ import pytest
 from colltune.dataset.objective import Objective
 from colltune.errors import SiteError
 from colltune.models.workers import Slurm, Workers
-from colltune.retraining.contest import Thresholds
-from colltune.retraining.site_file import KEYS, deploy_file, load, parse
+from colltune.retraining.site_file import KEYS, Thresholds, deploy_file, load, parse
 
 _LEAST = '[site]\nmachine = "hydra"\nregistry = "registry"\n[data]\ndatasets = ["data"]\n'
 

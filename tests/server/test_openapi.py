@@ -23,6 +23,7 @@ _EXAMPLES = int(os.environ.get("COLLTUNE_TEST_EXAMPLES", "3"))
 _CANNOT_DESCRIBE = {
     # whether a text is a tidy CSV, a file format of that library, or a folder without ..
     ("POST /v1/measurements", 422),
+    ("POST /v1/summaries", 422),
     ("GET /v1/config/{library}/{release}", 422),
     ("GET /v1/job/{library}/{release}", 422),
     ("GET /v1/view/job", 422),
@@ -68,7 +69,7 @@ def test_the_service_does_what_its_description_says(
     """
     monkeypatch.chdir(tmp_path)
     writable.filled(tmp_path)
-    app = create_app(writable.settings(tmp_path))
+    app = create_app(writable.settings(tmp_path, production=writable.recorded(tmp_path)))
     app.state.service.watcher.refresh()
     statuses: Counter[int] = Counter()
     tried, faults = set(), []

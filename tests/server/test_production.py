@@ -15,21 +15,14 @@ import pytest
 
 from colltune.dataset.profile import bucket
 from colltune.production.arms import Arm, Split, arm_of
-from colltune.production.settings import Production
 from colltune.production.store import Store
 from colltune.production.summary import Given, Summary, text_of
 from colltune.server.production import ProductionJobs
 from tests.dataset.profiles import profile_text, row
-from tests.server.writable import Writable, writable
+from tests.server.writable import ONLY_SENDS, Writable, recorded, writable
 
 MACHINE, CONTROL = "hydra", 0.3
 ROW = row("bcast", "8x4", 512, 100, 1e-3, msize=1000)
-
-
-def recorded(folder: Path, **more: Any) -> Production:
-    """Return a site's settings that keep everything in `folder`."""
-    store, archive = str(folder / "production.db"), folder / "archive"
-    return Production(record=True, control=CONTROL, store=store, archive=archive, **more)
 
 
 @pytest.fixture
@@ -276,8 +269,6 @@ def test_a_body_beyond_64_kib_is_refused(unchanged: Writable) -> None:
 
 def test_who_has_no_right_reports_nothing(unchanged: Writable) -> None:
     """A token for measurements reports no jobs."""
-    from tests.server.writable import ONLY_SENDS  # noqa: PLC0415
-
     content = summary(unchanged)
     assert unchanged.client.post("/v1/summaries", content=content).status_code == 401
     narrow = unchanged.post("/v1/summaries", ONLY_SENDS, content=content)

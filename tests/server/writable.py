@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from colltune.production.settings import Production
 from colltune.registry import Registry
 from colltune.server.app import create_app
 from colltune.server.auth.token_file import Scope, Token, digest, new_token, write
@@ -76,6 +77,12 @@ def filled(folder: Path) -> tuple[Registry, str, str]:
     registry.promote(first, by="test")
     write(folder / "tokens", TOKENS)
     return registry, first, second
+
+
+def recorded(folder: Path) -> Production:
+    """Return a site's settings by which jobs report; all that they report stays in `folder`."""
+    store, archive = str(folder / "production.db"), folder / "archive"
+    return Production(record=True, control=0.3, store=store, archive=archive)
 
 
 @contextmanager

@@ -54,6 +54,7 @@ from colltune.models.fitting import LEAST_TO_HOLD_OUT, Progress
 from colltune.models.guard import Guard
 from colltune.models.learners import LEARNERS
 from colltune.retraining.arrivals import Arrived
+from colltune.retraining.site_file import Thresholds
 from colltune.selector.bundle_diff import diff, thinned
 from colltune.text import counted
 
@@ -217,17 +218,6 @@ class Parts(MaskSplit):
                     for part in range(n_parts)
                 ]
         return []
-
-
-@dataclass(frozen=True)
-class Thresholds:
-    """By how much a candidate may be worse than what is in force."""
-
-    shadow: bool = False
-    regret_worse_by: float = 0.02
-    share_worse_by: float = 0.05
-    harm_worse_by: float = 0.02
-    harm_at_most: float = 0.1
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,6 @@ from colltune.models.learners import learner_entry
 from colltune.models.workers import BACKENDS, Slurm, Workers
 from colltune.mpi import library
 from colltune.production.settings import Production
-from colltune.retraining.contest import Thresholds
 
 DEPLOY_FILES: dict[str, str] = {
     "systemd": "colltune-retrain.service",
@@ -187,6 +186,17 @@ class Examination:
     held_out: str = "nodes"
     folds: int = 4
     caution: float = 1.0
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """By how much a candidate may be worse than what is in force."""
+
+    shadow: bool = False
+    regret_worse_by: float = 0.02
+    share_worse_by: float = 0.05
+    harm_worse_by: float = 0.02
+    harm_at_most: float = 0.1
 
 
 @dataclass(frozen=True)
