@@ -371,8 +371,11 @@ class _Job:
         state |= {"batches": level.batches, "starts": starts, "now": level.mean}
         if shifted is not None:
             told = known.setdefault("drifts", [])
-            told.append({"ratio": math.exp(shifted), "since": starts[0], "told": now})
+            before = level.mean - shifted
+            told.append({"before": before, "now": level.mean, "since": starts[0], "told": now})
             del told[:-_MOST_DRIFTS]
+        elif known.get("drifts"):
+            known["drifts"][-1]["now"] = level.mean
 
 
 def _note(evidence: Evidence, told: Difference, value: float) -> None:

@@ -228,7 +228,7 @@ def discoveries(log_e: Mapping[str, float], rate: float) -> set[str]:
 
 @dataclass(frozen=True)
 class Decided:
-    """What a decision did to ``hours`` node-hours of collectives; ``family`` shares its prior."""
+    """What a decision did to ``hours`` node-hours of collectives, one of a ``family``."""
 
     family: str
     hours: float
@@ -260,8 +260,11 @@ def _saved(decisions: Sequence[Decided], left_out: str | None) -> float:
         of_family[1] += total
         found.append((one, count, total))
     means = {family: total / count if count else 0.0 for family, (count, total) in counts.items()}
+    # a replicate may leave a decision without any difference
     return math.fsum(
-        one.hours * _share_saved(one.evidence, count, total + means[one.family])
+        one.hours * _share_saved(one.evidence.variance, count, total / count)
+        if count
+        else one.hours * _share_saved(one.evidence.variance, 1.0, means[one.family])
         for one, count, total in found
     )
 
@@ -274,10 +277,9 @@ def _sums(evidence: Evidence, left_out: str | None) -> tuple[float, float]:
     return count, total
 
 
-def _share_saved(evidence: Evidence, count: float, total: float) -> float:
-    """Return exp(-effect) - 1, of an effect that one more difference of the family is added to."""
-    variance = evidence.variance * count / (count + 1.0) ** 2
-    return math.exp(-total / (count + 1.0) - variance / 2.0) - 1.0
+def _share_saved(variance: float, count: float, effect: float) -> float:
+    """Return exp(-effect) - 1, less what scatter adds to it in the mean."""
+    return math.exp(-effect - variance / count / 2.0) - 1.0
 
 
 @dataclass

@@ -365,7 +365,7 @@ class _Bench:
             for drift in known.get("drifts", ()):
                 if drift["told"] < self._now - _SHOWN_DAYS * _DAY_S:
                     continue
-                since, ratio = utc(drift["since"]), drift["ratio"]
+                since, ratio = utc(drift["since"]), math.exp(drift["now"] - drift["before"])
                 text = (
                     f"{self._machine}: calls that {slot} decides itself take {ratio:.2f} times as "
                     f"long since {since}. No bundle causes that: look at the fabric, firmware and "

@@ -1,0 +1,225 @@
+"""What the loop promises, at simulated sites: see `benchmarks.simulated_site`.
+
+COLLTUNE_SITES sets how many sites are simulated for each figure, COLLTUNE_SHARED the folder of the
+measurements.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import statistics
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from benchmarks.figure import Figure
+from benchmarks.simulated_site import BEGUN, DAY_S, Site, fitted, name_of
+from colltune.production.evidence import Evidence, Neighbours
+from colltune.production.judgement import Verdict
+from colltune.production.settings import Production
+from colltune.registry import Registry
+
+_WORKERS = 2
+_SITES = {"coverage": 100, "withdrawal": 40, "false": 4000, "drift": 20}
+_COVERAGE_DAYS, _COVERAGE_JOBS = 8, 500
+_SEEDED, _SLOWER, _LEAST_PER_DAY = 3, 2.0, 60
+_WITHDRAWAL_DAYS, _LOOKS, _JOBS = 30, 24, 480
+_YEAR_JOBS, _STRATA = 20_000, 20
+_DRIFT, _DRIFT_DAYS, _DRIFT_JOBS = math.log(1.2), 10, 400
+_WANTED_COVERAGE, _WANTED_JOBS, _WANTED_FALSE = 90.0, 200.0, 1.0
+
+
+def run_coverage() -> Figure:
+    """Return of how many sites in 100 the true saving lies in the loop's interval.
+
+    ``facts``: the half-width of the intervals in the median, as a share of what was saved; and of
+    how many decisions in 100 the true gain lies in their own interval.
+    """
+    found = _at_sites("coverage", _coverage)
+    inside = [100.0 * one["inside"] for one in found]
+    facts = {
+        "half_width_percent": 100 * statistics.median(one["half"] for one in found),
+        "decisions_inside_percent": 100 * statistics.fmean(one["decisions"] for one in found),
+    }
+    value = statistics.fmean(inside)
+    return Figure("loop_gain_coverage", value, "percent", value, _WANTED_COVERAGE, facts)
+
+
+def run_withdrawal() -> Figure:
+    """Return how many jobs use a decision that is 2x slower until it is withdrawn (median).
+
+    ``facts``: the most and the 90 % quantile, and decisions withdrawn that were not seeded.
+    """
+    found = _at_sites("withdrawal", _withdrawal)
+    jobs = [count for one in found for count in one["jobs"]]
+    value = statistics.median(jobs)
+    facts = {
+        "seeded": sum(one["seeded"] for one in found),
+        "withdrawn": len(jobs),
+        "jobs_at_90_percent": float(np.quantile(jobs, 0.9)),
+        "most_jobs": max(jobs),
+        "others_withdrawn": sum(one["others"] for one in found),
+        "sites": len(found),
+    }
+    return Figure("loop_jobs_to_withdrawal", value, "jobs", value, _WANTED_JOBS, facts)
+
+
+def run_false_withdrawals() -> Figure:
+    """Return of how many decisions in 100, each exactly as fast as the default, one is withdrawn.
+
+    Each is used by 20,000 jobs of 20 programs within a year and looked at after each job; by kind
+    of scatter in ``facts``. Decisions that are faster are withdrawn less often.
+    """
+    kinds = ("normal", "unequal", "heavy", "outliers")
+    count = _sites("false") // len(kinds)
+    seeds = range(count)
+    rates = {
+        kind: 100.0 * statistics.fmean(_in_parallel(_is_withdrawn, ((s, kind) for s in seeds)))
+        for kind in kinds
+    }
+    value = statistics.fmean(rates.values())
+    facts = {f"{kind}_percent": rate for kind, rate in rates.items()}
+    facts["decisions"] = count * len(kinds)
+    return Figure("loop_false_withdrawals", value, "percent", value, _WANTED_FALSE, facts)
+
+
+def run_drift() -> Figure:
+    """Return in how many sites of 100 a slow-down of all calls by 20 % is told as drift.
+
+    ``facts``: after how many days, the ratio told, decisions withdrawn, and drifts told before.
+    """
+    found = _at_sites("drift", _drift)
+    value = 100 * statistics.fmean(one["told"] for one in found)
+    told = [one for one in found if one["told"]]
+    facts = {
+        "days": statistics.median(one["days"] for one in told),
+        "ratio": statistics.median(one["ratio"] for one in told),
+        "withdrawn": sum(one["withdrawn"] for one in found),
+        "told_before": sum(one["before"] for one in found),
+        "sites": len(found),
+    }
+    return Figure("loop_drift", value, "percent", value, 100.0, facts)
+
+
+def _sites(what: str) -> int:
+    return int(os.environ.get("COLLTUNE_SITES", _SITES[what]))
+
+
+def _at_sites(what: str, simulate: Callable[[int, str], dict[str, Any]]) -> list[dict[str, Any]]:
+    with _registry() as folder:
+        return _in_parallel(simulate, ((seed, folder) for seed in range(_sites(what))))
+
+
+def _in_parallel(work: Callable[..., Any], arguments: Iterator[tuple[Any, ...]]) -> list[Any]:
+    return list(Parallel(_WORKERS)(delayed(work)(*one) for one in arguments))
+
+
+@contextmanager
+def _registry() -> Iterator[str]:
+    """Yield the folder of a registry with the site's bundle in force."""
+    with tempfile.TemporaryDirectory(prefix="colltune-") as folder:
+        registry = Registry(folder)
+        registry.promote(registry.add(fitted()), by="benchmark")
+        yield folder
+
+
+def _coverage(seed: int, folder: str) -> dict[str, Any]:
+    site = Site(seed, Registry(folder), Production())
+    for day in range(_COVERAGE_DAYS):
+        site.run(_COVERAGE_JOBS, BEGUN + day * DAY_S)
+    found = site.judged(BEGUN + _COVERAGE_DAYS * DAY_S)
+    judged = {name_of(f): f for f in found.findings if f.lower is not None}
+    true = sum(site.saved[name] for name in judged)
+    slower = dict(site.decided())
+    inside = [(f.lower or 0) <= 1 / slower[name] <= (f.upper or 0) for name, f in judged.items()]
+    lower, upper = found.saved.lower, found.saved.upper
+    half = (upper - lower) / 2 / max(abs(found.saved.expected), 1e-9)
+    return {"inside": lower <= true <= upper, "half": half, "decisions": np.mean(inside)}
+
+
+def _withdrawal(seed: int, folder: str) -> dict[str, Any]:
+    """Seed slow decisions, and count the jobs that use each until it is refuted."""
+    site = Site(seed, Registry(folder), Production())
+    used = [name for name, _ in site.decided() if site.share_of(name) * _JOBS >= _LEAST_PER_DAY]
+    chosen = site.rng.choice(len(used), min(_SEEDED, len(used)), replace=False)
+    site.slower |= {used[k]: _SLOWER for k in chosen}
+    good = {name for name, ratio in site.decided() if ratio <= 1.0}
+    jobs: dict[str, int] = {}
+    for look in range(_WITHDRAWAL_DAYS * _LOOKS):
+        at = BEGUN + look * DAY_S / _LOOKS
+        site.run(_JOBS // _LOOKS, at, 1 / _LOOKS)
+        found = site.judged(at + DAY_S / _LOOKS)
+        for finding in found.findings:
+            if finding.verdict is Verdict.REFUTED:
+                jobs.setdefault(name_of(finding), site.used[name_of(finding)])
+        site.withdrawn |= set(jobs)
+        if len(set(jobs) & set(site.slower)) == len(site.slower):
+            break
+    return {
+        "seeded": len(site.slower),
+        "jobs": [count for name, count in jobs.items() if name in site.slower],
+        "others": len(set(jobs) & good),
+    }
+
+
+def _is_withdrawn(seed: int, kind: str) -> bool:
+    """Let jobs with and without a decision that changes nothing follow each other for a year."""
+    rng = np.random.default_rng([seed, *kind.encode()])
+    settings, evidence = Production(), Evidence()
+    weights = 1.0 / np.arange(1, _STRATA + 1)
+    strata = rng.choice(_STRATA, _YEAR_JOBS, p=weights / weights.sum())
+    is_control = rng.random(_YEAR_JOBS) < settings.control
+    logs = _scatter(rng, kind)[np.arange(_YEAR_JOBS), strata]
+    neighbours = [Neighbours() for _ in range(_STRATA)]
+    for job, (at, rarer) in enumerate(zip(strata.tolist(), is_control.tolist(), strict=True)):
+        told = neighbours[at].take(float(logs[job]), is_rarer=rarer, group=job, user="")
+        if told is None:
+            continue
+        if told.is_same:
+            evidence.add_same(told.value)
+            continue
+        evidence.add(-told.value, told.group)
+        slower = evidence.mean > math.log(settings.harm)
+        if slower and evidence.log_e(1) >= -math.log(settings.alpha):
+            return True
+    return False
+
+
+def _scatter(rng: np.random.Generator, kind: str) -> Any:
+    """Return what jobs meet, by job and program."""
+    size = (_YEAR_JOBS, _STRATA)
+    scales = np.full(_STRATA, 0.15)
+    drawn = rng.standard_t(3, size) if kind == "heavy" else rng.standard_normal(size)
+    if kind == "unequal":
+        scales = 0.15 * np.exp(rng.normal(0, 0.7, _STRATA))
+    if kind == "outliers":
+        drawn = drawn + 8.0 * (rng.random(size) < 0.03)
+    return drawn * scales
+
+
+def _drift(seed: int, folder: str) -> dict[str, Any]:
+    site = Site(seed, Registry(folder), Production())
+    before, told, withdrawn = 0, None, 0
+    for day in range(2 * _DRIFT_DAYS):
+        site.drift = _DRIFT if day >= _DRIFT_DAYS else 0.0
+        site.run(_DRIFT_JOBS, BEGUN + day * DAY_S)
+        found = site.judged(BEGUN + (day + 1) * DAY_S)
+        withdrawn = sum(f.verdict is Verdict.REFUTED for f in found.findings)
+        if day < _DRIFT_DAYS:
+            before = len(found.drifts)
+        elif told is None and len(found.drifts) > before:
+            told = day + 1 - _DRIFT_DAYS, found.drifts[-1].ratio
+    good = all(ratio <= 1.0 for _, ratio in site.decided())
+    days, ratio = told or (0, 1.0)
+    return {
+        "told": told is not None,
+        "days": days,
+        "ratio": ratio,
+        "before": before,
+        "withdrawn": withdrawn if good else 0,
+    }
