@@ -46,9 +46,9 @@ class Interval(NamedTuple):
     upper: float
 
 
-def log_bayes_factor(size: float, t_squared: float, freedom: float) -> float:
+def log_bayes_factor(size: float, t_squared: float, freedom: float, prior: float = PRIOR) -> float:
     """Return the logarithm of the evidence against no effect, of a t of so many differences."""
-    shrunk = 1.0 + size * PRIOR
+    shrunk = 1.0 + size * prior
     ratio = t_squared / freedom
     gain = math.log1p(ratio) - math.log1p(ratio / shrunk)
     return 0.5 * ((freedom + 1.0) * gain - math.log(shrunk))
@@ -288,14 +288,16 @@ class Level:
 
     An e-detector (Shin, Ramdas, Rinaldo, New England Journal of Statistics in Data Science 2,
     2024): the e-values of a shift at each of the latest moments are added up, so that a false alarm
-    comes once in ``1 / rate`` batches at most, in the mean.
+    comes once in ``1 / RATE`` batches at most, in the mean. A level is taken to move by ``USUAL``
+    from batch to batch, which counts as much as ``WORTH`` batches; shifts are some times as large.
     """
 
     batches: list[float] = field(default_factory=list)
 
     MOST, LEAST, STARTS = 96, 6, 12
     SMALLEST = math.log(1.05)
-    RATE = 1e-5
+    RATE = 1e-4
+    USUAL, WORTH, PRIOR = 0.03, 4, 10.0
 
     @property
     def mean(self) -> float:
@@ -321,8 +323,8 @@ class Level:
     def _shift(self, at: int) -> tuple[float, float]:
         old, new = self.batches[:at], self.batches[at:]
         shift = statistics.fmean(new) - statistics.fmean(old)
-        freedom = len(self.batches) - 2
+        freedom = len(self.batches) - 2 + self.WORTH
         spread = statistics.pvariance(old) * len(old) + statistics.pvariance(new) * len(new)
+        variance = (spread + self.WORTH * self.USUAL**2) / freedom
         size = len(old) * len(new) / len(self.batches)
-        variance = max(spread / freedom, _LEAST_SD**2)
-        return shift, log_bayes_factor(size, size * shift**2 / variance, freedom)
+        return shift, log_bayes_factor(size, size * shift**2 / variance, freedom, self.PRIOR)
