@@ -59,16 +59,24 @@ SCHEMA = pa.schema(
         ("calls", pa.int64()),
         ("timed", pa.int64()),
         ("timed_jobs", pa.int64()),
-        ("process_s", pa.float64()),
-        ("mean_log", pa.float64()),
-        ("mean_log_squares", pa.float64()),
+        ("process_s", pa.float32()),
+        ("mean_log", pa.float32()),
+        ("mean_log_squares", pa.float32()),
         ("times", pa.map_(pa.int16(), pa.int64())),
     ],
     {"colltune.production_version": str(FORMAT_VERSION)},
 )
 KEY = SCHEMA.names[:11]
-_STORED: dict[str, Any] = {"compression": "zstd", "compression_level": 9}
-_MOST_GROUPS, _ROW_GROUP = 20_000, 20_000
+_FLOATS = [field.name for field in SCHEMA if pa.types.is_floating(field.type)]
+_WORDS = [field.name for field in SCHEMA if field.name not in (*_FLOATS, "times")]
+_STORED: dict[str, Any] = {
+    "compression": "zstd",
+    "compression_level": 9,
+    "use_dictionary": [*_WORDS, "times.key_value.key", "times.key_value.value"],
+    "use_byte_stream_split": _FLOATS,
+}
+_MOST_GROUPS, _ROW_GROUP = 5_000, 5_000
+"""About 20 MB of memory each."""
 _MOST = 2**62
 """Sums of jobs that lie still have room in a column."""
 _NAME = re.compile(

@@ -196,7 +196,13 @@ def _cause(error: Exception) -> Exception:
 
 
 def _connected(connection: Any, _record: object) -> None:
-    for setting in ("journal_mode=WAL", "synchronous=FULL", "journal_size_limit=67108864"):
+    # of a new file: three summaries fit a page of 8 KiB, but only one a page of 4
+    for setting in (
+        "page_size=8192",
+        "journal_mode=WAL",
+        "synchronous=FULL",
+        "journal_size_limit=67108864",
+    ):
         connection.execute(f"PRAGMA {setting}")
 
 

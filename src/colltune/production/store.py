@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltune.errors import ConflictError
-from colltune.files.reading import json_of
 from colltune.production.archive import Archive, Part
 from colltune.production.database import (
     ASKED,
@@ -209,7 +208,7 @@ class Store:
         """Return what the judgement keeps under keys that begin with `prefix`."""
         key, last = STATE.c.key, prefix + _LAST_CHARACTER
         query = sa.select(key, STATE.c.content).where(key >= prefix, key < last).order_by(key)
-        return {name: json_of(content) for name, content in self._rows(query)}
+        return {name: json.loads(content) for name, content in self._rows(query)}
 
     @contextmanager
     def judging(self, now: float) -> Iterator[Judging | None]:
@@ -352,7 +351,7 @@ class Judging:
             for at in range(0, len(wanted), _AT_ONCE):
                 some = STATE.c.key.in_(wanted[at : at + _AT_ONCE])
                 rows = db.execute(sa.select(STATE.c.key, STATE.c.content).where(some))
-                found |= {key: json_of(content) for key, content in rows}
+                found |= {key: json.loads(content) for key, content in rows}
         found |= {key: self._put[key] for key in wanted if key in self._put}
         return {key: value for key, value in found.items() if value is not None}
 
@@ -369,7 +368,7 @@ class Judging:
                 return
             for name, content in rows:
                 if name not in changed:
-                    yield name, json_of(content)
+                    yield name, json.loads(content)
             after = rows[-1][0]
 
     def put(self, values: Mapping[str, Any]) -> None:
@@ -405,7 +404,7 @@ _DETAILS = sa.select(DETAILS.c.number, DETAILS.c.content, DETAILS.c.received)
 
 def _stored(row: Any) -> Stored:
     number, content, received = row
-    return Stored(number, from_json(json_of(zlib.decompress(content))), received)
+    return Stored(number, from_json(json.loads(zlib.decompress(content))), received)
 
 
 def _day(now: float) -> str:

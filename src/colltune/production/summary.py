@@ -196,7 +196,7 @@ class _Reader:
 
 def as_json(summary: Summary) -> dict[str, Any]:
     """Return a summary as JSON values, small enough to be kept by the hundred thousand."""
-    runs = [[asdict(r.job), [list(asdict(use).values()) for use in r.uses]] for r in summary.runs]
+    runs = [[asdict(run.job), [_values(use) for use in run.uses]] for run in summary.runs]
     named = {f.name: getattr(summary, f.name) for f in fields(summary)}
     return named | {"format": VERSION, "given": [asdict(g) for g in summary.given], "runs": runs}
 
@@ -218,6 +218,14 @@ def _job(values: Mapping[str, Any]) -> Job:
     named: dict[str, Any] = dict(values)
     named |= {n: tuple(each) for n, each in values.items() if isinstance(each, list)}
     return Job(**named | {"shape": _shape(values["shape"])})
+
+
+def _values(use: Use) -> list[Any]:
+    # what `from_json` gives to `_use`; asdict copies deeply, which takes ten times as long
+    collective, nprocs, shape, first_bytes = use.kind
+    named = {f.name: getattr(use, f.name) for f in fields(use)}
+    named["kind"] = collective, nprocs, shape and asdict(shape), first_bytes
+    return list(named.values())
 
 
 def _use(values: Iterable[Any]) -> Use:

@@ -1,0 +1,153 @@
+"""Summaries of the jobs of a large site: 10,000 nodes, thousands of programs, 20 rows a job.
+
+Programs are called upon by Zipf's law. Each has a few shapes and its own mix of collectives on some
+communicators; a job has 20 kinds of calls of that mix, and its times vary by 15 % from job to job.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
+
+from colltune.dataset.profile import FIRST_TIME, GAMMA, LAST_TIME, Job, Kind, Use
+from colltune.domain import Collective, Shape
+from colltune.production.arms import Arm, Split, arm_of
+from colltune.production.summary import Given, Run, Summary
+
+JOBS_A_DAY = 100_000
+ROWS = 20
+MACHINE = "simulated"
+BEGUN = 1_793_000_000
+_DAY_S = 86400
+_PROGRAMS, _EXPONENT = 3000, 1.1
+_RELEASES = (("openmpi", "5.0.11"), ("openmpi", "4.1.8"), ("mpich", "4.3.1"))
+_NODES, _PPN = (1, 2, 4, 8, 16, 32, 64, 128, 256, 3, 6, 12), (128, 64, 32)
+_COLLECTIVES = tuple(Collective)
+_SPLIT = Split(control=0.05, candidate=0.05)
+_RATE = 20
+
+
+@dataclass(frozen=True)
+class Program:
+    """Its name's hash, the release it is linked with, its shapes and what it calls: kind, calls."""
+
+    name: str
+    release: tuple[str, str]
+    shapes: tuple[Shape, ...]
+    mixes: tuple[tuple[tuple[Kind, int, float], ...], ...]
+    """Of each shape: kind, calls of a process and seconds of one."""
+
+
+@lru_cache(maxsize=_PROGRAMS)
+def program(number: int) -> Program:
+    """Return the program that is called upon `number`-th most."""
+    rng = random.Random(number)  # noqa: S311
+    shapes = tuple(
+        Shape(rng.choice(_NODES), rng.choice(_PPN)) for _ in range(rng.choice((1, 1, 2, 3, 5)))
+    )
+    release = rng.choices(_RELEASES, (6, 3, 1))[0]
+    mixes = tuple(tuple(_mix(rng, shape)) for shape in shapes)
+    return Program(f"#{rng.getrandbits(64):016x}", release, shapes, mixes)
+
+
+def _mix(rng: random.Random, shape: Shape) -> Iterator[tuple[Kind, int, float]]:
+    layouts: list[Shape | None] = [shape, shape, Shape(1, shape.ppn), Shape(shape.nodes, 1)]
+    wanted = ROWS + rng.choice((0, 4, 12))
+    kinds: set[Kind] = set()
+    called = rng.sample(_COLLECTIVES, 5)
+    while len(kinds) < wanted:
+        layout = rng.choice(layouts)
+        nprocs = layout.nodes * layout.ppn if layout else 2
+        size = rng.choice((0, *(2**power for power in range(21))))
+        kinds.add(Kind(rng.choice(called), nprocs, layout, size))
+    for kind in sorted(kinds, key=repr):
+        seconds = 2e-6 * math.log2(kind.nprocs + 1) + kind.first_bytes * 2e-10
+        yield kind, int(10 ** rng.uniform(1, 5)), seconds
+
+
+def jobs(day: int, count: int = JOBS_A_DAY) -> Iterator[Summary]:
+    """Yield the summaries of a day."""
+    rng = random.Random(day)  # noqa: S311
+    weights = list(accumulate((n + 1) ** -_EXPONENT for n in range(_PROGRAMS)))
+    for number, one in enumerate(rng.choices(range(_PROGRAMS), cum_weights=weights, k=count)):
+        ended = BEGUN + day * _DAY_S + number * _DAY_S // count
+        yield job(day * count + number, program(one), ended, rng)
+
+
+def job(number: int, of: Program, ended: int, rng: random.Random) -> Summary:
+    """Return what one job of a program tells."""
+    library, release = of.release
+    slot = f"{library}-{release}"
+    arm = arm_of(MACHINE, str(number), _SPLIT)
+    # a bundle is in force for about a month
+    bundle = f"{slot} {arm is Arm.CANDIDATE} {ended // (30 * _DAY_S)}".encode().hex().ljust(64, "0")
+    at = rng.randrange(len(of.shapes))
+    shape, mix = of.shapes[at], of.mixes[at]
+    wall_s = round(rng.lognormvariate(7, 1), 3)
+    speed = rng.lognormvariate(0, 0.15)
+    uses = tuple(_use(rng, *each, speed) for each in rng.sample(mix, ROWS))
+    nprocs = shape.nodes * shape.ppn
+    run = Job(
+        library,
+        release,
+        of.name,
+        str(number),
+        "-",
+        "2026-11-22T00:00:00Z",
+        nprocs,
+        shape,
+        _RATE,
+        wall_s,
+        (wall_s / 10, wall_s / 20, wall_s / 5),
+        arm=arm.value,
+    )
+    given = (Given(library, release, arm, bundle[:64]),)
+    started = ended - round(wall_s)
+    return Summary(
+        str(number), started, ended, shape.nodes, "completed", "", given, (Run(run, uses),), 0
+    )
+
+
+def _use(rng: random.Random, kind: Kind, calls: int, seconds: float, speed: float) -> Use:
+    calls = max(1, int(calls * rng.uniform(0.5, 1.5)))
+    timed = calls // _RATE
+    mean_s = seconds * speed
+    times = _times(mean_s, timed, rng)
+    total = calls * kind.nprocs
+    return Use(
+        kind,
+        total,
+        total * kind.first_bytes,
+        kind.first_bytes,
+        kind.first_bytes,
+        timed,
+        round(timed * mean_s, 9),
+        round(mean_s / 2, 9),
+        round(mean_s * rng.uniform(3, 30), 9),
+        round(timed * mean_s**2 * 1.1, 12),
+        round(total * mean_s, 6),
+        {"": total} if rng.random() < 0.5 else {f"openmpi.{kind.collective}.ring": total},
+        times=times,
+    )
+
+
+_SHAPE = [math.exp(-((k / 5) ** 2) / 2) if k < 0 else math.exp(-k / 4) for k in range(-9, 25)]
+"""How the calls lie around the bucket of the most: a bell below, a tail above."""
+
+
+def _times(mean_s: float, timed: int, rng: random.Random) -> dict[int, int]:
+    middle = math.ceil(math.log(mean_s) / math.log(GAMMA))
+    left, found = timed, {}
+    unit = timed / sum(_SHAPE)
+    for offset, share in enumerate(_SHAPE, start=-9):
+        calls = min(left, int(unit * share + rng.random()))
+        if calls:
+            found[min(max(middle + offset, FIRST_TIME), LAST_TIME)] = calls
+            left -= calls
+    if left:
+        found[middle] = found.get(middle, 0) + left
+    return dict(sorted(found.items()))
