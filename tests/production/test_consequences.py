@@ -201,6 +201,25 @@ def test_a_bundle_that_decides_otherwise_is_left_alone(registry: Registry) -> No
     assert len(registry.history()) == 1
 
 
+def test_what_is_decided_as_a_whole_is_withdrawn_by_who_gave_it(registry: Registry) -> None:
+    """Open MPI takes one rule for alltoallv: only the bundle that jobs had is known to have it."""
+    collective = Collective.ALLTOALLV
+    bundle = fit(measured(collectives=(collective,)), "knn")
+    registry.promote(registry.add(bundle), by="ann")
+    found = replace(
+        REFUTED,
+        range=CLASS._replace(collective=collective),
+        configuration=configuration("binomial", collective).id,
+    )
+    assert act(judged(found), registry, SETTINGS, "the service") == ()
+    given = replace(found, bundle_id=bundle.id)
+    [done] = act(judged(given), registry, SETTINGS, "the service")
+    records = registry.load(done.bundle_id).confirmations
+    assert {one.shape for one in records} == {Shape(n, 4) for n in (4, 5, 6, 7)}
+    again = replace(given, bundle_id=done.bundle_id)
+    assert act(judged(again), registry, SETTINGS, "the service") == ()
+
+
 def test_two_who_act_at_once_make_one_revision(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from colltune.decisions import Status
 from colltune.domain import Collective, Configuration, Instance, Shape
+from colltune.models.confirmations import Confirmation
 from colltune.models.fitting import fit
 from colltune.selector.all_or_nothing import all_or_nothing_table
 from colltune.selector.argmin import ModelSelector
@@ -48,6 +50,20 @@ def test_one_size_that_loses_keeps_the_default_for_all() -> None:
     table = all_or_nothing_table(ModelSelector(bundle), JOB, [BCAST])
     found = {i.configuration for k in (table.rules, table.by_layout) for v in k.values() for i in v}
     assert found == {configuration("default")}
+
+
+def test_what_production_refuted_keeps_the_default_for_all() -> None:
+    """A refuted range on any layout of the job leaves the collective to the library there."""
+    default, chosen = configuration("default"), configuration("binomial")
+    for shape, is_left in ((Shape(8, 4), True), (Shape(4, 4), True), (Shape(16, 4), False)):
+        refuted = Confirmation(
+            BCAST, shape, 16, 31, Status.WITHDRAWN, default, chosen,
+            0.5, 0.4, 0.6, 0, "2026-11-23T00:00:00+00:00", 50,
+        )  # fmt: skip
+        selector = ModelSelector(WINNING.with_confirmations([refuted]))
+        table = all_or_nothing_table(selector, JOB, [BCAST])
+        found = {i.configuration for v in table.rules.values() for i in v}
+        assert (found == {default}) == is_left, shape
 
 
 def test_what_must_not_be_used_is_not_chosen() -> None:

@@ -3,8 +3,9 @@
 A decision that production refuted is withdrawn in a revision of the bundle, for its range alone and
 in all shapes of its class: the class is what was judged, so a job on a shape that no job has used
 yet is not let into the same harm. A class of more than `MOST_SHAPES` shapes loses the decision on
-those that jobs used; others follow when one does. A trial goes on by a step, or ends. Drift changes
-nothing, since it slows the control group, too; it is noted.
+those that jobs used; others follow when one does. Files that decide on a collective as a whole
+leave all of it to the library then. A trial goes on by a step, or ends. Drift changes nothing,
+since it slows the control group, too; it is noted.
 
 Everything is done in the registry alone, which refuses what somebody else changed meanwhile; the
 next judgement is then acted on instead. What was done before is not done again: a bundle that does
@@ -29,8 +30,9 @@ from colltune.models.guard import Guard
 from colltune.production.judgement import Finding, Judgement, Step, Verdict
 from colltune.production.settings import Production
 from colltune.registry import Event, Registry
+from colltune.registry.events import time_of
 from colltune.registry.registry import NOTHING
-from colltune.selector.configuration import selector_for, target_of
+from colltune.selector.configuration import Target, selector_for, target_of
 from colltune.selector.decision_table import decision_table
 
 MOST_SHAPES = 64
@@ -136,7 +138,15 @@ class _Slot(NamedTuple):
     ) -> tuple[str, list[Confirmation]] | None:
         """Add a revision without what is `refuted`; None if the bundle decides nothing of it."""
         left = {
-            (event.bundle_id, self.guard, f.range, f.configuration, f.shapes, f.since_utc): f
+            (
+                event.bundle_id,
+                self.guard,
+                f.bundle_id,
+                f.range,
+                f.configuration,
+                f.shapes,
+                f.since_utc,
+            ): f
             for f in refuted
             if f.gain
         }
@@ -218,12 +228,29 @@ def _decided(
 ) -> Iterator[tuple[Shape, int, int]]:
     """Yield the shapes with the message sizes of a finding where `bundle` decides as it says."""
     target, of = target_of(bundle), finding.range
-    single = (of.collective,) if target.form.single_algorithm else target.bound.one_rule
+    form = target.form
+    as_a_whole = (
+        form.single_algorithm
+        or not form.allows_partial_collective
+        or of.collective in target.bound.one_rule
+    )
+    parts = [(shape, of.first_bytes, of.last_bytes) for shape in _shapes(finding)]
+    if as_a_whole:
+        # what a job gets there rests on all its communicators: only its own bundle is sure
+        parts = [part for part in parts if finding.bundle_id == bundle.id]
+    else:
+        parts = list(_intervals(bundle, target, finding, configuration, guard))
+    yield from (part for part in parts if not _is_known(bundle, finding, *part))
+
+
+def _intervals(
+    bundle: Bundle, target: Target, finding: Finding, configuration: Configuration, guard: Guard
+) -> Iterator[tuple[Shape, int, int]]:
+    of = finding.range
     table = decision_table(
         selector_for(bundle, target, guard=guard),
         Shape(of.nodes_last, of.ppn),
         (of.collective,),
-        single_rule=single,
         comm_layouts={shape.nprocs: (shape,) for shape in _shapes(finding)},
         describe=False,
     )
@@ -232,8 +259,7 @@ def _decided(
             first = max(interval.first_bytes, of.first_bytes)
             end = of.last_bytes if interval.last_bytes is None else interval.last_bytes
             last = min(end, of.last_bytes)
-            decides_so = interval.configuration == configuration and first <= last
-            if decides_so and not _confirmed_since(bundle, finding, shape, first, last):
+            if interval.configuration == configuration and first <= last:
                 yield shape, first, last
 
 
@@ -246,17 +272,22 @@ def _shapes(finding: Finding) -> list[Shape]:
     return [Shape(n, of.ppn) for n in nodes if n * of.ppn > 1]
 
 
-def _confirmed_since(bundle: Bundle, finding: Finding, shape: Shape, first: int, last: int) -> bool:
-    """Tell whether `confirm` measured it after the verdict, and found it faster."""
-    fallen = datetime.fromisoformat(finding.since_utc)
+def _is_known(bundle: Bundle, finding: Finding, shape: Shape, first: int, last: int) -> bool:
+    """Tell whether it is withdrawn, or `confirm` measured it after the verdict to be faster."""
+    fallen = time_of(finding.since_utc)
     return any(
-        record.status is Status.CONFIRMED
-        and (record.collective, record.shape) == (finding.range.collective, shape)
+        (record.collective, record.shape) == (finding.range.collective, shape)
         and record.first_bytes <= first
         and (record.last_bytes is None or last <= record.last_bytes)
-        and datetime.fromisoformat(record.measured_utc) > fallen
+        and (record.jobs > 0 or _is_confirmed_after(record, fallen))
         for record in bundle.confirmations
     )
+
+
+def _is_confirmed_after(record: Confirmation, fallen: datetime | None) -> bool:
+    measured = time_of(record.measured_utc)
+    is_later = fallen is not None and measured is not None and measured > fallen
+    return record.status is Status.CONFIRMED and is_later
 
 
 def _note(records: Sequence[Confirmation]) -> str:

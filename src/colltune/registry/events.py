@@ -140,13 +140,14 @@ def at(events: Iterable[Event], slot: str, at_utc: str) -> tuple[Event | None, E
 
     An event whose time is no time counts as past.
     """
-    end = _time(at_utc)
+    end = time_of(at_utc)
     events = [event for event in events if event.slot == slot]
-    past = [e for e in events if end is None or (_time(e.at_utc) or end) <= end]
+    past = [e for e in events if end is None or (time_of(e.at_utc) or end) <= end]
     return in_force(past).get(slot), trials(past).get(slot)
 
 
-def _time(text: str) -> datetime | None:
+def time_of(text: str) -> datetime | None:
+    """Return a time (ISO, UTC unless it says otherwise), None for one that is none."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:

@@ -85,8 +85,14 @@ def _decided(
         usable = (chosen != default_column) & ~decisions.beyond
         return bool(usable.all() and (gain >= -NOT_SLOWER).all() and gain[own].mean() > required)
 
-    if model.default_column is None or not never_slower():
+    refuted = any(
+        one.jobs and one.collective is collective and one.shape in asked
+        for one in selector.bundle.confirmations
+    )
+    if model.default_column is None or refuted or not never_slower():
         reason = "default kept: no single choice for all sizes and communicators is as fast"
+        if refuted:
+            reason = "default kept: production jobs refuted a part of what was chosen"
         return [(Interval(0, None, default, reason=reason),)] * len(asked)
     found = switch_points(lambda *rules: decide(*rules)[1], len(asked), sizes)
     return [between_switches(portfolio, switches) for switches in found]
