@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from colltune import process
+from colltune.bench import build
 from colltune.dataset.profile import Profile, bucket, fnv1a, read_profiles
 from colltune.domain import Collective, Shape
 from tests.integration.real import Real
@@ -39,8 +40,9 @@ class Bed:
 
 @pytest.fixture(scope="module")
 def bed(each: Real) -> Bed:
-    """Return the bed on one MPI of this machine."""
-    return Bed(each, each.compiled("interposed/profiled.c"))
+    """Return the bed on one MPI of this machine, with the library that sites preload."""
+    preloading = replace(each, preload=str(build.unlinked_library(each.installation)))
+    return Bed(preloading, each.compiled("interposed/profiled.c"))
 
 
 def _counts(profile: Profile) -> Mapping[tuple[str, str, int], float]:

@@ -27,7 +27,7 @@ def no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     library.write_bytes(b"ELF")
     found = type("Found", (), {"release": "4.1.4"})()
     monkeypatch.setattr(installation, "find", lambda *_: found)
-    monkeypatch.setattr(recording, "interposed_library", lambda _: library)
+    monkeypatch.setattr(recording, "unlinked_library", lambda _: library)
     return library
 
 

@@ -28,6 +28,13 @@ def interpose(
             callback=writable_file,
         ),
     ] = None,
+    unlinked: Annotated[
+        bool,
+        typer.Option(
+            help="Make one that needs no MPI library, for a site that preloads it in whole steps. "
+            "Programs that load MPI themselves (mpi4py) then run as without it."
+        ),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Compile libcolltune for an MPI, and print the line that preloads it.
@@ -38,14 +45,14 @@ def interpose(
 
     Example: colltune app interpose --out /shared/libcolltune.so
     """
-    from colltune.bench.build import interposed_library
+    from colltune.bench.build import interposed_library, unlinked_library
     from colltune.files import whole
     from colltune.files.ownership import danger
     from colltune.mpi import installation
     from colltune.mpi.libcolltune import PRELOAD, assignment
 
     found = installation.find(mpi, library)
-    path = interposed_library(found)
+    path = (unlinked_library if unlinked else interposed_library)(found)
     if out is not None:
         # whole or not at all: a job may have it preloaded
         with whole(out.absolute()) as temporary:

@@ -6,7 +6,7 @@ import os
 import secrets
 from pathlib import Path
 
-from colltune.bench.build import interposed_library
+from colltune.bench.build import unlinked_library
 from colltune.errors import ColltuneError
 from colltune.files import whole
 from colltune.mpi import installation
@@ -46,7 +46,7 @@ def library_of(mpi: SiteMpi, folder: Path) -> Path:
 def how_to_compile(mpi: SiteMpi, folder: Path) -> str:
     """Return the command that compiles the library of `mpi`, for a host where that MPI is."""
     named = mpi.mpirun or "MPIRUN"
-    return f"colltune app interpose --mpi {named} --out {library_of(mpi, folder)}"
+    return f"colltune app interpose --unlinked --mpi {named} --out {library_of(mpi, folder)}"
 
 
 def _make_token(folder: Path) -> None:
@@ -72,7 +72,7 @@ def _make_library(mpi: SiteMpi, folder: Path) -> str:
         found = installation.find(mpi.mpirun or None, mpi.library)
         if found.release != mpi.release:
             raise ColltuneError(f"the {mpi.library} found here is release {found.release}")
-        content = interposed_library(found).read_bytes()
+        content = unlinked_library(found).read_bytes()
     except ColltuneError as error:
         if path.exists():
             return ""
