@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from colltune.dataset.profile import bucket
 from colltune.production.arms import Arm, Split, arm_of
 from colltune.production.store import Store
 from colltune.production.summary import Given, Summary, text_of
 from colltune.server.production import ProductionJobs
+from colltune.server.settings import Settings
 from tests.dataset.profiles import profile_text, row
-from tests.server.writable import ONLY_SENDS, Writable, recorded, writable
+from tests.server.serving_process import PATIENCE_S, Server
+from tests.server.writable import ONLY_SENDS, Writable, bearer, filled, recorded, writable
 
 MACHINE, CONTROL = "hydra", 0.3
 ROW = row("bcast", "8x4", 512, 100, 1e-3, msize=1000)
@@ -30,6 +37,11 @@ def service(tmp_path: Path) -> Iterator[Writable]:
     """Yield a service whose jobs prove what bundles gain."""
     site = recorded(tmp_path)
     with writable(tmp_path, production=site, machine=MACHINE, judge_s=3600.0) as found:
+        loop = loop_of(found)
+        # the tests look themselves
+        loop._ended.set()
+        assert loop._thread is not None
+        loop._thread.join()
         yield found
 
 
@@ -332,3 +344,138 @@ def test_a_service_without_it_takes_none(tmp_path: Path) -> None:
         refused = service.post("/v1/summaries", content=b"colltune-summary 1\n")
         assert refused.status_code == 403
         assert re.search(r"--site.*record = true", refused.json()["detail"])
+
+
+def loaded(service: Writable, arm: Arm, job: str) -> bytes:
+    """Return the report of a job of which bcast took half as long where it was tuned."""
+    call_s = 5e-4 if arm is Arm.TUNED else 1e-3
+    rows = [row("bcast", "4x1", size, 100, call_s, msize=size) for size in (1, 64, 1024)]
+    head = {"job": job, "arm": str(arm), "wall_s": "50", "world": "4 4x1"}
+    return summary(service, arm, (profile_text(rows, **head),), job=job)
+
+
+def samples(text: str) -> dict[tuple[str, ...], float]:
+    """Return what Prometheus is told of production: name and values of labels, and the value."""
+    return {
+        (sample.name.removeprefix("colltune_production_"), *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name.startswith("colltune_production_")
+    }
+
+
+def test_what_came_in_is_judged_and_told(service: Writable) -> None:
+    """Jobs by arm, what they saved, and what was set aside become metrics after the next look."""
+    loop = loop_of(service)
+    arms = {str(n): arm_of(MACHINE, str(n), Split(CONTROL)) for n in range(60)}
+    for job, arm in arms.items():
+        ask(service, job)
+        assert send(service, loaded(service, arm, job)).status_code == 201
+    assert (
+        send(service, summary(service, nodes=1, job=job_of(Arm.TUNED, after=60))).status_code == 202
+    )
+    service.registry.step(service.second, 0.25, by="test")
+    service.client.app.state.service.watcher.refresh()  # type: ignore[attr-defined]
+    loop.flush()
+    loop.look()
+    found = samples(service.client.get("/metrics").text)
+    for arm, jobs in Counter(arms.values()).items():
+        for what, count in (("asked", jobs), ("reported", jobs), ("silent", 0)):
+            assert found["jobs", arm.value, "openmpi-4.1.4", what] == count, found
+    assert found["saved_node_hours", "expected"] > 0
+    assert found["set_aside", "impossible"] == 1
+    assert found["trial_share", "openmpi-4.1.4"] == 0.25
+    assert found["summaries_total", "stored"] == len(arms)
+    assert found["judged_age_seconds",] >= 0
+    assert sum(found["decisions", verdict] for verdict in ("proven", "refuted", "open")) > 0
+    assert kept(service) == []
+
+
+def test_a_look_that_fails_is_told_and_the_service_answers(service: Writable) -> None:
+    """It is logged and counted, and the next look begins anew."""
+    loop = loop_of(service)
+    loop.store, good = Store("/dev/null/no.db", Path("/dev/null/no")), loop.store
+    loop._merged = ""
+    loop.look()
+    assert service.client.get("/v1/config/openmpi/4.1.4?nodes=4&ppn=1").status_code == 200
+    found = samples(service.client.get("/metrics").text)
+    assert (found["failures_total", "judge"], found["failures_total", "merge"]) == (1, 1)
+    loop.store = good
+    loop.look()
+    assert loop.judgement is not None
+
+
+def test_the_settings_travel_to_the_workers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a site file says of production is the same in another process."""
+    told = Settings(registry="r", machine=MACHINE, production=recorded(tmp_path))
+    for name, value in told.environment().items():
+        monkeypatch.setenv(name, value)
+    assert Settings() == told
+    with pytest.raises(ValueError, match="only bundles of a registry"):
+        Settings(bundle=tmp_path, production=recorded(tmp_path), registry=None)
+
+
+def site_file(folder: Path, more: str = "record = true\ncontrol = 0.3\n") -> Path:
+    """Write a site file beside the registry in `folder`."""
+    path = folder / "site.toml"
+    path.write_text(
+        f'[site]\nmachine = "{MACHINE}"\nregistry = "registry"\n[data]\ndatasets = ["data"]\n'
+        f"[production]\n{more}"
+    )
+    return path
+
+
+def test_without_it_no_database_is_loaded(tmp_path: Path) -> None:
+    """A service whose site does not record has none of the packages for it in memory."""
+    filled(tmp_path)
+    path = site_file(tmp_path, "")
+    program = (
+        "import sys\nfrom pathlib import Path\n"
+        "from colltune.cli.serve import _of_site, _settings\n"
+        "from colltune.server.app import create_app\n"
+        f"create_app(_settings(**_of_site(Path({str(path)!r}))))\n"
+        "heavy = {'sqlalchemy', 'ddsketch', 'statsmodels', 'scipy', 'sklearn', 'pyarrow'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert found.stdout == "[]\n"
+
+
+@pytest.mark.slow
+def test_two_workers_count_every_job_once(tmp_path: Path) -> None:
+    """Whatever worker a job reports to, twice: it is stored once, and judged once."""
+    _, first, _ = filled(tmp_path)
+    options = ("--site", site_file(tmp_path), "--tokens", tmp_path / "tokens", "--workers", 2)
+    environment = {"COLLTUNE_SERVER_JUDGE_S": "1", "COLLTUNE_SERVER_RATE_PER_S": "1e5"}
+    statuses = Counter[int]()
+    arms = {str(n): arm_of(MACHINE, str(n), Split(CONTROL)) for n in range(100)}
+    with Server(*options, "--uds", tmp_path / "s", environment=environment) as server:
+        server.await_ready()
+        told = SimpleNamespace(first=first)
+
+        def work(job: str, arm: Arm) -> None:
+            url = f"/v1/job/openmpi/4.1.4?nodes=4&ppn=1&folder=/tmp/j&job={job}"
+            assert server.get(url).headers["x-colltune-arm"] == arm
+            for _ in range(2):
+                answer = server.post("/v1/summaries", bearer(), loaded(told, arm, job))  # type: ignore[arg-type]
+                statuses.update([answer.status])
+
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(work, arms, arms.values()))
+        assert statuses == {201: len(arms), 200: len(arms)}
+        wanted = {
+            ("jobs", arm.value, "openmpi-4.1.4", what): jobs
+            for arm, jobs in Counter(arms.values()).items()
+            for what in ("asked", "reported")
+        }
+        deadline = time.monotonic() + PATIENCE_S
+        while (
+            not wanted.items() <= (found := samples(server.get("/metrics").body.decode())).items()
+        ):
+            assert time.monotonic() < deadline, found
+            time.sleep(0.5)
+        assert server.stop() == 0, server.log()
