@@ -51,12 +51,12 @@ LATENCY_US, DRIFTED = 4000.0, 1.2
 AT_ONCE, WAITING = 3, 3
 CONTROL = 0.3
 """More than a site would take: an hour of small jobs has to tell as much as its month."""
-STEPS = (0.1, 0.3, 1.0)
+STEPS = (0.25, 0.5, 1.0)
 RATE = 4
-TRIAL_AT, DRIFT_AT = 0.35, 0.75
+TRIAL_AT, DRIFT_AT = 0.25, 0.65
 """Of the time: when the bundle with the slow decision is tried, and when the network slows down."""
-SEEDED = Collective.ALLREDUCE, 8
-"""The bundle on trial is slow for this collective, and messages from so many bytes up to double."""
+SEEDED, _USING = (Collective.ALLREDUCE, 8), ("solver", "mixed")
+"""On trial, messages from so many bytes up to double are slow; the programs that send them."""
 _SHAPES = (LARGEST, LARGEST, LARGEST, Shape(2, 1))
 _SAY_S = 30.0
 
@@ -282,7 +282,7 @@ def _jobs_until(undone: Event | None, trial: Event, jobs: list[Job]) -> int | No
         begun <= job.queued <= ended
         and job.release in trial.slot
         and job.shape == LARGEST
-        and job.program != "tree"
+        and job.program in _USING
         and arm_of(MACHINE, job.number, split) is Arm.CANDIDATE
         for job in jobs
     )

@@ -34,13 +34,14 @@ from colltune.retraining.site_file import load
 HERE = Path(__file__).parent
 MPI_ROOT = Path(os.environ.get("MPI_ROOT", HERE.parent / ".mpi"))
 RELEASES = ("4.1.8", "5.0.11")
-PROGRAMS = {"solver": 90, "tree": 60, "mixed": 45}
+PROGRAMS = {"solver": 80, "tree": 40, "mixed": 25}
 """The programs beside this file, and how many steps a job makes: about a second."""
 USERS = ("daemon", "games", "news")
 LARGEST = Shape(4, 1)
 MACHINE = "loop"
 _COLLTUNE = (sys.executable, "-m", "colltune.cli")
 _PORT = 8765
+_JUDGE_S = 20
 _PATIENCE_S, _MEASURING_S = 120.0, 900.0
 _CAMPAIGN = """\
 [machine]
@@ -178,9 +179,10 @@ class Bed:
             raise ProgramError(f"install does not say how to run the service:\n{printed}")
         words = self.slurm.enter(shlex.split(match[1]))
         log = (self.folder / "service.log").open("w")
+        env = self.slurm.environment | {"COLLTUNE_SERVER_JUDGE_S": str(_JUDGE_S)}
         with (
             log,
-            subprocess.Popen(words, stdout=log, stderr=log, env=self.slurm.environment) as ran,
+            subprocess.Popen(words, stdout=log, stderr=log, env=env) as ran,
         ):
             try:
                 with self._page(port):

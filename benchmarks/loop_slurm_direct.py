@@ -89,7 +89,7 @@ def _run(
     command = ("srun", "--quiet", "--mpi=pmix", f"--nodes={LARGEST.nodes}", f"--export={exports}")
     steps = str(PROGRAMS[program])
     # the hooks of the site must not decide for this job, which is on its own
-    env = {**bed.transport, "COLLTUNE_RECORD": "off", **told}
+    env = {**bed.transport, "COLLTUNE": "off", **told}
     outcome = bed.slurm.run(
         *command, f"--ntasks-per-node={LARGEST.ppn}", bed.program(program, release), steps,
         timeout_s=_TIMEOUT_S, environment=env,
