@@ -140,6 +140,17 @@ def _recorded(bed: Bed, folder: Path, *words: str, nprocs: int, **settings: str)
     return read_profiles([folder / "sites"])
 
 
+def test_numbers_are_the_same_in_every_language(bed: Bed, tmp_path: Path) -> None:
+    """A program that writes 0,5 for a half has a profile that can be read."""
+    german = tmp_path / "comma"
+    made = process.run(["localedef", "-i", "de_DE", "-f", "UTF-8", german], timeout_s=60.0)
+    if not german.is_dir():
+        pytest.skip(f"no German locale can be made: {made.explain()}")
+    settings = {"LOCPATH": str(tmp_path), "PROFILED_LOCALE": "comma"}
+    found = bed.run(tmp_path / "profiles", "time", "20", nprocs=2, **settings)
+    assert found.jobs[0].wall_s > 0
+
+
 def test_what_a_site_cannot_record_is_not_told(
     bed: Bed, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:

@@ -10,6 +10,7 @@
  *   freed N  N times a duplicate of the world: 1 barrier, then it is freed
  *   abort    5 barriers, then MPI_Abort
  *   time N   print the mean ns of N bcasts of 0 bytes on the world, best of 9 rounds */
+#include <locale.h>
 #include <mpi.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -139,6 +140,7 @@ int main(int argc, char **argv) {
     int provided;
     const char *mode = argc > 1 ? argv[1] : "";
     int n = argc > 2 ? atoi(argv[2]) : 0;
+    setlocale(LC_NUMERIC, getenv("PROFILED_LOCALE") ? getenv("PROFILED_LOCALE") : "C");
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
