@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from statsmodels.regression.mixed_linear_model import MixedLM
 
 from colltune.dataset.profile import GAMMA, Job, Kind, Use
 from colltune.domain import Collective, Shape
@@ -31,6 +33,7 @@ from colltune.production.judgement import (
     latest,
 )
 from colltune.production.settings import Production
+from colltune.production.sketch import mean_log
 from colltune.production.store import Asked, Store
 from colltune.production.summary import Given, Run, Summary
 from colltune.registry import Registry
@@ -150,6 +153,27 @@ def test_harm_is_refuted_and_gain_is_proven(bed: Bed) -> None:
     [(month, of_month)] = found.months.items()
     assert (month, of_month) == ("2026-10", found.saved)
     assert latest(bed.store) == found == from_json(json.loads(json.dumps(as_json(found))))
+
+
+def test_matched_jobs_agree_with_a_mixed_model(bed: Bed) -> None:
+    """With random effects of programs, statsmodels finds the gain that matching finds."""
+    told: list[tuple[str, bool, float]] = []
+    for _ in range(600):
+        summary = bed.summary()
+        [run] = summary.runs
+        log_s = mean_log(next(u.times for u in run.uses if u.kind.first_bytes == SMALL))
+        told.append((run.job.program, run.job.arm == "tuned", log_s))
+        bed.now += 60
+        bed.store.add(summary, bed.now)
+    programs, tuned, logs = (np.array(column) for column in zip(*told, strict=True))
+    exogenous = np.column_stack([np.ones(len(logs)), tuned])
+    with warnings.catch_warnings():
+        # programs of the bed do not differ, so that the variance between them is 0
+        warnings.simplefilter("ignore")
+        fitted_model = MixedLM(logs, exogenous, groups=programs).fit()
+    [small] = [f for f in bed.judged().findings if f.range.first_bytes == SMALL]
+    assert small.gain is not None
+    assert math.log(small.gain) == pytest.approx(-fitted_model.params[1], abs=0.03)
 
 
 def test_what_was_refuted_stays_refuted(bed: Bed) -> None:
