@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -25,6 +27,8 @@ from cluster import (
 )
 from cluster.__main__ import main
 from cluster.launching import OnCluster
+from cluster.slurm import cluster_slurm, missing
+from colltune import process
 from colltune.bench.backends.native import NativeBackend
 from colltune.bench.campaign import Campaign
 from colltune.bench.launchers import launcher_of
@@ -104,6 +108,41 @@ def test_each_rail_has_its_latency_and_rate(slow: VirtualCluster) -> None:
         assert float(small) / 2 >= LATENCY_S
         wire_s = LARGE_BYTES * 8e-6 / rate_mbit
         assert float(large) - 2 * LATENCY_S >= wire_s
+
+
+def test_messages_take_longer_once_the_latency_is_changed() -> None:
+    """What is sent after the change needs the new latency at least."""
+    with virtual_cluster(Network(2, 1, latency_us=1000.0)) as cluster, listening(cluster):
+        cluster.change_latency(LATENCY_S * 1e6)
+        address = cluster.named.address(1)
+        # while there is traffic the switch looks for a new latency
+        for port in (PORT, PORT + 1):
+            words = (TALKING, "talk", address, str(port), "1", "3")
+            talk = process.run(cluster.enter([sys.executable, *words]), timeout_s=600)
+            time.sleep(0.2)
+        said = talk.stdout.split()
+    assert float(said[0]) / 2 >= LATENCY_S
+
+
+@pytest.mark.slow
+@pytest.mark.slurm
+@pytest.mark.root
+def test_a_slurm_runs_jobs_of_other_users_on_it() -> None:
+    """A job of an ordinary user runs on all hosts, and its status is known."""
+    reason = missing()
+    if reason:
+        pytest.skip(reason)
+    folder = Path(tempfile.mkdtemp(prefix="ctslurm"))
+    folder.chmod(0o755)
+    try:
+        with cluster_slurm(Network(2, 2), folder, 2) as slurm:
+            told = slurm.run("srun", "--quiet", "-N2", "sh", "-c", "hostname; id -un", user="games")
+            assert sorted(told.stdout.split()) == sorted([*slurm.cluster.hosts, "games", "games"])
+            slurm.restart_controller()
+            slurm.wait_idle()
+            assert slurm.run("srun", "--quiet", "sh", "-c", "exit 3", user="games").returncode == 3
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_hosts_are_apart(slow: VirtualCluster) -> None:
