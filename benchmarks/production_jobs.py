@@ -9,14 +9,15 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate
 
-from colltune.dataset.profile import FIRST_TIME, GAMMA, LAST_TIME, Job, Kind, Use
+from colltune.dataset.profile import COLUMNS, FIRST_TIME, GAMMA, LAST_TIME, Job, Kind, Use
 from colltune.domain import Collective, Shape
 from colltune.production.arms import Arm, Split, arm_of
-from colltune.production.summary import Given, Run, Summary
+from colltune.production.summary import Given, Run, Summary, text_of
+from tests.dataset.profiles import sealed
 
 JOBS_A_DAY = 100_000
 ROWS = 20
@@ -27,7 +28,8 @@ _PROGRAMS, _EXPONENT = 3000, 1.1
 _RELEASES = (("openmpi", "5.0.11"), ("openmpi", "4.1.8"), ("mpich", "4.3.1"))
 _NODES, _PPN = (1, 2, 4, 8, 16, 32, 64, 128, 256, 3, 6, 12), (128, 64, 32)
 _COLLECTIVES = tuple(Collective)
-_SPLIT = Split(control=0.05, candidate=0.05)
+CONTROL = 0.05
+_SPLIT = Split(CONTROL, candidate=0.05)
 _RATE = 20
 
 
@@ -78,19 +80,19 @@ def jobs(day: int, count: int = JOBS_A_DAY) -> Iterator[Summary]:
         yield job(day * count + number, program(one), ended, rng)
 
 
-def job(number: int, of: Program, ended: int, rng: random.Random) -> Summary:
-    """Return what one job of a program tells."""
+def job(number: int, of: Program, ended: int, rng: random.Random, bundle: str = "") -> Summary:
+    """Return what one job of a program tells; `bundle` is in force, else another each month."""
     library, release = of.release
-    slot = f"{library}-{release}"
-    arm = arm_of(MACHINE, str(number), _SPLIT)
-    # a bundle is in force for about a month
-    bundle = f"{slot} {arm is Arm.CANDIDATE} {ended // (30 * _DAY_S)}".encode().hex().ljust(64, "0")
+    arm = arm_of(MACHINE, str(number), Split(CONTROL) if bundle else _SPLIT)
+    named = f"{library}-{release} {arm is Arm.CANDIDATE} {ended // (30 * _DAY_S)}"
+    bundle = bundle or named.encode().hex().ljust(64, "0")
     at = rng.randrange(len(of.shapes))
     shape, mix = of.shapes[at], of.mixes[at]
-    wall_s = round(rng.lognormvariate(7, 1), 3)
     speed = rng.lognormvariate(0, 0.15)
     uses = tuple(_use(rng, *each, speed) for each in rng.sample(mix, ROWS))
     nprocs = shape.nodes * shape.ppn
+    # a tenth of its time at most is in collectives
+    wall_s = round(10 + 10 * sum(use.process_s for use in uses) / nprocs, 3)
     run = Job(
         library,
         release,
@@ -106,10 +108,49 @@ def job(number: int, of: Program, ended: int, rng: random.Random) -> Summary:
         arm=arm.value,
     )
     given = (Given(library, release, arm, bundle[:64]),)
-    started = ended - round(wall_s)
+    started = ended - math.ceil(wall_s)
     return Summary(
         str(number), started, ended, shape.nodes, "completed", "", given, (Run(run, uses),), 0
     )
+
+
+def text(summary: Summary) -> bytes:
+    """Return what the epilog sends of a job."""
+    return text_of(replace(summary, runs=()), map(_profile, summary.runs))
+
+
+def _profile(run: Run) -> bytes:
+    job = run.job
+    head = (
+        "colltune-profile 2",
+        f"library {job.library} {job.release}",
+        f"program {job.program}",
+        f"job {job.job}",
+        f"host {job.host}",
+        f"started {job.started}",
+        f"world {job.nprocs} {_layout(job.shape)}",
+        f"rate {job.rate}",
+        f"wall_s {job.wall_s:.9g}",
+        "collectives_s " + " ".join(f"{seconds:.9g}" for seconds in job.collectives_s),
+        f"lost_calls {job.lost_calls}",
+        f"arm {job.arm}",
+        "left_out 0 0",
+        "columns " + " ".join(COLUMNS),
+    )
+    return sealed("\n".join((*head, *map(_row, run.uses), "")))
+
+
+def _row(use: Use) -> str:
+    kind = use.kind
+    counts = (use.process_calls, use.bytes, use.least_bytes, use.most_bytes, use.timed)
+    seconds = (use.timed_s, use.least_s, use.most_s, use.squares_s2, use.process_s)
+    times = ",".join(f"{bucket}:{calls}" for bucket, calls in use.times.items()) or "-"
+    place = (kind.collective, kind.nprocs, _layout(kind.shape), kind.first_bytes, 0)
+    return " ".join(map(str, ("row", *place, *counts, *(f"{s:.9g}" for s in seconds), times)))
+
+
+def _layout(shape: Shape | None) -> str:
+    return f"{shape.nodes}x{shape.ppn}" if shape else "-"
 
 
 def _use(rng: random.Random, kind: Kind, calls: int, seconds: float, speed: float) -> Use:

@@ -9,7 +9,9 @@ not on NFS; servers that share a PostgreSQL database share the archive's folder 
 from __future__ import annotations
 
 import json
+import os
 import secrets
+import socket
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -46,7 +48,7 @@ DAYS_KEPT = 3
 """Whole days of which single summaries are kept; longer while they are not judged."""
 _UNJUDGED_DAYS = 30
 _JUDGING_S, _MERGING_S = 300.0, 3600.0
-"""A process that has held a lease for so long is taken for dead."""
+"""A process of another host that has held a lease for so long is taken for dead."""
 _MOST_SAMPLES = 100
 _LONGEST_ID = 64
 _AT_ONCE = 500
@@ -299,22 +301,25 @@ class Store:
     @contextmanager
     def _lease(self, name: str, now: float, seconds: float) -> Iterator[str | None]:
         """Yield this holder's own word, None if another process holds the lease `name`."""
-        mine = {"holder": secrets.token_hex(8), "until": now + seconds}
+        holder = f"{socket.gethostname()} {os.getpid()} {secrets.token_hex(8)}"
+        mine = {"holder": holder, "until": now + seconds}
         insert = self._database.insert(LEASES).values(name=name, **mine)
         # one of a clock that was far ahead ends, too
         over = (LEASES.c.until < now) | (LEASES.c.until > now + seconds)
         taken = insert.on_conflict_do_update(index_elements=["name"], set_=mine, where=over)
         with self._database.writing() as db:
+            before = db.scalar(sa.select(LEASES.c.holder).where(LEASES.c.name == name))
+            if before is not None and _is_dead(before):
+                db.execute(sa.delete(LEASES).where(LEASES.c.holder == before))
             is_mine = db.scalar(taken.returning(LEASES.c.name)) is not None
         if not is_mine:
             yield None
             return
         try:
-            yield str(mine["holder"])
+            yield holder
         finally:
-            mine_alone = (LEASES.c.name == name) & (LEASES.c.holder == mine["holder"])
             with self._database.writing() as db:
-                db.execute(sa.delete(LEASES).where(mine_alone))
+                db.execute(sa.delete(LEASES).where(LEASES.c.holder == holder))
 
     def _insist(self, db: sa.Connection, name: str, holder: str) -> None:
         """Raise unless the lease is still held; nobody can take it before the transaction ends."""
@@ -405,6 +410,12 @@ _DETAILS = sa.select(DETAILS.c.number, DETAILS.c.content, DETAILS.c.received)
 def _stored(row: Any) -> Stored:
     number, content, received = row
     return Stored(number, from_json(json.loads(zlib.decompress(content))), received)
+
+
+def _is_dead(holder: str) -> bool:
+    """Tell whether a lease's holder was a process of this host that is no more."""
+    host, pid, _ = holder.split(" ")
+    return host == socket.gethostname() and not Path("/proc", pid).exists()
 
 
 def _day(now: float) -> str:
