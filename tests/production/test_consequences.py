@@ -237,7 +237,7 @@ def test_two_who_act_at_once_make_one_revision(
     meanwhile(lambda: act(judged(REFUTED), Registry(registry.store.where), SETTINGS, "another"))
     assert act(judged(REFUTED), registry, SETTINGS, "the service") == ()
     assert [e.by for e in registry.history()] == ["ann", "another"]
-    registry.rollback(SLOT, by="ann")
+    registry.promote(fitted().id, by="ann")
     meanwhile(lambda: registry.promote(fitted(0.02).id, by="bob"))
     assert act(judged(REFUTED), registry, SETTINGS, "the service") == ()
     assert registry.current()[SLOT].bundle_id == fitted(0.02).id
@@ -304,6 +304,26 @@ def test_a_range_is_withdrawn_from_a_trial_too(registry: Registry) -> None:
         after = decided(registry.load(event.bundle_id))
         assert after[Shape(5, 4), 512] == DEFAULT
     assert act(judged(REFUTED), registry, SETTINGS, "the service") == ()
+
+
+def test_a_harmful_trial_is_stopped_before_a_promotion_ends_it(registry: Registry) -> None:
+    """The history says that it did harm, also where the bundle in force is revised at once."""
+    registry.step(fitted(0.02).id, 0.25, by="night")
+    found = act(judged(REFUTED, steps=(step(0.25, harmed=True),)), registry, SETTINGS, "s")
+    assert [one.kind for one in found] == [Kind.STOPPED, Kind.WITHDRAWN]
+    assert [e.action for e in registry.history()][-2:] == [Action.STOP, Action.PROMOTE]
+
+
+def test_people_have_the_last_word(registry: Registry) -> None:
+    """A withdrawal that somebody rolled back is not made again; another range is."""
+    act(judged(REFUTED), registry, SETTINGS, "the service")
+    registry.rollback(SLOT, by="ann", note="we need it")
+    assert act(judged(REFUTED), registry, SETTINGS, "the service") == ()
+    assert registry.current()[SLOT].bundle_id == fitted().id
+    other = replace(REFUTED, range=CLASS._replace(first_bytes=1024, last_bytes=2047))
+    [done] = act(judged(REFUTED, other), registry, SETTINGS, "the service")
+    assert "1024 to 2047 B" in done.text
+    assert "256" not in done.text
 
 
 def test_drift_is_noted_once_and_changes_nothing(registry: Registry) -> None:

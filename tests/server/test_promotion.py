@@ -98,6 +98,15 @@ def test_a_rollback_brings_back_what_was_before(service: Writable) -> None:
     assert (first.status_code, "nothing to roll back to" in first.text) == (409, True)
 
 
+def test_a_rollback_of_a_bundle_on_trial_ends_the_trial(service: Writable) -> None:
+    """The bundle in force stays, and the event says that nobody gets the other."""
+    service.registry.step(service.second, 0.05, by="night")
+    answer = service.post(f"/v1/bundles/{service.second}/rollback?note=slow")
+    assert (answer.status_code, answer.json()["action"]) == (200, "stop")
+    assert answer.json()["share"] == 0
+    assert (service.registry.trials(), service.in_force()) == ({}, service.first)
+
+
 def test_a_tampered_bundle_is_refused_and_the_old_one_stays(service: Writable) -> None:
     """The reason is told, without the place of the registry on the service's disk."""
     file = service.registry.path(service.second) / "bcast.arrays"

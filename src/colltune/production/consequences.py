@@ -10,7 +10,7 @@ since it slows the control group, too; it is noted.
 Everything is done in the registry alone, which refuses what somebody else changed meanwhile; the
 next judgement is then acted on instead. What was done before is not done again: a bundle that does
 not decide so (any more) is left as it is, as is a decision that was measured and confirmed after
-the verdict.
+the verdict, or whose withdrawal somebody rolled back.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from typing import NamedTuple
 
 from colltune.decisions import Status
 from colltune.domain import Configuration, Shape
-from colltune.errors import ColltuneError, RegistryConflict
+from colltune.errors import BundleError, ColltuneError, RegistryConflict
 from colltune.models.bundle import Bundle
 from colltune.models.confirmations import Confirmation
 from colltune.models.guard import Guard
 from colltune.production.judgement import Finding, Judgement, Step, Verdict
 from colltune.production.settings import Production
-from colltune.registry import Event, Registry
+from colltune.registry import Action, Event, Registry
 from colltune.registry.events import time_of
 from colltune.registry.registry import NOTHING
 from colltune.selector.configuration import Target, selector_for, target_of
@@ -38,6 +38,7 @@ from colltune.selector.decision_table import decision_table
 MOST_SHAPES = 64
 REPORT = "production"
 _NOTE_CHARACTERS = 2000
+_WITHDRAWN = "withdrawn by production"
 _MOST_SETTLED = 10_000
 _SETTLED: dict[Hashable, None] = {}
 """Findings that a bundle decides nothing of (any more)."""
@@ -79,8 +80,8 @@ def act(
     for slot in sorted(slots):
         one = _Slot(slot, judgement, registry, settings, by, guard or Guard())
         try:
-            found += one.withdrawn()
             found += one.stepped()
+            found += one.withdrawn()
         except RegistryConflict:
             # somebody else was first: the next judgement tells what is left to be done
             continue
@@ -107,9 +108,9 @@ class _Slot(NamedTuple):
         in_force = self.registry.current().get(self.name)
         if not refuted or in_force is None:
             return
-        trial = self._trial()
-        tried = self._revised(trial, refuted) if trial else None
-        new = self._revised(in_force, refuted)
+        trial, kept = self.registry.trials().get(self.name), self._kept()
+        tried = self._revised(trial, refuted, kept) if trial else None
+        new = self._revised(in_force, refuted, kept)
         if new:
             note = _note(new[1])
             self.registry.promote(new[0], by=self.by, note=note, expected=in_force.bundle_id)
@@ -123,10 +124,12 @@ class _Slot(NamedTuple):
             if records:
                 yield Consequence(Kind.WITHDRAWN, self.name, note, bundle_id)
 
-    def _trial(self) -> Event | None:
-        """Return the trial, but for one that is about to be stopped."""
-        trial = self.registry.trials().get(self.name)
-        return None if trial and any(s.harmed for s in self._steps(trial)) else trial
+    def _kept(self) -> tuple[str, ...]:
+        """Return the revisions that somebody rolled back: people have the last word."""
+        events = self.registry.history(self.name)
+        ours = {e.bundle_id for e in events if e.note.startswith(_WITHDRAWN)}
+        undone = {e.previous_id for e in events if e.action is Action.ROLLBACK}
+        return tuple(sorted(ours & undone))
 
     def _steps(self, trial: Event) -> list[Step]:
         """Return what was judged of `trial` as it is now."""
@@ -134,30 +137,31 @@ class _Slot(NamedTuple):
         return [s for s in self.judgement.steps if (s.slot, s.bundle_id, s.share) == now]
 
     def _revised(
-        self, event: Event, refuted: Iterable[Finding]
+        self, event: Event, refuted: Iterable[Finding], kept: tuple[str, ...]
     ) -> tuple[str, list[Confirmation]] | None:
-        """Add a revision without what is `refuted`; None if the bundle decides nothing of it."""
-        left = {
-            (
-                event.bundle_id,
-                self.guard,
-                f.bundle_id,
-                f.range,
-                f.configuration,
-                f.shapes,
-                f.since_utc,
-            ): f
+        """Add a revision without what is `refuted`; None if the bundle decides nothing of it.
+
+        Decisions that the bundles `kept` have withdrawn stay.
+        """
+        now = (event.bundle_id, kept, self.guard)
+        keys = {
+            (*now, f.bundle_id, f.range, f.configuration, f.shapes, f.since_utc): f
             for f in refuted
             if f.gain
         }
-        left = {key: finding for key, finding in left.items() if key not in _SETTLED}
+        left = {key: finding for key, finding in keys.items() if key not in _SETTLED}
         if not left:
             return None
         bundle = self.registry.load(event.bundle_id)
+        known = list(bundle.confirmations)
+        for bundle_id in kept:
+            with suppress(BundleError):
+                theirs = self.registry.load(bundle_id, ()).confirmations
+                known += [record for record in theirs if record.jobs]
         records = [
             record
             for finding in left.values()
-            for record in withdrawals(bundle, finding, self.guard, self.judgement.at_utc)
+            for record in withdrawals(bundle, finding, self.guard, self.judgement.at_utc, known)
         ]
         if not records:
             # a bundle never changes, and what was refuted stays in the judgement for months
@@ -196,12 +200,17 @@ def _step_note(step: Step) -> str:
     return text + ("; this harms them" if step.harmed else "; no harm shown")
 
 
-def withdrawals(bundle: Bundle, finding: Finding, guard: Guard, at_utc: str) -> list[Confirmation]:
-    """Return what takes a refuted decision back where `bundle` decides so, nothing where not."""
+def withdrawals(
+    bundle: Bundle, finding: Finding, guard: Guard, at_utc: str, known: Sequence[Confirmation]
+) -> list[Confirmation]:
+    """Return what takes a refuted decision back where `bundle` decides so, nothing where not.
+
+    What is settled by the confirmations `known` stays as it is.
+    """
     gain, lower, upper = finding.gain, finding.lower, finding.upper
     of, configuration = finding.range, Configuration.parse(finding.configuration)
-    known = of.collective in bundle.collectives and configuration in bundle.configurations()
-    if not known or not gain or not lower or not upper:
+    is_there = of.collective in bundle.collectives and configuration in bundle.configurations()
+    if not is_there or not gain or not lower or not upper:
         return []
     return [
         Confirmation(
@@ -220,6 +229,7 @@ def withdrawals(bundle: Bundle, finding: Finding, guard: Guard, at_utc: str) -> 
             max(1, finding.jobs.get(finding.arm, 0)),
         )
         for shape, first_bytes, last_bytes in _decided(bundle, finding, configuration, guard)
+        if not _is_settled(known, finding, shape, first_bytes, last_bytes)
     ]
 
 
@@ -237,10 +247,9 @@ def _decided(
     parts = [(shape, of.first_bytes, of.last_bytes) for shape in _shapes(finding)]
     if as_a_whole:
         # what a job gets there rests on all its communicators: only its own bundle is sure
-        parts = [part for part in parts if finding.bundle_id == bundle.id]
+        yield from (part for part in parts if finding.bundle_id == bundle.id)
     else:
-        parts = list(_intervals(bundle, target, finding, configuration, guard))
-    yield from (part for part in parts if not _is_known(bundle, finding, *part))
+        yield from _intervals(bundle, target, finding, configuration, guard)
 
 
 def _intervals(
@@ -272,7 +281,9 @@ def _shapes(finding: Finding) -> list[Shape]:
     return [Shape(n, of.ppn) for n in nodes if n * of.ppn > 1]
 
 
-def _is_known(bundle: Bundle, finding: Finding, shape: Shape, first: int, last: int) -> bool:
+def _is_settled(
+    known: Iterable[Confirmation], finding: Finding, shape: Shape, first: int, last: int
+) -> bool:
     """Tell whether it is withdrawn, or `confirm` measured it after the verdict to be faster."""
     fallen = time_of(finding.since_utc)
     return any(
@@ -280,7 +291,7 @@ def _is_known(bundle: Bundle, finding: Finding, shape: Shape, first: int, last: 
         and record.first_bytes <= first
         and (record.last_bytes is None or last <= record.last_bytes)
         and (record.jobs > 0 or _is_confirmed_after(record, fallen))
-        for record in bundle.confirmations
+        for record in known
     )
 
 
@@ -305,7 +316,7 @@ def _note(records: Sequence[Confirmation]) -> str:
         )
         told.setdefault(key, []).append(one)
     texts = [f"{_range(ours)}: {ours[0].reason.partition(': ')[2]}" for ours in told.values()]
-    text = "withdrawn by production: " + "; ".join(texts)
+    text = f"{_WITHDRAWN}: {'; '.join(texts)}"
     return text if len(text) <= _NOTE_CHARACTERS else f"{text[: _NOTE_CHARACTERS - 1]}…"
 
 
