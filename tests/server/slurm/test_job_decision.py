@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from colltune.domain import Shape
 from colltune.errors import ColltuneError, LibraryError
-from colltune.server.slurm.job_decision import JobRequest, folder_of, release_of, shape_of
+from colltune.server.slurm.job_decision import (
+    JobRequest,
+    decide,
+    folder_of,
+    release_of,
+    shape_of,
+)
+from tests.server.slurm.fake_service import FakeService, good, with_arm
 
 
 def test_the_shape_is_slurms_unless_given() -> None:
@@ -37,6 +46,36 @@ def test_the_release_is_the_modules_unless_given(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(LibraryError, match="neither the loaded modules nor an mpirun on PATH"):
         release_of(JobRequest(), {})
+
+
+@pytest.mark.parametrize(
+    ("environment", "arm", "told", "asked"),
+    [
+        ({"SLURM_JOB_ID": "17"}, "tuned", True, ("17", "")),
+        ({"SLURM_JOB_ID": "17"}, "control", False, ("17", "")),
+        ({"SLURM_JOB_ID": "17", "COLLTUNE_BUNDLE": "abab"}, "", True, ("", "abab")),
+        ({"SLURM_JOB_ID": "x;id"}, "", True, ("", "")),
+        ({}, "", True, ("", "")),
+    ],
+)
+def test_a_job_has_its_arm_by_hand_as_well(
+    service: FakeService,
+    tmp_path: Path,
+    environment: dict[str, str],
+    arm: str,
+    told: bool,
+    asked: tuple[str, str],
+) -> None:
+    """The service is told which job asks, unless a bundle is named, which insists on tuning."""
+    service.answer = partial(with_arm, arm=arm) if arm else good
+    request = JobRequest("4", "8", library="openmpi", release="4.1.4", folder=str(tmp_path / "f"))
+    request = replace(request, url=f"unix:{service.path}", limit_s=30)
+    recorded = environment | {"COLLTUNE_RECORD": "/shared/jobs/17/records"}
+    variables, reason = decide(request, recorded, lambda *_: Path())
+    assert ("control group" in reason, bool(variables)) == (not told, told)
+    assert (service.asked[-1].job, service.asked[-1].bundle) == asked
+    if told and "SLURM_JOB_ID" in environment:
+        assert variables["COLLTUNE_ARM"] == "own"
 
 
 def test_without_a_job_the_folder_is_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

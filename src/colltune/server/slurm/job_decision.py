@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 
 from colltune.domain import Shape
 from colltune.errors import BundleError, ColltuneError, LibraryError
+from colltune.production.arms import Arm
 from colltune.provenance.job import counts
 from colltune.server.slurm.job_file import JobDecisions, check_plain, part_name, write
 from colltune.text import counted
@@ -41,7 +42,7 @@ class JobRequest:
 
 @dataclass(frozen=True)
 class _Wanted:
-    """What a decision is wanted for; `pin` is the beginning of a bundle's id."""
+    """What a decision is wanted for: a Slurm `job`, if any; `pin` begins a bundle's id."""
 
     request: JobRequest
     shape: Shape
@@ -50,6 +51,7 @@ class _Wanted:
     folder: Path
     find_libcolltune: FindLibcolltune
     pin: str = ""
+    job: str = ""
 
 
 def decide(
@@ -62,8 +64,15 @@ def decide(
     library, release = release_of(request, environment)
     folder = folder_of(request, environment, shape)
     check_plain(folder)
-    wanted = _Wanted(request, shape, library, release, folder, find_libcolltune)
+    job = environment.get("SLURM_JOB_ID", "")
+    number = job if job.isascii() and job.isdigit() else ""
+    wanted = _Wanted(request, shape, library, release, folder, find_libcolltune, job=number)
     part = _decision(wanted, environment)
+    if part.arm is Arm.CONTROL:
+        return {}, (
+            "this job is in the control group, by which the site sees what tuning brings; "
+            f"COLLTUNE_BUNDLE={part.bundle_id[:12]} insists on tuning"
+        )
     variables = next((dict(s.variables) for s in part.sections if s.shape == shape), {})
     if not variables:
         return {}, f"for {shape} no configuration is predicted to be faster"
@@ -103,7 +112,9 @@ def _for_hooks(
     job = environment.get("SLURM_JOB_ID", "")
     if not job:
         return {}
-    return {
+    # who asks for himself is compared with nobody
+    own = {"COLLTUNE_ARM": "own"} if environment.get("COLLTUNE_RECORD") else {}
+    return own | {
         "COLLTUNE_JOB": f"{job}:{shape.nprocs}",
         "COLLTUNE_SECTION": str(section),
         "COLLTUNE_SET": " ".join(f"{name}={value}" for name, value in variables.items()),
@@ -186,6 +197,8 @@ def _by_service(wanted: _Wanted, url: str) -> JobDecisions:
     query = {"nodes": wanted.shape.nodes, "ppn": wanted.shape.ppn, "folder": str(folder)}
     if wanted.pin:
         query["bundle"] = wanted.pin
+    elif wanted.job:
+        query["job"] = wanted.job
     path = f"/v1/job/{quote(release[0], safe='')}/{quote(release[1], safe='')}?{urlencode(query)}"
     return parse(ask(url, path, wanted.request.limit_s), *release, [wanted.shape], folder)
 
