@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,12 +19,15 @@ from colltune.domain import Collective, Context
 from colltune.models.bundle import Bundle
 from colltune.models.collective_model import CollectiveModel
 from colltune.models.fitting import fit
+from colltune.production.settings import Production
 from colltune.registry import Registry
 from tests.models.machines import FORMULAS, measured
 from tests.server.registries import confirmed, reported
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
+
+    from colltune.production.judgement import Judgement
 
 ATTACK = "<script>window.hacked=1</script>"
 MACHINE = f'"><img/src=x/onerror=window.hacked=1>{ATTACK}'
@@ -68,14 +71,22 @@ def _of_library(model: CollectiveModel, library: str) -> CollectiveModel:
 
 
 @contextmanager
-def service(registry: Path) -> Iterator[str]:
-    """Serve `registry` on a free port of the loopback; yield the page's address."""
+def service(registry: Path, judgement: Judgement | None = None) -> Iterator[str]:
+    """Serve `registry` on a free port of the loopback; yield the page's address.
+
+    With a `judgement` its site records production jobs, of which that is known.
+    """
     import uvicorn  # noqa: PLC0415
 
     from colltune.server.app import create_app  # noqa: PLC0415
     from colltune.server.settings import Settings  # noqa: PLC0415
 
-    app = create_app(Settings(registry=str(registry), poll_s=0.05))
+    store = str(registry.parent / "production.db")
+    site = Production(record=True, store=store, archive=registry.parent / "archive")
+    recorded: dict[str, Any] = {}
+    if judgement:
+        recorded = {"production": site, "machine": MACHINE, "judge_s": 3600.0}
+    app = create_app(Settings(registry=str(registry), poll_s=0.05, **recorded))
     config = uvicorn.Config(app, port=0, log_level="error", ws="none")
     server = uvicorn.Server(config)
     thread = Thread(target=server.run, daemon=True)
@@ -83,6 +94,9 @@ def service(registry: Path) -> Iterator[str]:
     try:
         await_that(lambda: server.started, "the service")
         await_that(lambda: bool(app.state.service.state.loaded), "its bundles")
+        if judgement:
+            app.state.service.production.stop()
+            app.state.service.production.judgement = judgement
         port = server.servers[0].sockets[0].getsockname()[1]
         yield f"http://127.0.0.1:{port}/"
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -22,6 +23,7 @@ from tests.integration.browsing import (
     service,
     watched,
 )
+from tests.production.judged import JUDGEMENT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -62,6 +64,21 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     registry, following = registered(folder)
     with service(folder) as home:
         yield Site(home, registry, following)
+
+
+@pytest.fixture(scope="module")
+def proving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Yield the address of a service whose production jobs were judged, with a bundle on trial."""
+    folder = tmp_path_factory.mktemp("proving") / "registry"
+    registry, following = registered(folder)
+    registry.step(following.id, 0.25, by="night", note="no harm in 203 jobs")
+    known = replace(
+        JUDGEMENT,
+        left_out={ATTACK: 7},
+        steps=(replace(JUDGEMENT.steps[0], bundle_id=following.id),),
+    )
+    with service(folder, known) as home:
+        yield home
 
 
 @pytest.fixture(scope="module")
@@ -420,6 +437,37 @@ def test_every_view_fits_and_is_kept_as_a_picture(browser: Browser, site: Site, 
             seen.page.wait_for_load_state("networkidle")
             assert seen.page.evaluate("document.documentElement.scrollWidth") <= size["width"], name
             keep(seen.page, f"{name}-{look}")
+
+
+@pytest.mark.parametrize("look", ["light", "dark", "phone"])
+def test_production_is_shown(browser: Browser, proving: str, look: str) -> None:
+    """Node-hours, gains as bars, the steps of a roll-out, what was refuted, arms; and it fits."""
+    size = PHONE | {"width": 390} if look == "phone" else {"width": 1280, "height": 900}
+    scheme = "dark" if look == "dark" else "light"
+    with watched(browser, proving, viewport=size, color_scheme=scheme) as seen:
+        seen.go("view=production", ready="main svg")
+        page = seen.page
+        text = page.locator("main").inner_text()
+        assert "412 node-hours (380 to 450) saved in 2026-11" in text
+        assert "2 decisions proven, 1 refuted, 1 not known yet" in text
+        assert page.locator("main svg .mark").count() == 3
+        assert page.locator("main svg .slower .name").text_content() == "MPI_Alltoall"
+        assert texts(page, ".steps [aria-current]") == ["25\u00a0%\n140 of 200 jobs"]
+        assert "all jobs are 1.20x slower" in page.locator("main .notice.warn").inner_text()
+        assert ATTACK in text
+        assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+        keep(page, f"production-{look}")
+        seen.go("view=front", ready=".front")
+        await_that(lambda: "node-hours" in page.locator(".front").inner_text(), "its card")
+        page.goto(f"{proving}v1/production/report")
+        assert "In November 2026" in page.locator("main, body").first.inner_text()
+        keep(page, f"production-report-{look}")
+
+
+def test_where_nothing_is_recorded_the_page_says_how(desk: Watched) -> None:
+    """It names the line of the site file."""
+    desk.go("view=production")
+    assert "record = true" in desk.page.locator("main").inner_text()
 
 
 def test_it_fits_a_phone(browser: Browser, site: Site) -> None:

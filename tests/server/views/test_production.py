@@ -1,0 +1,91 @@
+"""What the page and its clients are told of production."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from colltune.production.status import status_of
+from tests.cli.conftest import Verb, colltune
+from tests.production.judged import EVENTS, JUDGEMENT, SETTINGS
+from tests.server.test_production import MACHINE, loop_of, recorded
+from tests.server.writable import Writable, writable
+
+__all__ = ["colltune"]
+VIEW, REPORT = "/v1/view/production", "/v1/production/report"
+
+
+@pytest.fixture
+def judged(tmp_path: Path) -> Iterator[Writable]:
+    """Yield a service of a site that was judged."""
+    settings = {"production": recorded(tmp_path), "machine": MACHINE, "judge_s": 3600.0}
+    with writable(tmp_path, **settings) as found:
+        loop_of(found).stop()
+        loop_of(found).judgement = JUDGEMENT
+        yield found
+
+
+def test_where_it_is_off_the_page_says_how_to_switch_it_on(tmp_path: Path) -> None:
+    """There are no figures then, and no report."""
+    with writable(tmp_path) as found:
+        told = found.client.get(VIEW).json()
+        assert (told["recording"], told["saved"], told["proven"]) == (False, None, [])
+        assert "site init" in told["switch_on"]
+        assert found.client.get(REPORT).status_code == 404
+
+
+def test_it_has_every_field_of_the_status(judged: Writable) -> None:
+    """Nothing that is known is lost on the way, and nothing is there twice."""
+    told = judged.client.get(VIEW).json()
+    status = status_of(JUDGEMENT, SETTINGS, EVENTS, MACHINE)
+    assert told.keys() == asdict(status).keys()
+    assert told["saved"] == {"period": "all", "node_hours": 1412, "lower": 1280, "upper": 1550}
+    assert told["arms"][1] == {**JUDGEMENT.arms[1]._asdict(), "arm": "control"}
+    assert [one["mpi_name"] for one in told["refuted"]] == ["MPI_Alltoall"]
+
+
+def test_a_trial_is_told_from_the_registry(judged: Writable) -> None:
+    """As soon as it began, and no longer when it was stopped."""
+    judged.registry.step(judged.second, 0.05, by="ann")
+    (trial,) = judged.client.get(VIEW).json()["roll_outs"]
+    assert (trial["bundle_id"], trial["share"], trial["by"]) == (judged.second, 0.05, "ann")
+    judged.registry.stop("openmpi-4.1.4", by="ann")
+    assert judged.client.get(VIEW).json()["roll_outs"] == []
+
+
+@pytest.mark.parametrize(
+    ("month", "status"),
+    [("", 200), ("2026-10", 200), ("2025-01", 404), ("2026-13", 422), ("x", 422)],
+)
+def test_reports_are_of_months_that_there_are(judged: Writable, month: str, status: int) -> None:
+    """A report has no scripts, and its policy allows none; an error names what there is."""
+    answer = judged.client.get(f"{REPORT}?month={month}")
+    assert answer.status_code == status
+    if status == 200:
+        assert "script-src" not in answer.headers["content-security-policy"]
+        assert "<script" not in answer.text
+        assert ("October" if month else "November") in answer.text
+    if status == 404:
+        assert "2026-11, 2026-10" in answer.json()["detail"]
+
+
+def test_the_command_asks_the_service(
+    judged: Writable, colltune: Verb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its address it tells the same as the page, and the report is the service's."""
+
+    def ask(url: str, path: str, _limit_s: float) -> bytes:
+        assert url == "http://tuning:8765"
+        return bytes(judged.client.get(path).content)
+
+    monkeypatch.setattr("colltune.server.slurm.ask.ask", ask)
+    out = tmp_path / "october.html"
+    answer = colltune(
+        *("site", "status", "http://tuning:8765", "--report", out, "--month", "2026-10")
+    )
+    assert answer.status == 0
+    assert "412.0 node-hours (380.0 to 450.0)" in answer.out
+    assert out.read_bytes() == judged.client.get(f"{REPORT}?month=2026-10").content
