@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from colltune.retraining.site_file import load
 from tests.cli.conftest import Verb
 from tests.production import judged
 
@@ -37,11 +38,12 @@ def test_where_it_is_off_it_says_what_switches_it_on(colltune: Verb, site: Path)
     """That is no fault: the status is 0, and no store is made."""
     file = site / "site.toml"
     file.write_text(file.read_text().replace("record = true", "record = false"))
-    (site / "production.db").unlink()
+    store = Path(load(site / "site.toml").production.store)
+    store.unlink()
     answer = colltune("site", "status", site)
     assert answer.status == 0
     assert "record = true" in answer.out
-    assert not (site / "production.db").exists()
+    assert not store.exists()
     refused = colltune("site", "status", site, "--report", site / "r.html")
     assert refused.status != 0
     assert not (site / "r.html").exists()
@@ -49,10 +51,11 @@ def test_where_it_is_off_it_says_what_switches_it_on(colltune: Verb, site: Path)
 
 def test_before_anything_is_judged_no_store_is_made(colltune: Verb, site: Path) -> None:
     """Whoever looks may not be the one who writes it."""
-    (site / "production.db").unlink()
+    store = Path(load(site / "site.toml").production.store)
+    store.unlink()
     answer = colltune("site", "status", site)
     assert "no job was judged yet" in answer.out
-    assert not (site / "production.db").exists()
+    assert not store.exists()
 
 
 @pytest.mark.parametrize("columns", [80, 200])

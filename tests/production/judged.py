@@ -24,6 +24,7 @@ from colltune.production.judgement import (
 from colltune.production.settings import Production
 from colltune.production.store import Store
 from colltune.registry import Action, Event, Registry
+from colltune.retraining.site_file import load
 from tests.registry.small import small
 
 SLOT = "openmpi-4.1.4"
@@ -138,7 +139,8 @@ def site(folder: Path) -> Path:
     folder.mkdir()
     (folder / "site.toml").write_text(_SITE)
     Registry(folder / "registry").add(small(0))
-    store = Store(str(folder / "production.db"), folder / "production")
+    told = load(folder / "site.toml").production
+    store = Store(told.store, told.archive)
     with closing(store), store.judging(0.0) as judging:
         assert judging is not None
         judging.put({KEY: as_json(JUDGEMENT)})

@@ -11,8 +11,8 @@ import pytest
 from colltune.production.status import status_of
 from tests.cli.conftest import Verb, colltune
 from tests.production.judged import EVENTS, JUDGEMENT, SETTINGS
-from tests.server.test_production import MACHINE, loop_of, recorded
-from tests.server.writable import Writable, writable
+from tests.server.test_production import MACHINE, loop_of
+from tests.server.writable import Writable, recorded, writable
 
 __all__ = ["colltune"]
 VIEW, REPORT = "/v1/view/production", "/v1/production/report"
