@@ -156,6 +156,20 @@ STORED = (
         "colltune.production.archive",
         "colltune.production.archive:FORMAT_VERSION",
     ),
+    Stored(
+        "What the judgement remembers",
+        "[production] store, table state",
+        "serve --site",
+        "colltune.production.cases",
+        "colltune.production.cases:FORMAT_VERSION",
+    ),
+    Stored(
+        "Judgement of production",
+        "[production] store, table state",
+        "serve --site",
+        "colltune.production.judgement",
+        "colltune.production.judgement:FORMAT_VERSION",
+    ),
     Stored("Tokens", "tokens", "token", "colltune.server.auth.token_file"),
 )
 _COLUMNS = {

@@ -368,7 +368,14 @@ def test_what_nobody_uses_is_forgotten() -> None:
     }
 
 
-def test_a_newer_judgement_is_refused() -> None:
-    """It says so, and what to do."""
+def test_a_newer_format_is_refused(bed: Bed) -> None:
+    """It says so, and what to do; nothing is judged meanwhile."""
+    bed.run(1)
+    with bed.store.judging(bed.now) as judging:
+        assert judging is not None
+        judging.put({"judged": {"format": 99}})
+    with pytest.raises(DataError, match=r"remembers has format 99.*Upgrade colltune"):
+        bed.judged()
+    assert latest(bed.store) is None
     with pytest.raises(DataError, match=r"format 99.*Upgrade colltune"):
         from_json({"format": 99})

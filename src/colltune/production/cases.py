@@ -10,7 +10,7 @@ Kept are JSON values under these keys of the store:
 ``slots/SLOT``
     the trial, the level of what the library decides itself, and jobs by arm;
 ``judged``
-    counts of the whole site.
+    the version of the format, and counts of the whole site.
 
 Format history
 --------------
@@ -27,6 +27,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from colltune.dataset.profile import Kind
+from colltune.errors import DataError
 from colltune.production.arms import Arm
 from colltune.production.evidence import Difference, Evidence, Level, Neighbours
 from colltune.production.observations import (
@@ -42,6 +43,7 @@ from colltune.production.settings import Production
 from colltune.production.summary import Given, Summary
 from colltune.registry import Event
 
+FORMAT_VERSION = 1
 CELLS, STRATA, SLOTS, JUDGED = "cells/", "strata/", "slots/", "judged"
 REST_DAYS = 30
 """What is compared with each other lies no further apart."""
@@ -109,6 +111,12 @@ class Cases:
             keys.add(found.strata)
             keys |= {cell_key(found.slot, row.kind) for row in found.rows}
         self._values |= self._store.get(keys - set(self._values))
+        version = self.value(JUDGED).setdefault("format", FORMAT_VERSION)
+        if version != FORMAT_VERSION:
+            raise DataError(
+                f"what the judgement remembers has format {version}, but this colltune reads "
+                f"{FORMAT_VERSION}. Upgrade colltune."
+            )
         for one, several in told:
             self._count(one.summary)
             job = _Job(self, one.summary, one.received)
