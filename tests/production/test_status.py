@@ -101,3 +101,9 @@ def test_a_candidate_is_withdrawn_by_the_end_of_its_trial() -> None:
     ]
     assert found.roll_outs == ()
     assert found.refuted[0].slot == SLOT
+
+
+def test_nothing_is_saved_where_no_job_was_judged() -> None:
+    """A look at no job is not the same as jobs that gained nothing."""
+    found = told(replace(JUDGEMENT, jobs=0))
+    assert (found.saved, found.judged_utc) == (None, JUDGEMENT.at_utc)

@@ -153,7 +153,8 @@ def _gains(found: ProductionView) -> Table:
 
 
 def _decisions(decisions: Iterable[DecisionView], *, withdrawn: bool = False) -> Table:
-    header = ["collective", "MPI", "nodes x ppn", "bytes", "used", "gain", "jobs", "control"]
+    header = ("collective", "MPI", "nodes x ppn", "bytes", "used", "gain", "jobs", "control")
+    ended = ("withdrawn", "revision") if withdrawn else ()
     rows = []
     for one in decisions:
         first, last = one.nodes_first, one.nodes_last
@@ -167,12 +168,12 @@ def _decisions(decisions: Iterable[DecisionView], *, withdrawn: bool = False) ->
             marked(gain, Mark.BAD if one.gain < 1 else Mark.GOOD),
             one.jobs,
             one.control_jobs,
+            one.withdrawn_utc[:10] or "not yet",
+            one.revision[:12],
         ]
-        rows.append([*row, one.withdrawn_utc[:10] or "not yet", one.revision[:12]])
-    header += ["withdrawn", "revision"]
-    shown = len(header) if withdrawn else -2
-    cut = [row[:shown] for row in rows]
-    return Table(header[:shown], cut, ("used", "bytes"), ("control", "revision", "MPI", "jobs"))
+        rows.append(row[: len(header) + len(ended)])
+    order = ("control", *ended[1:], "MPI", "jobs")
+    return Table((*header, *ended), rows, ("used", "bytes"), order)
 
 
 def _roll_outs(found: ProductionView) -> Table:

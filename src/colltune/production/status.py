@@ -167,7 +167,7 @@ def status_of(
         judged_utc=judgement.at_utc,
         jobs=judgement.jobs,
         waiting=judgement.waiting,
-        saved=Period("all", *judgement.saved),
+        saved=Period("all", *judgement.saved) if judgement.jobs else None,
         months=tuple(Period(*of) for of in _latest_first(judgement.months)),
         collectives=tuple(_gains(judgement)),
         proven_count=judgement.proven,

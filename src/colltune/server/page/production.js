@@ -44,11 +44,12 @@ function off(found) {
 export async function productionView(app, _slot, signal) {
   const { data: found } = await get("v1/view/production", {}, signal);
   if (!found.recording) return [part("Proven by production jobs", off(found))];
-  if (!found.judged_utc) {
-    const told = "Nothing is judged yet: no job's summary came in, or the first look is due.";
+  if (!found.saved) {
+    const told = "Nothing is judged yet: no job reported so far.";
     return [
       part("Proven by production jobs", notice("info", told), soft(HOW)),
       part("Roll-out", rollOuts(found, app.now)),
+      notJudged(found),
     ];
   }
   return [

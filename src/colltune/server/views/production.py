@@ -116,7 +116,7 @@ class ProductionView(_Told):
     judged_utc: str = Field(description="when last; empty: never", examples=[""])
     jobs: int = Field(description="that were judged", examples=[90210])
     waiting: bool = Field(description="whether reports wait for the next look", examples=[False])
-    saved: PeriodView | None = Field(description="since the beginning")
+    saved: PeriodView | None = Field(description="since the beginning; null: no job was judged")
     months: tuple[PeriodView, ...] = Field(description="the latest first")
     collectives: tuple[CollectiveGainView, ...]
     proven_count: int = Field(examples=[12])
