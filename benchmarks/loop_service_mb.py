@@ -63,7 +63,7 @@ _ENVIRONMENT = {
 }
 
 
-class _Site:
+class Site:
     """A service that is started anew after it was killed, and who reports to it."""
 
     def __init__(self, folder: Path) -> None:
@@ -121,7 +121,7 @@ class _Site:
 def run() -> Figure:
     """Report jobs to a service as fast as it takes them, then kill it while it is reported to."""
     with tempfile.TemporaryDirectory() as name:
-        site = _Site(Path(name))
+        site = Site(Path(name))
         _fill(site)
         with site.serving() as server:
             peak_mb, per_s = _under_load(site, server)
@@ -130,7 +130,7 @@ def run() -> Figure:
     return Figure("loop_service_mb", peak_mb, "MB", per_s, JOBS_A_DAY / _DAY_S, facts)
 
 
-def _fill(site: _Site) -> None:
+def _fill(site: Site) -> None:
     """Give the store a part of a day that is to be merged."""
     with closing(site.store()) as store:
         long_ago, rng = time.time() - 5 * _DAY_S, random.Random(0)  # noqa: S311
@@ -143,7 +143,7 @@ def _fill(site: _Site) -> None:
             judging.done(_TO_MERGE)
 
 
-def _under_load(site: _Site, server: Server) -> tuple[float, float]:
+def _under_load(site: Site, server: Server) -> tuple[float, float]:
     """Return the peak of memory in MB, and how many reports a second were taken."""
     peak, over = [0.0], Event()
 
@@ -165,7 +165,7 @@ def _under_load(site: _Site, server: Server) -> tuple[float, float]:
     return peak[0], taken / seconds
 
 
-def _killed(site: _Site) -> None:
+def _killed(site: Site) -> None:
     over = Event()
     with ThreadPoolExecutor(_SENDERS) as pool:
         for _ in range(_SENDERS):
@@ -180,7 +180,7 @@ def _killed(site: _Site) -> None:
             _await_judged(site)
 
 
-def _await_judged(site: _Site) -> None:
+def _await_judged(site: Site) -> None:
     deadline = time.monotonic() + _PATIENCE_S
     with closing(site.store()) as store:
         while time.monotonic() < deadline:
@@ -194,7 +194,7 @@ def _judged(store: Store) -> int:
     return sum(row.reported for row in found.arms) if found else 0
 
 
-def _counted(site: _Site) -> dict[str, object]:
+def _counted(site: Site) -> dict[str, object]:
     """Compare what was acknowledged with what is there."""
     database = Database(str(site.folder / "production" / "production.db"))
     with closing(database), database.reading() as db:
