@@ -58,7 +58,7 @@ TRIAL_AT, DRIFT_AT = 0.25, 0.65
 SEEDED, _USING = (Collective.ALLREDUCE, 8), ("solver", "mixed")
 """On trial, messages from so many bytes up to double are slow; the programs that send them."""
 _SHAPES = (LARGEST, LARGEST, LARGEST, Shape(2, 1))
-_SAY_S = 30.0
+_SAY_S, _SETTLING_S = 30.0, 60.0
 
 
 @dataclass(frozen=True)
@@ -120,8 +120,8 @@ def _looped(bed: Bed, minutes: float, port: int, *, keep: bool) -> Figure:
         bed.slurm.wait_until(lambda: not bed.queued(), "the last jobs", 120)
         judged = _settled(bed, len(jobs))
         _say("the same programs, by turns with the default and tuned by hand")
-        direct = compared(bed, rounds=max(4, round(minutes / 3)))
-        figure = _figure(bed, jobs, judged, direct, trial)
+        direct, saved_s = compared(bed, rounds=max(4, round(minutes / 3)))
+        figure = _figure(bed, jobs, judged, direct, saved_s, trial)
         if keep:
             print(figure.as_json(), flush=True)
             _say(f"the page stays at {bed.url} until Ctrl-C")
@@ -205,9 +205,11 @@ def _slow(bed: Bed, release: str) -> Configuration:
 
 
 def _settled(bed: Bed, jobs: int) -> Judgement:
-    """Return the judgement after all jobs that reported were judged."""
-    with suppress(Exception):
-        bed.slurm.wait_until(lambda: _judged(bed) >= jobs, "the judgement", 180)
+    """Return the judgement after all jobs that reported were judged, or no more come."""
+    before = -1
+    while before < (now := _judged(bed)) < jobs:
+        before = now
+        time.sleep(_SETTLING_S)
     found = bed.judgement()
     if found is None:
         raise SystemExit("nothing was judged; see the service's log")
@@ -220,7 +222,12 @@ def _judged(bed: Bed) -> int:
 
 
 def _figure(
-    bed: Bed, jobs: list[Job], judged: Judgement, direct: list[Direct], trial: Event
+    bed: Bed,
+    jobs: list[Job],
+    judged: Judgement,
+    direct: list[Direct],
+    saved_s: dict[tuple[str, str], float],
+    trial: Event,
 ) -> Figure:
     history = bed.registry.history()
     later = [event for event in history if event.sequence > trial.sequence]
@@ -249,6 +256,10 @@ def _figure(
         "proven": judged.proven,
         "refuted": judged.refuted,
         "saved_node_hours": list(judged.saved),
+        "saved_on_largest": _saved_on_largest(judged),
+        "saved_directly": sum(
+            saved_s[job.program, job.release] / 3600 for job in jobs if _is_tuned(job)
+        ),
         "jobs_to_withdrawal": _jobs_until(undone, trial, jobs),
         "trial_stopped": ended is not None,
         "drift_told": [drift.ratio for drift in judged.drifts],
@@ -286,6 +297,21 @@ def _jobs_until(undone: Event | None, trial: Event, jobs: list[Job]) -> int | No
         and arm_of(MACHINE, job.number, split) is Arm.CANDIDATE
         for job in jobs
     )
+
+
+def _saved_on_largest(judged: Judgement) -> list[float]:
+    """Return the node-hours saved by jobs of the shape that was compared, and the sums of ends."""
+    found = [
+        (finding.saved_node_hours, finding.saved_lower, finding.saved_upper)
+        for finding in judged.findings
+        if finding.range.nodes_first == LARGEST.nodes and finding.arm is not Arm.CANDIDATE
+    ]
+    return [sum(part) for part in zip(*found, strict=True)]
+
+
+def _is_tuned(job: Job) -> bool:
+    arm = arm_of(MACHINE, job.number, Split(CONTROL, 0.0))
+    return job.shape == LARGEST and arm is Arm.TUNED
 
 
 def _withdrawn_in_force(bed: Bed, trial: Event) -> list[str]:

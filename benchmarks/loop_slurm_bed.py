@@ -166,6 +166,12 @@ class Bed:
         table = _PRODUCTION.format(**values, rate=rate)
         (self.site / "site.toml").write_text(without.rstrip() + "\n" + table)
         self.slurm.ask(*_COLLTUNE, "site", "init", self.site)
+        # processors are few here, and all hooks and the service share them
+        hooks = self.site / "slurm/site.sh"
+        slow = (
+            hooks.read_text().replace("LIMIT_S=0.2", "LIMIT_S=2").replace("TOTAL_S=2", "TOTAL_S=9")
+        )
+        hooks.write_text(slow)
         self.slurm.ask("sh", self.site / "install")
         self.slurm.restart_controller()
         self.slurm.wait_idle()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from statistics import fmean
+from typing import NamedTuple
 
 from benchmarks.loop_slurm_bed import LARGEST, PROGRAMS, RELEASES, Bed, library_of
 from colltune import process
@@ -42,16 +43,36 @@ class Direct:
         )
 
 
-def compared(bed: Bed, rounds: int) -> list[Direct]:
-    """Return the gains of `rounds` pairs of runs of each program and release."""
+class _Seconds(NamedTuple):
+    """Of calls: the mean natural logarithm, and the sum over processes."""
+
+    log: float
+    process_s: float
+
+
+Calls = dict[tuple[Collective, int], _Seconds]
+
+
+def compared(bed: Bed, rounds: int) -> tuple[list[Direct], dict[tuple[str, str], float]]:
+    """Return the gains of `rounds` pairs of runs of each program and release.
+
+    The other answer is by program and release what a tuned run saves, in seconds of a node.
+    """
     found: dict[tuple[str, Collective, int], list[float]] = defaultdict(list)
+    saved: dict[tuple[str, str], list[float]] = defaultdict(list)
     tuned = {release: _by_hand(bed, release) for release in RELEASES}
     turns = list(product(range(rounds), PROGRAMS, RELEASES))
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        for slot, gains in pool.map(lambda turn: _pair(bed, tuned, *turn), turns):
-            for (collective, first), gain in gains:
-                found[slot, collective, first].append(gain)
-    return [Direct(*key, fmean(gains), len(gains)) for key, gains in found.items()]
+        pairs = pool.map(lambda turn: _pair(bed, tuned, *turn), turns)
+        for (_, program, release), (default, ours) in zip(turns, pairs, strict=True):
+            for key in default.keys() & ours.keys():
+                found[tuned[release][0], *key].append(default[key].log - ours[key].log)
+            process_s = [
+                sum(calls.process_s for calls in side.values()) for side in (default, ours)
+            ]
+            saved[program, release].append((process_s[0] - process_s[1]) / LARGEST.ppn)
+    gains = [Direct(*key, fmean(gains), len(gains)) for key, gains in found.items()]
+    return gains, {key: fmean(seconds) for key, seconds in saved.items()}
 
 
 def _by_hand(bed: Bed, release: str) -> tuple[str, dict[str, str]]:
@@ -65,22 +86,20 @@ def _by_hand(bed: Bed, release: str) -> tuple[str, dict[str, str]]:
 
 def _pair(
     bed: Bed, tuned: dict[str, tuple[str, dict[str, str]]], number: int, program: str, release: str
-) -> tuple[str, list[tuple[tuple[Collective, int], float]]]:
-    """Return the slot, and the log gain by collective and size, of a run each; by turns first."""
-    slot, variables = tuned[release]
-    sides = [("default", {}), ("tuned", variables)]
-    logs = {
+) -> tuple[Calls, Calls]:
+    """Return the calls of a run by the default, and of one tuned; either comes first by turns."""
+    sides = [("default", {}), ("tuned", tuned[release][1])]
+    calls = {
         side: dict(_run(bed, f"{side}-{number}", program, release, told))
         for side, told in (sides if number % 2 else sides[::-1])
     }
-    both = logs["default"].keys() & logs["tuned"].keys()
-    return slot, [(key, logs["default"][key] - logs["tuned"][key]) for key in sorted(both)]
+    return calls["default"], calls["tuned"]
 
 
 def _run(
     bed: Bed, name: str, program: str, release: str, variables: dict[str, str]
-) -> Iterator[tuple[tuple[Collective, int], float]]:
-    """Run a program with every call timed; yield the mean log seconds of each kind of calls."""
+) -> Iterator[tuple[tuple[Collective, int], _Seconds]]:
+    """Run a program with every call timed; yield the seconds of each kind of calls."""
     folder = bed.folder / "direct" / f"{program}-{release}-{name}"
     folder.mkdir(parents=True)
     told = {"COLLTUNE_PROFILE": str(folder), "COLLTUNE_PROFILE_RATE": "1"}
@@ -97,7 +116,7 @@ def _run(
     process.check(outcome, f"{program} with Open MPI {release}")
     for file in Path(folder).glob("*.profile"):
         _, uses = parse_profile(file.read_bytes(), str(file))
-        yield from ((_key(use), mean_log(use.times)) for use in uses if use.times)
+        yield from ((_key(use), _Seconds(mean_log(use.times), use.process_s)) for use in uses)
 
 
 def _key(use: Use) -> tuple[Collective, int]:
