@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,7 @@ from colltune.production.judgement import Range
 from colltune.production.sketch import mean_log
 from colltune.selector.configuration import render, selector_for, target_of, write_rendered
 
-_AT_ONCE = 3
+_AT_ONCE, _TRIES = 3, 3
 _TIMEOUT_S = 120.0
 
 
@@ -109,10 +110,15 @@ def _run(
     steps = str(PROGRAMS[program])
     # the hooks of the site must not decide for this job, which is on its own
     env = {**bed.transport, "COLLTUNE": "off", **told}
-    outcome = bed.slurm.run(
-        *command, f"--ntasks-per-node={LARGEST.ppn}", bed.program(program, release), steps,
-        timeout_s=_TIMEOUT_S, environment=env,
-    )  # fmt: skip
+    for _ in range(_TRIES):
+        outcome = bed.slurm.run(
+            *command, f"--ntasks-per-node={LARGEST.ppn}", bed.program(program, release), steps,
+            timeout_s=_TIMEOUT_S, environment=env,
+        )  # fmt: skip
+        if outcome.ok:
+            break
+        # an hour of watching must not be lost to one run; whoever reads the log sees it
+        print(outcome.explain(), file=sys.stderr, flush=True)
     process.check(outcome, f"{program} with Open MPI {release}")
     for file in Path(folder).glob("*.profile"):
         _, uses = parse_profile(file.read_bytes(), str(file))
