@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import product
+from math import log
 from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
@@ -17,7 +18,6 @@ from colltune import process
 from colltune.dataset.profile import Use, parse_profile
 from colltune.domain import Collective
 from colltune.production.judgement import Range
-from colltune.production.sketch import mean_log
 from colltune.selector.configuration import render, selector_for, target_of, write_rendered
 
 _AT_ONCE, _TRIES = 3, 3
@@ -45,7 +45,7 @@ class Direct:
 
 
 class _Seconds(NamedTuple):
-    """Of calls: the mean natural logarithm, and the sum over processes."""
+    """Of calls: the natural logarithm of their mean, and the sum over processes."""
 
     log: float
     process_s: float
@@ -122,7 +122,9 @@ def _run(
     process.check(outcome, f"{program} with Open MPI {release}")
     for file in Path(folder).glob("*.profile"):
         _, uses = parse_profile(file.read_bytes(), str(file))
-        yield from ((_key(use), _Seconds(mean_log(use.times), use.process_s)) for use in uses)
+        yield from (
+            (_key(use), _Seconds(log(use.call_s), use.process_s)) for use in uses if use.call_s
+        )
 
 
 def _key(use: Use) -> tuple[Collective, int]:

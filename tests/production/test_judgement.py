@@ -21,6 +21,7 @@ from colltune.domain import Collective, Shape
 from colltune.errors import DataError
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
+from colltune.models.guard import Guard
 from colltune.production.arms import Arm, Split, arm_of
 from colltune.production.cases import Cases, forget
 from colltune.production.judgement import (
@@ -32,6 +33,7 @@ from colltune.production.judgement import (
     judge,
     latest,
 )
+from colltune.production.observations import Decisions, observed
 from colltune.production.settings import Production
 from colltune.production.sketch import mean_log
 from colltune.production.store import Asked, Store
@@ -126,6 +128,18 @@ def bed(tmp_path: Path) -> Iterator[Bed]:
     store = Store(str(tmp_path / "production.db"), tmp_path / "archive")
     yield Bed(store, Registry(tmp_path / "registry"))
     store.close()
+
+
+def test_a_root_that_leaves_early_is_no_gain_by_itself(bed: Bed) -> None:
+    """What counts is the seconds of all processes: of equal sums no side is faster."""
+    even = use(SMALL, 2e-3)
+    early = replace(even, times={-120: 32, -60: 32})
+    told = bed.summary()
+    decisions = Decisions(bed.registry, Guard())
+    for calls in (even, early):
+        runs = (replace(told.runs[0], uses=(calls,)),)
+        (one,) = observed(replace(told, runs=runs), decisions, Counter())
+        assert one.rows[0].log_s == pytest.approx(math.log(2e-3))
 
 
 def test_harm_is_refuted_and_gain_is_proven(bed: Bed) -> None:
