@@ -155,7 +155,7 @@ def test_a_site_measures_what_its_jobs_refuted(
     site = tmp_path / "site.toml"
     site.write_text(
         '[site]\nmachine = "hydra"\nregistry = "registry"\n[data]\ndatasets = ["data"]\n'
-        "[production]\nrecord = true\n"
+        "[production]\nrecord = true\nstore = 'production.db'\n"
     )
     words = ("--site", site, "--replay", measurements_csv, "--json", "--out", tmp_path / "d")
     early = colltune("confirm", bundle, *words)

@@ -85,12 +85,14 @@ class Focus:
     """What an application spends its time on.
 
     ``shapes`` are to be measured, whatever the campaign's nodes and ppn; ``spent`` has each
-    instance once. ``covered`` is the share of the time in collectives that they stand for.
+    instance once. ``covered`` is the share of the time in collectives that they stand for,
+    ``of_run`` the share of the run that is spent in collectives, None if that is not known.
     """
 
     shapes: tuple[Shape, ...]
     spent: tuple[Spent, ...]
     covered: float
+    of_run: float | None = None
 
     def weights(self, instances: Iterable[Instance]) -> tuple[float, ...]:
         """Return how much time each of `instances` is worth, `LEAST` to `MOST`.

@@ -43,6 +43,7 @@ def focused(campaign: Campaign, profile: Profile) -> Campaign:
         tuple(sorted({row.shape for row in rows}, reverse=True)),
         rows,
         math.fsum(row.share for row in rows),
+        profile.collectives_s / profile.process_s if profile.process_s else None,
     )
     sizes = {
         c: _with_neighbours(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -123,7 +123,7 @@ def plan(
         chosen = chosen.changed(library=context.library)
         if site is not None:
             chosen = focused(chosen, usage_of(site, context))
-        load = _load(context, node_hours_per_month, collectives_share, demand, profile, site)
+        load = _load(chosen, context, node_hours_per_month, collectives_share, demand, site)
         basis, time_s = _runtimes(data, planned, chosen)
         shown.phase("rehearsing", "s of the budget")
 
@@ -149,25 +149,23 @@ def plan(
 
 
 def _load(
+    campaign: Campaign,
     context: Context,
     node_hours: float | None,
     share: str | None,
     demand: Path | None,
-    profiles: Sequence[Path] | None,
     site: Path | None,
 ) -> Load:
-    """Return what the options tell of the jobs that the campaign would tune."""
-    from colltune.dataset.profile import read_profiles
+    """Return what the options and a profile tell of the jobs that the campaign would tune."""
     from colltune.production.payback import load_of, parse_share, recorded
     from colltune.retraining.site_file import load
     from colltune.selector.demand import counted_hours, read_demand
 
     releases = [(context.library, context.library_version)]
-    profile = read_profiles(profiles) if profiles else None
     return load_of(
         node_hours=node_hours,
         share=parse_share(share) if share is not None else None,
-        profiled=profile.collectives_s / profile.process_s if profile else None,
+        profiled=campaign.focus.of_run if campaign.focus and site is None else None,
         demand=read_demand(demand) if demand else (),
         demand_hours=counted_hours(demand) if demand else 0.0,
         releases=releases,

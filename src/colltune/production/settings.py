@@ -19,7 +19,7 @@ class Production:
     steps: tuple[float, ...] = (FIRST_STEP, 0.25, 1.0)
     jobs_per_step: int = 200
     harm: float = 1.02
-    alpha: float = 0.005
+    alpha: float = 0.01
     users: Literal["none", "hash"] = "none"
     programs: Literal["hash", "names"] = "hash"
     rate: int = 20

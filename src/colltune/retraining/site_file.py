@@ -51,7 +51,7 @@ Paths are relative to the file's folder. Keys
     of jobs in the control group, default 0.05. ``steps``: shares of jobs that a new bundle gets
     one after the other, default ``[0.05, 0.25, 1.0]``; ``jobs_per_step``: jobs of it before the
     next step, default 200. ``harm``: how much slower than the control group is harm, default
-    1.02 (2 %). ``alpha``: chance that a good decision is ever withdrawn, default 0.005.
+    1.02 (2 %). ``alpha``: chance that a good decision is ever withdrawn, default 0.01.
     ``users``: ``none`` (default), or ``hash``, so that no user has more than ``user_share``
     (default 0.2) of the weight of a decision. ``programs``: ``hash`` (default) of a program's
     path, or ``names``. ``rate``: one call in so many is timed, default 20. ``store``: database
