@@ -144,7 +144,10 @@ class ClusterSlurm:
             for number, host in enumerate(hosts)
         )
         (self.folder / "slurm.conf").write_text(_CONF.format(**values) + "".join(nodes))
-        (self.folder / "mpi.conf").write_text(f"PMIxCliTmpDirBase={self.folder}/pmix\n")
+        # where TreeWidth exceeds a job's nodes, mpi/pmix's tree lets every node pass a fence at
+        # once, and Open MPI's MPI_Init meets messages that it cannot take yet
+        pmix = f"PMIxCliTmpDirBase={self.folder}/pmix\nPMIxCollFence=ring\n"
+        (self.folder / "mpi.conf").write_text(pmix)
         (self.folder / "munge/key").write_bytes(os.urandom(1024))
         (self.folder / "munge/key").chmod(0o400)
         files = {"socket": "socket", "key-file": "key", "pid-file": "pid"}
