@@ -52,7 +52,7 @@ def hours_text(one: Period) -> str:
 
 
 def _hours(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 10 else f"{value:.1f}"
+    return f"{value:,.0f}" if abs(value) >= 10 else f"{value:.2g}"
 
 
 def _month(status: ProductionStatus, month: str) -> Period:

@@ -19,8 +19,8 @@ const code = (text) => el("code", {}, text);
 const part = (title, ...content) => el("section", {}, el("h2", {}, title), content);
 
 function hours(value) {
-  const digits = Math.abs(value) < 10 ? 1 : 0;
-  return value.toFixed(digits).replace(/\B(?=(\d{3})+(?!\d))/g, "\u202f");
+  if (Math.abs(value) < 10) return String(Number(value.toPrecision(2)));
+  return value.toFixed(0).replace(/\B(?=(\d{3})+(?!\d))/g, "\u202f");
 }
 
 // "412 node-hours (380 to 450)", negative where jobs were slower.
