@@ -17,6 +17,7 @@ class PyColltune(PythonPackage):
     variant("plots", default=False, description="Pictures and reports")
     variant("learners", default=False, description="Two of the published learners")
     variant("service", default=False, description="Answers over HTTP: colltune serve")
+    variant("postgresql", default=False, description="What jobs report, kept in PostgreSQL")
     variant("s3", default=False, description="Registries and datasets in an object store")
     variant("dask", default=False, description="Fits on a cluster")
     variant("notebooks", default=False, description="The kernel and packages of the notebooks")
@@ -50,14 +51,19 @@ class PyColltune(PythonPackage):
             depends_on("py-xgboost@2.1:")
 
         with when("+service"):
+            depends_on("py-ddsketch@3.0.1:")
             depends_on("py-fastapi@0.115:")
             depends_on("py-httptools@0.6:")
             depends_on("py-matplotlib@3.8:")
             depends_on("py-prometheus-client@0.21:")
             depends_on("py-pydantic-settings@2.6:")
+            depends_on("py-sqlalchemy@2.0.36:")
             depends_on("py-structlog@24.4:")
             depends_on("py-uvicorn@0.32:")
             depends_on("py-uvloop@0.21:")
+
+        with when("+postgresql"):
+            depends_on("py-psycopg@3.2:")
 
         with when("+s3"):
             depends_on("py-fsspec@2025.2:")
