@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colltune import process
-from colltune.dataset.profile import FIRST_TIME, GAMMA, LAST_TIME, bucket
+from colltune.dataset.profile import FIRST_TIME, GAMMA, LAST_TIME, bucket, summed
 from colltune.errors import DataError
-from colltune.production.sketch import mean_log, merged, quantile
+from colltune.production.sketch import mean_log, quantile
 
 SECONDS = st.lists(st.floats(2e-7, 900), min_size=1, max_size=60)
 TIMES = st.dictionaries(st.integers(FIRST_TIME, LAST_TIME), st.integers(1, 10**12), max_size=20)
@@ -28,7 +28,7 @@ def _times(seconds: list[float]) -> dict[int, int]:
 @given(SECONDS, SECONDS, st.floats(0, 1))
 def test_a_merged_quantile_is_near_the_exact_one(a: list[float], b: list[float], q: float) -> None:
     """A quantile of merged sketches is within 5 % of a value at that rank."""
-    found = quantile(merged(_times(a), _times(b)), q)
+    found = quantile(summed(_times(a), _times(b)), q)
     exact = sorted(a + b)[math.floor(q * (len(a + b) - 1))]
     assert found == pytest.approx(exact, rel=0.05 + 1e-9)
 
@@ -36,8 +36,8 @@ def test_a_merged_quantile_is_near_the_exact_one(a: list[float], b: list[float],
 @given(TIMES, TIMES, TIMES)
 def test_merging_takes_any_order(a: dict[int, int], b: dict[int, int], c: dict[int, int]) -> None:
     """What is merged loses no call, in whatever order and grouping."""
-    found = merged(merged(a, b), c)
-    assert found == merged(a, merged(b, c)) == merged(c, b, a)
+    found = summed(summed(a, b), c)
+    assert found == summed(a, summed(b, c)) == summed(c, b, a)
     assert sum(found.values()) == sum(sum(each.values()) for each in (a, b, c))
     assert list(found) == sorted(found)
 

@@ -1,7 +1,7 @@
 """Sketches of the seconds of calls, ``Use.times`` of a profile, as ddsketch's objects.
 
 They have the buckets of DDSketch (Masson, Rim, Lee, VLDB 2019): sketches of many jobs can be
-merged, and every quantile is within 5 % of the exact one.
+added up (`colltune.dataset.profile.summed`), and every quantile is within 5 % of the exact one.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from colltune.dataset.profile import GAMMA, summed
+from colltune.dataset.profile import GAMMA
 from colltune.errors import DataError
 from colltune.on_demand import require
 
@@ -28,10 +28,6 @@ def sketch(times: Mapping[int, int]) -> DDSketch:
     for key, calls in times.items():
         found.add(2 * GAMMA**key / (1 + GAMMA), calls)
     return found
-
-
-def merged(*times: Mapping[int, int]) -> dict[int, int]:
-    return summed(*times)
 
 
 def quantile(times: Mapping[int, int], q: float) -> float:
