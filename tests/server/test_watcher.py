@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -212,6 +213,34 @@ def test_a_registry_that_was_emptied_is_told_of(
     history.with_name("away").rename(history)
     _watcher(client).refresh()
     assert client.get("/health/ready").json()["problems"] == []
+
+
+def test_a_service_that_loads_slowly_takes_no_request_before_it_can_answer(
+    registry: Registry, bundles: tuple[Bundle, Bundle], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first request is answered by what is in force, however slow the registry is."""
+    refresh = Watcher.refresh
+
+    def slow(watcher: Watcher) -> None:
+        time.sleep(0.5)
+        refresh(watcher)
+
+    monkeypatch.setattr(Watcher, "refresh", slow)
+    with TestClient(create_app(Settings(registry=str(registry), poll_s=3600))) as client:
+        assert _in_force(client) == bundles[0].id
+
+
+def test_a_registry_that_hangs_does_not_keep_a_service_from_starting(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is alive after a while, and says that it is not ready."""
+    let_go = threading.Event()
+    monkeypatch.setattr(Watcher, "refresh", lambda _: let_go.wait())
+    monkeypatch.setattr("colltune.server.watcher._FIRST_LOOK_S", 0.1)
+    with TestClient(create_app(Settings(registry=str(registry), poll_s=3600))) as client:
+        assert client.get("/health/live").status_code == 200
+        assert client.get("/health/ready").status_code == 503
+        let_go.set()
 
 
 def test_an_empty_registry_is_alive_but_not_ready(

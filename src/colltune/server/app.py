@@ -88,6 +88,8 @@ def worker_app() -> FastAPI:
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     service: Service = app.state.service
     service.watcher.start()
+    # a worker that started later than others takes no request before it can answer
+    await asyncio.to_thread(service.watcher.await_first_look)
     if service.production is not None:
         # threads that judge give way to answers sooner
         sys.setswitchinterval(_SWITCH_S)

@@ -28,6 +28,7 @@ _REPORTS = ("drift", "retrain", "verify")
 _REPORTS_S = 15.0
 """Between looks at what was reported to the registry."""
 _STOP_S = 5.0
+_FIRST_LOOK_S = 10.0
 _AGAIN_S = 30.0
 """After which a bundle that was refused is looked at again."""
 _MOST_AGAIN, _PATIENCE_S = 64, 3.0
@@ -59,6 +60,7 @@ class Watcher:
         self._log = structlog.get_logger()
         self._refused: dict[tuple[str, str], float] = {}
         self._ended = Event()
+        self._looked = Event()
         self._lock = Lock()
         self._thread: Thread | None = None
         self.reachable = False
@@ -79,6 +81,10 @@ class Watcher:
         self._thread = Thread(target=self._watch, name="watcher", daemon=True)
         self._thread.start()
 
+    def await_first_look(self) -> None:
+        """Wait until the source was looked at once, or hangs."""
+        self._looked.wait(_FIRST_LOOK_S)
+
     def stop(self) -> None:
         """Stop looking; waits for a look that is under way, unless it hangs."""
         self._ended.set()
@@ -88,7 +94,10 @@ class Watcher:
     def _watch(self) -> None:
         while not self._ended.is_set():
             try:
-                self.refresh()
+                try:
+                    self.refresh()
+                finally:
+                    self._looked.set()
                 deadline = time.monotonic() + self._settings.poll_s
                 while not self._ended.is_set() and time.monotonic() < deadline:
                     if not self._render_next(self.state):
