@@ -35,7 +35,6 @@ from colltune.production.judgement import (
 )
 from colltune.production.observations import Decisions, observed
 from colltune.production.settings import Production
-from colltune.production.sketch import mean_log
 from colltune.production.store import Asked, Store
 from colltune.production.summary import Given, Run, Summary
 from colltune.registry import Registry
@@ -175,7 +174,7 @@ def test_matched_jobs_agree_with_a_mixed_model(bed: Bed) -> None:
     for _ in range(600):
         summary = bed.summary()
         [run] = summary.runs
-        log_s = mean_log(next(u.times for u in run.uses if u.kind.first_bytes == SMALL))
+        log_s = math.log(next(u.call_s for u in run.uses if u.kind.first_bytes == SMALL))
         told.append((run.job.program, run.job.arm == "tuned", log_s))
         bed.now += 60
         bed.store.add(summary, bed.now)

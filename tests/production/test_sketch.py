@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from colltune import process
 from colltune.dataset.profile import FIRST_TIME, GAMMA, LAST_TIME, bucket, summed
 from colltune.errors import DataError
-from colltune.production.sketch import mean_log, quantile
+from colltune.production.sketch import quantile
 
 SECONDS = st.lists(st.floats(2e-7, 900), min_size=1, max_size=60)
 TIMES = st.dictionaries(st.integers(FIRST_TIME, LAST_TIME), st.integers(1, 10**12), max_size=20)
@@ -42,20 +42,11 @@ def test_merging_takes_any_order(a: dict[int, int], b: dict[int, int], c: dict[i
     assert list(found) == sorted(found)
 
 
-@given(SECONDS)
-def test_the_mean_logarithm_is_near_the_exact_one(seconds: list[float]) -> None:
-    """It is off by at most half a bucket."""
-    exact = math.fsum(map(math.log, seconds)) / len(seconds)
-    assert abs(mean_log(_times(seconds)) - exact) <= math.log(GAMMA) / 2 + 1e-9
-
-
 def test_nothing_timed_has_no_quantile() -> None:
     """A sketch without a call is refused, and a share that is none."""
     for times, q in (({}, 0.5), ({1: 1}, 1.5)):
         with pytest.raises(DataError, match="no quantile"):
             quantile(times, q)
-    with pytest.raises(DataError, match="no mean"):
-        mean_log({})
 
 
 BUCKETS_OF_INPUT = """

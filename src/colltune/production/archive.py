@@ -10,8 +10,8 @@ Format history
 1. Columns of ``SCHEMA``, sorted by the first eleven, ``KEY``; file metadata
    ``colltune.production_version``. ``jobs`` counts jobs, ``calls`` calls of processes, ``timed``
    those of them that were timed, ``process_s`` the estimated seconds of all. ``timed_jobs`` are
-   jobs with timed calls; ``mean_log`` and ``mean_log_squares`` the sums over them of the mean
-   natural logarithm of their calls' seconds, and of its square. ``times`` is the sketch of the
+   jobs with timed calls; ``log_s`` and ``log_s_squares`` the sums over them of the natural
+   logarithm of their calls' mean seconds, and of its square. ``times`` is the sketch of the
    timed calls, as a profile has it (`colltune.dataset.profile`). ``layout`` and ``job_layout``
    are ``4x2``, empty where nodes have different numbers of processes.
 """
@@ -21,6 +21,7 @@ from __future__ import annotations
 import gzip
 import heapq
 import json
+import math
 import os
 import re
 import shutil
@@ -38,7 +39,6 @@ import pyarrow.parquet as pq
 from colltune.domain import Shape
 from colltune.errors import DataError
 from colltune.files import whole, writing
-from colltune.production.sketch import mean_log
 from colltune.production.summary import Run, Summary
 
 FORMAT_VERSION = 1
@@ -60,8 +60,8 @@ SCHEMA = pa.schema(
         ("timed", pa.int64()),
         ("timed_jobs", pa.int64()),
         ("process_s", pa.float32()),
-        ("mean_log", pa.float32()),
-        ("mean_log_squares", pa.float32()),
+        ("log_s", pa.float32()),
+        ("log_s_squares", pa.float32()),
         ("times", pa.map_(pa.int16(), pa.int64())),
     ],
     {"colltune.production_version": str(FORMAT_VERSION)},
@@ -209,9 +209,9 @@ def _of_job(summary: Summary) -> dict[_Key, _Sums]:
             times = dict(use.times)
             _add(sums, [0, use.process_calls, use.timed, 0, use.process_s, 0.0, 0.0, times])
     for sums in found.values():
-        times = sums[-1]
-        mean = mean_log(times) if times else 0.0
-        sums[0], sums[3], sums[5], sums[6] = 1, int(bool(times)), mean, mean**2
+        is_timed = bool(sums[-1]) and sums[4] > 0
+        log_s = math.log(sums[4] / sums[1]) if is_timed else 0.0
+        sums[0], sums[3], sums[5], sums[6] = 1, int(is_timed), log_s, log_s**2
     return found
 
 

@@ -7,9 +7,9 @@ Format history
 1. ``meta``: numbers by name (the schema's version, the store's own number, the number given last,
    the number judged last). ``jobs``: ids of jobs that reported, and when. ``details``: summaries by
    number, as JSON (`colltune.production.summary`) compressed by zlib. ``state``: JSON by key, what
-   the judgement keeps. ``set_aside`` and ``samples``: what was refused, counted by day and reason,
-   and the last ones. ``asked``: jobs that were given an arm, by day. ``control``: the control
-   group's share, and since when. ``leases``: who is at what only one process does at a time.
+   the judgement keeps. ``set_aside``: what was refused, counted by day and reason. ``asked``: jobs
+   that were given an arm, by day. ``control``: the control group's share, and since when.
+   ``leases``: who is at what only one process does at a time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ require("service", "sqlalchemy")
 import sqlalchemy as sa  # noqa: E402 (a missing extra is named first)
 from sqlalchemy.dialects import postgresql, sqlite  # noqa: E402
 
-__all__ = ["ASKED", "CONTROL", "DETAILS", "JOBS", "LEASES", "META", "SAMPLES", "SET_ASIDE"]
+__all__ = ["ASKED", "CONTROL", "DETAILS", "JOBS", "LEASES", "META", "SET_ASIDE"]
 __all__ += ["SCHEMA_VERSION", "STATE", "Database", "sa"]
 
 SCHEMA_VERSION = 1
@@ -82,13 +82,6 @@ DETAILS = _table(
 sa.Index("details_by_day", DETAILS.c.day, DETAILS.c.number)
 STATE = _table("state", _key("key"), _value("content"))
 SET_ASIDE = _table("set_aside", _key("day"), _key("reason"), _value("jobs", sa.BigInteger))
-SAMPLES = _table(
-    "samples",
-    sa.Column("number", _NUMBER, primary_key=True),
-    _value("at", sa.Double),
-    _value("reason"),
-    _value("job"),
-)
 ASKED = _table(
     "asked",
     *map(_key, ("day", "slot", "arm", "bundle")),

@@ -6,7 +6,6 @@ added up (`colltune.dataset.profile.summed`), and every quantile is within 5 % o
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -36,11 +35,3 @@ def quantile(times: Mapping[int, int], q: float) -> float:
     if found is None:
         raise DataError(f"no quantile {q} of {sum(times.values())} timed calls: name 0 <= q <= 1")
     return float(found)
-
-
-def mean_log(times: Mapping[int, int]) -> float:
-    """Return the mean natural logarithm of the seconds, each bucket taken at its middle."""
-    calls = sum(times.values())
-    if not calls:
-        raise DataError("a sketch without a timed call has no mean")
-    return math.log(GAMMA) * (math.fsum(k * n for k, n in times.items()) / calls - 0.5)

@@ -30,14 +30,12 @@ from colltune.production.database import (
     JOBS,
     LEASES,
     META,
-    SAMPLES,
     SET_ASIDE,
     STATE,
     Database,
     sa,
 )
 from colltune.production.summary import Summary, as_json, from_json
-from colltune.text import printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,8 +47,6 @@ DAYS_KEPT = 3
 _UNJUDGED_DAYS = 30
 _JUDGING_S, _MERGING_S = 300.0, 3600.0
 """A process of another host that has held a lease for so long is taken for dead."""
-_MOST_SAMPLES = 100
-_LONGEST_ID = 64
 _AT_ONCE = 500
 _LAST_CHARACTER = chr(0x10FFFF)
 
@@ -98,14 +94,6 @@ class Asked(NamedTuple):
     bundle_id: str
 
 
-class Sample(NamedTuple):
-    """One that was set aside."""
-
-    at: float
-    reason: str
-    job: str
-
-
 class Store:
     """The summaries of a site, and what was made of them.
 
@@ -144,29 +132,20 @@ class Store:
             db.execute(DETAILS.insert().values(**row, content=content))
         return True
 
-    def set_aside(self, reason: Refusal, job: str, now: float) -> None:
+    def set_aside(self, reason: Refusal, now: float) -> None:
         """Count a summary that is not judged, and why."""
         insert = self._database.insert(SET_ASIDE)
         counted = insert.values(day=_day(now), reason=reason.value, jobs=1).on_conflict_do_update(
             index_elements=["day", "reason"], set_={"jobs": SET_ASIDE.c.jobs + 1}
         )
-        sample = {"at": now, "reason": reason.value, "job": printable(job)[:_LONGEST_ID]}
         with self._database.writing() as db:
             db.execute(counted)
-            db.execute(SAMPLES.insert().values(**sample))
-            newest = sa.select(SAMPLES.c.number).order_by(-SAMPLES.c.number).limit(_MOST_SAMPLES)
-            db.execute(sa.delete(SAMPLES).where(SAMPLES.c.number.not_in(newest)))
 
     def set_aside_counts(self, since: float) -> Counter[str]:
         """Return how many were set aside for each reason since the day of `since`."""
         total = sa.select(SET_ASIDE.c.reason, sa.func.sum(SET_ASIDE.c.jobs))
         query = total.where(SET_ASIDE.c.day >= _day(since)).group_by(SET_ASIDE.c.reason)
         return Counter({reason: int(jobs) for reason, jobs in self._rows(query)})
-
-    def set_aside_samples(self) -> list[Sample]:
-        """Return the last that were set aside, the newest first."""
-        columns = (SAMPLES.c.at, SAMPLES.c.reason, SAMPLES.c.job)
-        return [Sample(*row) for row in self._rows(sa.select(*columns).order_by(-SAMPLES.c.number))]
 
     def note_asked(self, counts: Counter[tuple[str, str, str, str]]) -> None:
         """Add how many jobs were given an arm: by day, slot, arm and bundle."""

@@ -103,13 +103,14 @@ class ProductionJobs:
         try:
             reason = self._admission.refusal(summary, now)
             if reason is not None:
-                self.store.set_aside(reason, summary.job, now)
+                self.store.set_aside(reason, now)
             is_new = reason is None and self.store.add(summary, now)
         except OutputError as error:
             self._failed("store", error)
             why = "the service cannot store reports now. Send it again later."
             raise OutputError(why) from error.__cause__
         if reason is not None:
+            self._log.info("report set aside", job=summary.job, why=reason.text)
             told = Receipt(job=summary.job, outcome="set_aside", reason=reason, detail=reason.text)
         else:
             told = Receipt(job=summary.job, outcome="stored" if is_new else "known")
