@@ -20,12 +20,7 @@ from colltune.errors import ProgramError
 
 PROGRAMS = ("slurmctld", "slurmd", "srun", "sbatch", "scontrol", "sinfo", "squeue", "munged")
 _PATIENCE_S = 60.0
-_CONF = """\
-ClusterName=loop
-SlurmctldHost={first}({address})
-AuthType=auth/munge
-AuthInfo=cred_expire=5,socket={folder}/munge/socket
-CredType=cred/munge
+COMMON = """
 SlurmUser=root
 SlurmdUser=root
 StateSaveLocation={folder}/state
@@ -40,13 +35,25 @@ JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
-SchedulerType=sched/backfill
 PriorityType=priority/basic
 MpiDefault=none
 ReturnToService=2
 SlurmdParameters=config_overrides
 SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1
 KillWait=5
+"""
+"""What any throw-away Slurm of root in one folder is told."""
+# where TreeWidth exceeds a job's nodes, mpi/pmix's tree lets every node pass a fence at once, and
+# Open MPI's MPI_Init meets messages that it cannot take yet
+MPI_CONF = "PMIxCliTmpDirBase={folder}/pmix\nPMIxCollFence=ring\n"
+_CONF = f"""\
+ClusterName=loop
+SlurmctldHost={{first}}({{address}})
+AuthType=auth/munge
+AuthInfo=cred_expire=5,socket={{folder}}/munge/socket
+CredType=cred/munge
+{COMMON}
+SchedulerType=sched/backfill
 MinJobAge=300
 PropagateResourceLimits=NONE
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
@@ -144,10 +151,7 @@ class ClusterSlurm:
             for number, host in enumerate(hosts)
         )
         (self.folder / "slurm.conf").write_text(_CONF.format(**values) + "".join(nodes))
-        # where TreeWidth exceeds a job's nodes, mpi/pmix's tree lets every node pass a fence at
-        # once, and Open MPI's MPI_Init meets messages that it cannot take yet
-        pmix = f"PMIxCliTmpDirBase={self.folder}/pmix\nPMIxCollFence=ring\n"
-        (self.folder / "mpi.conf").write_text(pmix)
+        (self.folder / "mpi.conf").write_text(MPI_CONF.format(folder=self.folder))
         (self.folder / "munge/key").write_bytes(os.urandom(1024))
         (self.folder / "munge/key").chmod(0o400)
         files = {"socket": "socket", "key-file": "key", "pid-file": "pid"}

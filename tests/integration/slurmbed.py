@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from cluster.slurm import COMMON, MPI_CONF
 from colltune import process
 from tests.integration.real_munge import daemon
 from tests.integration.virtual_nodes import Namespaces, skip_without
@@ -22,34 +23,15 @@ PROGRAMS = ("slurmctld", "slurmd", "srun", "sbatch", "squeue", "scontrol", "sinf
 PATIENCE_S = 300.0
 CONTROLLER = "controller"
 # a job that is put back into the queue waits until its old credentials are void
-CONF = """
-AuthInfo=cred_expire=5{auth_info}
+CONF = f"""
+AuthInfo=cred_expire=5{{auth_info}}
 ClusterName=bed
-SlurmctldHost={controller}(127.0.0.1)
+SlurmctldHost={{controller}}(127.0.0.1)
 SlurmctldPort=6817
-AuthType=auth/{auth}
-CredType=cred/{auth}
-SlurmUser=root
-SlurmdUser=root
-StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool/%n
-SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd-%n.pid
-SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd-%n.log
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/none
-AccountingStorageType=accounting_storage/none
-SelectType=select/cons_tres
-SelectTypeParameters=CR_Core
-SchedulerType=sched/{scheduler}
-PriorityType=priority/basic
-MpiDefault=none
-ReturnToService=2
-SlurmdParameters=config_overrides
-SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1
-KillWait=5
+AuthType=auth/{{auth}}
+CredType=cred/{{auth}}
+{COMMON}
+SchedulerType=sched/{{scheduler}}
 MinJobAge=3000
 PartitionName=debug Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
@@ -144,7 +126,7 @@ def slurmbed(
         values |= {"auth": "munge", "auth_info": f",socket={folder}/munge/socket"}
     conf = CONF.format(folder=folder, controller=CONTROLLER, **values) + extra + "".join(lines)
     (folder / "slurm.conf").write_text(conf)
-    (folder / "mpi.conf").write_text(f"PMIxCliTmpDirBase={folder}/pmix\n")
+    (folder / "mpi.conf").write_text(MPI_CONF.format(folder=folder))
     with Namespaces(CONTROLLER) as spaces:
         bed = Slurmbed(folder, spaces, names)
         hosts = [f"10.77.0.1 {name}\n" for name in (CONTROLLER, *names)]
