@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -303,6 +303,27 @@ def test_a_range_is_withdrawn_from_a_trial_too(registry: Registry) -> None:
     for event in (trial, in_force):
         after = decided(registry.load(event.bundle_id))
         assert after[Shape(5, 4), 512] == DEFAULT
+    assert act(judged(REFUTED), registry, SETTINGS, "the service") == ()
+
+
+def test_a_trial_goes_on_where_a_withdrawal_was_interrupted(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is killed after the promotion, which ends the trial, has the next judgement resume it."""
+
+    def killed(*_: object, **__: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    registry.step(fitted(0.02).id, 0.25, by="night")
+    with monkeypatch.context() as patched:
+        patched.setattr(registry, "step", killed)
+        with pytest.raises(KeyboardInterrupt):
+            act(judged(REFUTED), registry, SETTINGS, "the service")
+    assert registry.trials() == {}
+    [found] = act(judged(REFUTED), registry, SETTINGS, "the service")
+    trial = registry.trials()[SLOT]
+    assert (trial.share, trial.bundle_id, found.kind) == (0.25, found.bundle_id, Kind.WITHDRAWN)
+    assert decided(registry.load(trial.bundle_id))[Shape(5, 4), 512] == DEFAULT
     assert act(judged(REFUTED), registry, SETTINGS, "the service") == ()
 
 

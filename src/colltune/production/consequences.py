@@ -30,7 +30,7 @@ from colltune.models.guard import Guard
 from colltune.production.judgement import Finding, Judgement, Step, Verdict
 from colltune.production.settings import Production
 from colltune.registry import Action, Event, Registry
-from colltune.registry.events import time_of
+from colltune.registry.events import time_of, trials
 from colltune.registry.registry import NOTHING
 from colltune.selector.configuration import Target, selector_for, target_of
 from colltune.selector.decision_table import decision_table
@@ -108,21 +108,30 @@ class _Slot(NamedTuple):
         in_force = self.registry.current().get(self.name)
         if not refuted or in_force is None:
             return
-        trial, kept = self.registry.trials().get(self.name), self._kept()
+        interrupted = self._interrupted()
+        trial, kept = interrupted or self.registry.trials().get(self.name), self._kept()
         tried = self._revised(trial, refuted, kept) if trial else None
         new = self._revised(in_force, refuted, kept)
         if new:
             note = _note(new[1])
             self.registry.promote(new[0], by=self.by, note=note, expected=in_force.bundle_id)
             yield Consequence(Kind.WITHDRAWN, self.name, note, new[0])
-        if trial and trial.share and (new or tried):
+        if trial and trial.share and (new or tried or interrupted):
             # a promotion ends a trial, which goes on with what is left of its bundle
             bundle_id, records = tried or (trial.bundle_id, [])
-            note = _note(records) if records else f"goes on beside {new[0][:12] if new else ''}"
-            now = NOTHING if new else trial.bundle_id
+            beside = new[0] if new else in_force.bundle_id
+            note = _note(records) if records else f"goes on beside {beside[:12]}"
+            now = NOTHING if new or interrupted else trial.bundle_id
             self.registry.step(bundle_id, trial.share, by=self.by, note=note, expected=now)
             if records:
                 yield Consequence(Kind.WITHDRAWN, self.name, note, bundle_id)
+
+    def _interrupted(self) -> Event | None:
+        """Return the trial that the latest withdrawal ended, before it was said to go on."""
+        events = self.registry.history(self.name)
+        if events[-1].action is Action.PROMOTE and events[-1].note.startswith(_WITHDRAWN):
+            return trials(events[:-1]).get(self.name)
+        return None
 
     def _kept(self) -> tuple[str, ...]:
         """Return the revisions that somebody rolled back: people have the last word."""
