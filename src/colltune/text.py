@@ -60,6 +60,11 @@ def time_text(seconds: float) -> str:
     return f"{seconds / 1e-6:.3g} us"
 
 
+def number_text(value: float) -> str:
+    """Return a number for people: ``1,412``, ``12``, ``3.4`` or ``0.062``."""
+    return f"{value:,.0f}" if abs(value) >= 10 else f"{value:.2g}"
+
+
 def counted(n: float, what: str, plural: str = "s") -> str:
     """Return a number of things: ``1 node``, ``4 nodes``."""
     number = f"{n:.0f}" if float(n).is_integer() else f"{n:g}"

@@ -23,7 +23,7 @@ def test_it_tells_all_that_was_judged(colltune: Verb, site: Path) -> None:
     answer = colltune("site", "status", site)
     assert answer.status == 0
     for told in (
-        "saved in 2026-11: 412.0 node-hours (380.0 to 450.0)",
+        "saved in 2026-11: 412 node-hours (380 to 450)",
         "2 decisions proven, 1 refuted, 1 not known yet",
         "drift of openmpi-4.1.4: all jobs are 1.20x slower",
         "0.53 (0.48-0.58)",

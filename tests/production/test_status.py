@@ -100,6 +100,9 @@ def test_a_candidate_is_withdrawn_by_the_end_of_its_trial() -> None:
         (stop.at_utc, "", "harm")
     ]
     assert found.roll_outs == ()
+    assert [(one.slot, one.bundle_id, one.note) for one in found.stopped] == [(SLOT, TRIED, "harm")]
+    promoted = (*EVENTS[:2], stop, event(23, Action.PROMOTE, REVISION, FIRST))
+    assert told(events=promoted).stopped == ()
     assert found.refuted[0].slot == SLOT
 
 

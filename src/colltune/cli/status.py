@@ -13,7 +13,7 @@ from colltune.cli.console import Mark, Table, Verbatim, marked, output
 from colltune.cli.options import Json, writable_file
 from colltune.errors import DataError
 from colltune.on_demand import require
-from colltune.text import counted, printable, range_text
+from colltune.text import counted, number_text, printable, range_text
 
 if TYPE_CHECKING:
     from colltune.server.views.production import DecisionView, PeriodView, ProductionView
@@ -105,6 +105,9 @@ def _lines(found: ProductionView) -> Iterator[str | Table]:
     yield from _table("refuted", _decisions(found.refuted, withdrawn=True))
     yield from _table("proven", _decisions(found.proven))
     yield from _table("roll-outs", _roll_outs(found))
+    for one in found.stopped:
+        by, why = printable(one.by), printable(one.note)
+        yield f"{one.slot}: trial of {one.bundle_id[:12]} stopped {one.at_utc[:16]} by {by}: {why}"
     yield from _table("arms", _arms(found))
     rows = [[one.reason, one.times] for one in (*found.set_aside, *found.left_out)]
     yield from _table("not judged", Table(("why", "times"), rows, wrap=("why",)))
@@ -127,7 +130,8 @@ def _saved(found: ProductionView) -> Iterator[str]:
 
 
 def _hours(one: PeriodView) -> str:
-    return f"{one.node_hours:.1f} node-hours ({one.lower:.1f} to {one.upper:.1f})"
+    saved, lower, upper = map(number_text, (one.node_hours, one.lower, one.upper))
+    return f"{saved} node-hours ({lower} to {upper})"
 
 
 def _table(title: str, table: Table) -> Iterator[str | Table]:
@@ -145,7 +149,7 @@ def _gains(found: ProductionView) -> Table:
             f"{one.gain:.2f}x",
             f"{one.lower:.2f} .. {one.upper:.2f}",
             one.decisions,
-            f"{one.saved_node_hours:.1f}",
+            number_text(one.saved_node_hours),
         ]
         for one in found.collectives
     ]

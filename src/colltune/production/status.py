@@ -97,6 +97,17 @@ class RollOut:
 
 
 @dataclass(frozen=True)
+class Stopped:
+    """A trial that was stopped, by whom and why; nothing else happened to its slot since."""
+
+    slot: str
+    bundle_id: str
+    at_utc: str
+    by: str
+    note: str
+
+
+@dataclass(frozen=True)
 class NotJudged:
     """How often something was not judged for a reason."""
 
@@ -127,6 +138,7 @@ class ProductionStatus:
     proven: tuple[Decision, ...] = ()
     refuted: tuple[Decision, ...] = ()
     roll_outs: tuple[RollOut, ...] = ()
+    stopped: tuple[Stopped, ...] = ()
     drifts: tuple[Drift, ...] = ()
     arms: tuple[ArmJobs, ...] = ()
     set_aside: tuple[NotJudged, ...] = ()
@@ -176,6 +188,7 @@ def status_of(
         proven=tuple(_decision(f, None) for f in proven[:_MOST_DECISIONS]),
         refuted=tuple(_decision(f, _withdrawal(f, events)) for f in refuted[:_MOST_DECISIONS]),
         roll_outs=tuple(_roll_outs(judgement.steps, settings, events)),
+        stopped=tuple(_stopped(events)),
         drifts=judgement.drifts,
         arms=judgement.arms,
         set_aside=_not_judged(judgement.set_aside),
@@ -260,3 +273,10 @@ def _roll_outs(
             event.at_utc,
             event.by,
         )
+
+
+def _stopped(events: Iterable[Event]) -> Iterator[Stopped]:
+    latest = {event.slot: event for event in events}
+    for slot, event in sorted(latest.items()):
+        if event.action is Action.STOP:
+            yield Stopped(slot, event.bundle_id, event.at_utc, event.by, event.note)

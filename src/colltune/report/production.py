@@ -13,7 +13,7 @@ from colltune.production.status import Decision, Period, ProductionStatus
 from colltune.registry.events import Action, Event
 from colltune.report.markup import Child, Markup, document, element, figure, table
 from colltune.report.page import STYLE
-from colltune.text import counted, range_text
+from colltune.text import counted, number_text, range_text
 
 _ACTIONS = {
     Action.PROMOTE: "in force",
@@ -48,11 +48,8 @@ def page(status: ProductionStatus, events: Sequence[Event], month: str = "") -> 
 
 def hours_text(one: Period) -> str:
     """Return saved node-hours with their interval: ``412 node-hours (380 to 450)``."""
-    return f"{_hours(one.node_hours)} node-hours ({_hours(one.lower)} to {_hours(one.upper)})"
-
-
-def _hours(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 10 else f"{value:.2g}"
+    saved, lower, upper = map(number_text, (one.node_hours, one.lower, one.upper))
+    return f"{saved} node-hours ({lower} to {upper})"
 
 
 def _month(status: ProductionStatus, month: str) -> Period:
@@ -106,7 +103,7 @@ def _gains(status: ProductionStatus) -> Iterator[Markup]:
                 str(row.decisions),
                 f"{row.gain:.2f}x",
                 f"{row.lower:.2f} to {row.upper:.2f}",
-                _hours(row.saved_node_hours),
+                number_text(row.saved_node_hours),
             ]
             for row in rows
         ),

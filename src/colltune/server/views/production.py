@@ -90,6 +90,16 @@ class RollOutView(_Told):
     by: str = Field(examples=["colltune-retrain"])
 
 
+class StoppedTrial(_Told):
+    """A trial that was stopped; nothing else happened to its slot since."""
+
+    slot: Slot
+    bundle_id: BundleId
+    at_utc: Time
+    by: str = Field(examples=["production (service)"])
+    note: str = Field(description="why", examples=["37 jobs with 5% of all; this harms them"])
+
+
 class DriftNotice(_Told):
     """The control group became slower or faster: no bundle is the reason."""
 
@@ -125,6 +135,7 @@ class ProductionView(_Told):
     proven: tuple[DecisionView, ...] = Field(description="those that saved most")
     refuted: tuple[DecisionView, ...] = Field(description="the latest first")
     roll_outs: tuple[RollOutView, ...]
+    stopped: tuple[StoppedTrial, ...] = Field(description="trials that ended so")
     drifts: tuple[DriftNotice, ...]
     arms: tuple[ArmView, ...]
     set_aside: tuple[NotJudgedView, ...] = Field(description="reports that were refused")
