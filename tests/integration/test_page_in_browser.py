@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -462,6 +463,18 @@ def test_production_is_shown(browser: Browser, proving: str, look: str) -> None:
         page.goto(f"{proving}v1/production/report")
         assert "In November 2026" in page.locator("main, body").first.inner_text()
         keep(page, f"production-report-{look}")
+
+
+def test_a_trial_that_was_stopped_is_told_with_the_reason(browser: Browser, tmp_path: Path) -> None:
+    """Nobody has to look for it in the history."""
+    registry, following = registered(tmp_path / "registry")
+    registry.step(following.id, 0.25, by="night")
+    registry.stop("openmpi-4.1.4", by="production", note=f"{ATTACK} this harms them")
+    with service(tmp_path / "registry", JUDGEMENT) as home, watched(browser, home) as seen:
+        seen.go("view=production", ready="main svg")
+        text = seen.page.locator("main").inner_text()
+        assert "No bundle is being rolled out." in text
+        assert f"by production: {ATTACK} this harms them" in text
 
 
 def test_where_nothing_is_recorded_the_page_says_how(desk: Watched) -> None:

@@ -187,14 +187,15 @@ function bar(one, y, { x, left, text }) {
 const shareWord = (share) => (share >= 1 ? "all" : percent(share));
 
 function rollOuts({ roll_outs: found, stopped }, now) {
-  const none = found.length ? null : p("No bundle is being rolled out.");
-  return [none, found.map((one) => rollout(one, now)), stopped.map((one) => ended(one, now))];
+  const none = found.length ? [] : [p("No bundle is being rolled out.")];
+  const going = found.map((one) => rollout(one, now));
+  return [...none, ...going, ...stopped.map((one) => ended(one, now))];
 }
 
 function ended(one, now) {
   const trial = link(one.slot, one.bundle_id);
-  const when = since(one.at_utc, now);
-  return p(`${one.slot}: the trial of `, trial, " was stopped ", when, ` by ${one.by}: ${one.note}`);
+  const how = [" was stopped ", since(one.at_utc, now), ` by ${one.by}: ${one.note}`];
+  return p(`${one.slot}: the trial of `, trial, how);
 }
 
 // The steps of a candidate's roll-out, and how far it came.
