@@ -65,6 +65,11 @@ def number_text(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 10 else f"{value:.2g}"
 
 
+def node_hours_text(hours: float, lower: float, upper: float) -> str:
+    """Return node-hours with their interval: ``412 node-hours (380 to 450)``."""
+    return f"{number_text(hours)} node-hours ({number_text(lower)} to {number_text(upper)})"
+
+
 def counted(n: float, what: str, plural: str = "s") -> str:
     """Return a number of things: ``1 node``, ``4 nodes``."""
     number = f"{n:.0f}" if float(n).is_integer() else f"{n:g}"

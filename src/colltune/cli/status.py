@@ -13,7 +13,7 @@ from colltune.cli.console import Mark, Table, Verbatim, marked, output
 from colltune.cli.options import Json, writable_file
 from colltune.errors import DataError
 from colltune.on_demand import require
-from colltune.text import counted, number_text, printable, range_text
+from colltune.text import counted, node_hours_text, number_text, printable, range_text
 
 if TYPE_CHECKING:
     from colltune.server.views.production import DecisionView, PeriodView, ProductionView
@@ -130,8 +130,7 @@ def _saved(found: ProductionView) -> Iterator[str]:
 
 
 def _hours(one: PeriodView) -> str:
-    saved, lower, upper = map(number_text, (one.node_hours, one.lower, one.upper))
-    return f"{saved} node-hours ({lower} to {upper})"
+    return node_hours_text(one.node_hours, one.lower, one.upper)
 
 
 def _table(title: str, table: Table) -> Iterator[str | Table]:

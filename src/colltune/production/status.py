@@ -21,7 +21,7 @@ from colltune.production.judgement import (
 )
 from colltune.production.settings import Production
 from colltune.registry import Registry
-from colltune.registry.events import Action, Event, trials
+from colltune.registry.events import Action, Event, stopped, trials
 
 SWITCH_ON = "colltune site init FOLDER; sudo sh FOLDER/install"
 """What is run after ``record = true`` was written below ``[production]`` in the site file."""
@@ -97,17 +97,6 @@ class RollOut:
 
 
 @dataclass(frozen=True)
-class Stopped:
-    """A trial that was stopped, by whom and why; nothing else happened to its slot since."""
-
-    slot: str
-    bundle_id: str
-    at_utc: str
-    by: str
-    note: str
-
-
-@dataclass(frozen=True)
 class NotJudged:
     """How often something was not judged for a reason."""
 
@@ -138,7 +127,7 @@ class ProductionStatus:
     proven: tuple[Decision, ...] = ()
     refuted: tuple[Decision, ...] = ()
     roll_outs: tuple[RollOut, ...] = ()
-    stopped: tuple[Stopped, ...] = ()
+    stopped: tuple[Event, ...] = ()
     drifts: tuple[Drift, ...] = ()
     arms: tuple[ArmJobs, ...] = ()
     set_aside: tuple[NotJudged, ...] = ()
@@ -188,7 +177,7 @@ def status_of(
         proven=tuple(_decision(f, None) for f in proven[:_MOST_DECISIONS]),
         refuted=tuple(_decision(f, _withdrawal(f, events)) for f in refuted[:_MOST_DECISIONS]),
         roll_outs=tuple(_roll_outs(judgement.steps, settings, events)),
-        stopped=tuple(_stopped(events)),
+        stopped=tuple(event for _, event in sorted(stopped(events).items())),
         drifts=judgement.drifts,
         arms=judgement.arms,
         set_aside=_not_judged(judgement.set_aside),
@@ -273,10 +262,3 @@ def _roll_outs(
             event.at_utc,
             event.by,
         )
-
-
-def _stopped(events: Iterable[Event]) -> Iterator[Stopped]:
-    latest = {event.slot: event for event in events}
-    for slot, event in sorted(latest.items()):
-        if event.action is Action.STOP:
-            yield Stopped(slot, event.bundle_id, event.at_utc, event.by, event.note)

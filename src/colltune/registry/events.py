@@ -131,8 +131,17 @@ def in_force(events: Iterable[Event]) -> dict[str, Event]:
 
 def trials(events: Iterable[Event]) -> dict[str, Event]:
     """Return the latest step of each slot's trial; a promotion, rollback or stop ends a trial."""
+    return _ending_in(Action.STEP, events)
+
+
+def stopped(events: Iterable[Event]) -> dict[str, Event]:
+    """Return the stop of each slot's trial after which nothing else happened there."""
+    return _ending_in(Action.STOP, events)
+
+
+def _ending_in(action: Action, events: Iterable[Event]) -> dict[str, Event]:
     latest = {event.slot: event for event in events}
-    return {slot: event for slot, event in latest.items() if event.action is Action.STEP}
+    return {slot: event for slot, event in latest.items() if event.action is action}
 
 
 def at(events: Iterable[Event], slot: str, at_utc: str) -> tuple[Event | None, Event | None]:

@@ -13,7 +13,7 @@ from colltune.production.status import Decision, Period, ProductionStatus
 from colltune.registry.events import Action, Event
 from colltune.report.markup import Child, Markup, document, element, figure, table
 from colltune.report.page import STYLE
-from colltune.text import counted, number_text, range_text
+from colltune.text import counted, node_hours_text, number_text, range_text
 
 _ACTIONS = {
     Action.PROMOTE: "in force",
@@ -46,10 +46,8 @@ def page(status: ProductionStatus, events: Sequence[Event], month: str = "") -> 
     return document(title, STYLE, body)
 
 
-def hours_text(one: Period) -> str:
-    """Return saved node-hours with their interval: ``412 node-hours (380 to 450)``."""
-    saved, lower, upper = map(number_text, (one.node_hours, one.lower, one.upper))
-    return f"{saved} node-hours ({lower} to {upper})"
+def _hours(one: Period) -> str:
+    return node_hours_text(one.node_hours, one.lower, one.upper)
 
 
 def _month(status: ProductionStatus, month: str) -> Period:
@@ -64,7 +62,7 @@ def _headline(status: ProductionStatus, saved: Period, name: str) -> Iterator[st
     verb = "saved" if saved.node_hours >= 0 else "lost"
     shown = saved if verb == "saved" else Period("", -saved.node_hours, -saved.upper, -saved.lower)
     yield (
-        f"In {name} tuned jobs {verb} {hours_text(shown)} against the library's default, as the"
+        f"In {name} tuned jobs {verb} {_hours(shown)} against the library's default, as the"
         " control group shows."
     )
     proven = sum(_is_in(one.since_utc, saved.period) for one in status.proven)
@@ -190,7 +188,7 @@ def _arms(status: ProductionStatus) -> Iterator[Markup]:
 
 def _months(status: ProductionStatus) -> Iterator[Markup]:
     yield element("h2", "All months")
-    rows = [[one.period, hours_text(one)] for one in (*status.months, status.saved) if one]
+    rows = [[one.period, _hours(one)] for one in (*status.months, status.saved) if one]
     yield table("Node-hours saved.", ["month", "saved"], rows, ["saved"])
 
 
