@@ -8,6 +8,7 @@ import time
 from benchmarks.figure import Figure
 from benchmarks.render_shape_ms import ASKED, bundle_of
 from colltune.domain import Collective, Instance
+from colltune.mpi.programs import MOST_PROMISED
 from colltune.selector.compiled import CompiledTable
 from colltune.selector.configuration import Target, selector_for, table_for
 
@@ -18,7 +19,7 @@ _MSIZES = tuple(3 * 4**k for k in range(11))
 
 def run() -> Figure:
     """Return the median time of a look-up over rounds, each beside some answers of the models."""
-    target = Target.named("openmpi", _RELEASE, builtin_operations_only=True)
+    target = Target.named("openmpi", _RELEASE, programs=MOST_PROMISED)
     selector = selector_for(bundle_of("knn", 60), target)
     compiled = CompiledTable(table_for(selector, ASKED, target))
     calls = [

@@ -18,6 +18,7 @@ from colltune.mpi.formats import FORMATS, readers
 from colltune.mpi.libcolltune.library import with_libcolltune
 from colltune.mpi.openmpi.han import choices
 from colltune.mpi.openmpi.releases import catalogue_of
+from colltune.mpi.programs import MOST_PROMISED
 
 FEW = settings(
     max_examples=int(os.environ.get("COLLTUNE_TEST_EXAMPLES", "5")),
@@ -73,7 +74,7 @@ def candidates(
     for configuration in configurations:
         if FORMATS[name].why_not_expressed(release, configuration):
             continue
-        safe = mpi.at(release).safe(configuration, builtin_operations_only=True, nprocs=comm_size)
+        safe = mpi.at(release).safe(configuration, programs=MOST_PROMISED, nprocs=comm_size)
         first = mpi.at(release).running_from(configuration, comm_size, ELEMENT_BYTES)
         if safe and first is not None:
             found.append((first, configuration))

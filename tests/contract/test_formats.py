@@ -12,6 +12,7 @@ from colltune.errors import LibraryError
 from colltune.mpi import LIBRARIES
 from colltune.mpi.file_format import Call, Fault, ParsedFile, Severity, Written
 from colltune.mpi.formats import FORMATS, format_of, readers
+from colltune.mpi.programs import MOST_PROMISED
 from tests.contract.format_tables import (
     APART,
     CASES,
@@ -33,7 +34,7 @@ each_reader = pytest.mark.parametrize(("name", "release"), CASES)
 
 
 def _write(table: DecisionTable, name: str, release: str) -> Written:
-    return FORMATS[name].write(table, release, builtin_operations_only=True)
+    return FORMATS[name].write(table, release, programs=MOST_PROMISED)
 
 
 def _read(written: Written) -> ParsedFile:

@@ -17,6 +17,7 @@ from colltune.errors import LibraryError
 from colltune.mpi.activation_check import effect_findings
 from colltune.mpi.file_format import Call, ParsedFile, Severity
 from colltune.mpi.formats import FORMATS, readers
+from colltune.mpi.programs import MOST_PROMISED
 from tests.contract.format_tables import CASES, UNSHRUNK, candidates
 from tests.mpi.linting import lint
 
@@ -75,7 +76,7 @@ def _sample(name: str, release: str) -> bytes:
             )
             rules[collective, size] = always if known.single_algorithm else thrice
     return known.write(
-        DecisionTable(known.library, job, rules), release, builtin_operations_only=True
+        DecisionTable(known.library, job, rules), release, programs=MOST_PROMISED
     ).text.encode()
 
 

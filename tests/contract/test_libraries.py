@@ -14,6 +14,7 @@ from colltune.mpi import LIBRARIES, Release, library
 from colltune.mpi.catalogue import all_series
 from colltune.mpi.file_format import Call, Format
 from colltune.mpi.formats import FORMATS, format_for
+from colltune.mpi.programs import ANY_LEGAL, MOST_PROMISED
 from colltune.mpi.toolchain import release_in
 
 Rules = dict[tuple[Collective, int], tuple[Interval, ...]]
@@ -103,7 +104,7 @@ def test_the_default_is_always_there(name: str) -> None:
         case, default = (release.name, collective), Configuration.default(name, collective)
         for nprocs in (1, 2, 3, 8, 1000):
             assert release.feasible(default, nprocs, 0), case
-            assert release.safe(default, builtin_operations_only=False, nprocs=nprocs), case
+            assert release.safe(default, programs=ANY_LEGAL, nprocs=nprocs), case
         others = release.portfolio(collective).configurations[1:]
         if release.settable_at_runtime(default):
             restored = set(release.force(default).items())
@@ -156,11 +157,11 @@ def survives(release: Release, form: Format, c: Configuration, nprocs: int) -> N
     case = (release.name, c.id, nprocs)
     always: Rules = {(c.collective, nprocs): (Interval(0, None, c),)}
     table = DecisionTable(release.mpi.name, Shape(1, nprocs), always)
-    written = form.write(table, release.name, builtin_operations_only=True)
+    written = form.write(table, release.name, programs=MOST_PROMISED)
     parsed = form.parse(written.text, "written", release.name)
     chosen = parsed.decide(Call(c.collective, nprocs, 2**24, element_bytes=8)).chosen
     fits = release.feasible(c, nprocs, 2**24, element_bytes=8)
-    runs = fits and release.safe(c, builtin_operations_only=True, nprocs=nprocs)
+    runs = fits and release.safe(c, programs=MOST_PROMISED, nprocs=nprocs)
     default = Configuration.default(release.mpi.name, c.collective)
     # what is safe under a condition can stand in a file that asks for the condition
     possible = {release.canonical(c) if fits else default} | (set() if runs else {default})

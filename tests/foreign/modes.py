@@ -11,6 +11,7 @@ from colltune.domain import INTERPOSED, Collective, Configuration, Shape
 from colltune.mpi.installation import Installation
 from colltune.mpi.libcolltune import PRELOAD
 from colltune.mpi.libcolltune.space import ALGORITHMS
+from colltune.mpi.programs import ANY_LEGAL
 from colltune.selector.configuration import Target, rendered
 from tests.foreign.recording import PRELOADED
 
@@ -96,7 +97,7 @@ def _usable(target: Target, collective: Collective, nprocs: int) -> list[Configu
     found: dict[tuple[str, str], Configuration] = {}
     for one in target.mpi.at(target.release).portfolio(collective).configurations:
         if not one.is_default and target.mpi.at(target.release).safe(
-            one, builtin_operations_only=False, nprocs=nprocs
+            one, programs=ANY_LEGAL, nprocs=nprocs
         ):
             found.setdefault((one.library, one.algorithm), one)
     return list(found.values())

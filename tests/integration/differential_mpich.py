@@ -17,6 +17,7 @@ from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi import library
 from colltune.mpi.file_format import Call, ParsedFile
 from colltune.mpi.formats import FORMATS
+from colltune.mpi.programs import ANY_LEGAL
 from tests.integration.real import ALL_VISIBLE, RealMpich, Traffic
 
 MPICH, FORMAT = library("mpich"), FORMATS["mpich-json"]
@@ -156,7 +157,7 @@ def _intervals(
         c: MPICH.at(release).running_from(c, size)
         for c in portfolio.configurations
         if MPICH.at(release).settable_at_runtime(c)
-        and MPICH.at(release).safe(c, builtin_operations_only=False)
+        and MPICH.at(release).safe(c, programs=ANY_LEGAL)
     }
     n_switches = 0 if collective in MPICH.at(release).one_rule else rng.randrange(4)
     firsts = [0, *sorted(rng.sample([s + 1 for s in SIZES], k=n_switches))]

@@ -24,6 +24,7 @@ from colltune.mpi.formats import FORMATS
 from colltune.mpi.installation import Installation
 from colltune.mpi.openmpi.library import OPENMPI
 from colltune.mpi.openmpi.releases import catalogue_of
+from colltune.mpi.programs import MOST_PROMISED
 from tests.integration.real import Real, RealMpi, installed
 from tests.integration.test_openmpi_han_reads import compare_han_file, random_han_file
 from tests.integration.virtual_nodes import Namespaces, openmpi_hosts
@@ -192,11 +193,11 @@ def test_what_is_written_is_obeyed(mpi: RealMpi, tmp_path: Path, name: str) -> N
             configurations = [
                 c
                 for c in offered
-                if not HERE.space.why_unsafe(c, builtin_operations_only=True, nprocs=size)
+                if not HERE.space.why_unsafe(c, programs=MOST_PROMISED, nprocs=size)
             ]
             rules[collective, size] = (Interval(0, None, rng.choice(configurations)),)
     table = DecisionTable("openmpi", Shape(1, NPROCS), rules)
-    written = FORMATS[name].write(table, RELEASE, builtin_operations_only=True)
+    written = FORMATS[name].write(table, RELEASE, programs=MOST_PROMISED)
     calls = _calls(rng, list(Collective), 60)
     _, wrong, decided = _compared(mpi, tmp_path, name, written.text, calls)
     assert wrong == []
@@ -253,7 +254,7 @@ def test_every_configuration_can_be_forced_in_one_launch(mpi: RealMpi) -> None:
     steps, wanted = [], []
     for collective in Collective:
         for choice in HERE.portfolio(collective, (1024,), (2, 3)).configurations:
-            safe = HERE.safe(choice, builtin_operations_only=True, nprocs=4)
+            safe = HERE.safe(choice, programs=MOST_PROMISED, nprocs=4)
             if choice.is_default or not safe or not HERE.settable_at_runtime(choice):
                 continue
             steps += [f"set:{name}={value}" for name, value in HERE.force(choice).items()]

@@ -11,6 +11,7 @@ from colltune.mpi import library, trace
 from colltune.mpi.file_format import Call, Written
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.openmpi.releases import catalogue_of
+from colltune.mpi.programs import MOST_PROMISED
 from tests.integration.real import RealMpi
 from tests.mpi.tables import intervals, table
 
@@ -82,7 +83,7 @@ def test_exactly_the_written_algorithms_run(
     mpi: RealMpi, tmp_path: Path, nprocs: int, ranks: int
 ) -> None:
     """Around every threshold, on the world and on a sub-communicator, the table is obeyed."""
-    written = CLASSIC.write(TABLE, mpi.release, builtin_operations_only=True)
+    written = CLASSIC.write(TABLE, mpi.release, programs=MOST_PROMISED)
     steps = thresholds(ranks)
     without = mpi.observe(nprocs, steps, {})
     seen = mpi.observe(nprocs, steps, activate(mpi, written.text, tmp_path))

@@ -16,6 +16,7 @@ from colltune.models.fitting import fit
 from colltune.mpi import library, trace
 from colltune.mpi.file_format import Call
 from colltune.mpi.formats import FORMATS
+from colltune.mpi.programs import MOST_PROMISED
 from tests.integration.hooked_slurm import RULES, TOLD, HookedSlurm, hooked_slurm
 from tests.integration.real import RealMpi
 from tests.models.machines import measured
@@ -53,7 +54,7 @@ def test_the_mpi_of_a_job_runs_what_the_service_says(bed: HookedSlurm, mpi: Real
         (Collective.ALLREDUCE, 4): intervals((0, "allreduce.nonoverlapping")),
     }
     classic = FORMATS["openmpi-classic"]
-    written = classic.write(table(Shape(1, 4), chosen), mpi.release, builtin_operations_only=True)
+    written = classic.write(table(Shape(1, 4), chosen), mpi.release, programs=MOST_PROMISED)
     bed.service.answer = partial(good, rules=written.text)
     name = f"openmpi/{mpi.release}"
     bed.site.configure(LIBRARIES=name, DEFAULT=name)

@@ -27,6 +27,7 @@ from colltune.mpi.file_format import (
     Rule,
     Written,
 )
+from colltune.mpi.programs import ANY_LEGAL, Programs
 
 LIBRARY = "openmpi"
 RELEASES = ("4.1.4", "5.0.11")
@@ -164,10 +165,10 @@ class PlainFormat(Format):
         return tuple(sorted(found))
 
     def write(
-        self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False
+        self, table: DecisionTable, release: str, *, programs: Programs = ANY_LEGAL
     ) -> Written:
         """Write every interval as a rule, and none for larger communicators."""
-        del builtin_operations_only
+        del programs
         lines, sizes = [HEADER], {}
         for (collective, size), intervals in sorted(table.rules.items()):
             for interval in intervals:

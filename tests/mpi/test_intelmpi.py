@@ -7,6 +7,7 @@ import pytest
 from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
 from colltune.mpi import library
+from colltune.mpi.programs import MOST_PROMISED
 
 INTEL = library("intelmpi")
 
@@ -68,5 +69,5 @@ def test_what_gives_wrong_results_is_not_offered() -> None:
     """Preset 5 of allgather takes all ranks to use one datatype."""
     assert "preset5" not in algorithms("2021.6", Collective.ALLGATHER)
     c = Configuration.parse("intelmpi.allgather.5")
-    assert not INTEL.at("2021.6").safe(c, builtin_operations_only=True)
+    assert not INTEL.at("2021.6").safe(c, programs=MOST_PROMISED)
     assert "different types" in INTEL.at("2021.6").why_not(c, 4, 64)

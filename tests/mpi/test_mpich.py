@@ -7,6 +7,7 @@ import pytest
 from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
 from colltune.mpi import library
+from colltune.mpi.programs import ANY_LEGAL
 
 MPICH = library("mpich")
 RELEASES = ("4.0.2", "4.1.3", "4.2.3", "4.3.2", "5.0.2")
@@ -105,7 +106,7 @@ def test_only_what_the_library_does_not_check_is_unsafe() -> None:
         c.id
         for collective in Collective
         for c in MPICH.at("5.0.2").portfolio(collective).configurations
-        if not MPICH.at("5.0.2").safe(c, builtin_operations_only=False)
+        if not MPICH.at("5.0.2").safe(c, programs=ANY_LEGAL)
     }
     assert unsafe == {"mpich.reduce_scatter.noncommutative"}
 

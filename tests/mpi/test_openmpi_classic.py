@@ -17,6 +17,7 @@ from colltune.mpi import library
 from colltune.mpi.file_format import Call, Fault, ParsedFile, Severity
 from colltune.mpi.formats import FORMATS, format_for
 from colltune.mpi.openmpi.tuned_format import DISPATCH
+from colltune.mpi.programs import ANY_LEGAL, MOST_PROMISED, Programs
 from tests.mpi.linting import lint
 from tests.mpi.tables import HYDRA, intervals, table, table_of
 
@@ -229,15 +230,13 @@ def golden(name: str) -> str:
 
 def test_a_table_is_written_as_the_golden_files_say(subtests: pytest.Subtests) -> None:
     """Rules, notes and dispatch file of the large table are exactly the recorded ones."""
-    for release, builtin_operations_only, name in (
-        ("4.1.4", False, "hydra-4.1.4"),
-        ("5.0.11", False, "hydra-5.0.11"),
-        ("5.0.11", True, "hydra-5.0.11-builtin"),
+    for release, programs, name in (
+        ("4.1.4", ANY_LEGAL, "hydra-4.1.4"),
+        ("5.0.11", ANY_LEGAL, "hydra-5.0.11"),
+        ("5.0.11", MOST_PROMISED, "hydra-5.0.11-builtin"),
     ):
-        with subtests.test(
-            release=release, builtin_operations_only=builtin_operations_only, name=name
-        ):
-            written = CLASSIC.write(HYDRA, release, builtin_operations_only=builtin_operations_only)
+        with subtests.test(release=release, programs=str(programs), name=name):
+            written = CLASSIC.write(HYDRA, release, programs=programs)
             notes = "".join(f"{note}\n" for note in written.notes)
             assert written.text == golden(f"{name}.rules")
             assert notes == golden(f"{name}.notes")
@@ -474,7 +473,7 @@ def decision_tables(draw: st.DrawFn) -> DecisionTable:
 
 
 def allowed(
-    steps: tuple[Interval, ...], comm_size: int, msize_bytes: int, builtin: bool
+    steps: tuple[Interval, ...], comm_size: int, msize_bytes: int, programs: Programs
 ) -> Configuration:
     """Return what must run: the table's choice where that is safe, else the default."""
     at = next(
@@ -482,33 +481,34 @@ def allowed(
     )
     configuration = at.configuration
     fits = OPENMPI.at("5.0.11").safe(
-        configuration, builtin_operations_only=builtin, nprocs=comm_size
+        configuration, programs=programs, nprocs=comm_size
     ) and OPENMPI.at("5.0.11").feasible(configuration, comm_size, msize_bytes, element_bytes=8)
     default = Configuration.default("openmpi", configuration.collective)
     return configuration if fits else default
 
 
+PROGRAMS = st.builds(Programs, st.booleans(), st.booleans())
 ONE_RULE = {"allgatherv", "alltoallv", "barrier", "exscan", "gather", "scan", "scatter"}
 
 
 @settings(max_examples=50, deadline=None)
-@given(decision_tables(), st.sampled_from(["4.1.4", "5.0.11"]), st.booleans())
+@given(decision_tables(), st.sampled_from(["4.1.4", "5.0.11"]), PROGRAMS)
 def test_a_written_table_decides_as_the_table_wherever_that_is_safe(
-    decisions: DecisionTable, release: str, builtin: bool
+    decisions: DecisionTable, release: str, programs: Programs
 ) -> None:
     """Read back and simulated, the file gives the table's choice, or the default."""
-    written = CLASSIC.write(decisions, release, builtin_operations_only=builtin)
+    written = CLASSIC.write(decisions, release, programs=programs)
     rules = CLASSIC.parse(written.text, "rules", release)
     named = {size for _, size in decisions.rules}
     near = {n for size in named for n in (size - 1, size, size + 1)} - {0, 1}
     for collective, comm_size in product({c for c, _ in decisions.rules} | {C.SCAN}, near):
         steps = decisions.rules.get((collective, comm_size), ())
         firsts = {i.first_bytes for i in steps}
-        choices = {allowed(steps, comm_size, first, builtin) for first in firsts}
+        choices = {allowed(steps, comm_size, first, programs) for first in firsts}
         for msize in {m for first in firsts | {0, 10**6} for m in (first, max(0, first - 1))}:
             wanted = Configuration.default("openmpi", collective)
             if steps and collective.value not in ONE_RULE:
-                wanted = allowed(steps, comm_size, msize, builtin)
+                wanted = allowed(steps, comm_size, msize, programs)
             elif len(choices) == 1:
                 (wanted,) = choices
             assert rules.decide(Call(collective, comm_size, msize)).chosen == wanted

@@ -14,6 +14,7 @@ from colltune.mpi.file_format import Call, Fault, Severity
 from colltune.mpi.openmpi.classic import OpenMpiClassic
 from colltune.mpi.openmpi.han import OpenMpiHan
 from colltune.mpi.openmpi.json_rules import JsonFile, OpenMpiJson
+from colltune.mpi.programs import ANY_LEGAL, MOST_PROMISED
 from tests.mpi.linting import lint
 from tests.mpi.tables import HYDRA, intervals, table
 
@@ -52,10 +53,10 @@ def found(text: str) -> list[tuple[int, Fault]]:
 
 def test_a_table_is_written_as_the_golden_files_say(subtests: pytest.Subtests) -> None:
     """Rules, notes and coll/han's file of the large table are exactly the recorded ones."""
-    for builtin in (False, True):
-        with subtests.test(builtin=builtin):
-            written = FORMAT.write(HYDRA, "6.0.0", builtin_operations_only=builtin)
-            name = "hydra-6.0.0-builtin" if builtin else "hydra-6.0.0"
+    for programs in (ANY_LEGAL, MOST_PROMISED):
+        with subtests.test(programs=str(programs)):
+            written = FORMAT.write(HYDRA, "6.0.0", programs=programs)
+            name = "hydra-6.0.0-builtin" if programs == MOST_PROMISED else "hydra-6.0.0"
             assert written.text == (GOLDEN / f"{name}.json").read_text(encoding="utf-8")
             notes = "".join(f"{note}\n" for note in written.notes)
             assert notes == (GOLDEN / f"{name}.notes").read_text(encoding="utf-8")

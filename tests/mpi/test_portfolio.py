@@ -7,6 +7,7 @@ import pytest
 from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
 from colltune.mpi import library
+from colltune.mpi.programs import ANY_LEGAL, MOST_PROMISED
 
 OPENMPI = library("openmpi")
 parse = Configuration.parse
@@ -193,7 +194,7 @@ def test_what_needs_commuting_operations_is_unsafe_unless_they_all_do() -> None:
         (c.collective.value, c.algorithm)
         for collective in Collective
         for c in OPENMPI.at("5.0.11").portfolio(collective, (1024,), (2,)).configurations
-        if not OPENMPI.at("5.0.11").safe(c, builtin_operations_only=False)
+        if not OPENMPI.at("5.0.11").safe(c, programs=ANY_LEGAL)
     }
     assert unsafe == {
         ("allreduce", "ring"),
@@ -206,16 +207,16 @@ def test_what_needs_commuting_operations_is_unsafe_unless_they_all_do() -> None:
         ("reduce_scatter", "ring"),
     }
     ring = parse("openmpi.allreduce.ring")
-    assert OPENMPI.at("5.0.11").safe(ring, builtin_operations_only=True)
+    assert OPENMPI.at("5.0.11").safe(ring, programs=MOST_PROMISED)
 
 
 def test_what_would_end_or_corrupt_programs_is_never_safe() -> None:
     """Two-process algorithms elsewhere and sparbit stay unsafe whatever the switch says."""
     two = parse("openmpi.barrier.two_proc")
-    safe = [OPENMPI.at("5.0.11").safe(two, builtin_operations_only=True, nprocs=n) for n in (2, 3)]
+    safe = [OPENMPI.at("5.0.11").safe(two, programs=MOST_PROMISED, nprocs=n) for n in (2, 3)]
     assert safe == [True, False]
     sparbit = parse("openmpi.allgather.sparbit")
-    assert not OPENMPI.at("5.0.11").safe(sparbit, builtin_operations_only=True)
+    assert not OPENMPI.at("5.0.11").safe(sparbit, programs=MOST_PROMISED)
 
 
 def test_a_radix_is_two_or_more_and_no_more_than_the_processes() -> None:

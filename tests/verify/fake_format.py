@@ -23,6 +23,7 @@ from colltune.mpi.file_format import (
     Written,
 )
 from colltune.mpi.openmpi.decide import decide
+from colltune.mpi.programs import ANY_LEGAL, Programs
 
 OPENMPI = library("openmpi")
 
@@ -115,7 +116,7 @@ class FakeFormat:
         return FakeFile(release, source, tuple(rules), dropped, least)
 
     def write(
-        self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False
+        self, table: DecisionTable, release: str, *, programs: Programs = ANY_LEGAL
     ) -> Written:
         """Write nothing."""
         raise LibraryError("not written")

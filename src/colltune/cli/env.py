@@ -104,7 +104,7 @@ def env(
         mpi=mpi or "",
         folder=folder or "",
         limit_s=limit,
-        builtin_operations_only=builtin_operations_only,
+        programs="builtin-operations" if builtin_operations_only else "",
         interposed=interposed,
         caution=caution,
     )

@@ -173,7 +173,7 @@ Seed = Annotated[int | None, typer.Option(help="Random seed of the measuring ord
 Guarded = Annotated[
     bool, typer.Option(help="Keep the default unless the gain is beyond doubt and noise.")
 ]
-Programs = Annotated[
+ProgramNames = Annotated[
     list[str] | None,
     typer.Option(help="Only runs of this program; repeatable; default: all.", metavar="NAME"),
 ]

@@ -13,7 +13,7 @@ from colltune.cli.options import (
     BuiltinOperationsOnly,
     Caution,
     Json,
-    Programs,
+    ProgramNames,
     Quiet,
     writable_folder,
 )
@@ -52,7 +52,7 @@ def pack(
         str | None,
         typer.Option(help="Release to write for; default: the release of the profiled runs."),
     ] = None,
-    program: Programs = None,
+    program: ProgramNames = None,
     builtin_operations_only: BuiltinOperationsOnly = False,
     caution: Caution = 1.0,
     quiet: Quiet = False,
@@ -69,6 +69,7 @@ def pack(
     from colltune.dataset.profile import read_profiles
     from colltune.models.bundle import load
     from colltune.models.guard import Guard
+    from colltune.mpi.programs import Programs
     from colltune.selector import packing
     from colltune.selector.configuration import Target
 
@@ -78,7 +79,7 @@ def pack(
         target = Target.named(
             format_ or found.library,
             release or found.release,
-            builtin_operations_only=builtin_operations_only,
+            programs=Programs(builtin_operations=builtin_operations_only),
         )
         shown.phase("deciding")
         packed = packing.pack(found, loaded, target, Shape(nodes, ppn), Guard(caution=caution))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from colltune.cli.console import Table, Verbatim, output
-from colltune.cli.options import Caution, Json, Programs, Quiet, picture_file
+from colltune.cli.options import Caution, Json, ProgramNames, Quiet, picture_file
 from colltune.cli.progress import progress
 from colltune.text import counted, printable, range_text, time_text
 
@@ -30,7 +30,7 @@ def profile(
             help="Bundle folder: also show what the bundle would change for the application."
         ),
     ] = None,
-    program: Programs = None,
+    program: ProgramNames = None,
     top: Annotated[int, typer.Option(help="Number of lines to show, 0 for all.", min=0)] = 20,
     plot: Annotated[
         Path | None,

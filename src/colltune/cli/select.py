@@ -95,12 +95,13 @@ def select(
     wanted = (parse_collective(collective),) if collective else None
     loaded = load(bundle, wanted)
     if format_ is not None:
+        from colltune.mpi.programs import Programs
         from colltune.selector.configuration import Target, render, selector_for, write_rendered
 
         target = Target.named(
             format_,
             release or loaded.context.library_version,
-            builtin_operations_only=builtin_operations_only,
+            programs=Programs(builtin_operations=builtin_operations_only),
         )
         found = render(selector_for(loaded, target, guard=limits), shape, target)
         path = _needed(out, "--out")

@@ -78,6 +78,7 @@ def tune(
     from colltune.bench import campaign_file, durations
     from colltune.bench.backends.native import NativeBackend
     from colltune.cli.campaigns import installation_of
+    from colltune.mpi.programs import Programs
     from colltune.tune import pipeline
     from colltune.tune.settings import Settings, slowdown
 
@@ -90,7 +91,8 @@ def tune(
         interposed=interposed or None,
     )
     slow = slowdown(began, 0.0)
-    settings = Settings(plan, out, learner, builtin_operations_only, seed, began, slow)
+    programs = Programs(builtin_operations=builtin_operations_only)
+    settings = Settings(plan, out, learner, programs, seed, began, slow)
     settings.insist_on_enough()
     kept = f"the measurements are kept in {out}; the same command starts from the beginning"
     with (

@@ -9,6 +9,7 @@ from functools import lru_cache
 from colltune.decisions import DecisionTable, Interval, Status
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
+from colltune.mpi.programs import ANY_LEGAL, Programs
 from colltune.mpi.release import Release
 from colltune.text import counted
 
@@ -43,14 +44,14 @@ class Chooser:
 
     ``written`` are the configurations that may, in the order in which they were met.
     `why_one_rule` tells why some collectives have one rule for all message sizes at most;
-    `builtin_operations_only` that the program never reduces with operations that do not commute.
+    `programs` which programs it is for.
     """
 
     def __init__(
-        self, bound: Release, why_one_rule: str, *, builtin_operations_only: bool = False
+        self, bound: Release, why_one_rule: str, *, programs: Programs = ANY_LEGAL
     ) -> None:
         self.bound, self.why_one_rule = bound, why_one_rule
-        self.builtin_operations_only = builtin_operations_only
+        self.programs = programs
         self.notes: list[str] = []
         self.written: dict[Configuration, None] = {}
 
@@ -79,9 +80,8 @@ class Chooser:
             spelled = self.spelled(interval.configuration)
         except LibraryError as error:
             return str(error), 0
-        builtin = self.builtin_operations_only
         why = self.why_not_told(spelled, layout) or self.bound.space_of(spelled).why_unsafe(
-            spelled, builtin_operations_only=builtin, nprocs=comm_size
+            spelled, programs=self.programs, nprocs=comm_size
         )
         if why:
             return why, 0

@@ -12,6 +12,7 @@ from typing import ClassVar
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.catalogue import NO_ID, Algorithm, Catalogue, CollectiveEntry, Limit, SizeUnit
+from colltune.mpi.programs import Programs
 from colltune.text import counted
 
 
@@ -79,7 +80,7 @@ class ConfigurationSpace(ABC):
         self,
         configuration: Configuration,
         *,
-        builtin_operations_only: bool,
+        programs: Programs,
         nprocs: int | None = None,
     ) -> str:
         """Return which legal program it would break; empty if none."""
@@ -265,7 +266,7 @@ class CatalogueSpace(ConfigurationSpace):
         self,
         configuration: Configuration,
         *,
-        builtin_operations_only: bool,
+        programs: Programs,
         nprocs: int | None = None,
     ) -> str:
         if configuration.is_default:

@@ -20,6 +20,7 @@ from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import LIBRARIES
 from colltune.mpi.catalogue import Catalogue, compared_sizes
+from colltune.mpi.programs import ANY_LEGAL, Programs
 
 
 class Severity(StrEnum):
@@ -373,13 +374,12 @@ class Format(Protocol):
         ...
 
     def write(
-        self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False
+        self, table: DecisionTable, release: str, *, programs: Programs = ANY_LEGAL
     ) -> Written:
         """Return `table` in this format.
 
         Whatever the table does not say, and whatever cannot be written safely, is left to the
-        library; the notes tell the latter. `builtin_operations_only` says that the program never
-        reduces with operations of its own, which may not commute.
+        library; the notes tell the latter. `programs` says for which programs.
 
         Raises
         ------

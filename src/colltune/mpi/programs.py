@@ -107,6 +107,7 @@ class Programs:
 
 ANY_LEGAL = Programs()
 SAME_TYPES = Programs(same_types=True)
+MOST_PROMISED = Programs(same_types=True, builtin_operations=True)
 
 
 def kind_of(configuration: Configuration) -> str:

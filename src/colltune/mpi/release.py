@@ -17,6 +17,7 @@ from colltune.errors import LibraryError
 from colltune.mpi import catalogue
 from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.configuration_space import CatalogueSpace, ConfigurationSpace
+from colltune.mpi.programs import Programs
 from colltune.mpi.toolchain import Toolchain
 
 SEGSIZES_BYTES = (0, 1024, 4096, 16384, 65536, 131072)
@@ -131,16 +132,15 @@ class Release:
         self,
         configuration: Configuration,
         *,
-        builtin_operations_only: bool,
+        programs: Programs,
         nprocs: int | None = None,
     ) -> bool:
-        """Tell whether `configuration` is right for every legal program.
+        """Tell whether `configuration` is right for all `programs`.
 
-        `builtin_operations_only` says that the program reduces with no operations of its own;
-        without `nprocs` it must be right on any communicator.
+        Without `nprocs` it must be right on any communicator.
         """
         return not self.space_of(configuration).why_unsafe(
-            configuration, builtin_operations_only=builtin_operations_only, nprocs=nprocs
+            configuration, programs=programs, nprocs=nprocs
         )
 
     def force(self, configuration: Configuration) -> dict[str, int | str]:

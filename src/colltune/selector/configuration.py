@@ -16,6 +16,7 @@ from colltune.mpi import MpiLibrary, Release, library
 from colltune.mpi.file_format import Format, Written
 from colltune.mpi.formats import format_for
 from colltune.mpi.libcolltune import assignment, is_libcolltune
+from colltune.mpi.programs import ANY_LEGAL, Programs
 from colltune.selector.all_or_nothing import all_or_nothing_table
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.decision_table import decision_table, single_algorithm_table
@@ -28,13 +29,12 @@ LARGEST_ELEMENT_BYTES = 8
 class Target:
     """What is written for: a format, read by a release of its library.
 
-    ``release`` is that of the library; ``builtin_operations_only`` says that jobs reduce with no
-    operations of their own.
+    ``release`` is that of the library; ``programs`` says for which programs.
     """
 
     form: Format
     release: str
-    builtin_operations_only: bool = False
+    programs: Programs = ANY_LEGAL
 
     @property
     def mpi(self) -> MpiLibrary:
@@ -52,7 +52,7 @@ class Target:
         return self.mpi.at(self.release)
 
     @classmethod
-    def named(cls, name: str, release: str, *, builtin_operations_only: bool = False) -> Target:
+    def named(cls, name: str, release: str, *, programs: Programs = ANY_LEGAL) -> Target:
         """Return the target for a format, or for a library's preferred one, called `name`.
 
         Raises
@@ -64,7 +64,7 @@ class Target:
         reason = form.unreadable_by(release)
         if reason:
             raise LibraryError(f"{form.name} for {form.library} {release}: {reason}")
-        return cls(form, release, builtin_operations_only)
+        return cls(form, release, programs)
 
 
 @dataclass(frozen=True)
@@ -119,9 +119,7 @@ def rendered(target: Target, table: DecisionTable) -> Rendered:
     LibraryError
         If it would not be read as it is meant.
     """
-    written = target.form.write(
-        table, target.release, builtin_operations_only=target.builtin_operations_only
-    )
+    written = target.form.write(table, target.release, programs=target.programs)
     parsed = target.form.parse(written.texts[""], "the written text", target.release)
     if parsed.dropped:
         raise LibraryError(
@@ -233,7 +231,7 @@ def _usable_from(target: Target) -> Callable[[Configuration, int], int | None]:
             return None
         if not bound.safe(
             spelled,
-            builtin_operations_only=target.builtin_operations_only,
+            programs=target.programs,
             nprocs=nprocs,
         ):
             return None

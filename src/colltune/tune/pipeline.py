@@ -88,7 +88,7 @@ def tune(
     target = Target.named(
         f"{library}-table" if settings.campaign.interposed else library,
         release,
-        builtin_operations_only=settings.builtin_operations_only,
+        programs=settings.programs,
     )
     folder = settings.out / f"{settings.campaign.machine}-{library}-{release}"
     with process.ending_by(settings.moment()):

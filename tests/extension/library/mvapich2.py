@@ -31,6 +31,7 @@ from colltune.mpi.file_format import (
     Rule,
     Written,
 )
+from colltune.mpi.programs import ANY_LEGAL, Programs
 from colltune.mpi.release import MpiLibrary, UserPatterns
 from colltune.mpi.toolchain import Toolchain
 
@@ -318,7 +319,7 @@ class Mvapich2Conf(Format):
         return tuple(sorted(parsed.found()))
 
     def write(
-        self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False
+        self, table: DecisionTable, release: str, *, programs: Programs = ANY_LEGAL
     ) -> Written:
         """Return the choices for the largest communicator of each collective."""
         self._mpi.catalogue_of(release)
@@ -383,7 +384,7 @@ class Mvapich2Conf(Format):
         unsafe = [
             interval.configuration.id
             for interval in intervals
-            if not self._mpi.at(release).safe(interval.configuration, builtin_operations_only=False)
+            if not self._mpi.at(release).safe(interval.configuration, programs=ANY_LEGAL)
         ]
         return f"{unsafe[0]} is not safe" if unsafe else ""
 

@@ -10,6 +10,7 @@ from colltune.mpi import LIBRARIES
 from colltune.mpi.libcolltune import assignment
 from colltune.mpi.libcolltune.library import with_libcolltune
 from colltune.mpi.libcolltune.space import ALGORITHMS, LIBCOLLTUNE
+from colltune.mpi.programs import ANY_LEGAL
 
 OPENMPI = with_libcolltune(LIBRARIES["openmpi"])
 RELEASE = "5.0.11"
@@ -107,7 +108,7 @@ def test_either_is_asked_about_its_own() -> None:
     assert OPENMPI.at(RELEASE).canonical(theirs) == OPENMPI.mpi.at(RELEASE).canonical(theirs)
     assert OPENMPI.at(RELEASE).running_from(ours, 7) == 0
     assert OPENMPI.at(RELEASE).feasible(ours, 7, 0)
-    assert OPENMPI.at(RELEASE).safe(ours, builtin_operations_only=False)
+    assert OPENMPI.at(RELEASE).safe(ours, programs=ANY_LEGAL)
     spelled = LIBCOLLTUNE.canonical(ours).id
     assert OPENMPI.at(RELEASE).force(ours) == {"colltune.bcast": spelled}
     assert OPENMPI.at(RELEASE).forced_environment(ours) == {"COLLTUNE_FORCE": spelled}

@@ -28,6 +28,7 @@ from colltune.mpi.intelmpi.adjust_value import Value
 from colltune.mpi.intelmpi.library import LIBRARY, variable
 from colltune.mpi.intelmpi.presets import Preset, PresetFile, Tree, preset_findings, shown
 from colltune.mpi.intelmpi.writing import LARGEST_BYTES, Grid, Parts, chosen, converted
+from colltune.mpi.programs import ANY_LEGAL, Programs
 
 NAME = "intelmpi-adjust"
 _PREFIX = "I_MPI_ADJUST_"
@@ -195,15 +196,13 @@ class AdjustFormat(Format):
         return tuple(sorted(found))
 
     def write(
-        self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False
+        self, table: DecisionTable, release: str, *, programs: Programs = ANY_LEGAL
     ) -> Written:
         """Return what `table` says for the whole job's communicator, as variables.
 
         A collective is written as a whole or not at all, see `writing`.
         """
-        found, notes = chosen(
-            _whole_job(table), release, builtin_operations_only=builtin_operations_only
-        )
+        found, notes = chosen(_whole_job(table), release, programs=programs)
         sizes = {c: next(iter(by_size.values())) for c, by_size in found.items()}
         job = table.shape.nprocs
         dropped = {c for c, size in table.rules if size != job}

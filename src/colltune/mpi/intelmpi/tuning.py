@@ -22,6 +22,7 @@ from colltune.mpi.intelmpi.library import BUILT_IN, LIBRARY, variable
 from colltune.mpi.intelmpi.presets import PresetFile, Tree, ppn_of, ran, shown
 from colltune.mpi.intelmpi.tuning_reader import Document
 from colltune.mpi.intelmpi.writing import Grid, Part, Parts, chosen, converted, merged
+from colltune.mpi.programs import ANY_LEGAL, Programs
 from colltune.text import counted
 
 TUNING = "I_MPI_TUNING"
@@ -114,14 +115,14 @@ class TuningFormat(Format):
         return tuple(sorted(set(tuning_reader.findings(parsed.document, parsed.release))))
 
     def write(
-        self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False
+        self, table: DecisionTable, release: str, *, programs: Programs = ANY_LEGAL
     ) -> Written:
         """Return `table` as a tuning file.
 
         A collective is written as a whole or not at all: the notes tell which is left to the
         library because a part of it is, or had to be.
         """
-        found, notes = chosen(table, release, builtin_operations_only=builtin_operations_only)
+        found, notes = chosen(table, release, programs=programs)
         grid = {collective: _laid_out(sizes) for collective, sizes in found.items()}
         remarks = self.remarks if grid else ()
         return Written(NAME, release, {"": rendered(grid)}, (*notes, *remarks))

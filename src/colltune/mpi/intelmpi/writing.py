@@ -17,6 +17,7 @@ from colltune.mpi.choosing import check_intervals, span
 from colltune.mpi.file_format import ParsedFile
 from colltune.mpi.intelmpi.library import BUILT_IN, INTEL_MPI, LIBRARY, TITLE
 from colltune.mpi.intelmpi.presets import COMM_SIZE, MSG_SIZE, PPN, Preset, PresetFile, shown
+from colltune.mpi.programs import ANY_LEGAL, Programs
 
 LARGEST_BYTES = (1 << 31) - 1
 """Largest end of messages that the library reads as it is written."""
@@ -58,7 +59,7 @@ class Choice:
 
 
 def chosen(
-    table: DecisionTable, release: str, *, builtin_operations_only: bool
+    table: DecisionTable, release: str, *, programs: Programs
 ) -> tuple[dict[Collective, dict[int | Shape, Parts]], tuple[str, ...]]:
     """Return what may be written of each collective, and notes on what may not."""
     if table.library != LIBRARY:
@@ -67,7 +68,7 @@ def chosen(
     found: dict[Collective, dict[int | Shape, Parts]] = {}
     notes: list[str] = []
     for collective in sorted({c for c, _ in (*table.rules, *table.by_layout)}):
-        choice = _choice(table, collective, release, notes, builtin_operations_only)
+        choice = _choice(table, collective, release, notes, programs)
         if choice.left and (choice.sizes or choice.refused):
             notes.append(
                 f"{collective}: left to the library as a whole, because a file cannot leave a "
@@ -79,7 +80,7 @@ def chosen(
 
 
 def _choice(
-    table: DecisionTable, collective: Collective, release: str, notes: list[str], builtin: bool
+    table: DecisionTable, collective: Collective, release: str, notes: list[str], programs: Programs
 ) -> Choice:
     choice = Choice()
     for on, comm_size, intervals in _entries(table, collective):
@@ -90,7 +91,7 @@ def _choice(
             continue
         parts: list[Part] = []
         for interval in intervals:
-            preset, why = _preset(release, interval, comm_size, builtin)
+            preset, why = _preset(release, interval, comm_size, programs)
             # above the largest end nothing but the built-in logic can be written anyway
             if why and interval.first_bytes <= LARGEST_BYTES:
                 choice.left = choice.left or f"{where}, {span(interval)}: {why}"
@@ -111,7 +112,9 @@ def _entries(
         yield shape, shape.nprocs, table.by_layout[collective, shape]
 
 
-def _preset(release: str, interval: Interval, comm_size: int, builtin: bool) -> tuple[int, str]:
+def _preset(
+    release: str, interval: Interval, comm_size: int, programs: Programs
+) -> tuple[int, str]:
     """Return the interval's preset, or 0 and why it is to be, or has to be, the library's."""
     configuration, presets = interval.configuration, INTEL_MPI.presets(release)
     if configuration.is_default:
@@ -120,7 +123,7 @@ def _preset(release: str, interval: Interval, comm_size: int, builtin: bool) -> 
         preset = presets.preset_of(configuration)
     except LibraryError as error:
         return BUILT_IN, str(error)
-    why = presets.why_unsafe(configuration, builtin_operations_only=builtin, nprocs=comm_size)
+    why = presets.why_unsafe(configuration, programs=programs, nprocs=comm_size)
     runs = presets.running_range(configuration, comm_size, 1)
     if why or runs.first_bytes is None:
         return BUILT_IN, why or runs.reason
@@ -229,7 +232,7 @@ def _why_not_same(collective: Collective, preset: int, source: str, target: str)
     if anew is not None and (old < anew) != (new < anew):
         return f"its presets were renumbered in {anew[0]}.{anew[1]}"
     configuration = presets.chosen(collective, preset)
-    return presets.why_unsafe(configuration, builtin_operations_only=False)
+    return presets.why_unsafe(configuration, programs=ANY_LEGAL)
 
 
 def _numbers(release: str) -> tuple[int, ...]:

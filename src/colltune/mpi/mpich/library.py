@@ -13,6 +13,7 @@ from typing import ClassVar
 from colltune.domain import Collective, Configuration
 from colltune.mpi.catalogue import Limit
 from colltune.mpi.configuration_space import CatalogueSpace
+from colltune.mpi.programs import ANY_LEGAL, Programs
 from colltune.mpi.release import MpiLibrary, UserPatterns
 from colltune.mpi.toolchain import Toolchain, module_named
 
@@ -101,7 +102,7 @@ class MpichSpace(CatalogueSpace):
         self,
         configuration: Configuration,
         *,
-        builtin_operations_only: bool = False,
+        programs: Programs = ANY_LEGAL,
         nprocs: int | None = None,
     ) -> str:
         # MPICH checks most limits itself at every call, and decides on its own outside of them

@@ -41,6 +41,7 @@ from colltune.mpi.mpich.tree_writer import (
     wrapped,
 )
 from colltune.mpi.mpich.variables import ParsedVariables
+from colltune.mpi.programs import ANY_LEGAL, Programs
 
 _LOOKS = re.compile(r'"\s*(?:collective\s*=|algorithm\s*=|comm_type\s*=)')
 _RENAMED = {
@@ -68,7 +69,7 @@ class MpichJson(Format):
         return lint.lint(parsed)
 
     def write(
-        self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False
+        self, table: DecisionTable, release: str, *, programs: Programs = ANY_LEGAL
     ) -> Written:
         """Return the complete tree, and the device's beside it.
 

@@ -13,6 +13,7 @@ from colltune.mpi.mpich.library import LIBRARY, MPICH, TITLE
 from colltune.mpi.mpich.tree import Leaf, leaves
 from colltune.mpi.mpich.tree_file import ParsedTree
 from colltune.mpi.mpich.variables import LINE, NAME, ParsedVariables, lint, parse
+from colltune.mpi.programs import ANY_LEGAL, Programs
 
 _EMPTY = "# MPICH decides by itself: MPIR_CVAR_COLLECTIVE_FALLBACK=silent is its default\n"
 
@@ -37,7 +38,7 @@ class MpichVariables(Format):
         return lint(parsed)
 
     def write(
-        self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False
+        self, table: DecisionTable, release: str, *, programs: Programs = ANY_LEGAL
     ) -> Written:
         """Return the variables of the choices that are the same wherever a table chooses.
 
@@ -113,7 +114,7 @@ def _why_not(release: str, configuration: Configuration, table: DecisionTable) -
         spelled = space.canonical(configuration)
     except LibraryError as error:
         return str(error)
-    unsafe = space.why_unsafe(spelled, builtin_operations_only=False)
+    unsafe = space.why_unsafe(spelled, programs=ANY_LEGAL)
     if unsafe:
         return unsafe
     sizes = [size for c, size in table.rules if c is spelled.collective]

@@ -22,6 +22,7 @@ from colltune.mpi.openmpi.mca import (
     parameter_file,
 )
 from colltune.mpi.openmpi.releases import LIBRARY, TITLE, catalogue_of
+from colltune.mpi.programs import Programs
 from colltune.mpi.release import MpiLibrary, Release, UserPatterns
 from colltune.mpi.toolchain import Toolchain, module_named, root_allowance
 
@@ -99,7 +100,7 @@ class TunedSpace(CatalogueSpace):
         self,
         configuration: Configuration,
         *,
-        builtin_operations_only: bool,
+        programs: Programs,
         nprocs: int | None = None,
     ) -> str:
         """Return which legal program `configuration` would break; empty if none."""
@@ -108,7 +109,7 @@ class TunedSpace(CatalogueSpace):
         algorithm = self.algorithm_of(configuration)
         if algorithm.wrong:
             return f"{algorithm.name}: {algorithm.wrong}"
-        if Limit.COMMUTATIVE in algorithm.limits and not builtin_operations_only:
+        if Limit.COMMUTATIVE in algorithm.limits and not programs.builtin_operations:
             return f"{algorithm.name} gives wrong results with non-commutative operations"
         if Limit.TWO_PROCESSES in algorithm.limits and nprocs not in (None, 2):
             return f"{algorithm.name} ends the program unless there are 2 processes"

@@ -14,6 +14,7 @@ from colltune.mpi.openmpi.library import OPENMPI
 from colltune.mpi.openmpi.ranges import SizeRule
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of, reads_version_header
 from colltune.mpi.openmpi.tuned_format import DISPATCH
+from colltune.mpi.programs import Programs
 from colltune.text import counted
 
 
@@ -27,14 +28,14 @@ class TunedChooser(Chooser):
         self,
         release: str,
         *,
-        builtin_operations_only: bool,
+        programs: Programs,
         requests: bool = True,
         setups: bool = False,
     ) -> None:
         super().__init__(
             OPENMPI.at(release),
             ", because only one algorithm for all message sizes is safe for this collective",
-            builtin_operations_only=builtin_operations_only,
+            programs=programs,
         )
         self.catalogue = self.bound.catalogue
         self.setups, self.requests = setups, requests

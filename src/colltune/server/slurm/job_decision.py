@@ -35,7 +35,7 @@ class JobRequest:
     mpi: str = ""
     folder: str = ""
     limit_s: float = 1.0
-    builtin_operations_only: bool = False
+    programs: str = ""
     interposed: bool = False
     caution: float = 1.0
 
@@ -144,6 +144,7 @@ def _decision(wanted: _Wanted, environment: Mapping[str, str]) -> JobDecisions:
 def _by_bundle(wanted: _Wanted, path: Path) -> JobDecisions:
     from colltune.models.bundle import load
     from colltune.models.guard import Guard
+    from colltune.mpi.programs import Programs
     from colltune.selector.configuration import Target, render, selector_for
     from colltune.server.slurm.job_file import section_of
 
@@ -152,7 +153,7 @@ def _by_bundle(wanted: _Wanted, path: Path) -> JobDecisions:
     target = Target.named(
         f"{wanted.library}-table" if request.interposed else wanted.library,
         wanted.release,
-        builtin_operations_only=request.builtin_operations_only,
+        programs=Programs.parse(request.programs) if request.programs else Programs(),
     )
     selector = selector_for(bundle, target, guard=Guard(caution=request.caution))
     rendered = render(selector, wanted.shape, target)

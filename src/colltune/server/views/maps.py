@@ -318,7 +318,7 @@ def _not_permitted(one: Configuration, instance: Instance, target: Target | None
         spelled = bound.canonical(one)
         safe = bound.safe(
             spelled,
-            builtin_operations_only=target.builtin_operations_only,
+            programs=target.programs,
             nprocs=nprocs,
         )
         reason = bound.why_not(

@@ -45,6 +45,7 @@ from colltune.mpi.libcolltune.table.text import (
     version_of,
 )
 from colltune.mpi.libcolltune.table.writing import TableWriter, why_not_told
+from colltune.mpi.programs import ANY_LEGAL, MOST_PROMISED, Programs
 from colltune.mpi.release import Release, UserPatterns
 from colltune.text import counted
 
@@ -226,11 +227,11 @@ class TableFormat(Format):
         return tuple(sorted((*parsed.form_findings, *found)))
 
     def write(
-        self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False
+        self, table: DecisionTable, release: str, *, programs: Programs = ANY_LEGAL
     ) -> Written:
         """Return `table` for libcolltune; algorithms of the library are chosen by MPI_T."""
         self.mpi.catalogue_of(release)
-        writer = TableWriter(self.mpi.at(release), builtin_operations_only=builtin_operations_only)
+        writer = TableWriter(self.mpi.at(release), programs=programs)
         text = rendered(writer.content(table))
         return Written(self.name, release, {"": text}, tuple(writer.notes))
 
@@ -242,7 +243,7 @@ class TableFormat(Format):
                 f"{parsed.format} does not name; {AGAIN}"
             )
         refuse_dropped(parsed)
-        return self.write(parsed.table(), release, builtin_operations_only=True)
+        return self.write(parsed.table(), release, programs=MOST_PROMISED)
 
     def activation(
         self, release: str, paths: Mapping[str, str], job: Shape | None = None
@@ -292,7 +293,7 @@ def _of_entry(entry: Entry, bound: Release) -> Iterator[Finding]:
     if wanted != set(entry.settings):
         message = f"{spelled.id} is chosen by other control variables in {title}"
         yield Finding(entry.line, Fault.OTHER_RELEASE, message, AGAIN)
-    if not bound.safe(spelled, builtin_operations_only=True):
+    if not bound.safe(spelled, programs=MOST_PROMISED):
         message = f"{spelled.id} is wrong for some programs"
         yield Finding(entry.line, Fault.WRONG_RESULT, message, AGAIN)
 

@@ -16,17 +16,18 @@ from colltune.mpi.libcolltune.table.text import (
     RuleBlock,
     Step,
 )
+from colltune.mpi.programs import Programs
 from colltune.mpi.release import Release
 
 
 class TableWriter(Chooser):
     """Makes the content of one table; ``notes`` tell what is left to the library and why."""
 
-    def __init__(self, bound: Release, *, builtin_operations_only: bool) -> None:
+    def __init__(self, bound: Release, *, programs: Programs) -> None:
         super().__init__(
             bound,
             ": processes know messages of different sizes,",
-            builtin_operations_only=builtin_operations_only,
+            programs=programs,
         )
 
     def content(self, table: DecisionTable) -> Content:

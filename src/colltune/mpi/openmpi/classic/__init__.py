@@ -25,6 +25,7 @@ from colltune.mpi.openmpi.ranges import (
 )
 from colltune.mpi.openmpi.releases import catalogue_of, reads_version_header
 from colltune.mpi.openmpi.tuned_format import TunedFile, TunedFormat
+from colltune.mpi.programs import ANY_LEGAL, Programs
 from colltune.text import counted
 
 NAME = "openmpi-classic"
@@ -150,11 +151,11 @@ class OpenMpiClassic(TunedFormat):
         return lint(parsed)
 
     def write(
-        self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False
+        self, table: DecisionTable, release: str, *, programs: Programs = ANY_LEGAL
     ) -> Written:
         from colltune.mpi.openmpi.classic import writing
 
-        return writing.write(table, release, builtin_operations_only=builtin_operations_only)
+        return writing.write(table, release, programs=programs)
 
     def convert(self, parsed: ParsedFile, release: str) -> Written:
         from colltune.mpi.openmpi.classic import writing

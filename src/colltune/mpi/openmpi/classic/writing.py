@@ -24,6 +24,7 @@ from colltune.mpi.openmpi.ranges import (
 from colltune.mpi.openmpi.releases import LIBRARY, reads_version_header
 from colltune.mpi.openmpi.tuned_format import TunedFile
 from colltune.mpi.openmpi.writing import Converter, TunedChooser, steering
+from colltune.mpi.programs import ANY_LEGAL, Programs
 
 
 @dataclass(frozen=True)
@@ -98,10 +99,10 @@ def _numbers(entry: CollectiveEntry, line: Line) -> str:
     return f"{line.first} {algorithm.number} {values}"
 
 
-def write(table: DecisionTable, release: str, *, builtin_operations_only: bool = False) -> Written:
+def write(table: DecisionTable, release: str, *, programs: Programs = ANY_LEGAL) -> Written:
     chooser = TunedChooser(
         release,
-        builtin_operations_only=builtin_operations_only,
+        programs=programs,
         requests=reads_version_header(release),
     )
     chosen = chooser.by_size(table)

@@ -27,6 +27,7 @@ from colltune.mpi.openmpi.decide.components import HAN, TUNED, han_serves, serve
 from colltune.mpi.openmpi.decide.han_calls import COMPONENTS, HanLevel, HanMatch
 from colltune.mpi.openmpi.decide.tuned import NO_SIZE
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
+from colltune.mpi.programs import ANY_LEGAL, Programs
 from colltune.text import counted
 
 DEFAULT = "default"
@@ -275,7 +276,7 @@ class OpenMpiHan(Format):
         return tuple(sorted(found))
 
     def write(
-        self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False
+        self, table: DecisionTable, release: str, *, programs: Programs = ANY_LEGAL
     ) -> Written:
         """Write components, which all keep the order of operands."""
         from colltune.mpi.openmpi.han import writing

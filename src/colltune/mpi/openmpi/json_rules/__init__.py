@@ -20,6 +20,7 @@ from colltune.mpi.openmpi import mca
 from colltune.mpi.openmpi.decide import decide_without
 from colltune.mpi.openmpi.releases import catalogue_of
 from colltune.mpi.openmpi.tuned_format import TunedFile, TunedFormat
+from colltune.mpi.programs import ANY_LEGAL, Programs
 
 NAME = "openmpi-json"
 
@@ -99,13 +100,13 @@ class OpenMpiJson(TunedFormat):
         return tuple(sorted(found))
 
     def write(
-        self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False
+        self, table: DecisionTable, release: str, *, programs: Programs = ANY_LEGAL
     ) -> Written:
         from colltune.mpi.openmpi.json_rules import writing
 
         if unreadable := self.unreadable_by(release):
             raise LibraryError(f"{unreadable}. Write the format openmpi-classic for it.")
-        return writing.write(table, release, builtin_operations_only=builtin_operations_only)
+        return writing.write(table, release, programs=programs)
 
     def convert(self, parsed: ParsedFile, release: str) -> Written:
         from colltune.mpi.openmpi.json_rules import writing

@@ -29,6 +29,7 @@ from colltune.mpi.openmpi.ranges import (
 )
 from colltune.mpi.openmpi.releases import LIBRARY
 from colltune.mpi.openmpi.writing import Converter, TunedChooser, steering
+from colltune.mpi.programs import Programs
 
 _KEYS = {"fanout": "faninout", "segsize": "seg_size", "requests": "reqs"}
 
@@ -77,9 +78,9 @@ def _rule(chosen: Configuration, first: int, last: int) -> SizeRule:
     return SizeRule(Rule(0, "", chosen.collective, chosen), first, last, Numbers(0))
 
 
-def write(table: DecisionTable, release: str, *, builtin_operations_only: bool) -> Written:
+def write(table: DecisionTable, release: str, *, programs: Programs) -> Written:
     """Return `table` as JSON rules, and the file that makes coll/han hand the calls on."""
-    chooser = TunedChooser(release, builtin_operations_only=builtin_operations_only)
+    chooser = TunedChooser(release, programs=programs)
     planner = _Planner(table.shape, chooser.by_size(table), chooser.by_layout(table))
     blocks = [
         CommunicatorRange(

@@ -41,6 +41,7 @@ from colltune.mpi.openmpi.ranges import (
 )
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
 from colltune.mpi.openmpi.tuned_format import TunedFile
+from colltune.mpi.programs import ANY_LEGAL, Programs
 
 NAME = "openmpi-parameters"
 _FIRST_BYTES = 65536
@@ -181,11 +182,11 @@ class OpenMpiParameters(Format):
         return lint(parsed)
 
     def write(
-        self, table: DecisionTable, release: str, *, builtin_operations_only: bool = False
+        self, table: DecisionTable, release: str, *, programs: Programs = ANY_LEGAL
     ) -> Written:
         from colltune.mpi.openmpi.parameters import writing
 
-        return writing.write(table, release, builtin_operations_only=builtin_operations_only)
+        return writing.write(table, release, programs=programs)
 
     def convert(self, parsed: ParsedFile, release: str) -> Written:
         from colltune.mpi.openmpi.parameters import writing

@@ -27,12 +27,13 @@ from colltune.mpi.openmpi.ranges import (
 from colltune.mpi.openmpi.releases import catalogue_of
 from colltune.mpi.openmpi.tuned_format import TunedFile
 from colltune.mpi.openmpi.writing import Converter, TunedChooser
+from colltune.mpi.programs import ANY_LEGAL, Programs
 from colltune.text import counted
 
 
-def write(table: DecisionTable, release: str, *, builtin_operations_only: bool = False) -> Written:
+def write(table: DecisionTable, release: str, *, programs: Programs = ANY_LEGAL) -> Written:
     """Return the choices of `table` for the whole job as forced ones (Fagg et al., sec. 5.4)."""
-    chooser = TunedChooser(release, builtin_operations_only=builtin_operations_only, setups=True)
+    chooser = TunedChooser(release, programs=programs, setups=True)
     chosen = chooser.by_size(table)
     choices: dict[Collective, Configuration] = {}
     for (collective, comm_size), steps in chosen.items():
