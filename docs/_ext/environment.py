@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from inspect import cleandoc
+
 import annotated_types
 from numpydoc.docscrape import NumpyDocString
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from colltune.server.settings import PREFIX, Settings
+from colltune.server.settings import PREFIX, ConnectionLimits, Settings
 from docs._ext.markdown import code, table, text
+
+_DESCRIBED = (Settings, ConnectionLimits)
 
 
 def markdown(_argument: str) -> str:
@@ -16,17 +20,19 @@ def markdown(_argument: str) -> str:
     meanings = _meanings()
     rows = (
         (code(f"{PREFIX}{name.upper()}"), code(_default(field)), _bounds(field), meanings[name])
-        for name, field in Settings.model_fields.items()
+        for described in _DESCRIBED
+        for name, field in described.model_fields.items()
     )
     return table(("variable", "default", "bounds", "meaning"), rows)
 
 
 def _meanings() -> dict[str, str]:
     found = {}
-    for parameter in NumpyDocString(Settings.__doc__ or "")["Parameters"]:
-        # several that belong together stand in one line
-        for name in parameter.name.split(", "):
-            found[name] = text(" ".join(parameter.desc).replace("None:", "not set:"))
+    for described in _DESCRIBED:
+        for parameter in NumpyDocString(cleandoc(described.__doc__ or ""))["Parameters"]:
+            # several that belong together stand in one line
+            for name in parameter.name.split(", "):
+                found[name] = text(" ".join(parameter.desc).replace("None:", "not set:"))
     return found
 
 

@@ -153,10 +153,11 @@ def _settings(**options: Any) -> Settings:
     """Return the service's settings; what is None was not given."""
     from pydantic import ValidationError
 
-    from colltune.server.settings import PREFIX, Settings
+    from colltune.server.settings import PREFIX, ConnectionLimits, Settings
 
     given = {name: value for name, value in options.items() if value is not None}
     try:
+        ConnectionLimits()
         return Settings(**given)
     except ValidationError as error:
         found = error.errors()[0]
@@ -254,14 +255,20 @@ def _run(listening: socket.socket, workers: int, settings: Settings, tls: dict[s
     import uvicorn
     from uvicorn.supervisors import Multiprocess
 
-    from colltune.server.supervisor import address, log_as_json, uvicorn_config
+    from colltune.server.supervisor import (
+        address,
+        log_as_json,
+        uvicorn_config,
+        who_may_name_clients,
+    )
 
     if tls.get("ssl_ca_certs"):
         import ssl
 
         tls["ssl_cert_reqs"] = ssl.CERT_REQUIRED
     log_as_json(settings.log_level)
-    config = uvicorn_config(workers=workers, **tls)
+    believed = who_may_name_clients(listening)
+    config = uvicorn_config(workers=workers, forwarded_allow_ips=believed, **tls)
     where = address(listening, tls=bool(tls))
     structlog.get_logger("colltune").info("listening", address=where, workers=workers)
     for number in (signal.SIGINT, signal.SIGTERM):

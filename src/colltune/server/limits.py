@@ -24,6 +24,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from colltune.errors import OutputError
 from colltune.server.errors import ServiceError, problem
+from colltune.server.settings import TRUSTED_PEER
 
 _MOST_UPLOADS, _UPLOAD_THREADS = 8, 4
 _PIECE_BYTES = 1 << 20
@@ -248,9 +249,12 @@ def _declared_bytes(scope: Scope) -> int:
 
 def client_of(scope: Scope) -> str:
     """Return whom requests are counted for; empty if that is not known."""
-    if not scope.get("client"):
-        return ""
-    host = str(scope["client"][0])
+    found = scope.get("client")
+    return "" if not found or found[0] == TRUSTED_PEER else counted_as(str(found[0]))
+
+
+def counted_as(host: str) -> str:
+    """Return as whom an address is counted: itself, or its site for IPv6."""
     if ":" not in host:
         return host
     try:

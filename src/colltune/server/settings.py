@@ -6,22 +6,61 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from colltune.production.settings import Production
 from colltune.server.auth.token_file import Scope
 
 PREFIX = "COLLTUNE_SERVER_"
+TRUSTED_PEER = "unix"
+"""As a client's address: who is at a unix socket's other end may say whom it asks for."""
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
+
+
+def _names(told: object) -> object:
+    """Take names as one text with commas, as a variable holds them."""
+    if not isinstance(told, str):
+        return told
+    return tuple(name.strip() for name in told.split(",") if name.strip())
+
+
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_names)]
 
 
 def _known_level(name: str) -> str:
     if name not in LEVELS:
         raise ValueError(f"unknown log level {name}; known: {', '.join(LEVELS)}")
     return name
+
+
+class ConnectionLimits(BaseSettings):
+    """What one connection may cost.
+
+    Parameters
+    ----------
+    max_header_bytes, max_header_fields
+        Of a request's headers.
+    receive_s
+        In which a request's headers must arrive; likewise its body, for which there is one more
+        second for each 16 KiB.
+    connections_per_client
+        At once, per worker and address; None: a quarter of all. Proxies that are named in
+        ``FORWARDED_ALLOW_IPS`` have no such limit.
+    proxy_users
+        Who run a proxy: over a unix socket ``X-Forwarded-For`` is believed from them, from root and
+        from the service's own user.
+    """
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore")
+
+    max_header_bytes: Count = 64 << 10
+    max_header_fields: Count = 100
+    receive_s: Seconds = 10.0
+    connections_per_client: Count | None = None
+    proxy_users: Names = ()
 
 
 class Settings(BaseSettings):
@@ -79,12 +118,12 @@ class Settings(BaseSettings):
 
     registry: str | None = None
     bundle: Path | None = None
-    allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
+    allowed_hosts: Names = ()
     data: Path | None = None
     demand: Path | None = None
     tokens: Path | None = None
     munge: bool = False
-    munge_users: Annotated[tuple[str, ...], NoDecode] = ()
+    munge_users: Names = ()
     munge_socket: Path | None = None
     munge_bound: bool = False
     max_body_bytes: Count = 64 << 20
@@ -102,19 +141,6 @@ class Settings(BaseSettings):
     cache_bytes: Count = 64 << 20
     access_log: bool = False
     log_level: Annotated[str, AfterValidator(_known_level)] = "INFO"
-
-    @model_validator(mode="before")
-    @classmethod
-    def _names(cls, values: object) -> object:
-        """Take names as one text with commas, as a variable holds them."""
-        if not isinstance(values, dict):
-            return values
-        texts = {name: values.get(name) for name in ("allowed_hosts", "munge_users")}
-        return values | {
-            name: tuple(n.strip() for n in text.split(",") if n.strip())
-            for name, text in texts.items()
-            if isinstance(text, str)
-        }
 
     @model_validator(mode="after")
     def _one_source(self) -> Settings:

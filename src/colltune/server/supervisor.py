@@ -20,6 +20,7 @@ import uvicorn
 
 from colltune.errors import OutputError
 from colltune.process import end_with_parent
+from colltune.server.settings import TRUSTED_PEER
 
 APP = "colltune.server.app:worker_app"
 _GRACE_S = 10
@@ -33,14 +34,15 @@ _HIDDEN = "[hidden]"
 _Event = MutableMapping[str, Any]
 
 
-def uvicorn_config(app: str = APP, *, workers: int = 1, **tls: Any) -> uvicorn.Config:
-    """Return how uvicorn runs `app`, ``module:factory``; `tls` are its options ``ssl_…``."""
+def uvicorn_config(app: str = APP, *, workers: int = 1, **more: Any) -> uvicorn.Config:
+    """Return how uvicorn runs `app`, ``module:factory``; `more` are options of its own."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     room = _MOST_CONNECTIONS if files == resource.RLIM_INFINITY else files - _FILES_FOR_OTHERS
     return uvicorn.Config(
         app,
         factory=True,
-        http="httptools",
+        http="colltune.server.connections:BoundedProtocol",
+        loop="colltune.server.connections:Loop",
         ws="none",
         workers=workers,
         log_config=None,
@@ -49,7 +51,7 @@ def uvicorn_config(app: str = APP, *, workers: int = 1, **tls: Any) -> uvicorn.C
         limit_concurrency=max(64, min(_MOST_CONNECTIONS, room)),
         timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=_GRACE_S,
-        **tls,
+        **more,
     )
 
 
@@ -139,6 +141,19 @@ def _remove_stale(path: Path) -> None:
             path.unlink()
             return
     raise OSError(None, "another service listens there")
+
+
+def who_may_name_clients(found: socket.socket) -> str | None:
+    """Return uvicorn's ``forwarded_allow_ips`` for a socket; None: as the environment has it.
+
+    Over a unix socket everybody who can open it would be believed; there it depends on the user at
+    the other end, unless the socket's permissions already choose who may open it.
+    """
+    if found.family != socket.AF_UNIX:
+        return None
+    is_for_all = Path(found.getsockname()).stat().st_mode & stat.S_IWOTH
+    believes_all = os.environ.get("FORWARDED_ALLOW_IPS", "").strip() == "*"
+    return "*" if believes_all and not is_for_all else TRUSTED_PEER
 
 
 def address(found: socket.socket, *, tls: bool) -> str:

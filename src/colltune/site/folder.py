@@ -262,7 +262,6 @@ def _service(site: Site, cluster: Cluster, folder: Path) -> str:
         "ExecStart": f"{program()} serve --host {listen} --port {port} --workers 2{names}",
         "RequiresMountsFor": str(folder),
         "Environment=COLLTUNE_SERVER_REGISTRY": site.registry,
-        "Environment=FORWARDED_ALLOW_IPS": "127.0.0.1",
         "User": cluster.user,
         "DynamicUser": "no",
         "ProtectHome": "read-only",
