@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib import metadata
@@ -50,12 +50,11 @@ from colltune.mpi import installation
 from colltune.mpi.activation_check import effect_findings, outranked_findings
 from colltune.mpi.file_format import Severity
 from colltune.mpi.formats import FORMATS, reads
+from colltune.mpi.in_effect import ENVIRONMENT, Setting, values
 from colltune.mpi.installation import Installation, Launcher
-from colltune.mpi.installation_facts import INSPECTORS
-from colltune.mpi.installation_facts.facts import DEFAULT
-from colltune.mpi.job_variables import concerns_collectives, variable_of
+from colltune.mpi.job_variables import concerns_collectives
 from colltune.mpi.libcolltune import PRELOAD
-from colltune.mpi.libcolltune.library import DECIDING, FILE_STEM
+from colltune.mpi.libcolltune.library import DECIDING, FILE_STEM, with_libcolltune
 from colltune.mpi.opened_file import open_file
 from colltune.provenance import machine
 from colltune.registry import Registry
@@ -76,7 +75,7 @@ _LEAST_SHARED_MIB, _LEAST_FREE_MIB = 64, 200
 _SLOW_CLOCKS = ("acpi_pm", "hpet", "jiffies", "refined-jiffies")
 _RANKS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
 _SIZES = (("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"), ("PMI_SIZE", "MPI_LOCALNRANKS"))
-_ENVIRONMENT, _OURS = "the environment", "colltune env or the hooks"
+_OURS = "colltune env or the hooks"
 _HARMLESS_URL = re.compile(r"https:|unix:|http://(localhost|127\.|\[::1\])")
 _NO_LIBRARY = re.compile(r"loading shared libraries: ([^\s:]+)")
 _REQUIREMENT = re.compile(r"(?P<name>[\w.-]+)(?:.*extra\s*==\s*['\"](?P<extra>[^'\"]+))?")
@@ -124,31 +123,21 @@ class Host:
         )
         program = build.canary(self.installation, Path(self.temporary.enter_context(folder)))
         command, variables = InstalledMpi(self.installation).command(self.shape, [], {})
-        return Canary(UserLine(command, variables, {}), program, LIMIT_S)
+        return Canary(UserLine(command, variables), program, LIMIT_S)
 
     @cached_property
     def run(self) -> Run:
         return self.canary.start({})
 
     @cached_property
-    def settings(self) -> dict[str, tuple[str, str]]:
-        """The variables that bear on collectives, with their values and where each comes from."""
+    def settings(self) -> dict[str, Setting]:
+        """The settings that bear on collectives, those of the library's files too."""
         ours = os.environ.get("COLLTUNE_SET", "").split()
-        found = {
-            name: (value, _OURS if f"{name}={value}" in ours else _ENVIRONMENT)
-            for name, value in os.environ.items()
+        return {
+            name: replace(each, source=_OURS) if f"{name}={each.value}" in ours else each
+            for name, each in self.launcher.mpi.in_effect(os.environ, self.launcher).items()
             if concerns_collectives(name) or name in DECIDING
         }
-        mpi = self.launcher.mpi
-        if mpi.prints_settings:  # those of parameter files, too
-            known = mpi.catalogue_of(self.launcher.release)
-            with suppress(ColltuneError):
-                facts = INSPECTORS[mpi.name](self.launcher, known)
-                for name, told in facts.variables.items():
-                    if told.source not in (DEFAULT, "environment"):
-                        source = told.source.removeprefix("file (").rstrip(")")
-                        found.setdefault(variable_of(name), (told.value, source))
-        return found
 
     @cached_property
     def activation(self) -> dict[str, str]:
@@ -164,7 +153,7 @@ class Host:
     def files(self) -> dict[str, Path]:
         """The rules files that are named, by the variables that name them."""
         names = (name for name, value in self.activation.items() if value == "/file")
-        return {name: Path(self.settings[name][0]) for name in names if name in self.settings}
+        return {name: Path(self.settings[name].value) for name in names if name in self.settings}
 
     @cached_property
     def slurm(self) -> dict[str, str]:
@@ -278,16 +267,16 @@ def _rules(host: Host) -> Answer:
 
 
 def _rules_file(host: Host, name: str, path: Path) -> Answer:
-    said = f"{path}, named by {host.settings[name][1]}"
+    said = f"{path}, named by {host.settings[name].source}"
     try:
         opened = open_file(path, f"{host.launcher.library}@{host.launcher.release}")
         parsed = opened.parse()
     except LibraryError as error:
         why = first_line(str(error)).removeprefix(f"{path}: ")
         return problem(f"{said}: {why}", f"unset {name}, or name another file")
-    job = dict(os.environ) | {n: value for n, (value, _) in host.settings.items()}
+    job = dict(os.environ) | values(host.settings)
     activation = opened.format.activation(opened.release, opened.paths)
-    effect = effect_findings(parsed, activation, opened.paths, job)
+    effect = effect_findings(host.launcher.mpi, parsed, activation, opened.paths, job)
     lint = outranked_findings(opened.format.lint(parsed), parsed, opened.paths, job)
     wrong = [each for each in (*effect, *lint) if each.severity is not Severity.NOTE]
     if not wrong:
@@ -300,22 +289,29 @@ def _rules_file(host: Host, name: str, path: Path) -> Answer:
 
 
 def _settings(host: Host) -> Answer:
-    patterns = host.launcher.mpi.user_patterns
+    mpi = with_libcolltune(host.launcher.mpi)
     theirs = [
         name
-        for name, (value, source) in host.settings.items()
-        if (patterns.decides(name) or name in DECIDING)
-        and host.activation.get(name) not in ("/file", value)
-        and source != _OURS
+        for name, setting in host.settings.items()
+        if mpi.user_patterns.decides(name)
+        and setting.source != _OURS
+        and not _is_ours(host, name, setting.value)
     ]
     if not theirs:
         return ok("no setting of yours chooses an algorithm")
-    value, source = host.settings[theirs[0]]
+    value, source = host.settings[theirs[0]].value, host.settings[theirs[0]].source
     more = f" and {len(theirs) - 1} more" if theirs[1:] else ""
-    alike = " ".join(name for name in theirs if host.settings[name][1] == source)
-    mend = f"unset {alike}" if source == _ENVIRONMENT else f"take it out of {source}"
+    alike = " ".join(name for name in theirs if host.settings[name].source == source)
+    mend = f"unset {alike}" if source == ENVIRONMENT else f"take it out of {source}"
     said = f"{theirs[0]}={value}{more}, set by {source}"
     return note(f"{said}, chooses an algorithm, so colltune sets nothing", mend)
+
+
+def _is_ours(host: Host, name: str, value: str) -> bool:
+    """Tell whether a value puts a file into effect."""
+    wanted = host.activation.get(name)
+    mpi = host.launcher.mpi
+    return wanted == "/file" or (wanted is not None and mpi.same(name, value, wanted))
 
 
 def _libcolltune(host: Host) -> Answer:

@@ -453,7 +453,7 @@ def test_nodes_that_see_something_else_are_named(
     """Settings and rules files must be the same for all processes, or these wait without end."""
     monkeypatch.setenv(FILE, "/shared/rules")
     job = host(job=True)
-    job.canary = Canary(UserLine((), {}, {}), Path("canary"), 1.0)
+    job.canary = Canary(UserLine((), {}), Path("canary"), 1.0)
     job.run = Run(Outcome((), 0, "", "", 0.0), nprocs=2, nodes=(("n1", 1), ("n2", 1)))
     look = Look((SEEN, other), 2, differing)
     monkeypatch.setattr(Canary, "look", lambda _self, _paths: look)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Shape
 from colltune.errors import LibraryError
+from colltune.mpi import library
 from colltune.mpi.activation_check import effect_findings
 from colltune.mpi.file_format import Call, ParsedFile, Severity
 from colltune.mpi.formats import FORMATS, readers
@@ -249,10 +250,10 @@ def test_a_damaged_file_in_a_job(name: str, release: str, data: st.DataObject) -
     if parsed is None:
         return
     paths = {"": "/f"}
-    activation = FORMATS[name].activation(release, paths)
+    activation, mpi = FORMATS[name].activation(release, paths), library(FORMATS[name].library)
     odd = st.sampled_from(["", "0", "1", "-1", "x", "yes", "9" * 40, "^", ",", "\udcff", "/f"])
     for job in ({}, activation, {n: data.draw(odd) for n in activation}):
-        for finding in effect_findings(parsed, activation, paths, job):
+        for finding in effect_findings(mpi, parsed, activation, paths, job):
             assert finding.message
             assert finding.mend
 

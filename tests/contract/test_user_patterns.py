@@ -10,6 +10,7 @@ import pytest
 from colltune import process
 from colltune.mpi import LIBRARIES, MpiLibrary, UserPatterns, library
 from colltune.mpi.formats import format_for
+from colltune.mpi.in_effect import of_environment
 
 
 def matching(patterns: UserPatterns) -> list[str]:
@@ -75,7 +76,8 @@ def test_a_shell_finds_the_same_variables_as_honour_user(name: str) -> None:
     """A variable withholds our settings exactly where its name matches the patterns in sh."""
     mpi = library(name)
     patterns = mpi.user_patterns
-    withheld = {n for n in NAMES if mpi.user_overrides(ours(mpi), {n: "the user's own"}).reason}
+    theirs = of_environment(dict.fromkeys(NAMES, "the user's own"))
+    withheld = {n for n in NAMES if mpi.user_overrides(ours(mpi), {n: theirs[n]}).reason}
     shell = matched_by_a_shell(patterns.deciding, NAMES)
     assert shell - matched_by_a_shell(patterns.harmless, NAMES) == withheld
     assert 2 <= len(withheld) < len(NAMES) / 2

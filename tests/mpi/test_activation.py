@@ -8,6 +8,7 @@ from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import UserOverrides, library
 from colltune.mpi.formats import FORMATS
+from colltune.mpi.in_effect import of_environment
 from colltune.mpi.openmpi.mca import environment
 
 OPENMPI = library("openmpi")
@@ -121,14 +122,14 @@ def test_unrelated_settings_change_nothing(subtests: pytest.Subtests) -> None:
         {"OMPI_MCA_coll_han_verbose": "1"},
     ):
         with subtests.test(user=user):
-            assert OPENMPI.user_overrides(OURS, user) == UserOverrides(OURS)
+            assert OPENMPI.user_overrides(OURS, of_environment(user)) == UserOverrides(OURS)
 
 
 def test_the_users_own_equal_setting_is_left_to_him() -> None:
     """What the user has already set, in whatever spelling, is not set again."""
     user = {"OMPI_MCA_coll_tuned_use_dynamic_rules": "true"}
     rest = {name: value for name, value in OURS.items() if name not in user}
-    assert OPENMPI.user_overrides(OURS, user) == UserOverrides(rest)
+    assert OPENMPI.user_overrides(OURS, of_environment(user)) == UserOverrides(rest)
 
 
 def test_a_contradicting_user_is_left_alone(subtests: pytest.Subtests) -> None:
@@ -142,6 +143,8 @@ def test_a_contradicting_user_is_left_alone(subtests: pytest.Subtests) -> None:
         ("coll_hcoll_enable", "1"),
     ):
         with subtests.test(name=name, value=value):
-            assert OPENMPI.user_overrides(OURS, {f"OMPI_MCA_{name}": value}) == UserOverrides(
+            assert OPENMPI.user_overrides(
+                OURS, of_environment({f"OMPI_MCA_{name}": value})
+            ) == UserOverrides(
                 {}, f"OMPI_MCA_{name}={value} is already set, so nothing else was changed"
             )

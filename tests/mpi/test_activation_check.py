@@ -15,6 +15,7 @@ from colltune.mpi.activation_check import (
 )
 from colltune.mpi.file_format import Call, Fault, Finding, Outcome, Severity
 from colltune.mpi.formats import FORMATS
+from colltune.mpi.openmpi.library import OPENMPI
 from tests.mpi.linting import lint
 from tests.mpi.plain_format import PlainFile, PlainFormat
 
@@ -35,7 +36,7 @@ def _found(path: Path, changes: dict[str, str | None]) -> tuple[Finding, ...]:
     activation = PlainFormat().activation("5.0.11", paths)
     job = {n: v for n, v in (activation | changes).items() if v is not None}
     parsed = PlainFile(path.read_text(), str(path), "5.0.11")
-    return effect_findings(parsed, activation, paths, job)
+    return effect_findings(OPENMPI, parsed, activation, paths, job)
 
 
 def test_a_job_as_it_should_be(rules: Path) -> None:
@@ -110,15 +111,15 @@ def test_many_rules_are_sampled(rules: Path) -> None:
     paths = {"": str(rules)}
     activation = PlainFormat().activation("5.0.11", paths)
     parsed = _Counting(text, "f", "5.0.11")
-    assert effect_findings(parsed, activation, paths, activation) == ()
+    assert effect_findings(OPENMPI, parsed, activation, paths, activation) == ()
     assert 0 < asked <= 2 * 2 * 12
 
 
 def test_what_is_missing() -> None:
     """Unset and differing variables are missing; named ones are those that are set at all."""
     activation = {"A": "1", "B": "/x/y", "C": "2"}
-    assert missing(activation, {"A": "1", "B": "/x/../x/y", "C": "3"}) == {"C": "2"}
-    assert missing(activation, {"B": ""}) == activation
+    assert missing(OPENMPI, activation, {"A": "1", "B": "/x/../x/y", "C": "3"}) == {"C": "2"}
+    assert missing(OPENMPI, activation, {"B": ""}) == activation
     assert named_variables(activation, {"C": "", "D": ""}) == ["C"]
 
 

@@ -11,6 +11,7 @@ from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import library
 from colltune.mpi.file_format import Call
+from colltune.mpi.in_effect import of_environment
 from colltune.mpi.intelmpi.adjust import EVERYWHERE, AdjustFormat
 from colltune.mpi.intelmpi.tuning import OTHER_SIZES, TuningFormat
 
@@ -121,10 +122,10 @@ def test_a_user_who_tunes_is_left_alone() -> None:
     """One variable of his own withholds all of ours; the same value, or others, do not."""
     ours = {"I_MPI_TUNING": "/f"}
     mpi = library("intelmpi")
-    assert mpi.user_overrides(ours, {"I_MPI_FABRICS": "shm"}).environment == ours
-    assert mpi.user_overrides(ours, {"I_MPI_TUNING": "/f"}).reason == ""
+    assert mpi.user_overrides(ours, of_environment({"I_MPI_FABRICS": "shm"})).environment == ours
+    assert mpi.user_overrides(ours, of_environment({"I_MPI_TUNING": "/f"})).reason == ""
     for name in ("I_MPI_ADJUST_BCAST", "I_MPI_TUNING", "I_MPI_TUNING_BIN", "I_MPI_TUNING_MODE"):
-        honoured = mpi.user_overrides(ours, {name: "3"})
+        honoured = mpi.user_overrides(ours, of_environment({name: "3"}))
         assert honoured.environment == {}
         assert name in honoured.reason
 

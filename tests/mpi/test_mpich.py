@@ -7,6 +7,7 @@ import pytest
 from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
 from colltune.mpi import library
+from colltune.mpi.in_effect import of_environment
 from colltune.mpi.programs import ANY_LEGAL
 
 MPICH = library("mpich")
@@ -141,7 +142,7 @@ def test_what_the_user_decides_withholds_everything() -> None:
         ("MPIR_CVAR_BCAST_TREE_KVAL", "4"),
         ("MPIR_CVAR_BCAST_DEVICE_COLLECTIVE", "1"),
     ):
-        honoured = MPICH.user_overrides(OURS, {name: value, "HOME": "/home/me"})
+        honoured = MPICH.user_overrides(OURS, of_environment({name: value, "HOME": "/home/me"}))
         assert honoured.environment == {}
         assert honoured.reason.startswith(f"{name}={value} is already set")
 
@@ -149,7 +150,7 @@ def test_what_the_user_decides_withholds_everything() -> None:
 def test_other_variables_and_equal_ones_withhold_nothing() -> None:
     """What the user has set to the same value, by another name, is left to him."""
     user = {"MPIR_CVAR_DEBUG_SUMMARY": "1", "MPICH_PORT_RANGE": "1:2", "PATH": "/bin"}
-    assert MPICH.user_overrides(OURS, user).environment == OURS
-    honoured = MPICH.user_overrides(OURS, {"MPICH_BCAST_DEVICE_COLLECTIVE": "0"})
+    assert MPICH.user_overrides(OURS, of_environment(user)).environment == OURS
+    honoured = MPICH.user_overrides(OURS, of_environment({"MPICH_BCAST_DEVICE_COLLECTIVE": "0"}))
     assert list(honoured.environment) == ["MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE"]
     assert honoured.reason == ""

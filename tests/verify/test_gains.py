@@ -30,7 +30,7 @@ def test_rounds_fit_the_budget(budget_s: float, launch_s: float, rounds: int) ->
 
 def test_too_little_time_measures_nothing_and_says_so() -> None:
     """What is left of the budget is told; nothing is started."""
-    measuring = Measuring(MPI, UserLine(("mpirun",), {}, {}), Layout((4,)), NOWHERE, 1.0)
+    measuring = Measuring(MPI, UserLine(("mpirun",), {}), Layout((4,)), NOWHERE, 1.0)
     found = measuring.measure([BCAST], {}, Forced(), 3.0, lambda _: None)
     assert found.gains == {}
     assert found.notes == ("nothing was measured: 3 s of the budget were left",)

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from colltune.mpi.in_effect import of_environment
+from colltune.mpi.openmpi.library import OPENMPI
 from colltune.mpi.trace import Function
 from colltune.verify import probe_calls
 from colltune.verify.canary import CallSeen, Ending
@@ -44,7 +46,7 @@ def _judged(
 ) -> Assessment:
     """Return what becomes of the first rule where all its calls run `ran` and end so."""
     given = parsed.activation() if activation is None else activation
-    settings = JobSettings(user or {}, given, {})
+    settings = JobSettings.of(OPENMPI, of_environment(user or {}), given)
     search = probe_calls.find(parsed, layout, given, settings.environment)
     seen = CallSeen(ending, "", (ran,) if ran else ())
     without = CallSeen(Ending.OK, "", (BINOMIAL,))

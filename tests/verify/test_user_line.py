@@ -17,7 +17,7 @@ WORDS = ("mpirun", "-np", "8", "--hostfile", "my hosts", "-x", "A=1")
 
 def test_the_line_is_kept_and_the_program_appended() -> None:
     """Neither shape nor nodes nor options of a start change what the user wrote."""
-    line = UserLine(WORDS, {}, {})
+    line = UserLine(WORDS, {})
     start = Start(SHAPE, ("/w/canary", "run"), cores=1, exported={"B": "2"}, options=("-x", "C"))
     assert line.command(start) == (*WORDS, "/w/canary", "run")
     assert line.text == "mpirun -np 8 --hostfile 'my hosts' -x A=1"
@@ -25,7 +25,7 @@ def test_the_line_is_kept_and_the_program_appended() -> None:
 
 def test_the_users_settings_win() -> None:
     """What is wanted is added; what he has set stays, whatever is wanted."""
-    line = UserLine(WORDS, {"OMPI_MCA_a": "his", "HOME": "/h"}, {})
+    line = UserLine(WORDS, {"OMPI_MCA_a": "his", "HOME": "/h"})
     wanted = {"OMPI_MCA_a": "ours", "OMPI_MCA_b": "ours"}
     expected = {"OMPI_MCA_a": "his", "OMPI_MCA_b": "ours", "HOME": "/h"}
     assert line.environment({}, wanted, SHAPE) == expected
@@ -34,7 +34,7 @@ def test_the_users_settings_win() -> None:
 def test_a_launch_without_the_file_leaves_out_what_activates_it() -> None:
     """Who has the file in effect already still gets a launch without it, and one with it."""
     activation = {"OMPI_MCA_file": "/f", "OMPI_MCA_use": "1"}
-    line = UserLine(WORDS, {"OMPI_MCA_file": "/f", "OMPI_MCA_use": "0"}, activation)
+    line = UserLine(WORDS, {"OMPI_MCA_file": "/f", "OMPI_MCA_use": "0"}, ("OMPI_MCA_file",))
     assert line.environment({}, {}, SHAPE) == {"OMPI_MCA_use": "0"}
     with_file = {"OMPI_MCA_file": "/f", "OMPI_MCA_use": "0"}
     assert line.environment({}, activation, SHAPE) == with_file

@@ -88,18 +88,21 @@ def _effect(
     """
     import os
 
+    from colltune.mpi import library
     from colltune.mpi.activation_check import effect_findings, named_variables, outranked_findings
+    from colltune.mpi.in_effect import values
+    from colltune.mpi.libcolltune.library import with_libcolltune
 
     if not opened.paths or parsed.dropped:
         return {}, opened.format.lint(parsed), False
     own = opened.format.lint(parsed)
     activation = opened.format.activation(opened.release, opened.paths)
-    job = variables
+    mpi, job = with_libcolltune(library(opened.format.library)), variables
     if job is None and named_variables(activation, os.environ):
-        job = dict(os.environ)
+        job = values(mpi.in_effect(os.environ))
     if job is None:
         return activation, own, False
-    found = effect_findings(parsed, activation, opened.paths, job)
+    found = effect_findings(mpi, parsed, activation, opened.paths, job)
     return activation, (*outranked_findings(own, parsed, opened.paths, job), *found), True
 
 

@@ -230,7 +230,9 @@ def _json(proof: Proof) -> dict[str, Any]:
         "release": proof.release or None,
         "nodes": [{"host": host, "processes": n} for host, n in proof.nodes],
         "activation": settings.activation if settings else {},
-        "user_settings": {n: settings.user[n] for n in settings.against()} if settings else {},
+        "user_settings": {n: settings.user[n].value for n in settings.against()}
+        if settings
+        else {},
         "dropped": proof.dropped or None,
         "counts": _counts(proof),
         "regressions": sum(result.is_regression for result in proof.results),

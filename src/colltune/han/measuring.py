@@ -21,7 +21,7 @@ from colltune.bench import build
 from colltune.bench.backends.installed import InstalledMpi
 from colltune.bench.launchers import Launcher
 from colltune.domain import Configuration, Context, RunStatus, Shape
-from colltune.errors import BudgetError, CampaignError, DataError, OutputError, ProgramError
+from colltune.errors import BudgetError, DataError, OutputError, ProgramError
 from colltune.files.reading import json_of
 from colltune.han import tasks_file
 from colltune.han.space import Request, needed
@@ -136,12 +136,7 @@ class TaskBench(InstalledMpi):
         progress: Callable[[int], None],
     ) -> RawOutput:
         """Start the program once; a series that ended it is blamed in what is returned."""
-        overrides = OPENMPI.user_overrides(mca.environment({"coll_han_priority": ""}), os.environ)
-        if overrides.reason:
-            raise CampaignError(
-                "the environment decides what Open MPI runs, so no module can be measured "
-                f"under its own name: {overrides.reason}. Unset it."
-            )
+        self.refuse_settings(OPENMPI, mca.environment({"coll_han_priority": ""}))
         raw, plan = folder / _RAW_FILE, folder / _PLAN_FILE
         folder.mkdir(parents=True, exist_ok=True)
         raw.unlink(missing_ok=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from colltune.domain import Collective
+from colltune.mpi import MpiLibrary
 from colltune.mpi.file_format import Call, Fault, Finding, Outcome, ParsedFile
 
 _MOST_SIZES = 12
@@ -28,16 +28,19 @@ def named_variables(activation: Mapping[str, str], environment: Mapping[str, str
     return [name for name in activation if name in environment]
 
 
-def missing(activation: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
+def missing(
+    mpi: MpiLibrary, activation: Mapping[str, str], environment: Mapping[str, str]
+) -> dict[str, str]:
     """Return what has to be set, or set otherwise, to put the file into effect."""
     return {
         name: value
         for name, value in activation.items()
-        if name not in environment or not _same(environment[name], value)
+        if name not in environment or not mpi.same(name, environment[name], value)
     }
 
 
 def effect_findings(
+    mpi: MpiLibrary,
     parsed: ParsedFile,
     activation: Mapping[str, str],
     paths: Mapping[str, str],
@@ -49,7 +52,7 @@ def effect_findings(
     """
     if parsed.dropped:
         return ()
-    lacking = missing(activation, environment)
+    lacking = missing(mpi, activation, environment)
     unread = [name for name, value in activation.items() if value in paths.values()]
     for name in unread:
         if name in lacking:
@@ -203,17 +206,3 @@ def _mend(
 
 def _where(layouts: set[int]) -> str:
     return " and ".join(text for nodes, text in _LAYOUTS if nodes in layouts)
-
-
-def _same(value: str, wanted: str) -> bool:
-    """Tell whether two values are equal, or one of the files named is the wanted one."""
-    if value == wanted:
-        return True
-    return wanted.startswith("/") and any(_is_file(part, wanted) for part in value.split(","))
-
-
-def _is_file(name: str, wanted: str) -> bool:
-    try:
-        return bool(name) and Path(name).resolve() == Path(wanted).resolve()
-    except (OSError, RuntimeError, ValueError):
-        return False

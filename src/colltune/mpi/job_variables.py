@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from pathlib import Path
 
 from colltune.errors import LibraryError
 
@@ -30,19 +29,6 @@ def variable_of(parameter: str) -> str:
 def parameter_of(variable: str) -> str:
     """Return what a launcher's command line calls a variable."""
     return variable.removeprefix(_MCA)
-
-
-def variables_in_home(home: str | None) -> dict[str, str]:
-    """Return the variables that a user's own parameter file sets, which jobs read from his home."""
-    path = Path(home or "/nowhere", ".openmpi", "mca-params.conf")
-    try:
-        return variables_of(path.read_text(encoding="utf-8", errors="replace"), str(path))
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise LibraryError(
-            f"{path}: {error.strerror}. The file may have settings of yours."
-        ) from error
 
 
 def variables_of(text: str, source: str) -> dict[str, str]:

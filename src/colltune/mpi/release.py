@@ -10,15 +10,19 @@ from fnmatch import translate
 from functools import cached_property, lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from colltune.domain import Collective, Configuration, Portfolio, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import catalogue
 from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.configuration_space import CatalogueSpace, ConfigurationSpace
+from colltune.mpi.in_effect import Setting, Settings, of_environment, same_files
 from colltune.mpi.programs import Programs
 from colltune.mpi.toolchain import Toolchain
+
+if TYPE_CHECKING:
+    from colltune.mpi.installation import Launcher
 
 SEGSIZES_BYTES = (0, 1024, 4096, 16384, 65536, 131072)
 """Segment sizes of Hunold et al., CLUSTER 2020, sec. IV, and 0 for none."""
@@ -319,27 +323,38 @@ class MpiLibrary:
         """Return the one spelling of a variable `name` that the library takes in several."""
         return name
 
-    def same_value(self, value: str) -> str:
-        """Return the one spelling of a `value` that the library takes in several."""
-        return value
+    def same(self, name: str, one: str, other: str) -> bool:
+        """Tell whether two values of the variable `name` mean the same to the library."""
+        return one == other or (other.startswith("/") and same_files(one, other))
 
-    def user_overrides(
-        self, environment: Mapping[str, str], os_environ: Mapping[str, str]
-    ) -> UserOverrides:
-        """Return what of `environment` may be set beside `os_environ`, the user's own.
+    def in_effect(
+        self, environment: Mapping[str, str], launcher: Launcher | None = None
+    ) -> dict[str, Setting]:
+        """Return the settings of a program that is started with `environment`, those of files too.
 
-        If a variable of the user decides which algorithms run, nothing is set at all: half of our
+        Files of the system are known where its `launcher` is.
+        """
+        return of_environment(environment)
+
+    def setting_in_file(self, value: str, source: str) -> Setting | None:
+        """Return the setting that a program shows, if it comes from a file: where it shows that."""
+        return None
+
+    def user_overrides(self, environment: Mapping[str, str], user: Settings) -> UserOverrides:
+        """Return what of `environment` may be set beside the settings of the `user` (`in_effect`).
+
+        If a setting of the user decides which algorithms run, nothing is set at all: half of our
         settings with half of his would be a third configuration that nobody measured.
         """
         ours = {self.same_variable(name): value for name, value in environment.items()}
-        for name, value in sorted(os_environ.items()):
+        for name, setting in sorted(user.items()):
             if not self.user_patterns.decides(name):
                 continue
             wanted = ours.get(self.same_variable(name))
-            if wanted is None or self.same_value(value) != self.same_value(wanted):
-                why = f"{name}={value} is already set, so nothing else was changed"
-                return UserOverrides({}, why)
-        users = {self.same_variable(name) for name in os_environ}
+            if wanted is None or not self.same(name, setting.value, wanted):
+                why = f"{name}={setting.value} is already set{setting.origin}"
+                return UserOverrides({}, f"{why}, so nothing else was changed")
+        users = {self.same_variable(name) for name in user}
         left = {n: v for n, v in environment.items() if self.same_variable(n) not in users}
         return UserOverrides(left)
 

@@ -273,7 +273,8 @@ class _Tuning:
 
     def _user_settings(self, written: WrittenConfiguration) -> list[str]:
         """Return a note if the user decides himself on what the file would decide."""
-        reason = self.target.mpi.user_overrides(written.environment, os.environ).reason
+        theirs = self.target.mpi.in_effect(os.environ, self.installation)
+        reason = self.target.mpi.user_overrides(written.environment, theirs).reason
         return [f"your own settings override the file: {reason}"] if reason else []
 
     def _watch_default(self, bundle: Bundle) -> tuple[Path | None, float, Watched]:

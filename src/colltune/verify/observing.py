@@ -17,6 +17,7 @@ from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import LIBRARIES, trace
 from colltune.mpi.libcolltune.library import with_libcolltune
+from colltune.mpi.openmpi.library import TunedSpace
 from colltune.mpi.trace import Function
 from colltune.verify.canary import CallSeen, Run
 
@@ -149,9 +150,14 @@ def _signature(functions: tuple[Function, ...]) -> list[tuple[str, dict[str, int
 
 
 def parameters(function: Function) -> dict[str, int]:
-    """Return those parameters of an algorithm that can be seen in its call."""
+    """Return those parameters of an algorithm that can be seen in its call, as it takes them.
+
+    Open MPI hands on what it was told, and takes the nearest value that is allowed.
+    """
     places = _PLACES.get(function.symbol.removeprefix(_BASE), {})
-    return {key: function.words[at] for key, at in places.items() if at < len(function.words)}
+    found = {key: function.words[at] for key, at in places.items() if at < len(function.words)}
+    ranges = ((key, value, *TunedSpace.ranges[key]) for key, value in found.items())
+    return {key: min(max(low, value), high) for key, value, low, high in ranges}
 
 
 def said(run: Run, file: Path) -> Iterator[str]:

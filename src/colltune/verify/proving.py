@@ -13,6 +13,7 @@ from colltune.mpi import LIBRARIES, formats, trace
 from colltune.mpi.file_format import Finding, Format, ParsedFile
 from colltune.mpi.installation import Installation, identified
 from colltune.mpi.libcolltune import PRELOAD
+from colltune.mpi.libcolltune.library import with_libcolltune
 from colltune.verify import probe_calls
 from colltune.verify.canary import CallSeen, Canary, Ending, Executed, Run, execute
 from colltune.verify.gains import Forced, Gains, Measuring
@@ -137,10 +138,15 @@ class _Proving:
         activation = kind.activation(release, paths, shape)
         shown = LIBRARIES[self.installation.library].prints_settings
         seen = {n: v for n, v in told.items() if n in line.user or n not in shown}
-        user, origins = gathered(seen, job.shown, line.user, line.words)
-        left_out = {n: v for n, v in activation.items() if line.user.get(n) == v}
-        self.canary = replace(self.canary, line=replace(line, left_out=left_out))
-        return JobSettings(user, activation, origins)
+        mpi = with_libcolltune(LIBRARIES[self.installation.library])
+        user = gathered(mpi, seen, job.shown, line.user, line.words)
+        left_out = [
+            name
+            for name, value in activation.items()
+            if name in line.user and mpi.same(name, line.user[name], value)
+        ]
+        self.canary = replace(self.canary, line=replace(line, left_out=tuple(left_out)))
+        return JobSettings.of(mpi, user, activation)
 
     def _results(
         self,
@@ -251,7 +257,9 @@ class _Proving:
         always = [
             name
             for name, value in settings.activation.items()
-            if settings.user.get(name) == value and name not in self.canary.line.user
+            if name in settings.user
+            and settings.user[name].value == value
+            and name not in self.canary.line.user
         ]
         if always:
             why = f"nothing was measured, because {always[0]} is set by the launcher's options or a"
@@ -311,8 +319,12 @@ def _spoilt(executed: Executed, settings: JobSettings) -> Assessment | None:
     if executed.first is None:
         return None
     told = executed.first.settings
-    for name in settings.activation:
+    for name, ours in settings.activation.items():
         wanted, got = settings.environment[name], told.get(name)
+        if wanted != ours and name != PRELOAD and ours.startswith("/"):
+            return Assessment(RuleStatus.OVERRIDDEN, f"by {settings.text(name)}")
+        if wanted != ours:
+            continue  # what it changes is known
         if got is None:
             why = f"{name} does not reach the processes, because the launcher does not pass it on"
             return Assessment(RuleStatus.IGNORED, f"not activated: {why}")

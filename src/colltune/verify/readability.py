@@ -70,7 +70,7 @@ def canary_of(request: Request) -> tuple[Canary, Installation]:
     check_line(request.words)
     installation = installation_of(request.words, request.mpi)
     program = build.canary(installation, request.work)
-    line = UserLine(request.words, dict(os.environ) | installation.root_allowance(), {})
+    line = UserLine(request.words, dict(os.environ) | installation.root_allowance())
     return Canary(line, program, request.limit_s), installation
 
 

@@ -3,56 +3,81 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from colltune.mpi import MpiLibrary
 from colltune.mpi.file_format import Call, Outcome, ParsedFile
+from colltune.mpi.in_effect import Rank, Setting, Settings, beside
 from colltune.mpi.job_variables import concerns_collectives, parameter_of, variable_of
 
 
 @dataclass(frozen=True)
 class JobSettings:
-    """What the job's processes see."""
+    """What the job's processes see: the user's settings, and what puts the file into effect.
 
-    user: Mapping[str, str]
+    A setting of the user that means the same as ours is spelled like ours.
+    """
+
+    user: Settings
     activation: Mapping[str, str]
-    origins: Mapping[str, str]
+
+    @classmethod
+    def of(cls, mpi: MpiLibrary, user: Settings, activation: Mapping[str, str]) -> JobSettings:
+        def spelled(name: str, setting: Setting) -> Setting:
+            ours = activation.get(name, setting.value)
+            alike = mpi.same(name, setting.value, ours)
+            return replace(setting, value=ours) if alike else setting
+
+        return cls({name: spelled(name, each) for name, each in user.items()}, activation)
 
     @property
     def environment(self) -> dict[str, str]:
-        return dict(self.activation) | dict(self.user)
+        return beside(self.user, self.activation)
 
     def against(self) -> tuple[str, ...]:
         """Return those of the user's variables that may speak against the file."""
+        environment = self.environment
         return tuple(
             name
-            for name, value in sorted(self.user.items())
-            if self.activation.get(name) != value and concerns_collectives(name)
+            for name, setting in sorted(self.user.items())
+            if environment[name] == setting.value
+            and self.activation.get(name) != setting.value
+            and concerns_collectives(name)
         )
 
     def text(self, name: str) -> str:
-        return f"{name}={self.user[name]} ({self.origins.get(name, 'of unknown origin')})"
+        return f"{name}={self.user[name].value} ({self.user[name].source})"
 
 
 def gathered(
+    mpi: MpiLibrary,
     seen: Mapping[str, str],
     shown: Mapping[str, tuple[str, str]],
     user: Mapping[str, str],
     words: Sequence[str],
-) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the settings of a job without the file, and where each comes from."""
-    settings, origins = dict(seen), {}
+) -> dict[str, Setting]:
+    """Return the settings of a job without the file.
+
+    `seen` is the environment of its processes, `shown` what the library says of its parameters,
+    with their source; `user` is the environment of the launcher with the options `words`.
+    """
+    files, found = mpi.in_effect(user), dict[str, Setting]()
     for name, value in seen.items():
+        of_file = files.get(name, Setting(""))
         if user.get(name) == value:
-            origins[name] = "the environment"
+            found[name] = Setting(value)
         elif parameter_of(name) in words or any(name in word for word in words):
-            origins[name] = "the launcher's options"
+            found[name] = Setting(value, "the launcher's options", Rank.LAUNCHER)
+        elif mpi.same(name, of_file.value, value):
+            found[name] = of_file  # of the user's, which the launcher hands on
         else:
-            origins[name] = "the launcher, or a parameter file that it reads"
+            found[name] = Setting(value, "the launcher", Rank.LAUNCHER)
     for parameter, (value, source) in shown.items():
         name = variable_of(parameter)
-        if source.startswith("file") and name not in settings:
-            settings[name], origins[name] = value, f"parameter {source}"
-    return settings, origins
+        file = mpi.setting_in_file(value, source)
+        if file is not None and (name not in found or file.rank > found[name].rank):
+            found[name] = file
+    return found
 
 
 def same_decision(a: Outcome, b: Outcome) -> bool:
@@ -78,7 +103,7 @@ def culprits(parsed: ParsedFile, call: Call, settings: JobSettings) -> str:
             name
             for name in against
             if not same_decision(
-                parsed.decide(call, activation | {name: settings.user[name]}), planned
+                parsed.decide(call, activation | {name: settings.user[name].value}), planned
             )
         ]
     return " and ".join(map(settings.text, alone))

@@ -29,7 +29,7 @@ class UserLine:
 
     words: tuple[str, ...]
     user: Mapping[str, str]
-    left_out: Mapping[str, str]
+    left_out: tuple[str, ...] = ()
 
     def command(self, start: Start) -> tuple[str, ...]:
         return (*self.words, *start.words)
@@ -44,7 +44,7 @@ class UserLine:
 
     def variables(self, wanted: Mapping[str, str]) -> dict[str, str]:
         """Return `wanted` and the user's own environment, which wins."""
-        own = {n: v for n, v in self.user.items() if self.left_out.get(n) != v}
+        own = {n: v for n, v in self.user.items() if n not in self.left_out}
         return dict(wanted) | own
 
     @property

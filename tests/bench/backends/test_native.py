@@ -97,17 +97,25 @@ def test_a_forced_launch_has_its_configuration_in_the_environment(
 def test_the_user_and_the_measuring_do_not_mix(
     backend: NativeBackend,
     launched: Callable[..., LaunchResult],
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What the user's environment decides is not measured under another name, but told."""
+    """What his environment or files decide is not measured under another name, but told."""
     monkeypatch.setenv("OMPI_MCA_coll_tuned_use_dynamic_rules", "0")
-    with pytest.raises(CampaignError, match="sets OMPI_MCA_coll_tuned_use_dynamic_rules=0"):
+    with pytest.raises(CampaignError, match="OMPI_MCA_coll_tuned_use_dynamic_rules=0 is set by"):
         backend.feasible(BINOMIAL)
     with pytest.raises(CampaignError, match="Unset OMPI_MCA_coll_tuned_use_dynamic_rules"):
         launched(_Runs({}), BINOMIAL)
     monkeypatch.setenv("OMPI_MCA_coll_tuned_use_dynamic_rules", "1")
     monkeypatch.setenv("OMPI_MCA_coll", "basic,self")
-    with pytest.raises(CampaignError, match="the environment decides what Open MPI runs"):
+    with pytest.raises(CampaignError, match="coll=basic,self, set by the environment, decides"):
+        backend.feasible(BINOMIAL)
+    monkeypatch.delenv("OMPI_MCA_coll")
+    (tmp_path / ".openmpi").mkdir()
+    file = tmp_path / ".openmpi" / "mca-params.conf"
+    file.write_text("pml = ob1\ncoll_tuned_priority = 0\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(CampaignError, match=f"Take it out of {file}:2"):
         backend.feasible(BINOMIAL)
 
 

@@ -139,7 +139,8 @@ class OsuBackend:
     def _start(self, cell: Cell, calls: int, within_s: float) -> process.Outcome:
         instance = cell.instance
         wanted = self._library.at(self._mpi.release).forced_environment(cell.configuration)
-        honoured = self._library.user_overrides(wanted, os.environ)
+        theirs = self._library.in_effect(os.environ, self._mpi)
+        honoured = self._library.user_overrides(wanted, theirs)
         if honoured.reason:
             raise CampaignError(f"nothing can be forced: {honoured.reason}. Unset it.")
         words = ["-f", "-i", str(calls), "-x", str(_WARM_UP_CALLS)]

@@ -7,6 +7,7 @@ import pytest
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import LIBRARIES
+from colltune.mpi.in_effect import of_environment
 from colltune.mpi.libcolltune import assignment
 from colltune.mpi.libcolltune.library import with_libcolltune
 from colltune.mpi.libcolltune.space import ALGORITHMS, LIBCOLLTUNE
@@ -128,13 +129,17 @@ def test_all_can_be_told_at_run_time() -> None:
 def test_a_table_of_the_users_own_wins() -> None:
     """Who names a table, rules or a configuration himself is left alone."""
     ours = {"LD_PRELOAD": "/x/libcolltune.so", "COLLTUNE_TABLE": "/site/table"}
-    assert not OPENMPI.user_overrides(ours, {}).reason
-    assert not OPENMPI.user_overrides(ours, {"COLLTUNE_TABLE": "/site/table"}).reason
+    assert not OPENMPI.user_overrides(ours, of_environment({})).reason
+    assert not OPENMPI.user_overrides(
+        ours, of_environment({"COLLTUNE_TABLE": "/site/table"})
+    ).reason
     for name in ("COLLTUNE_TABLE", "COLLTUNE_RULES", "COLLTUNE_FORCE"):
-        found = OPENMPI.user_overrides(ours, {name: "mine"})
+        found = OPENMPI.user_overrides(ours, of_environment({name: "mine"}))
         assert name in found.reason
         assert not found.environment
-    assert OPENMPI.user_overrides(ours, {"OMPI_MCA_coll_tuned_bcast_algorithm": "1"}).reason
+    assert OPENMPI.user_overrides(
+        ours, of_environment({"OMPI_MCA_coll_tuned_bcast_algorithm": "1"})
+    ).reason
 
 
 def test_what_the_user_preloads_goes_first() -> None:

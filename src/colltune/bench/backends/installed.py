@@ -9,7 +9,9 @@ from pathlib import Path
 from colltune import process
 from colltune.bench.launchers import Launcher, Start, launcher_of
 from colltune.domain import Configuration, Context, Instance, Shape
-from colltune.mpi import Release
+from colltune.errors import CampaignError
+from colltune.mpi import MpiLibrary, Release
+from colltune.mpi.in_effect import ENVIRONMENT, Setting
 from colltune.mpi.installation import Installation
 from colltune.provenance import usable_cores
 
@@ -61,6 +63,40 @@ class InstalledMpi:
         )
         return self.launcher.command(start), environment
 
+    @property
+    def settings(self) -> dict[str, Setting]:
+        """The settings of the user, those in the library's files too."""
+        return self.mpi.mpi.in_effect(os.environ, self.mpi)
+
+    def refuse_settings(self, library: MpiLibrary, wanted: Mapping[str, str]) -> None:
+        """Refuse where the user, who always wins, tells `library` something else than `wanted`.
+
+        Raises
+        ------
+        CampaignError
+            It names the variable, and the file with the line.
+        """
+        for name, value in sorted(wanted.items()):
+            user = self.settings.get(name)
+            if user is not None and not library.same(name, user.value, value):
+                raise CampaignError(
+                    f"{name}={user.value} is set by {user.source}, but the measurement needs "
+                    f"{value}. {_mend(name, user)}, or leave out what it decides."
+                )
+        for name, user in sorted(self.settings.items()):
+            if name not in wanted and library.user_overrides(wanted, {name: user}).reason:
+                raise CampaignError(
+                    f"{name}={user.value}, set by {user.source}, decides what {library.title} "
+                    "runs, so no algorithm can be measured under its own name. "
+                    f"{_mend(name, user)}."
+                )
+
     def answers(self, shape: Shape, within_s: float) -> bool:
         command, environment = self.command(shape, ["true"], {})
         return process.run(command, timeout_s=within_s, env=environment).ok
+
+
+def _mend(name: str, setting: Setting) -> str:
+    if setting.source == ENVIRONMENT:
+        return f"Unset {name}"
+    return f"Take it out of {setting.source}"

@@ -25,7 +25,7 @@ from colltune.domain import (
     Measurement,
     Portfolio,
 )
-from colltune.errors import CampaignError, OutputError, ProgramError
+from colltune.errors import OutputError, ProgramError
 from colltune.mpi import LIBRARIES
 from colltune.mpi.installation import Installation
 from colltune.mpi.libcolltune import PRELOAD, is_libcolltune
@@ -189,18 +189,7 @@ class NativeBackend(InstalledMpi):
                 wanted |= self._release.forced_environment(configuration)
             else:
                 wanted |= self._release.base_environment() | found
-        for name, value in sorted(wanted.items()):
-            user = os.environ.get(name, value)
-            if user != value:
-                raise CampaignError(
-                    f"the environment sets {name}={user}, but the measurement needs {value}. "
-                    f"Unset {name}, or leave out what it decides."
-                )
-        if reason := self._library.user_overrides(wanted, os.environ).reason:
-            raise CampaignError(
-                f"the environment decides what {self._library.title} runs, so no algorithm "
-                f"can be measured under its own name: {reason}. Unset it."
-            )
+        self.refuse_settings(self._library, wanted)
         return wanted
 
     def salvage(self, folder: Path) -> tuple[Measurement, ...]:

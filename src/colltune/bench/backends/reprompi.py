@@ -6,7 +6,6 @@ wherever the program can do that; its raw rows are read while it is still known 
 
 from __future__ import annotations
 
-import os
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -81,22 +80,11 @@ class ReproMpiBackend(InstalledMpi):
 
     def portfolio(self, campaign: Campaign, collective: Collective) -> Portfolio:
         offered = campaign.offered(library(self.mpi.library), self.mpi.release, collective)
-        self._refuse_user_settings(offered)
+        for configuration in offered.configurations:
+            if not configuration.is_default:
+                wanted = self._release.forced_environment(configuration)
+                self.refuse_settings(self._release.mpi, wanted)
         return offered.filtered(campaign.only, campaign.skip)
-
-    def _refuse_user_settings(self, portfolio: Portfolio) -> None:
-        """Refuse where the user's variables, which always win, choose the algorithm."""
-        values: dict[str, set[str]] = {}
-        for configuration in portfolio.configurations:
-            for name, value in self._release.forced_environment(configuration).items():
-                values.setdefault(name, set()).add(value)
-        for name, wanted in sorted(values.items()):
-            theirs = os.environ.get(name)
-            if theirs is not None and wanted != {theirs}:
-                raise CampaignError(
-                    f"the environment sets {name}={theirs}, so ReproMPI cannot measure other "
-                    f"configurations of {portfolio.collective}. Unset {name}."
-                )
 
     def feasible(self, cell: Cell) -> bool:
         return not mpibenchmark.why_not(cell.instance) and runs_as_itself(

@@ -6,12 +6,17 @@ import shlex
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from colltune.domain import Collective
 from colltune.mpi.catalogue import Catalogue
+from colltune.mpi.in_effect import Setting
 from colltune.mpi.libcolltune import PRELOAD, assignment
 from colltune.mpi.libcolltune.space import FORCE, LIBCOLLTUNE
 from colltune.mpi.release import MpiLibrary, Release, UserPatterns
+
+if TYPE_CHECKING:
+    from colltune.mpi.installation import Launcher
 
 FILE_STEM = "libcolltune"
 """Begins the name of the compiled library."""
@@ -62,8 +67,13 @@ class WithLibcolltune(MpiLibrary):
     def same_variable(self, name: str) -> str:
         return self.mpi.same_variable(name)
 
-    def same_value(self, value: str) -> str:
-        return self.mpi.same_value(value)
+    def same(self, name: str, one: str, other: str) -> bool:
+        return self.mpi.same(name, one, other)
+
+    def in_effect(
+        self, environment: Mapping[str, str], launcher: Launcher | None = None
+    ) -> dict[str, Setting]:
+        return self.mpi.in_effect(environment, launcher)
 
 
 @cache

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
 
 from colltune.domain import Collective, Configuration
 from colltune.mpi.catalogue import Limit
 from colltune.mpi.configuration_space import CatalogueSpace
+from colltune.mpi.in_effect import Rank, Setting, of_environment
 from colltune.mpi.programs import ANY_LEGAL, Programs
 from colltune.mpi.release import MpiLibrary, UserPatterns
 from colltune.mpi.toolchain import Toolchain, module_named
+
+if TYPE_CHECKING:
+    from colltune.mpi.installation import Launcher
 
 LIBRARY, TITLE = "mpich", "MPICH"
 _LEAST_RADIX = 2
@@ -25,6 +30,12 @@ _ERROR, _SILENT = 0, 2
 _AUTO = 0
 _CHECKED = "MPICH decides (the choice of a JSON file is not checked)"
 _PREFIX = re.compile(r"\A(?:MPIR_CVAR|MPIR_PARAM|MPICH)_")
+_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
+_HYDRA_FILE = "HYDRA_CONFIG_FILE"
+_GENV = re.compile(r"(?:^|\s)--?g?env\s+(\w+)\s+(\S+)")
+# all small or all capital; other words end the program
+_SWITCHES = {"1": True, "yes": True, "true": True, "on": True}
+_SWITCHES |= {"0": False, "no": False, "false": False, "off": False}
 # a variable can be set by three names; the first that is set holds
 PREFIXES = ("MPIR_CVAR_", "MPIR_PARAM_", "MPICH_")
 _OF_ONE_COLLECTIVE = (
@@ -199,6 +210,42 @@ class Mpich(MpiLibrary):
 
     def same_variable(self, name: str) -> str:
         return _PREFIX.sub(PREFIXES[0], name, count=1)
+
+    def in_effect(
+        self, environment: Mapping[str, str], launcher: Launcher | None = None
+    ) -> dict[str, Setting]:
+        """Return what the environment and Hydra's file set; the file's options go before."""
+        home = environment.get("HOME")
+        default = str(Path(home, ".mpiexec.hydra.conf")) if home else ""
+        return of_environment(environment) | _of_hydra(environment.get(_HYDRA_FILE) or default)
+
+    def same(self, name: str, one: str, other: str) -> bool:
+        """Tell whether two values mean the same: switches in the library's words, C's integers."""
+        if super().same(name, one, other):
+            return True
+        if _NUMBER.fullmatch(one) and _NUMBER.fullmatch(other):
+            return int(one) == int(other)
+        switches = [switch_of(text) for text in (one, other)]
+        return switches[0] is not None and switches[0] == switches[1]
+
+
+def _of_hydra(path: str) -> dict[str, Setting]:
+    """Return what the options ``-genv NAME VALUE`` in Hydra's configuration file set."""
+    try:
+        lines = Path(path).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return {}
+    found = {}
+    for number, line in enumerate(lines, 1):
+        for name, value in _GENV.findall(line.partition("#")[0]):
+            found[name] = Setting(value, f"{path}:{number}", Rank.LAUNCHER)
+    return found
+
+
+def switch_of(text: str) -> bool | None:
+    """Return what a switch's text means; None for a word that the library does not know."""
+    word = text if text in (text.lower(), text.upper()) else ""
+    return _SWITCHES.get(word.lower())
 
 
 MPICH = Mpich()

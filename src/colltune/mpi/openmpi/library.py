@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from colltune.domain import Collective, Configuration
 from colltune.mpi.catalogue import Algorithm, Catalogue, Limit
 from colltune.mpi.configuration_space import CatalogueSpace
+from colltune.mpi.in_effect import Rank, Setting, of_environment
 from colltune.mpi.openmpi.han_setups import HanSetups
 from colltune.mpi.openmpi.mca import (
     NO_HCOLL,
+    OVERRIDE_FILE,
     PREFIX,
     USE_RULES,
     environment,
     forcing_name,
     parameter_file,
+    same,
 )
 from colltune.mpi.openmpi.releases import LIBRARY, TITLE, catalogue_of
 from colltune.mpi.programs import Programs
 from colltune.mpi.release import MpiLibrary, Release, UserPatterns
 from colltune.mpi.toolchain import Toolchain, module_named, root_allowance
+
+if TYPE_CHECKING:
+    from colltune.mpi.installation import Launcher
 
 MAX_FANOUT = 32
 MAX_SEGSIZE_BYTES = 2**31 - 1
@@ -35,9 +42,9 @@ PARAMETER_NAMES = {
     "requests": "max_requests",
 }
 """Ends of the names of coll/tuned's variables, where the catalogue names no other ones."""
+_FILE = re.compile(r"file \((.*)\)")
 # these components decide who runs a collective; verbosity and the like do not
-_COMPONENTS = ("tuned", "han", "hcoll", "ucc", "adapt", "sm")
-_TRUE, _FALSE = frozenset({"1", "true", "yes", "enabled"}), frozenset({"0", "false", "no"})
+_COMPONENTS = ("tuned", "han", "hcoll", "ucc", "adapt", "sm", "xhc", "acoll", "basic", "libnbc")
 
 
 class TunedSpace(CatalogueSpace):
@@ -225,11 +232,25 @@ class OpenMpi(MpiLibrary):
                 words += ["-x", f"{name}={value}"]
         return tuple(words)
 
-    def same_value(self, value: str) -> str:
-        word = value.strip().lower()
-        if word in _TRUE:
-            return "1"
-        return "0" if word in _FALSE else value
+    def same(self, name: str, one: str, other: str) -> bool:
+        return super().same(name, one, other) or same(name.removeprefix(PREFIX), one, other)
+
+    def in_effect(
+        self, environment: Mapping[str, str], launcher: Launcher | None = None
+    ) -> dict[str, Setting]:
+        """Return what files and the environment set; a file that overrides goes before both."""
+        from colltune.mpi.openmpi import parameter_files
+
+        told = parameter_files.in_effect(environment, launcher)
+        found = told | of_environment(environment)
+        return found | {n: s for n, s in told.items() if s.rank is Rank.OVERRIDE}
+
+    def setting_in_file(self, value: str, source: str) -> Setting | None:
+        """Return the setting of a file; its source is ``file (/etc/openmpi-mca-params.conf:3)``."""
+        if not (match := _FILE.fullmatch(source)):
+            return None
+        overrides = Path(match[1].partition(":")[0]).name == OVERRIDE_FILE
+        return Setting(value, match[1], Rank.OVERRIDE if overrides else Rank.FILE)
 
 
 OPENMPI = OpenMpi()

@@ -16,12 +16,18 @@ PREFIX = "OMPI_MCA_"
 USE_RULES, RULES_FILE = "coll_tuned_use_dynamic_rules", "coll_tuned_dynamic_rules_filename"
 USE_HAN_RULES = "coll_han_use_dynamic_file_rules"
 HAN_RULES_FILE = "coll_han_dynamic_rules_filename"
+SYSTEM_FILE, OVERRIDE_FILE = "openmpi-mca-params.conf", "openmpi-mca-params-override.conf"
 # hcoll outranks everything where it is installed; elsewhere the parameter has no effect
 NO_HCOLL = {"coll_hcoll_enable": "0"}
 _TRUE = frozenset({"true", "t", "enabled", "yes", "y"})
 _FALSE = frozenset({"false", "f", "disabled", "no", "n"})
 _BLANKS = " \t\n\v\f\r"
 _INTEGER = re.compile(r"[ \t\n\v\f\r]*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
+_NUMERIC = re.compile(rf"{_INTEGER.pattern}[gGmMkK]?[ \t]*")
+_SWITCH = re.compile(
+    r"coll_\w+_(?:enable|reproducible|use_dynamic_rules|use_dynamic_file_rules|use_simple_\w+"
+    r"|dump_dynamic_rules|synchronous_send)"
+)
 _DECIMAL = re.compile(r"[ \t\n\v\f\r]*([+-]?[0-9]+)")
 _LONG_ENOUGH, _LARGEST = 30, 2**64 - 1
 _FACTORS = {"g": 1 << 30, "m": 1 << 20, "k": 1 << 10}
@@ -90,6 +96,17 @@ def flag_of(text: str) -> bool | None:
     if number is not None:
         return number[1].lstrip("+-0") != ""
     return False if not word else None
+
+
+def same(name: str, one: str, other: str) -> bool:
+    """Tell whether the library reads the same in two values of the parameter `name`."""
+    if _SWITCH.fullmatch(name):
+        return flag_of(one) is not None and flag_of(one) == flag_of(other)
+    if name == "coll":
+        lists = [(text[:1] == "^", {*text.removeprefix("^").split(",")}) for text in (one, other)]
+        return lists[0] == lists[1]
+    both = _NUMERIC.fullmatch(one) and _NUMERIC.fullmatch(other)
+    return both is not None and integer_of(one) == integer_of(other)
 
 
 def integer_of(text: str) -> int:

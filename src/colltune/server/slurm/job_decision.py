@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
 from colltune.domain import Shape
@@ -15,6 +16,10 @@ from colltune.production.arms import Arm
 from colltune.provenance.job import counts
 from colltune.server.slurm.job_file import JobDecisions, check_plain, part_name, write
 from colltune.text import counted
+
+if TYPE_CHECKING:
+    from colltune.mpi import MpiLibrary
+    from colltune.mpi.in_effect import Setting
 
 _ID = re.compile(r"[0-9a-f]{4,64}")
 FindLibcolltune = Callable[[str, str, str | None], Path]
@@ -82,7 +87,7 @@ def decide(
 
     mpi = mpi_library(part.library)
     whole = with_libcolltune(mpi) if request.interposed else mpi
-    overrides = whole.user_overrides(variables, _users(environment))
+    overrides = whole.user_overrides(variables, _users(whole, environment))
     if overrides.reason:
         return {}, overrides.reason
     write(part, folder)
@@ -96,13 +101,11 @@ def decide(
     return variables | _for_hooks(variables, environment, shape, section), ""
 
 
-def _users(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the user's settings: not what a site's hooks have set, but the library's own file."""
-    from colltune.mpi.job_variables import variables_in_home
-
+def _users(mpi: MpiLibrary, environment: Mapping[str, str]) -> dict[str, Setting]:
+    """Return the user's settings: not what a site's hooks have set, but the library's own files."""
     ours = set(environment.get("COLLTUNE_SET", "").split())
     own = {n: v for n, v in environment.items() if f"{n}={v}" not in ours}
-    return variables_in_home(environment.get("HOME")) | own
+    return mpi.in_effect(own)
 
 
 def _for_hooks(
