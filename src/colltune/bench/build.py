@@ -24,6 +24,7 @@ _COMPILE_TIMEOUT_S = 120.0
 _FIRST = "unlinked.h"
 """Is included before anything else."""
 _COLLECTIVES = ("collectives.c", "collectives.h")
+_LEGAL = ("legal.c", "legal.h", "legal_data.c", "legal_moves.c", "legal_reductions.c")
 
 
 class _Product(NamedTuple):
@@ -50,6 +51,13 @@ def canary(mpi: Installation, cache: Path | None = None) -> Path:
     """Return the compiled canary, which shares its collectives with the benchmark."""
     texts = _sources("colltune.verify", "canary.c") | _sources("colltune.bench", *_COLLECTIVES)
     return _for("canary", _PROGRAM, texts, mpi, cache)
+
+
+def legal_program(mpi: Installation, cache: Path | None = None) -> Path:
+    """Return the compiled conformance program, which writes variables as the benchmark does."""
+    texts = _sources("colltune.verify", *_LEGAL) | _sources("colltune.bench", *_COLLECTIVES)
+    texts |= _sources("colltune.mpi.libcolltune", "cvar.c", "cvar.h", "why.h")
+    return _for("legal", _PROGRAM, texts, mpi, cache)
 
 
 def interposed_library(mpi: Installation, cache: Path | None = None) -> Path:

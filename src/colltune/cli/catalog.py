@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -38,6 +39,30 @@ def catalog(
             "--check", help="Compare with the installed MPI; the exit status is 1 if they differ."
         ),
     ] = False,
+    measure_programs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Measure what each algorithm of the installed MPI does to legal programs, and "
+            "write it to this file. Takes an hour; an interrupted run goes on where it was.",
+        ),
+    ] = None,
+    processes: Annotated[
+        list[int] | None,
+        typer.Option(
+            min=2,
+            metavar="N",
+            help="With --measure-programs: a number of processes, several times for several; "
+            "default: 2, 3, 4, 5 and 8, all on this host.",
+        ),
+    ] = None,
+    libcolltune: Annotated[
+        bool,
+        typer.Option(
+            "--libcolltune",
+            help="With --measure-programs: libcolltune's algorithms, over the installed MPI.",
+        ),
+    ] = False,
     mpi: Mpi = None,
     quiet: Quiet = False,
     json: Json = False,
@@ -56,15 +81,71 @@ def catalog(
     colltune rules catalog openmpi@5.0.8 bcast
 
     colltune rules catalog --check --mpi /opt/openmpi
+
+    colltune rules catalog --measure-programs openmpi-5.0.12.toml --mpi /opt/openmpi
     """
+    if measure_programs is not None:
+        if check or collective is not None:
+            raise typer.BadParameter("--measure-programs measures all of an installed MPI")
+        return _measure(library, measure_programs, processes, libcolltune, mpi, quiet, json)
+    if processes or libcolltune:
+        raise typer.BadParameter("--processes and --libcolltune work only with --measure-programs")
     if check:
         with progress("inspecting the installed MPI", quiet=quiet or json):
             found = _checked(library, collective, mpi)
         output(_check_json(found), _check_lines(found), json=json)
         return 1 if found.differences else 0
     if mpi is not None:
-        raise typer.BadParameter("--mpi works only with --check")
+        raise typer.BadParameter("--mpi works only with --check and --measure-programs")
     output(*_told(library, collective), json=json)
+    return 0
+
+
+def _measure(
+    library: str | None,
+    out: Path,
+    processes: list[int] | None,
+    own: bool,
+    mpi: str | None,
+    quiet: bool,
+    json: bool,
+) -> int:
+    from colltune.mpi import installation
+    from colltune.mpi.programs import MODES
+    from colltune.verify.legal_programs import PROCESSES, Measurement
+
+    known, _ = _named(library) if library else (None, None)
+    found = installation.find(mpi, None if known is None else known.name)
+    numbers = tuple(dict.fromkeys(processes or PROCESSES))
+    title = f"measuring {found.mpi.title} {found.release}"
+    again = "give the command again to go on"
+    with progress(title, quiet=quiet or json, interrupted=again) as shown:
+        shown.phase(title, "configurations")
+        measurement = Measurement(found, out, processes=numbers, own=own)
+        measured = measurement.run(shown.count)
+    rows = [
+        (f"{collective} {kind}", str(outcome), MODES[mode].program)
+        for collective, kinds in measured.outcomes.items()
+        for kind, seen in kinds.items()
+        for mode, outcome in seen.items()
+        if outcome != "not measured"
+    ]
+    facts = {
+        "library": measured.library,
+        "release": measured.release,
+        "processes": measured.processes,
+        "calls": measured.calls,
+        "out": out,
+        "once": measurement.odd,
+    }
+    lines: list[str | Table] = [f"{counted(measured.calls, 'call')}; wrote {out}"]
+    if rows:
+        lines += [
+            "",
+            Table(("algorithm", "outcome", "programs that"), rows, wrap=("programs that",)),
+        ]
+    lines += [f"\nfailed once, not again: {call}" for call in measurement.odd]
+    output(facts, lines, json=json)
     return 0
 
 

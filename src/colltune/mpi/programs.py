@@ -7,6 +7,8 @@ Each of these is a `Mode`. What every algorithm does in every mode is measured, 
 
 ``library``, ``release``, ``processes``, ``calls``
     What was measured, on which numbers of processes, and how many calls.
+``over`` (optional)
+    The library over which libcolltune's algorithms were measured; ``release`` is that one's.
 ``<collective>.modes``
     In which modes. A mode that is not listed was not measured.
 ``<collective>.algorithms.<kind>``
@@ -17,6 +19,7 @@ Each of these is a `Mode`. What every algorithm does in every mode is measured, 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -59,9 +62,29 @@ class Mode:
 MODES: Mapping[str, Mode] = {
     mode.name: mode
     for mode in (
+        Mode("tidy", "name the same data by one of MPI's own types, in one piece of memory"),
+        Mode("few_elements", "communicate no data, or one element"),
         Mode("layouts", "send and receive with types of different layout"),
         Mode("mixed_types", "name the same data by different types on different ranks", SAME),
+        Mode("gaps", "use types with gaps, or that put data in another order"),
+        Mode("lower_bounds", "use types that begin below the buffer's address"),
+        Mode("zero_size", "use types that hold no data"),
+        Mode("absolute", "use MPI_BOTTOM and types with absolute addresses"),
+        Mode("odd_addresses", "have their data at odd addresses"),
+        Mode("constant", "send from memory that cannot be written"),
+        Mode("in_place", "call with MPI_IN_PLACE"),
+        Mode("uneven", "give each rank another count, some of them 0, with gaps between blocks"),
+        Mode("roots", "name other roots than rank 0, with NULL for what is ignored elsewhere"),
+        Mode("communicators", "call on duplicates and parts of communicators"),
+        Mode("between_groups", "call on intercommunicators"),
+        Mode("in_a_row", "call several times in a row, with one rank late"),
+        Mode("pending", "have messages under way on the same communicator"),
+        Mode("operations", "reduce with MPI's operations on several of its types"),
+        Mode("pairs", "reduce with MPI_MINLOC or MPI_MAXLOC"),
         Mode("non_commutative", "reduce with an operation that does not commute", BUILT_IN),
+        Mode("own_operations", "reduce with an operation of their own that commutes", BUILT_IN),
+        Mode("same_bits", "rely on it that all ranks get the same bits of a sum"),
+        Mode("large", "communicate more than 2^31 bytes in one call"),
     )
 }
 
@@ -117,7 +140,10 @@ def kind_of(configuration: Configuration) -> str:
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured of a release: outcomes other than right, by collective, kind and mode."""
+    """What was measured of a release: outcomes other than right, by collective, kind and mode.
+
+    ``over`` names the library over which libcolltune's algorithms were measured.
+    """
 
     library: str
     release: str
@@ -125,6 +151,7 @@ class Measured:
     calls: int
     modes: Mapping[Collective, tuple[str, ...]]
     outcomes: Mapping[Collective, Mapping[str, Mapping[str, Outcome]]]
+    over: str = ""
 
     def outcome(self, configuration: Configuration, mode: str) -> Outcome:
         """Return what `configuration` does to programs of `mode`."""
@@ -147,6 +174,7 @@ def parse(text: str, source: str) -> Measured:
         told = toml_of(text)
         library, release = str(told.pop("library")), str(told.pop("release"))
         processes, calls = tuple(map(int, told.pop("processes"))), int(told.pop("calls"))
+        over = str(told.pop("over", ""))
         modes, outcomes = {}, {}
         for name, table in told.items():
             collective = Collective(name)
@@ -157,7 +185,25 @@ def parse(text: str, source: str) -> Measured:
             }
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise LibraryError(f"{source}: not a file of measured outcomes: {error}") from error
-    return Measured(library, release, processes, calls, modes, outcomes)
+    return Measured(library, release, processes, calls, modes, outcomes, over)
+
+
+def text_of(measured: Measured) -> str:
+    """Return the file from which `parse` makes `measured`."""
+    told: dict[str, str | int | list[int]] = {"library": measured.library}
+    if measured.over:
+        told["over"] = measured.over
+    told |= {"release": measured.release, "processes": [*measured.processes]}
+    lines = [
+        f"{key} = {json.dumps(value)}" for key, value in (told | {"calls": measured.calls}).items()
+    ]
+    for collective, kinds in measured.outcomes.items():
+        modes = json.dumps(measured.modes[collective])
+        lines += ["", f"[{collective}]", f"modes = {modes}"]
+        for kind, seen in kinds.items():
+            lines += ["", f"[{collective}.algorithms.{json.dumps(kind)}]"]
+            lines += [f"{mode} = {json.dumps(str(outcome))}" for mode, outcome in seen.items()]
+    return "\n".join(lines) + "\n"
 
 
 @cache

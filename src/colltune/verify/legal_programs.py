@@ -1,0 +1,485 @@
+"""Measures what every algorithm of an MPI does to legal programs (see native/legal.c).
+
+A launch makes thousands of calls. One that ends or hangs a launch is made again at the start of the
+next one: only what happens twice is held against an algorithm. What was found out is kept beside
+the result until that is whole, so that an interrupted measurement goes on where it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from pathlib import Path
+
+from colltune import process
+from colltune.bench import build
+from colltune.bench.backends.installed import InstalledMpi
+from colltune.domain import INTERPOSED, Collective, Configuration, Shape
+from colltune.errors import CampaignError, ProgramError
+from colltune.files import insist_writable, write_text, writing
+from colltune.mpi.catalogue import Limit
+from colltune.mpi.installation import Installation
+from colltune.mpi.libcolltune import PRELOAD
+from colltune.mpi.libcolltune.library import with_libcolltune
+from colltune.mpi.libcolltune.space import LIBCOLLTUNE
+from colltune.mpi.programs import MODES, Measured, Outcome, kind_of, text_of
+from colltune.mpi.release import Release
+
+PROCESSES = (2, 3, 4, 5, 8)
+INTS = (1, 5, 100, 1300, 20000)
+_INTS_OF: Mapping[str, tuple[int, ...]] = {
+    "tidy": (1, 2, 3, 7, 17, 100, 1300, 20000, 150000),
+    "few_elements": (0, 1),
+}
+# the ways of a mode; those that a collective does not have are left out by the program
+VARIANTS: Mapping[str, int] = {
+    "layouts": 4,
+    "mixed_types": 4,
+    "gaps": 3,
+    "zero_size": 2,
+    "absolute": 2,
+    "odd_addresses": 2,
+    "in_place": 4,
+    "uneven": 3,
+    "roots": 3,
+    "communicators": 5,
+    "between_groups": 2,
+    "pending": 2,
+    "operations": 6,
+    "pairs": 12,
+    "non_commutative": 8,
+    "own_operations": 12,
+    "same_bits": 4,
+}
+_SEGSIZES_BYTES = (0, 64, 1024, 65536)
+_FANOUTS = (2, 4)
+_MOST_GROUPS = 4
+"""Of libcolltune's broadcasts; more of them differ in nothing but their numbers."""
+_LIMIT_S = 8
+_SILENCE_S = 30.0
+_LAUNCH_S = 3600.0
+_CALLS_PER_LAUNCH = 4000
+_ENOUGH = 8
+"""So many calls of one variant of a mode that go wrong tell of all of them."""
+_ENOUGH_ENDINGS = 3
+"""So many launches that a mode ended tell of all its variants."""
+_STARTS = 3
+_SEVERITY = (Outcome.RIGHT, Outcome.ABORTS, Outcome.HANGS, Outcome.WRONG)
+_SKIPPED = "skip"
+_ANSWERS = {"right", "wrong", "aborts"}
+# who waits must let others run, on one host; fresh and freed memory is never 0
+_CALM = {
+    "OMPI_MCA_mpi_yield_when_idle": "1",
+    "MPIR_CVAR_POLLS_BEFORE_YIELD": "1",
+    "I_MPI_FABRICS": "shm",
+    "I_MPI_THREAD_YIELD": "3",
+    "I_MPI_THREAD_SLEEP": "1",
+    "MALLOC_PERTURB_": "165",
+}
+# MPICH decides by itself where an algorithm cannot run, as in a job
+_FALLBACK = "MPIR_CVAR_COLLECTIVE_FALLBACK"
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True, order=True)
+class Call:
+    """What a program may call, by way `variant` of `mode`, with blocks of `ints` elements."""
+
+    collective: Collective
+    mode: str
+    variant: int
+    ints: int
+    nprocs: int
+
+
+def calls(collective: Collective, nprocs: int) -> Iterator[Call]:
+    """Yield all calls of a collective that are tried on `nprocs` processes."""
+    for mode in MODES:
+        variants = range(VARIANTS.get(mode, 1))
+        for variant, ints in product(variants, _INTS_OF.get(mode, INTS)):
+            yield Call(collective, mode, variant, ints, nprocs)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One call under one configuration."""
+
+    configuration: Configuration
+    call: Call
+
+    @property
+    def suspect(self) -> tuple[Collective, str, str, int]:
+        """Which trials are alike, such that a few that go wrong tell of all."""
+        call = self.call
+        return call.collective, kind_of(self.configuration), call.mode, call.variant
+
+    @property
+    def words(self) -> str:
+        call = self.call
+        return f"{call.collective} {call.mode} {call.variant} {call.ints}"
+
+
+class Journal:
+    """What was found out so far, in a file beside the result; ``head`` tells of what."""
+
+    def __init__(self, path: Path, head: str) -> None:
+        self.path, self.seen = path, dict[tuple[str, Call], str]()
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        if lines[:1] != [head]:
+            write_text(path, f"{head}\n")
+            return
+        for line in lines[1:]:
+            words = line.split()
+            if len(words) == len(_COLUMNS):  # the last line may have been cut
+                call = Call(Collective(words[1]), words[2], *map(int, words[3:6]))
+                self.seen[words[0], call] = words[6]
+
+    def note(self, found: Iterable[tuple[Trial, str]]) -> None:
+        with writing(self.path), self.path.open("a", encoding="utf-8") as stream:
+            for trial, answer in found:
+                self.seen[trial.configuration.id, trial.call] = answer
+                words = f"{trial.configuration.id} {trial.words} {trial.call.nprocs} {answer}"
+                stream.write(f"{words}\n")
+
+    def answer(self, configuration: Configuration, call: Call) -> str | None:
+        return self.seen.get((configuration.id, call))
+
+
+_COLUMNS = ("configuration", "collective", "mode", "variant", "ints", "processes", "answer")
+
+
+@dataclass(frozen=True)
+class Launched:
+    """What a launch told: answers, and the trial that ended it, if one did, with how.
+
+    ``refused`` tells that the call returned an error on some rank while others wait for ever.
+    """
+
+    answers: Mapping[Trial, str]
+    ended_in: Trial | None = None
+    ending: str = ""
+    refused: bool = False
+    whole: bool = False
+    explained: str = ""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Configurations that one launch can try, and the environment that it needs."""
+
+    configurations: tuple[Configuration, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    at_start: bool = False
+
+    def joins(self, configuration: Configuration, environment: Mapping[str, str]) -> bool:
+        """Tell whether another configuration can be forced for the same launch."""
+        collectives = {each.collective for each in self.configurations}
+        agree = all(self.environment.get(n, v) == v for n, v in environment.items())
+        return configuration.collective not in collectives and agree
+
+
+def configurations(
+    release: Release, collective: Collective, *, own: bool = False
+) -> tuple[Configuration, ...]:
+    """Return what is measured beside the default: all algorithms, also those never to be used.
+
+    ``own`` are libcolltune's.
+    """
+    if own:
+        every = LIBCOLLTUNE.offered(collective)
+        groups = ((each, dict(each.parameters).get("groups", 0)) for each in every)
+        return tuple(each for each, n in groups if isinstance(n, int) and n <= _MOST_GROUPS)
+    space, found = release.space, list[Configuration]()
+    grids = {"segsize": _SEGSIZES_BYTES, "fanout": _FANOUTS}
+    for algorithm in space.entry_of(collective).algorithms:
+        least = dict(algorithm.minimums)
+        offered = [name for name in algorithm.parameters if name in grids]
+        values = [[v for v in grids[name] if v >= least.get(name, 0)] for name in offered]
+        for combination in product(*values):
+            parameters = dict(zip(offered, combination, strict=True))
+            if Limit.SEGMENTED not in algorithm.limits or parameters["segsize"]:
+                found.append(space.configuration(collective, algorithm, parameters))
+    return tuple(found)
+
+
+class Measurement:
+    """Measures one MPI; with `own` libcolltune's algorithms over it.
+
+    Parameters
+    ----------
+    mpi
+        The MPI.
+    out
+        The file to write.
+    processes
+        Numbers of processes, all on this host.
+    collectives
+        Those to be measured.
+    limit_s, silence_s
+        Seconds that one call may take, and after which a launch that tells nothing is stopped.
+    program
+        The conformance program, where it is not the one that is compiled for `mpi`.
+    """
+
+    def __init__(
+        self,
+        mpi: Installation,
+        out: Path,
+        *,
+        processes: Sequence[int] = PROCESSES,
+        collectives: Sequence[Collective] = tuple(Collective),
+        own: bool = False,
+        limit_s: int = _LIMIT_S,
+        silence_s: float = _SILENCE_S,
+        program: Path | None = None,
+    ) -> None:
+        self.mpi, self.out, self.own = mpi, out, own
+        self.processes, self.limit_s, self._silence_s = tuple(processes), limit_s, silence_s
+        self._release = with_libcolltune(mpi.mpi).at(mpi.release)
+        self._insist_on_a_free_environment()
+        insist_writable(out, folder=False)
+        self._starter = InstalledMpi(mpi)
+        self._program = program or build.legal_program(mpi)
+        self._preload = build.interposed_library(mpi) if own else None
+        found = {c: configurations(self._release, c, own=own) for c in collectives}
+        self._found = {c: every for c, every in found.items() if every}
+        told = (mpi.library, mpi.release, self._program.name, own)
+        digest = hashlib.sha256(repr(told).encode()).hexdigest()[:16]
+        self._journal = Journal(out.with_name(f"{out.name}.journal"), f"calls {digest}")
+        self._bad = Counter[tuple[Collective, str, str, int]]()
+        self._endings = Counter[tuple[Collective, str, str]]()
+        self.odd: list[str] = []
+        """What happened once, and not when it was tried again."""
+
+    def run(self, progress: Progress = lambda _done, _total, _now: None) -> Measured:
+        """Measure what is not in the journal yet; write and return the result."""
+        every = [each for found in self._found.values() for each in found]
+        done, total = 0, len(self.processes) * (len(every) + len(self._found))
+        for nprocs in self.processes:
+            for launch in self._launches(every):
+                names = ", ".join(sorted({each.id for each in launch.configurations})[:2])
+                progress(done, total, f"{nprocs} processes: {names}")
+                self._finish(launch, nprocs)
+                done += len(launch.configurations)
+        measured = self._measured()
+        write_text(self.out, text_of(measured))
+        self._journal.path.unlink()
+        return measured
+
+    # ---- launches ----
+
+    def _launches(self, every: Sequence[Configuration]) -> Iterator[Launch]:
+        """Yield the defaults, what can be chosen within a launch, and what needs its own."""
+        yield Launch(tuple(self._default(collective) for collective in self._found))
+        within: dict[tuple[tuple[str, str], ...], list[Configuration]] = defaultdict(list)
+        apart: list[Launch] = []
+        for each in every:
+            needed = self._release.launch_environment(each)
+            if needed is not None:
+                within[tuple((self._release.base_environment() | needed).items())].append(each)
+                continue
+            forced = self._release.forced_environment(each)
+            for index, launch in enumerate(apart):
+                if launch.joins(each, forced):
+                    joined = (*launch.configurations, each)
+                    apart[index] = Launch(joined, {**launch.environment, **forced}, at_start=True)
+                    break
+            else:
+                apart.append(Launch((each,), forced, at_start=True))
+        for environment, found in within.items():
+            by_kind = sorted(found, key=lambda each: (each.collective, each.id))
+            yield Launch(tuple(by_kind), dict(environment))
+        yield from apart
+
+    def _default(self, collective: Collective) -> Configuration:
+        return Configuration.default(self.mpi.library, collective)
+
+    def _trials(self, launch: Launch, nprocs: int) -> Iterator[Trial]:
+        for each in launch.configurations:
+            if not self._survives(each, nprocs):
+                continue
+            default = self._default(each.collective)
+            for call in calls(each.collective, nprocs):
+                if not each.is_default and self._journal.answer(default, call) != Outcome.RIGHT:
+                    continue
+                if self._journal.answer(each, call) is None:
+                    yield Trial(each, call)
+
+    def _survives(self, configuration: Configuration, nprocs: int) -> bool:
+        """Tell whether it is ever chosen on so many processes: elsewhere it ends the program."""
+        if configuration.is_default or configuration.library == INTERPOSED:
+            return True
+        limits = self._release.space.algorithm_of(configuration).limits
+        return nprocs == 2 or Limit.TWO_PROCESSES not in limits
+
+    def _finish(self, launch: Launch, nprocs: int) -> None:
+        """Make all trials, in as many launches as it takes."""
+        trials, again, failures = list(self._trials(launch, nprocs)), None, 0
+        while trials := [trial for trial in trials if not self._is_known(trial)]:
+            batch = trials[:_CALLS_PER_LAUNCH]
+            seen = self._launch(launch, batch, nprocs)
+            self._take(seen.answers)
+            if seen.whole and again in seen.answers and again is not None:
+                self.odd.append(f"{again.configuration.id} {again.words} on {nprocs} processes")
+            again = seen.ended_in
+            if again is not None and (seen.refused or again == batch[0]):
+                self._condemn(again, seen.ending)
+            elif again is None and not seen.whole:
+                failures += 1
+                if failures == _STARTS or launch.at_start:
+                    self._did_not_start(launch, nprocs, seen)
+                    return
+            left = [t for t in trials if self._journal.answer(t.configuration, t.call) is None]
+            trials = sorted(left, key=lambda trial: trial != again)
+
+    def _is_known(self, trial: Trial) -> bool:
+        """Tell whether enough is known of what is alike."""
+        ended = self._endings[trial.suspect[:3]]
+        return self._bad[trial.suspect] >= _ENOUGH or ended >= _ENOUGH_ENDINGS
+
+    def _take(self, answers: Mapping[Trial, str]) -> None:
+        for trial, answer in answers.items():
+            if answer not in (Outcome.RIGHT, _SKIPPED):
+                self._bad[trial.suspect] += 1
+
+    def _condemn(self, trial: Trial, ending: str) -> None:
+        self._journal.note([(trial, ending)])
+        self._bad[trial.suspect] += _ENOUGH
+        self._endings[trial.suspect[:3]] += 1
+
+    def _did_not_start(self, launch: Launch, nprocs: int, seen: Launched) -> None:
+        """Try what was forced together one by one; what does not start alone, ends programs."""
+        if not launch.at_start:
+            raise ProgramError(f"the conformance program does not start\n{seen.explained}")
+        if len(launch.configurations) > 1:
+            for each in launch.configurations:
+                alone = self._release.forced_environment(each)
+                self._finish(Launch((each,), alone, at_start=True), nprocs)
+            return
+        self._journal.note((t, Outcome.ABORTS.value) for t in self._trials(launch, nprocs))
+
+    def _launch(self, launch: Launch, batch: Sequence[Trial], nprocs: int) -> Launched:
+        with tempfile.TemporaryDirectory() as folder:
+            plan, results = Path(folder) / "plan", Path(folder) / "results"
+            plan.write_text("".join(self._plan(batch)), encoding="utf-8")
+            words: list[str | Path] = [self._program, plan, results, str(self.limit_s)]
+            if self._preload is not None:
+                words = ["env", f"{PRELOAD}={self._preload}", *words]
+            wanted = _CALM | dict(launch.environment)
+            command, environment = self._starter.command(Shape(1, nprocs), words, wanted)
+            seen = Launched({})
+            try:
+                outcome = process.run(
+                    command,
+                    timeout_s=_LAUNCH_S,
+                    env=environment,
+                    watch=_Speaking(results, self._silence_s),
+                )
+            finally:
+                lines = results.read_text().splitlines() if results.exists() else []
+                seen = read(lines, batch)
+                self._journal.note(seen.answers.items())
+        return replace(seen, explained=outcome.explain())
+
+    def _plan(self, batch: Sequence[Trial]) -> Iterator[str]:
+        chosen: Configuration | None = None
+        for number, trial in enumerate(batch):
+            if trial.configuration != chosen:
+                chosen = trial.configuration
+                yield f"config{''.join(f' {n}={v}' for n, v in self._settings(chosen).items())}\n"
+            yield f"case {number} {trial.words}\n"
+
+    def _settings(self, configuration: Configuration) -> dict[str, int | str]:
+        if configuration.is_default or self._release.launch_environment(configuration) is None:
+            return {}
+        variables = self._release.force(configuration)
+        return {name: value for name, value in variables.items() if name != _FALLBACK}
+
+    def _insist_on_a_free_environment(self) -> None:
+        for name in sorted(os.environ):
+            if self._release.mpi.user_patterns.decides(name):
+                raise CampaignError(
+                    f"the environment sets {name}, which decides what runs, so no algorithm can "
+                    "be measured under its own name. Unset it."
+                )
+
+    # ---- the result ----
+
+    def _measured(self) -> Measured:
+        modes, outcomes = {}, {}
+        n_calls = sum(answer != _SKIPPED for answer in self._journal.seen.values())
+        for collective, found in self._found.items():
+            default = self._default(collective)
+            worst: dict[str, dict[str, Outcome]] = defaultdict(dict)
+            for configuration in (default, *found):
+                for (_, call), answer in self._of(configuration):
+                    kind, outcome = kind_of(configuration), Outcome(answer)
+                    before = worst[kind].get(call.mode, Outcome.RIGHT)
+                    worst[kind][call.mode] = max(before, outcome, key=_SEVERITY.index)
+            tried = worst[kind_of(default)]
+            modes[collective] = tuple(mode for mode in MODES if mode in tried)
+            outcomes[collective] = {
+                kind: {
+                    mode: seen.get(mode, Outcome.NOT_MEASURED)
+                    for mode in modes[collective]
+                    if seen.get(mode) is not Outcome.RIGHT
+                }
+                for kind, seen in worst.items()
+            }
+        over = self.mpi.library if self.own else ""
+        library = INTERPOSED if self.own else self.mpi.library
+        release = self.mpi.release
+        return Measured(library, release, self.processes, n_calls, modes, outcomes, over)
+
+    def _of(self, configuration: Configuration) -> Iterator[tuple[tuple[str, Call], str]]:
+        for nprocs in self.processes:
+            for call in calls(configuration.collective, nprocs):
+                answer = self._journal.answer(configuration, call)
+                if answer not in (None, _SKIPPED):
+                    assert answer is not None
+                    yield (configuration.id, call), answer
+
+
+class _Speaking:
+    """Watches that the results grow: a launch that is silent for long has ended, or hangs."""
+
+    def __init__(self, results: Path, silence_s: float) -> None:
+        self._results, self._silence_s = results, silence_s
+        self._size, self._grown = -1, time.monotonic()
+
+    def __call__(self) -> bool:
+        size = self._results.stat().st_size if self._results.exists() else -1
+        if size != self._size:
+            self._size, self._grown = size, time.monotonic()
+        return time.monotonic() - self._grown < self._silence_s
+
+
+def read(lines: Sequence[str], batch: Sequence[Trial]) -> Launched:
+    """Return what the lines of a launch's results tell of the trials of `batch`."""
+    answers, begun, ending, refused = dict[Trial, str](), None, Outcome.ABORTS.value, False
+    for line in lines:
+        words = line.split()
+        if words[:1] == ["end"]:
+            return Launched(answers, whole=True)
+        if len(words) < 2 or not words[1].isdecimal() or int(words[1]) >= len(batch):
+            continue
+        trial = batch[int(words[1])]
+        if words[0] == _SKIPPED:
+            answers[trial] = _SKIPPED
+        elif words[0] == "begin":
+            begun = trial
+        elif words[0] == "done" and words[2] in _ANSWERS:
+            answers[trial], begun = words[2], None
+        elif words[0] == Outcome.HANGS:
+            ending = Outcome.HANGS.value
+        elif words[0] == "refused":
+            refused = True
+    if refused:
+        ending = Outcome.ABORTS.value
+    return Launched(answers, begun, ending, refused)

@@ -1,0 +1,182 @@
+"""What becomes of a measurement of legal programs whose launches crash, hang or are interrupted."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from colltune.domain import Collective
+from colltune.errors import CampaignError, ProgramError
+from colltune.mpi import programs
+from colltune.mpi.installation import Installation
+from colltune.mpi.openmpi.library import OPENMPI
+from colltune.mpi.programs import Measured, Outcome
+from colltune.verify.legal_programs import Measurement, calls, configurations
+
+# starts the program behind its options, once
+LAUNCHER = """#!/bin/sh
+while [ "${1#-}" != "$1" ]; do case $1 in -np) shift;; esac; shift; done
+exec "$@"
+"""
+# answers as the conformance program does; what it does about a case, the test says
+PROGRAM = """#!{python}
+import os, re, sys, time
+plan, results, asked = sys.argv[1], open(sys.argv[2], "a", buffering=1), open({asked!r}, "a")
+config, bad = "", {bad!r}
+for line in open(plan):
+    if line.startswith("config"):
+        config = line.strip()
+        continue
+    number, case = line.split()[1], line.strip().split(" ", 2)[2]
+    print("begin", number, file=results)
+    print(config, case, file=asked, flush=True)
+    for pattern, what in bad.items():
+        if re.search(pattern, config + " " + case):
+            if what == "silent":
+                time.sleep(60)
+            if what == "crash":
+                os.abort()
+            if what != "wrong":
+                print(what, number, file=results)
+                os._exit(9)
+            print("done", number, "wrong", file=results)
+            break
+    else:
+        print("done", number, "right", file=results)
+print("end", file=results)
+"""
+
+
+@dataclass(frozen=True)
+class Fake:
+    """An MPI that starts one process, and a conformance program that answers as it is told."""
+
+    folder: Path
+
+    def measurement(self, bad: dict[str, str], **options: float) -> Measurement:
+        mpirun, program = self.folder / "mpirun", self.folder / "legal"
+        mpirun.write_text(LAUNCHER)
+        filled = {"python": sys.executable, "asked": str(self.folder / "asked"), "bad": bad}
+        program.write_text(PROGRAM.format(**filled))
+        for file in (mpirun, program):
+            file.chmod(0o755)
+        installation = Installation("openmpi", "5.0.11", mpirun, mpirun, mpirun, "cc")
+        return Measurement(
+            installation,
+            self.folder / "out.toml",
+            processes=(2,),
+            collectives=(Collective.BARRIER,),
+            program=program,
+            silence_s=options.get("silence_s", 30.0),
+        )
+
+    @property
+    def asked(self) -> list[str]:
+        return (self.folder / "asked").read_text().splitlines()
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> Fake:
+    return Fake(tmp_path)
+
+
+def outcome(measured: Measured, kind: str, mode: str = "tidy") -> Outcome:
+    """Return what was measured of a kind of barrier."""
+    return measured.outcomes[Collective.BARRIER][kind].get(mode, Outcome.RIGHT)
+
+
+TREE = "coll_tuned_barrier_algorithm=6.*tidy"
+
+
+@pytest.mark.parametrize(
+    ("ending", "seen"),
+    [
+        ("crash", Outcome.ABORTS),
+        ("hangs", Outcome.HANGS),
+        ("refused", Outcome.ABORTS),
+        ("wrong", Outcome.WRONG),
+    ],
+)
+def test_what_goes_wrong_is_of_its_algorithm_and_mode(
+    fake: Fake, ending: str, seen: Outcome
+) -> None:
+    """A crash, a hang or wrong data is noted, and all that follows is measured all the same."""
+    measured = fake.measurement({TREE: ending}).run()
+    assert outcome(measured, "tree") is seen
+    assert outcome(measured, "tree", "communicators") is Outcome.RIGHT
+    assert outcome(measured, "linear") is Outcome.RIGHT
+
+
+def test_a_silent_launch_is_stopped(fake: Fake) -> None:
+    """A launch that tells nothing any more counts as ended in its last call."""
+    measured = fake.measurement({TREE: "silent"}, silence_s=0.5).run()
+    assert outcome(measured, "tree") is not Outcome.RIGHT
+    assert outcome(measured, "linear") is Outcome.RIGHT
+
+
+def test_what_the_default_cannot_do_is_not_held_against_algorithms(fake: Fake) -> None:
+    """What fails by default is noted there, and not asked of any algorithm."""
+    measured = fake.measurement({"tidy": "wrong"}).run()
+    assert outcome(measured, "default") is Outcome.WRONG
+    assert outcome(measured, "linear") is Outcome.NOT_MEASURED
+
+
+def test_the_worst_outcome_of_a_mode_counts(fake: Fake) -> None:
+    """Silently wrong data outranks a crash in the same mode."""
+    of = "coll_tuned_barrier_algorithm=6.*communicators"
+    measured = fake.measurement({f"{of} 0": "crash", f"{of} 3": "wrong"}).run()
+    assert outcome(measured, "tree", "communicators") is Outcome.WRONG
+
+
+def test_an_interrupted_measurement_goes_on(fake: Fake) -> None:
+    """What was measured before an interruption is not measured again."""
+    first = fake.measurement({})
+
+    def interrupt(done: int, _total: int, _now: str) -> None:
+        if done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        first.run(interrupt)
+    before = len(fake.asked)
+    measured = fake.measurement({}).run()
+    assert before > 0
+    assert len(fake.asked) == len(set(fake.asked)) == measured.calls
+    assert not list(fake.folder.glob("*.journal"))
+
+
+def test_what_is_written_is_read_again(fake: Fake) -> None:
+    """The file says what the measurement returned."""
+    measured = fake.measurement({TREE: "wrong"}).run()
+    assert programs.parse((fake.folder / "out.toml").read_text(), "out.toml") == measured
+
+
+def test_a_program_that_does_not_start_is_an_error(fake: Fake) -> None:
+    """Nothing is written about algorithms when the launcher fails."""
+    measurement = fake.measurement({})
+    (fake.folder / "mpirun").write_text("#!/bin/sh\necho no slots >&2\nexit 1\n")
+    with pytest.raises(ProgramError, match="no slots"):
+        measurement.run()
+    assert not (fake.folder / "out.toml").exists()
+
+
+def test_settings_that_decide_are_refused(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a variable that chooses algorithms nothing can be measured under its own name."""
+    monkeypatch.setenv("OMPI_MCA_coll_tuned_bcast_algorithm", "2")
+    with pytest.raises(CampaignError, match="OMPI_MCA_coll_tuned_bcast_algorithm"):
+        fake.measurement({})
+
+
+def test_algorithms_that_are_never_used_are_measured_too() -> None:
+    """A fault that the catalogue tells of is found again."""
+    found = configurations(OPENMPI.at("5.0.11"), Collective.ALLGATHER)
+    assert "sparbit" in {each.algorithm for each in found}
+
+
+def test_a_call_is_tried_once() -> None:
+    """No two calls of a collective are the same."""
+    every = list(calls(Collective.ALLTOALLV, 3))
+    assert len(every) == len(set(every))
