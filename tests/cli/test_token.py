@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from colltune.cli import token as verb
+from colltune.errors import TokenFileError
 from colltune.server.auth import token_file
 from colltune.server.auth.token_file import Scope
 from tests.cli.conftest import Verb
@@ -20,7 +25,7 @@ def _add(colltune: Verb, path: Path, name: str, *more: str) -> str:
 def test_a_token_is_shown_once_and_kept_as_a_hash(colltune: Verb, tmp_path: Path) -> None:
     """What is printed opens the service; what is kept does not tell it, to its owner alone."""
     path = tmp_path / "etc" / "tokens"
-    more = ("--scope", "promote", "--scope", "summaries")
+    more = ("--scope", "promote", "--scope", "summaries", "--expires", "never")
     secret = _add(colltune, path, "ci", *more)
     (token,) = token_file.read(path)
     assert (token.name, token.scopes, token.expires) == ("ci", frozenset(Scope), None)
@@ -57,6 +62,27 @@ def test_days_count_from_now(colltune: Verb, tmp_path: Path) -> None:
     """90d is a time in the future."""
     _add(colltune, tmp_path / "tokens", "ci", "--expires", "90d")
     assert "until" in colltune("site", "token", "list", "--tokens", tmp_path / "tokens").out
+
+
+def test_a_token_is_good_for_a_year(colltune: Verb, tmp_path: Path) -> None:
+    """Unless another time is named, or that it never ends."""
+    _add(colltune, tmp_path / "tokens", "ci")
+    (token,) = token_file.read(tmp_path / "tokens")
+    assert token.expires is not None
+    assert 360 < (token.expires - datetime.now(UTC)).days < 370
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a file to another user")
+def test_root_adds_to_the_file_of_a_service(colltune: Verb, tmp_path: Path) -> None:
+    """It stays with the service's user; a service of another user refuses it."""
+    path = tmp_path / "tokens"
+    _add(colltune, path, "ci")
+    os.chown(path, 12345, 12345)
+    assert _add(colltune, path, "alice").startswith("colltune_")
+    assert path.stat().st_uid == 12345
+    assert colltune("site", "token", "list", "--tokens", path).status == 0
+    with pytest.raises(TokenFileError, match="belongs to uid 12345"):
+        token_file.read(path)
 
 
 def test_bad_wishes_change_nothing(colltune: Verb, tmp_path: Path) -> None:

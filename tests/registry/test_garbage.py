@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
 from colltune.errors import RegistryConflict
+from colltune.files import temporary
+from colltune.files.temporary import ABANDONED_S
 from colltune.registry import Registry
-from colltune.registry.garbage import ABANDONED_S, KEPT_REPORTS, LEAST_AGE_S, Collection
+from colltune.registry.garbage import KEPT_REPORTS, LEAST_AGE_S, Collection
 from tests.registry.small import small
 
 SLOT = "openmpi-4.1.4"
@@ -123,6 +128,30 @@ def test_what_stopped_processes_left_goes_after_a_day(root: Path) -> None:
     assert len(collection.remove(plan.doomed)) == 4
     assert collection.plan().doomed == ()
     assert len(registry.ids()) == 6
+
+
+def test_the_next_writer_removes_what_killed_ones_left(root: Path) -> None:
+    """Marks and half-written files of processes that are gone, of this host, at once."""
+    gone = "import os; from colltune.files import temporary; print(temporary.mark())"
+    asked = subprocess.run([sys.executable, "-c", gone], stdout=PIPE, text=True, check=True)
+    dead, here = asked.stdout.strip(), temporary.mark()
+    marks = {
+        f"work/using-{small(0).id}-dead": dead,
+        f"work/removing-{small(1).id}": dead,
+        f"work/using-{small(0).id}-here": here,
+    }
+    for name, mark in marks.items():
+        (root / name).write_text(mark)
+    (root / f"bundles/.{'a' * 64}.{dead}.tmp").mkdir()
+    (root / f"history/.00000009.json.{dead}.tmp").touch()
+    (root / f"current/.{SLOT}.{dead}.tmp").symlink_to("nowhere")
+    found = Collection(Registry(root), keep_events=9, min_age_s=1000 * DAY_S).plan().doomed
+    assert len(found) == 5
+    registry = Registry(root)
+    registry.promote(registry.add(small(1)), by="ann")
+    registry.add(small(7))
+    left = [p.name for p in root.rglob("*") if p.name.startswith(".") or p.parent.name == "work"]
+    assert left == [f"using-{small(0).id}-here"]
 
 
 def test_a_removal_that_was_stopped_is_taken_up(root: Path) -> None:

@@ -62,9 +62,25 @@ BROKEN: dict[str, tuple[str, str, Callable[[Path], object]]] = {
     "jobs of all": ("hooks", "writable by others", lambda s: (s / "jobs").chmod(0o777)),
     "hook": ("hooks", "prolog.sh", lambda s: (s / "slurm/prolog.sh").chmod(0o700)),
     "closed": ("hooks", "cannot enter", lambda s: s.chmod(0o700)),
+    "open hook": ("hooks", "rank.sh is writable", lambda s: (s / "slurm/rank.sh").chmod(0o775)),
+    "open settings": ("hooks", "site.sh is writable", lambda s: (s / "slurm/site.sh").chmod(0o666)),
+    "open folder": ("hooks", "slurm is writable", lambda s: (s / "slurm").chmod(0o775)),
+    "moved hooks": ("hooks", "elsewhere is writable", lambda s: moved(s / "slurm")),
+    "open install": ("files", "install is writable", lambda s: (s / "install").chmod(0o775)),
+    "open campaigns": ("files", "campaigns is writable", lambda s: (s / "campaigns").chmod(0o777)),
+    "open secret": ("hooks", "others can read", lambda s: (s / "slurm/secret").touch(0o644)),
     "no campaign": ("campaigns", "no campaign", lambda s: next(s.glob("camp*/*")).unlink()),
     "budget": ("campaigns", "too short", lambda s: shortened(next((s / "campaigns").iterdir()))),
 }
+
+
+def moved(folder: Path) -> None:
+    """Move a folder into one that others can write, with a link to it from where it was."""
+    elsewhere = folder.parent.parent / "elsewhere"
+    elsewhere.mkdir()
+    folder.rename(elsewhere / "slurm")
+    folder.symlink_to(elsewhere / "slurm")
+    elsewhere.chmod(0o777)
 
 
 def shortened(campaign: Path) -> None:

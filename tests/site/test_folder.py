@@ -19,6 +19,7 @@ import pytest
 from colltune.bench import campaign_file
 from colltune.domain import Shape
 from colltune.errors import ProgramError
+from colltune.files import write_text
 from colltune.process import run
 from colltune.retraining.site_file import load
 from colltune.selector.demand import DemandLog
@@ -181,14 +182,14 @@ def test_whoever_is_killed_midway_has_edited_nothing(
 ) -> None:
     """Killed after any number of files, the next run ends as one that was not."""
     init(*SERVICE)
-    original, write = contents(site), stage._write
+    original = contents(site)
     text = (site / "site.toml").read_text().replace('"batch"', '"gpu"')
     for survivors in range(4):
         (site / "site.toml").write_text(text)
-        monkeypatch.setattr(stage, "_write", _killed_after(survivors, write))
+        monkeypatch.setattr(stage, "write_text", _killed_after(survivors, write_text))
         with pytest.raises(StopIteration):
             stage.write(site, stage.files_of(stage.site_of(site), site))
-        monkeypatch.setattr(stage, "_write", write)
+        monkeypatch.setattr(stage, "write_text", write_text)
         # the answers of before, once more
         (site / "site.toml").write_text(original["site.toml"])
         answer = colltune("site", "init", site, "--json")
@@ -428,3 +429,58 @@ def _newer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stage, "_script", lambda n: script(n) + "# 9.9.9\n" * (n == "measure.sh"))
     monkeypatch.setattr("colltune.__version__", "9.9.9")
     monkeypatch.setattr(stage, "__version__", "9.9.9")
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o002, 0o022, 0o027, 0o077], ids=oct)
+def test_no_umask_lets_others_write_or_shuts_users_out(
+    colltune: Verb, entered: Path, mask: int
+) -> None:
+    """All can read each file and enter each folder, new ones above, too; only its user writes."""
+    site = entered / "new" / "er" / "site"
+    old = os.umask(mask)
+    try:
+        colltune("site", "init", site, *options(*SERVICE, "--nightly", "systemd"))
+    finally:
+        os.umask(old)
+    (site / ".lock").unlink()
+    for path in (site.parent.parent, site.parent, site, *site.rglob("*")):
+        mode = path.stat().st_mode & 0o777
+        assert mode in ((0o755,) if path.is_dir() else (0o644, 0o755)), path
+    assert (site / "site.toml").exists()
+
+
+OPENED: dict[str, Callable[[Path], None]] = {
+    "the folder": lambda site: site.chmod(0o775),
+    "one above": lambda site: site.parent.chmod(0o777),
+    "the library's": lambda site: (site / "lib").chmod(0o775),
+    "a library": lambda site: (site / "lib/openmpi-4.1.4/libcolltune.so").chmod(0o664),
+    "a hook": lambda site: (site / "slurm/rank.sh").chmod(0o757),
+    "a link": lambda site: moved(site / "slurm/site.sh"),
+}
+
+
+def moved(path: Path) -> None:
+    """Leave a link in the place of a file."""
+    path.rename(path.with_suffix(".moved"))
+    path.symlink_to(path.with_suffix(".moved"))
+
+
+@pytest.mark.parametrize("open_it", OPENED.values(), ids=OPENED)
+def test_install_refuses_what_others_can_change(
+    init: Init, site: Path, slurm: object, open_it: Callable[[Path], None]
+) -> None:
+    """It names what that is before it does anything; without it is shown what would be done."""
+    init(*SERVICE)
+    library = site / "lib/openmpi-4.1.4/libcolltune.so"
+    library.parent.mkdir(parents=True)
+    library.touch()
+    for path in (library, library.parent, library.parent.parent):
+        path.chmod(0o755)
+    good = run(["sh", site / "install", "--print"], timeout_s=20)
+    assert good.ok, good.stderr
+    assert f"chown -R root {site}/lib" in good.stdout
+    open_it(site)
+    refused = run(["sh", site / "install", "--print"], timeout_s=20)
+    assert not refused.ok
+    assert "others than root can change this" in refused.stderr
+    assert refused.stdout == ""

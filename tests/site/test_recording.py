@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import stat
+import struct
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -99,6 +103,102 @@ def test_again_changes_no_secret(
     assert (site / "slurm/summaries.header").read_text() == header
     assert len(token_file.read(site / "tokens")) == 1
     assert (site / "lib/openmpi-4.1.4/libcolltune.so").read_bytes() == b"ELF of a new release"
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o002, 0o022, 0o027, 0o077], ids=oct)
+def test_under_any_umask(switched_on: Callable[..., Answer], site: Path, mask: int) -> None:
+    """All jobs can load the library and nobody else change it; secrets are their users' alone."""
+    old = os.umask(mask)
+    try:
+        switched_on('users = "hash"')
+    finally:
+        os.umask(old)
+    for name in ("lib", "lib/openmpi-4.1.4", "lib/openmpi-4.1.4/libcolltune.so"):
+        assert (site / name).stat().st_mode & 0o777 == 0o755
+    for private in ("tokens", "slurm/summaries.header", "slurm/secret"):
+        assert stat.S_IMODE((site / private).stat().st_mode) == 0o600
+    assert answers(site, "recording")[0][0] == "ok"
+
+
+OPENED = {
+    "its folder": ("lib/openmpi-4.1.4", 0o775),
+    "the folder above": ("lib", 0o757),
+    "the library": ("lib/openmpi-4.1.4/libcolltune.so", 0o664),
+    "the site": (".", 0o777),
+    "closed": ("lib", 0o700),
+    "unreadable": ("lib/openmpi-4.1.4/libcolltune.so", 0o700),
+}
+
+
+@pytest.mark.parametrize(("name", "mode"), OPENED.values(), ids=OPENED)
+def test_a_library_that_others_can_change_or_not_read(
+    switched_on: Callable[..., Answer], init: Init, site: Path, name: str, mode: int
+) -> None:
+    """`check` names it; `init` makes an open library anew, and refuses an open folder."""
+    switched_on()
+    (site / name).chmod(mode)
+    ((status, said),) = answers(site, "recording")
+    assert status == "problem"
+    assert str(site / name) in said
+    again = init(*SERVICE)
+    if mode == 0o664:
+        assert stat.S_IMODE((site / name).stat().st_mode) == 0o755
+    elif mode & 0o022:
+        assert again.status == 9
+        assert "chmod go-w" in again.err
+
+
+def test_access_lists_count(switched_on: Callable[..., Answer], site: Path) -> None:
+    """An entry of an access list that lets a user write is as a mode that lets the group."""
+    switched_on()
+    # version 2; owner rwx, user 12345 rwx, group r-x, mask rwx, others r-x
+    entries = ((1, 7, -1), (2, 7, 12345), (4, 5, -1), (16, 7, -1), (32, 5, -1))
+    content = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *each) for each in entries)
+    try:
+        os.setxattr(site / "lib", "system.posix_acl_access", content)
+    except OSError as error:
+        pytest.skip(f"no access lists here: {error.strerror}")
+    ((status, said),) = answers(site, "recording")
+    assert status == "problem"
+    assert f"{site}/lib is writable by others" in said
+
+
+def test_the_epilogs_token_ends_and_is_renewed(
+    switched_on: Callable[..., Answer], init: Init, site: Path
+) -> None:
+    """It is good for a year; `check` warns a month before, and `init` then makes another one."""
+    switched_on()
+    (token,) = token_file.read(site / "tokens")
+    now = datetime.now(UTC)
+    assert token.expires is not None
+    assert now + timedelta(days=360) < token.expires < now + timedelta(days=370)
+    header = (site / "slurm/summaries.header").read_text()
+    for expires, said in ((now + timedelta(days=20), "epilog ends 2"), (None, "epilog never ends")):
+        ours = token_file.read(site / "tokens")[0]
+        token_file.write(site / "tokens", [replace(ours, expires=expires)])
+        assert said in answers(site, "recording")[0][1]
+        init(*SERVICE)
+        assert answers(site, "recording")[0][0] == "ok"
+        before, header = header, (site / "slurm/summaries.header").read_text()
+        assert header != before
+        secret = header.strip().rpartition(" ")[2]
+        assert token_file.matching(token_file.read(site / "tokens"), secret) is not None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives files to other users")
+def test_a_renewed_token_stays_with_its_users(
+    switched_on: Callable[..., Answer], init: Init, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What `install` has given to the service and to Slurm's user stays theirs."""
+    switched_on()
+    monkeypatch.setattr(recording, "uid_of", lambda _: 12345)
+    token_file.write(site / "tokens", [replace(token_file.read(site / "tokens")[0], expires=None)])
+    os.chown(site / "tokens", 12345, 12345)
+    os.chown(site / "slurm/summaries.header", 12346, 12346)
+    assert init(*SERVICE).status == 0
+    assert (site / "tokens").stat().st_uid == 12345
+    assert (site / "slurm/summaries.header").stat().st_uid == 12346
+    assert token_file.read(site / "tokens", 12345)[0].expires is not None
 
 
 def test_where_the_library_cannot_be_compiled(

@@ -17,7 +17,7 @@ from pathlib import Path
 from colltune import process
 from colltune.domain import Shape
 from colltune.errors import UNFINISHED, CampaignError, ProgramError
-from colltune.files import whole
+from colltune.files import write_text
 
 STOP_S = 60
 """Seconds before a job's end at which it is told to stop; Slurm may do so as much earlier."""
@@ -179,8 +179,7 @@ def submit(job: BatchJob) -> str:
     script = job.script()
     sbatch = process.find("sbatch", _MEND)
     path = job.folder / f"{job_name(job.name)}.sh"
-    with whole(path) as temporary:
-        temporary.write_text(script)
+    write_text(path, script, 0o644)
     outcome = process.run([sbatch, "--parsable", path], timeout_s=_SUBMIT_TIMEOUT_S)
     process.check(outcome, "submitting the campaign")
     number = outcome.stdout.strip().partition(";")[0]

@@ -55,9 +55,8 @@ def interpose(
     path = (unlinked_library if unlinked else interposed_library)(found)
     if out is not None:
         # whole or not at all: a job may have it preloaded
-        with whole(out.absolute()) as temporary:
+        with whole(out.absolute(), 0o755) as temporary:
             temporary.write_bytes(path.read_bytes())
-            temporary.chmod(0o755)
         path = out.absolute()
         if why := danger(path):
             warn(f"{why}: anybody who can change it can run code in all jobs that preload it")

@@ -49,11 +49,9 @@ def add(
         ),
     ],
     expires: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WHEN", help="Expiry: 90d, or a UTC date such as 2027-01-31; default: never."
-        ),
-    ] = None,
+        str,
+        typer.Option(metavar="WHEN", help="Expiry: 90d, a UTC date such as 2027-01-31, or never."),
+    ] = "365d",
     json: Json = False,
 ) -> None:
     """Create a token and print it. It is shown only once, because only its hash is stored.
@@ -86,9 +84,7 @@ def list_(tokens: Tokens, json: Json = False) -> None:
     """
     from datetime import UTC, datetime
 
-    from colltune.server.auth import token_file
-
-    entries = token_file.read(tokens)
+    entries = _read(tokens)
     now = datetime.now(UTC)
     rows = [[e.name, ", ".join(sorted(e.scopes)), _validity(e, now)] for e in entries]
     table = Table(("name", "scopes", "valid"), rows, wrap=("scopes", "valid"))
@@ -118,9 +114,21 @@ def _changed(path: Path) -> Iterator[list[Token]]:
 
     insist_writable(path, folder=False)
     with locked(path.with_name(f".{path.name}.lock")):
-        entries = list(token_file.read(path)) if path.exists() or path.is_symlink() else []
+        entries = list(_read(path)) if path.exists() or path.is_symlink() else []
         yield entries
         token_file.write(path, entries)
+
+
+def _read(path: Path) -> tuple[Token, ...]:
+    """Return the tokens of a file, whose owner is trusted by who names it."""
+    from contextlib import suppress
+
+    from colltune.server.auth import token_file
+
+    owner = None
+    with suppress(OSError):
+        owner = path.stat().st_uid
+    return token_file.read(path, owner)
 
 
 def _scopes(names: list[str]) -> frozenset[Any]:
@@ -132,11 +140,11 @@ def _scopes(names: list[str]) -> frozenset[Any]:
         raise typer.BadParameter(f"--scope: {error}; known: {', '.join(Scope)}") from None
 
 
-def _until(text: str | None) -> datetime | None:
+def _until(text: str) -> datetime | None:
     """Return the UTC time that `text` stands for."""
     from datetime import UTC, datetime, timedelta
 
-    if text is None:
+    if text == "never":
         return None
     now = datetime.now(UTC)
     try:
@@ -146,7 +154,8 @@ def _until(text: str | None) -> datetime | None:
         until = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
         raise typer.BadParameter(
-            f"--expires {text}: write a number of days such as 90d, or a date such as 2027-01-31"
+            f"--expires {text}: write a number of days such as 90d, a date such as 2027-01-31, or"
+            " never"
         ) from None
     if until <= now:
         raise typer.BadParameter(f"--expires {text}: this time has passed")

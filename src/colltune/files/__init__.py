@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
-import secrets
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from colltune.errors import OutputError
+from colltune.files.temporary import sweep, temporary_name
 
 
 @contextmanager
@@ -23,15 +25,27 @@ def writing(what: Path | str, mend: str = "Name a writable place.") -> Iterator[
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[Path]:
-    """Yield a temporary name beside `path`; what was written there becomes `path` at the end."""
+def whole(path: Path, mode: int | None = None) -> Iterator[Path]:
+    """Yield a temporary name beside `path`; what was written there becomes `path` at the end.
+
+    With a `mode` the file has it whatever the umask, and is its user's alone until it is whole;
+    folders that are made for it let nobody else write, and let those in who may read it. Without,
+    files and folders are as the umask says.
+    """
     # forced to disk before it is renamed: nobody reads a part, two writers leave one whole file
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    temporary = temporary_name(path)
     try:
         with writing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            if mode is None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            else:
+                make_folder(path.parent, 0o755, exactly=bool(mode & stat.S_IROTH))
+                os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            sweep(path.parent)
             yield temporary
             with temporary.open("rb") as stream:
+                if mode is not None:
+                    os.fchmod(stream.fileno(), mode)
                 os.fsync(stream.fileno())
             temporary.replace(path)
     finally:
@@ -39,10 +53,27 @@ def whole(path: Path) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str, mode: int | None = None) -> None:
     """Write `text` to `path` as `whole` does."""
-    with whole(path) as temporary:
+    with whole(path, mode) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def make_folder(path: Path, mode: int, *, exactly: bool = False) -> None:
+    """Make the folder `path`, and those above it that are missing, with `mode`.
+
+    A umask takes bits away unless it is to be `exactly` that mode. Folders that are there stay as
+    they are.
+    """
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    for folder in reversed(missing):
+        with suppress(FileExistsError):
+            folder.mkdir(mode=mode)
+            inherited = folder.stat().st_mode & (stat.S_ISGID | stat.S_ISVTX)
+            if exactly:
+                folder.chmod(mode | inherited)
+    if not path.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
 
 
 def insist_writable(path: Path, *, folder: bool | None = None) -> None:
@@ -60,11 +91,11 @@ def insist_writable(path: Path, *, folder: bool | None = None) -> None:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def locked(path: Path, mode: int = 0o666) -> Iterator[None]:
     """Hold the lock that the file `path` stands for; whoever else wants it waits."""
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        stream = path.open("a")
+        stream = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, mode), "w")
     # the system releases it when the process ends in whatever way
     with stream:
         with suppress(OSError):

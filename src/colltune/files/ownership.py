@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 from colltune.errors import OutputError
-from colltune.files import writing
+from colltune.files import make_folder, writing
+from colltune.files.temporary import temporary_folder
 
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _ENTERED_BY_OTHERS = stat.S_IXGRP | stat.S_IXOTH
@@ -58,17 +57,10 @@ def _why(status: os.stat_result, owners: set[int], *, through: bool, sealed: boo
     return f"is writable by others (mode {stat.S_IMODE(mode):04o})"
 
 
-def make_folder(path: Path) -> None:
-    """Make the folder `path`, and those above it that are missing, for this user only."""
-    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
-    for folder in reversed(missing):
-        folder.mkdir(mode=stat.S_IRWXU, exist_ok=True)
-
-
 def own_folder(path: Path) -> Path:
     """Return the folder `path`, made if need be, for what will be run or loaded."""
     with writing(path, _WRITABLE):
-        make_folder(path)
+        make_folder(path, stat.S_IRWXU)
     if why := danger(path):
         raise OutputError(
             f"{why}, so another user could have changed the programs in {path}. Correct it "
@@ -82,10 +74,8 @@ def made_once(folder: Path, name: str, make: Callable[[Path], Path]) -> Path:
     target = own_folder(folder) / name
     if target.is_file() and not danger(target):
         return target
-    # the folder that is made for this is of mode 0700
-    private = partial(tempfile.TemporaryDirectory, prefix=f".{name}-", ignore_cleanup_errors=True)
-    with writing(folder, _WRITABLE), private(dir=folder) as work:
-        made = make(Path(work))
+    with writing(folder, _WRITABLE), temporary_folder(target) as work:
+        made = make(work)
         made.chmod(0o755)
         made.replace(target)
     return target

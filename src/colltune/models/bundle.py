@@ -41,6 +41,7 @@ from colltune.domain import Collective, Configuration, Context, Shape
 from colltune.errors import BundleError, ColltuneError, OutputError
 from colltune.files import insist_writable
 from colltune.files.reading import json_of, read_bytes
+from colltune.files.temporary import sweep, temporary_name
 from colltune.models.collective_model import CollectiveModel
 from colltune.models.confirmations import Confirmation, replaced
 from colltune.models.coverage import Coverage
@@ -399,17 +400,17 @@ def _write_folder(path: Path, files: Mapping[str, bytes]) -> None:
     """Write the folder `path` under a temporary name beside it, and rename it."""
     insist_savable(path)
     target = path.resolve()
-    token = os.urandom(4).hex()
-    temporary = target.with_name(f".{target.name}.{token}.tmp")
+    temporary = temporary_name(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
+        sweep(target.parent)
         temporary.mkdir()
         for name, content in files.items():
             with (temporary / name).open("wb") as stream:
                 stream.write(content)
                 stream.flush()
                 os.fsync(stream.fileno())
-        _swap_in(temporary, target, target.with_name(f".{target.name}.{token}.old"))
+        _swap_in(temporary, target, temporary_name(target, "old"))
     except OSError as error:
         _remove(temporary)
         raise OutputError(

@@ -23,7 +23,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import secrets
 import shutil
 import stat
 import time
@@ -32,14 +31,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from colltune.errors import BundleError, OutputError
+from colltune.files.temporary import ABANDONED_S, is_left_name, sweep, temporary_name
 from colltune.models.bundle import Bundle, load
 
 _CURRENT = "current"
 _BUNDLES = "bundles"
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
-_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{12}\.tmp")
-_WRITTEN = ("bundles/.*", "current/.*", "history/.*", "reports/*/.*", "work/.*", ".clock.*")
-"""Where names of `_temporary_name` can be."""
+_FORMER = re.compile(r"\..+\.[0-9a-f]{12}\.tmp")
+"""Temporary names of earlier releases."""
+_WRITTEN = ("bundles/.*", "current/.*", "history/.*", "reports/*/.*", "work/.*", ".c*")
+"""Where temporary names can be."""
 _MOST_BYTES = 1 << 24
 
 
@@ -53,7 +54,7 @@ class FolderStore:
         path = self.root / folder
         if fresh:
             with suppress(OSError):
-                probe = _temporary_name(path / "fresh")
+                probe = temporary_name(path / "fresh")
                 probe.touch(exist_ok=False)
                 probe.unlink()
         try:
@@ -84,9 +85,10 @@ class FolderStore:
 
     def create(self, key: str, content: bytes) -> bool:
         target = self.root / key
-        temporary = _temporary_name(target)
+        temporary = temporary_name(target)
         with _writing(target):
             target.parent.mkdir(parents=True, exist_ok=True)
+            sweep(target.parent)
             try:
                 _write_synced(temporary, content)
                 made = _linked(temporary, target)
@@ -98,8 +100,9 @@ class FolderStore:
 
     def put_folder(self, folder: str, files: Mapping[str, bytes]) -> None:
         target = self.root / folder
-        temporary = _temporary_name(target)
+        temporary = temporary_name(target)
         with _writing(target):
+            sweep(target.parent)
             try:
                 temporary.mkdir(parents=True)
                 for name, content in files.items():
@@ -119,7 +122,7 @@ class FolderStore:
             if target.is_symlink() or not target.is_dir():
                 target.unlink(missing_ok=True)
                 return
-            doomed = _temporary_name(target)
+            doomed = temporary_name(target)
             with suppress(FileNotFoundError):
                 target.rename(doomed)
                 shutil.rmtree(doomed)
@@ -155,7 +158,7 @@ class FolderStore:
         return self._now_s() - then_s
 
     def _now_s(self) -> float:
-        probe = _temporary_name(self.root / "clock")
+        probe = temporary_name(self.root / "clock")
         try:
             probe.touch(exist_ok=False)
         except OSError:
@@ -167,8 +170,13 @@ class FolderStore:
 
     def leftovers(self) -> list[str]:
         found = (path for pattern in _WRITTEN for path in self.root.glob(pattern))
-        written = (path for path in found if _TEMPORARY.fullmatch(path.name))
-        return sorted(path.relative_to(self.root).as_posix() for path in written)
+        keys = [path.relative_to(self.root).as_posix() for path in found]
+        return sorted(key for key in keys if self._is_left(key))
+
+    def _is_left(self, key: str) -> bool:
+        age_s, name = self.age_s(key), key.rpartition("/")[2]
+        is_old = age_s is not None and age_s > ABANDONED_S and _FORMER.fullmatch(name) is not None
+        return is_old or (age_s is not None and is_left_name(name, age_s))
 
     def touch(self, key: str) -> None:
         with suppress(OSError):
@@ -177,9 +185,10 @@ class FolderStore:
     def point(self, name: str, bundle_id: str) -> None:
         """Switch the symbolic link ``current/<name>``."""
         link = self.root / _CURRENT / name
-        temporary = _temporary_name(link)
+        temporary = temporary_name(link)
         with _writing(link):
             link.parent.mkdir(parents=True, exist_ok=True)
+            sweep(link.parent)
             try:
                 temporary.symlink_to(Path("..", _BUNDLES, bundle_id))
                 temporary.replace(link)
@@ -210,10 +219,6 @@ def plain_folder(path: Path) -> Path:
     if strange:
         raise BundleError(f"{path / strange[0]}: not a regular file. Remove it.")
     return path
-
-
-def _temporary_name(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
 
 
 @contextmanager

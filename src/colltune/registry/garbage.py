@@ -9,18 +9,16 @@ gives way.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from colltune.files import temporary
 from colltune.registry.events import Event, in_force, standing, trials
 from colltune.registry.registry import REPORTS, Registry
-from colltune.registry.store import MANIFEST, numbered, numbers
+from colltune.registry.store import MANIFEST, is_abandoned, numbered, numbers
 
 LEAST_AGE_S = 600.0
 """What is younger is never removed, whatever is asked for: it may have been added just now."""
-ABANDONED_S = 86400.0
-"""What was left half-written for so long is not being written any more."""
 KEPT_REPORTS = 1000
 _USING = "using-"
 _REMOVING = "removing-"
@@ -83,7 +81,8 @@ class Collection:
 
     def _remove_bundle(self, bundle_id: str) -> bool:
         mark = f"work/{_REMOVING}{bundle_id}"
-        if not self._store.create(mark, secrets.token_bytes(6)) and not self._abandoned(mark):
+        made = self._store.create(mark, temporary.mark().encode())
+        if not made and not is_abandoned(self._store, mark):
             return False
         try:
             if (
@@ -104,7 +103,7 @@ class Collection:
             for name in self._store.names("work", fresh=True)
             if name.startswith(f"{_USING}{bundle_id}-")
         )
-        return any(not self._abandoned(f"work/{name}") for name in users)
+        return any(not is_abandoned(self._store, f"work/{name}") for name in users)
 
     def _needed(self) -> dict[str, str]:
         """Return why bundles are needed, by their ids."""
@@ -130,15 +129,11 @@ class Collection:
             return None
         return "added just now" if age_s < LEAST_AGE_S else "young"
 
-    def _abandoned(self, key: str) -> bool:
-        age_s = self._store.age_s(key)
-        return age_s is None or age_s > ABANDONED_S
-
     def _leftovers(self) -> Iterator[Item]:
-        marks = [f"work/{name}" for name in self._store.names("work")]
-        for key in (*marks, *self._store.leftovers()):
-            if self._abandoned(key):
-                yield Item(key, None, "left over from an interrupted command")
+        marks = (f"work/{name}" for name in self._store.names("work"))
+        left = (key for key in marks if is_abandoned(self._store, key))
+        for key in (*left, *self._store.leftovers()):
+            yield Item(key, None, "left over from an interrupted command")
         for folder in (f"reports/{kind}" for kind in REPORTS):
             for number in numbers(self._store, folder)[:-KEPT_REPORTS]:
                 yield Item(numbered(folder, number), None, "an old report")

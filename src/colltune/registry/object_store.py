@@ -24,9 +24,9 @@ from pathlib import Path
 
 from colltune.domain import Collective
 from colltune.errors import BundleError, OutputError
-from colltune.files import cache_folder
-from colltune.files.ownership import make_folder
+from colltune.files import cache_folder, make_folder
 from colltune.files.remote import Remote, told
+from colltune.files.temporary import temporary_folder
 from colltune.models.bundle import Bundle, load
 from colltune.registry.folder_store import plain_folder
 from colltune.registry.store import MANIFEST
@@ -172,9 +172,9 @@ class ObjectStore:
         return (self._cache or cache_folder()) / folder
 
     def _make_copy(self, folder: str, copy: Path) -> None:
-        make_folder(copy.parent)
-        with tempfile.TemporaryDirectory(dir=copy.parent, prefix=".new-") as name:
-            fresh = Path(name, "bundle")
+        make_folder(copy.parent, 0o700)
+        with temporary_folder(copy) as work:
+            fresh = work / "bundle"
             fresh.mkdir()
             self._download(folder, self.names(folder), fresh)
             self._loaded(folder, fresh)

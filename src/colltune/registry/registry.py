@@ -18,6 +18,7 @@ from typing import Any
 
 from colltune.domain import Collective, Context
 from colltune.errors import BundleError, RegistryConflict
+from colltune.files import temporary
 from colltune.files.reading import json_of
 from colltune.files.remote import local_path, opened, url_of
 from colltune.models.bundle import Bundle, load
@@ -33,7 +34,7 @@ from colltune.registry.events import (
 from colltune.registry.folder_store import FolderStore
 from colltune.registry.names import checked_id, checked_prefix, checked_slot, is_id, slot_of
 from colltune.registry.object_store import ObjectStore
-from colltune.registry.store import MANIFEST, Store, numbered, numbers
+from colltune.registry.store import MANIFEST, Store, is_abandoned, numbered, numbers
 from colltune.text import counted
 
 
@@ -422,9 +423,13 @@ class Registry:
     def _using(self, bundle_id: str) -> Iterator[None]:
         """Keep a bundle from being removed; see `colltune.registry.garbage`."""
         key = f"work/using-{bundle_id}-{secrets.token_hex(6)}"
-        self.store.create(key, secrets.token_bytes(6))
+        self.store.create(key, temporary.mark().encode())
         try:
-            if f"removing-{bundle_id}" in self.store.names("work", fresh=True):
+            marks = {f"work/{name}" for name in self.store.names("work", fresh=True)} - {key}
+            for mark in [mark for mark in marks if is_abandoned(self.store, mark)]:
+                self.store.remove(mark)
+                marks.remove(mark)
+            if f"work/removing-{bundle_id}" in marks:
                 raise RegistryConflict(
                     f"{self}: the bundle {bundle_id[:12]} is being removed. Add it again later."
                 )

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+from colltune.errors import BundleError
+from colltune.files.temporary import is_left
 from colltune.models.bundle import Bundle
 
 MANIFEST = "manifest.json"
@@ -64,7 +67,7 @@ class Store(Protocol):
         """Return for how long something has been as it is, by the store's clock; None if absent."""
 
     def leftovers(self) -> list[str]:
-        """Return the keys of files and folders whose writing was begun and perhaps never ended."""
+        """Return the keys of files and folders whose writing was begun and never ended."""
 
     def touch(self, key: str) -> None:
         """Make the age of a file 0, if that is permitted."""
@@ -74,6 +77,14 @@ class Store(Protocol):
 
     def pointed(self, name: str) -> str | None:
         """Return for which bundle ``current/<name>`` stands, None if for none."""
+
+
+def is_abandoned(store: Store, key: str) -> bool:
+    """Tell whether the file `key`, which holds the mark of who made it, is left over."""
+    age_s, made_by = store.age_s(key), b""
+    with suppress(BundleError):
+        made_by = store.read(key) or b""
+    return age_s is None or is_left(made_by.decode("ascii", "replace"), age_s)
 
 
 _NUMBERED = re.compile(r"(\d{8})\.json")

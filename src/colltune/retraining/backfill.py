@@ -32,7 +32,7 @@ from colltune.bench.runner import run_campaign
 from colltune.dataset.profile import Profile
 from colltune.decisions import Status
 from colltune.domain import Collective, Context, Shape
-from colltune.files import whole
+from colltune.files import write_text
 from colltune.models.bundle import Bundle
 from colltune.models.guard import Guard
 from colltune.mpi import installation
@@ -275,8 +275,8 @@ def write(campaign: Campaign, path: Path) -> Path:
     """Write the campaign file and return its path."""
     text = "\n".join([_FIRST_LINE, *_lines(campaign)]) + "\n"
     campaign_file.parse(text, str(path))
-    with whole(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    # what it names is run
+    write_text(path, text, 0o644)
     return path
 
 

@@ -9,7 +9,6 @@ import json
 import os
 import pwd
 import re
-import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from colltune.domain import Shape
 from colltune.errors import ColltuneError
 from colltune.files.ownership import danger
 from colltune.files.remote import url_of
+from colltune.files.temporary import temporary_name
 from colltune.mpi.file_format import Severity
 from colltune.mpi.installation import Installation
 from colltune.registry import Event, Registry
@@ -102,6 +102,11 @@ class Subject:
         return f"colltune site init {self.folder}"
 
     @property
+    def chmod(self) -> str:
+        """What mends owners and modes; what others could have changed may be changed."""
+        return f"look whether somebody changed it; chmod go-w and chown root; {self.install}"
+
+    @property
     def install(self) -> str:
         return f"sudo sh {self.folder}/install"
 
@@ -125,6 +130,12 @@ def _files(subject: Subject) -> Answer:
     if stale := [change.file for change in changes if change.state not in as_said]:
         finding = f"not as site.toml says: {', '.join(stale)}"
         return problem(finding, f"{subject.init}; {subject.install}")
+    for name in (stage.SITE, *(change.file for change in changes)):
+        if why := danger(subject.folder / name):
+            return problem(f"{why}, and what is there is run", subject.chmod)
+    program = stage.program()
+    if why := danger(program, program.stat().st_uid if program.exists() else 0):
+        return problem(f"{why}, and {subject.cluster.user} runs it", "chmod go-w that, or chown it")
     if edited:
         return note(f"edited by somebody, and kept: {', '.join(edited)}", subject.init)
     return ok(f"{counted(len(changes), 'file')} as colltune {wrote} wrote them")
@@ -143,7 +154,7 @@ def _registry(subject: Subject) -> Answer:
     bundles = counted(len(Registry(root).ids()), "bundle")
     if not os.access(folder, os.W_OK):
         return note(f"{folder}: {bundles}; only {user} can try to write it", f"run it as {user}")
-    first, second = (folder / f".check.{secrets.token_hex(4)}" for _ in range(2))
+    first, second = (temporary_name(folder / "check") for _ in range(2))
     try:
         first.touch()
         os.link(first, second)
@@ -218,21 +229,37 @@ def _hooks(subject: Subject) -> Answer:
     slurm_user = subject.slurm.get("SlurmUser", "root").partition("(")[0]
     uid, jobs = pwd.getpwnam(slurm_user).pw_uid, subject.cluster.jobs
     mine = jobs.is_dir() and jobs.stat().st_uid == uid
+    private = (subject.folder / name for name in (recording.SALT, recording.HEADER))
     wrong = [
         *(f"not everybody can run {where / n}" for n in hooks.SCRIPTS if _mode(where / n, 0o555)),
-        *(f"users cannot enter {p}" for p in (where, *where.parents) if _mode(p, 0o001)),
-        *(f"{why}, and Slurm runs the hooks there" for why in [danger(where, uid)] if why),
+        *(f"{why}, and Slurm runs it" for n in hooks.SCRIPTS if (why := _wrong(where / n, uid))),
+        *(f"{why}, and hooks read it" for n in hooks.READ if (why := _wrong(where / n, uid))),
+        *(f"others can read {path}" for path in private if _is_open(path)),
         *([] if mine else [f"{jobs} is not there, or does not belong to {slurm_user}"]),
         *(f"{why}, so the prolog writes nothing" for why in [mine and danger(jobs, uid)] if why),
     ]
     if wrong:
-        return problem(wrong[0], f"chmod and chown that folder; {subject.install}")
+        return problem(wrong[0], subject.chmod)
     return ok(f"in slurm.conf; users can run them; {slurm_user} writes {jobs}")
 
 
 def _mode(path: Path, wanted: int) -> bool:
     """Tell whether a mode lacks some of what is wanted."""
     return path.stat().st_mode & wanted != wanted
+
+
+def _is_open(path: Path) -> bool:
+    return path.exists() and path.stat().st_mode & 0o077 != 0
+
+
+def _wrong(path: Path, trusted: int = 0) -> str:
+    """Return who else could change a file that all users need, or that they cannot read it."""
+    if why := danger(path, trusted):
+        return why
+    closed = next((folder for folder in path.resolve().parents if _mode(folder, 0o001)), None)
+    if closed is not None:
+        return f"users cannot enter {closed}"
+    return f"users cannot read {path}" if _mode(path, 0o004) else ""
 
 
 def _service(subject: Subject) -> Answer:
@@ -333,13 +360,15 @@ def _recording(subject: Subject) -> Answer:
     if not url:
         mend = f"set cluster.service in site.toml; {subject.init}"
         return problem("cluster.service is empty, so no hook runs and no job reports", mend)
-    for mpi in subject.cluster.mpi:
-        if not recording.library_of(mpi, subject.folder).is_file():
-            mend = recording.how_to_compile(mpi, subject.folder)
-            return problem(f"jobs of {mpi.name} preload nothing, so they are not recorded", mend)
+    if answer := _libraries(subject):
+        return answer
     refused = _refused_token(subject.folder / recording.HEADER, url)
     if refused:
         return problem(refused, f"{subject.init}; {subject.install}")
+    if ending := _ending(subject):
+        return note(
+            ending, f"sudo {subject.init} renews the epilog's; for others: colltune site token"
+        )
     return ok(f"all ranks of a job preload a library; one call in {site.production.rate} is timed")
 
 
@@ -362,6 +391,32 @@ def _reports(subject: Subject) -> Answer:
         return ok(f"{counted(told, 'job')} reported within a day; {given} got an arm")
     mend = "run a job of several processes; see lines of colltune in the controller's syslog"
     return note(f"no job reported within a day; {given} got an arm", mend)
+
+
+def _libraries(subject: Subject) -> Answer | None:
+    """Return what is wrong with a library that jobs preload."""
+    for mpi in subject.cluster.mpi:
+        library = recording.library_of(mpi, subject.folder)
+        if not library.is_file():
+            mend = recording.how_to_compile(mpi, subject.folder)
+            return problem(f"jobs of {mpi.name} preload nothing, so they are not recorded", mend)
+        if wrong := _wrong(library):
+            return problem(f"{wrong}, and all jobs of {mpi.name} preload it", subject.chmod)
+    return None
+
+
+def _ending(subject: Subject) -> str:
+    """Return which of the site's tokens end soon, or never; only who reads the file can tell."""
+    if not os.access(subject.folder / recording.TOKENS, os.R_OK):
+        return ""
+    now = datetime.now(UTC)
+    tokens = recording.tokens_of(subject.cluster, subject.folder)
+    said = [
+        f"{token.name} {f'ends {token.expires:%Y-%m-%d}' if token.expires else 'never ends'}"
+        for token in tokens
+        if not recording.ends_late(token, now)
+    ]
+    return f"tokens that end soon or never: {', '.join(said)}" if said else ""
 
 
 def _refused_token(header: Path, url: str) -> str:

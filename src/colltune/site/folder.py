@@ -31,8 +31,7 @@ from typing import Any, NamedTuple
 from colltune import __version__, process
 from colltune.bench.slurm import configuration
 from colltune.errors import OutputError, ProgramError, SiteError
-from colltune.files import locked, whole, writing
-from colltune.files.ownership import danger
+from colltune.files import locked, write_text
 from colltune.files.reading import json_of
 from colltune.mpi.installation import find_launcher
 from colltune.production.payback import Payback, load_of, payback, recorded
@@ -40,7 +39,7 @@ from colltune.retraining.site_file import Cluster, Site, SiteMpi, deploy_file, l
 from colltune.selector.demand import counted_hours, read_demand
 from colltune.server.deployment import example
 from colltune.server.slurm import hooks
-from colltune.site.recording import HEADER, LIBRARIES, TOKENS, records
+from colltune.site.recording import HEADER, LIBRARIES, TOKENS, make, records
 from colltune.text import filled, printable
 
 SITE = "site.toml"
@@ -445,15 +444,15 @@ def site_of(folder: Path) -> Site:
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
     """Make `folder`, and let nobody else write a site there meanwhile."""
-    _make(folder)
-    with locked(folder / ".lock"):
+    make(folder)
+    with locked(folder / ".lock", 0o600):
         yield
 
 
 def begin(folder: Path, text: str) -> None:
     """Write the site file `text`, unless somebody else was faster."""
     if not (folder / SITE).exists():
-        _write(folder / SITE, text)
+        write_text(folder / SITE, text, 0o644)
 
 
 def _toml(value: object) -> str:
@@ -519,8 +518,8 @@ def write(folder: Path, texts: Mapping[str, str]) -> tuple[Change, ...]:
     _stamp(folder, {name: tuple(dict.fromkeys(each)) for name, each in both.items()})
     for name, state in states.items():
         if state in (State.NEW, State.CHANGED):
-            _make((folder / name).parent)
-            _write(folder / name, texts[name], 0o755 if name in _RUN else 0o644)
+            make((folder / name).parent)
+            write_text(folder / name, texts[name], 0o755 if name in _RUN else 0o644)
         elif state is State.OBSOLETE:
             (folder / name).unlink(missing_ok=True)
     kept = {n for n, state in states.items() if state is State.EDITED}
@@ -533,26 +532,7 @@ def _stamp(folder: Path, files: Mapping[str, tuple[str, ...]]) -> None:
     content = {"format": FORMAT, "colltune": __version__, "files": files}
     text = json.dumps(content, indent=1, sort_keys=True) + "\n"
     if not (folder / STAMP).exists() or (folder / STAMP).read_text(encoding="utf-8") != text:
-        _write(folder / STAMP, text)
-
-
-def _write(path: Path, text: str, mode: int = 0o644) -> None:
-    with whole(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.chmod(mode)
-
-
-def _make(folder: Path) -> None:
-    """Make a folder that everybody can read and nobody else can change."""
-    if not folder.is_dir():
-        with writing(folder):
-            folder.mkdir(parents=True)
-            folder.chmod(0o755)
-    if why := danger(folder):
-        raise OutputError(
-            f"{why}, and Slurm runs the hooks in {folder}. Correct it with chown and chmod go-w,"
-            " or name another folder."
-        )
+        write_text(folder / STAMP, text, 0o644)
 
 
 def _digest(text: str) -> str:

@@ -26,15 +26,35 @@ case ${1-} in '') ;; --print) print=yes ;; *) fail "usage: sh install [--print]"
 group=$(id -gn -- "$user" 2>/dev/null) ||
     fail "no user $user here; make that account on all nodes, or change cluster.user in $here/site.toml and run: colltune site init $here"
 
+# Slurm and all jobs run what is here: whoever can change it, or a folder above, could run anything
+slurm_user=root config=
+if [ -d "$here/slurm" ]; then
+    config=$(scontrol show config 2>/dev/null) ||
+        fail "scontrol does not answer; run this where Slurm's controller runs, while it runs"
+    slurm_user=$(configured SlurmUser | sed 's/(.*//')
+    slurm_user=${slurm_user:-root}
+fi
+owner=$(stat -c %u -- "$here") system=$(stat -c %u /)
+set --
+for part in "$here" "$(cd -- "$(dirname -- "$0")" && pwd)"; do
+    while part=${part%/*} && [ -n "$part" ]; do set -- "$part/" "$@"; done
+done
+open=$(find / "$@" -maxdepth 0 \( ! -uid 0 ! -uid "$system" ! -user "$slurm_user" -o -perm /022 ! -perm -1000 \))
+set --
+for part in site.toml install measure tokens campaigns lib modulefiles slurm systemd; do
+    [ ! -e "$here/$part" ] && [ ! -L "$here/$part" ] || set -- "$@" "$here/$part"
+done
+open=$open$(find "$@" \( -type l -o -perm /022 -o ! -uid 0 ! -uid "$owner" ! -user "$user" ! -user "$slurm_user" \))
+open=$open$(find "$here" -maxdepth 0 -perm /022)
+[ -z "$open" ] || fail "others than root can change this, or it is a link: $(printf '%s' "$open" | tr '\n' ' ')
+see that nobody has changed it (colltune site init writes anew what is removed), then chmod go-w and chown root it"
+
 # what the hooks read must be root's, or Slurm would run what others can change
 step chown root "$here" "$here/site.toml" "$here/install" "$here/measure"
 step chown -R root "$here/campaigns" "$here/modulefiles"
 # shellcheck disable=SC2086 # the folders are words
 step install -d -m 755 -o "$user" -g "$group" $folders
 if [ -d "$here/slurm" ]; then
-    config=$(scontrol show config 2>/dev/null) ||
-        fail "scontrol does not answer; run this where Slurm's controller runs, while it runs"
-    slurm_user=$(configured SlurmUser | sed 's/(.*//')
     step chown -R root "$here/slurm"
     step install -d -m 755 -o "$slurm_user" "$jobs"
     for private in summaries.header secret; do

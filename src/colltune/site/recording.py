@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import os
+import pwd
 import secrets
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from colltune.bench.build import unlinked_library
-from colltune.errors import ColltuneError
-from colltune.files import whole
+from colltune.errors import ColltuneError, OutputError
+from colltune.files import make_folder, whole, writing
+from colltune.files.ownership import danger
 from colltune.mpi import installation
-from colltune.retraining.site_file import Site, SiteMpi
+from colltune.retraining.site_file import Cluster, Site, SiteMpi
 from colltune.server.auth import token_file
 from colltune.server.slurm import hooks
 from colltune.server.slurm.job_file import part_name
@@ -18,8 +20,11 @@ from colltune.server.slurm.job_file import part_name
 TOKENS = "tokens"
 HEADER = f"slurm/{hooks.HEADER}"
 LIBRARIES = "lib"
-_SALT = f"slurm/{hooks.SALT}"
+SALT = f"slurm/{hooks.SALT}"
 _NAME = "epilog"
+_LIFE = timedelta(days=365)
+RENEWED = timedelta(days=30)
+"""A token that ends so soon, or never, is replaced."""
 
 
 def records(site: Site) -> bool:
@@ -31,10 +36,13 @@ def prepare(site: Site, folder: Path) -> tuple[str, ...]:
     """Make in a site's folder what is missing; return what could not be made, and how to."""
     if not records(site) or site.cluster is None:
         return ()
-    if not (folder / HEADER).exists():
-        _make_token(folder)
-    if site.production.users == "hash" and not (folder / _SALT).exists():
-        _write_privately(folder / _SALT, secrets.token_hex(32))
+    make(folder / LIBRARIES)
+    now = datetime.now(UTC)
+    token = epilogs_token(site.cluster, folder) if (folder / HEADER).exists() else None
+    if token is None or not ends_late(token, now):
+        _make_token(site.cluster, folder, now + _LIFE)
+    if site.production.users == "hash" and not (folder / SALT).exists():
+        token_file.write_private(folder / SALT, f"{secrets.token_hex(32)}\n")
     return tuple(note for mpi in site.cluster.mpi if (note := _make_library(mpi, folder)))
 
 
@@ -49,20 +57,47 @@ def how_to_compile(mpi: SiteMpi, folder: Path) -> str:
     return f"colltune app interpose --unlinked --mpi {named} --out {library_of(mpi, folder)}"
 
 
-def _make_token(folder: Path) -> None:
-    secret, path = token_file.new_token(), folder / TOKENS
-    known = token_file.read(path) if path.exists() else ()
+def make(folder: Path) -> None:
+    """Make a folder that everybody can read; insist that nobody else can change it."""
+    with writing(folder):
+        make_folder(folder, 0o755, exactly=True)
+    if why := danger(folder):
+        raise OutputError(
+            f"{why}, but Slurm and all jobs run what is in {folder}. See that nobody has changed"
+            " it (what is removed is written anew), correct it with chown and chmod go-w, or name"
+            " another folder."
+        )
+
+
+def tokens_of(cluster: Cluster, folder: Path) -> tuple[token_file.Token, ...]:
+    """Return the site's tokens, which belong to the service's user since `install` ran."""
+    path = folder / TOKENS
+    return token_file.read(path, uid_of(cluster.user)) if path.exists() else ()
+
+
+def uid_of(user: str) -> int | None:
+    try:
+        return pwd.getpwnam(user).pw_uid
+    except KeyError:
+        return None
+
+
+def epilogs_token(cluster: Cluster, folder: Path) -> token_file.Token | None:
+    return next((token for token in tokens_of(cluster, folder) if token.name == _NAME), None)
+
+
+def ends_late(token: token_file.Token, now: datetime) -> bool:
+    """Tell whether a token ends, but not soon."""
+    return token.expires is not None and not token.is_expired(now + RENEWED)
+
+
+def _make_token(cluster: Cluster, folder: Path, until: datetime) -> None:
+    """Give the epilog a token, instead of the one that it had."""
+    secret, known = token_file.new_token(), tokens_of(cluster, folder)
     allowed = frozenset({token_file.Scope.SUMMARIES})
-    made = token_file.Token(_NAME, allowed, token_file.digest(secret))
-    token_file.write(path, [*(token for token in known if token.name != _NAME), made])
-    _write_privately(folder / HEADER, f"Authorization: Bearer {secret}")
-
-
-def _write_privately(path: Path, line: str) -> None:
-    with whole(path) as temporary:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(descriptor, "w", encoding="utf-8") as stream:  # noqa: PTH123
-            stream.write(f"{line}\n")
+    made = token_file.Token(_NAME, allowed, token_file.digest(secret), until.replace(microsecond=0))
+    token_file.write(folder / TOKENS, [*(t for t in known if t.name != _NAME), made])
+    token_file.write_private(folder / HEADER, f"Authorization: Bearer {secret}\n")
 
 
 def _make_library(mpi: SiteMpi, folder: Path) -> str:
@@ -74,12 +109,12 @@ def _make_library(mpi: SiteMpi, folder: Path) -> str:
             raise ColltuneError(f"the {mpi.library} found here is release {found.release}")
         content = unlinked_library(found).read_bytes()
     except ColltuneError as error:
-        if path.exists():
+        if path.exists() and not danger(path):
             return ""
         first = str(error).partition("\n")[0]
         return f"jobs of {mpi.name} are not recorded ({first}); {how_to_compile(mpi, folder)}"
-    if not path.exists() or path.read_bytes() != content:
-        with whole(path) as temporary:
+    make(path.parent)
+    if not path.exists() or path.read_bytes() != content or danger(path):
+        with whole(path, 0o755) as temporary:
             temporary.write_bytes(content)
-            temporary.chmod(0o755)
     return ""

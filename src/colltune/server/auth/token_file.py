@@ -19,6 +19,7 @@ import re
 import secrets
 import stat
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -85,12 +86,13 @@ def check_name(name: str) -> str:
     return name
 
 
-def read(path: Path) -> tuple[Token, ...]:
+def read(path: Path, owner: int | None = None) -> tuple[Token, ...]:
+    """Return the tokens of a file that belongs to this user, to root or to the `owner`."""
     try:
         # not to wait for who writes into a pipe
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            _refuse_unsafe(path, os.fstat(descriptor))
+            _refuse_unsafe(path, os.fstat(descriptor), owner)
             with os.fdopen(descriptor, "rb", closefd=False) as stream:
                 content = stream.read(_MOST_BYTES + 1)
         finally:
@@ -107,27 +109,29 @@ def read(path: Path) -> tuple[Token, ...]:
 
 
 def write(path: Path, tokens: Sequence[Token]) -> None:
-    """Write the file whole, readable by its owner only, or as narrowly as it was before."""
-    target = path.resolve()
+    """Write the file as `write_private` does."""
     lines = [_FIRST_LINE, "# name scopes sha256 expires", *map(_line, tokens)]
-    with whole(target) as temporary:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(descriptor, "w", encoding="utf-8") as stream:  # noqa: PTH123
-            stream.write("\n".join(lines) + "\n")
-            _keep_owner(descriptor, target)
+    write_private(path, "\n".join(lines) + "\n")
 
 
-def _keep_owner(descriptor: int, target: Path) -> None:
-    """Leave the file to the service that reads it, where an administrator writes it anew."""
-    try:
+def write_private(path: Path, text: str) -> None:
+    """Write a secret whole, readable by its owner only, or as narrowly as it was before.
+
+    Written anew by an administrator, it stays with the service that reads it.
+    """
+    target, old = path.resolve(), None
+    with suppress(OSError):
         old = target.stat()
-    except FileNotFoundError:
-        return
-    os.fchown(descriptor, old.st_uid, old.st_gid)
-    os.fchmod(descriptor, stat.S_IMODE(old.st_mode) & 0o640 | stat.S_IRUSR)
+    mode = 0o600 if old is None else stat.S_IMODE(old.st_mode) & 0o640 | stat.S_IRUSR
+    with whole(target, mode) as temporary:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_NOFOLLOW)
+        with open(descriptor, "w", encoding="utf-8") as stream:  # noqa: PTH123
+            stream.write(text)
+            if old is not None:
+                os.fchown(descriptor, old.st_uid, old.st_gid)
 
 
-def _refuse_unsafe(path: Path, status: os.stat_result) -> None:
+def _refuse_unsafe(path: Path, status: os.stat_result, owner: int | None) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise TokenFileError(f"{path}: not a regular file, which a token file must be; {_MEND}")
     if status.st_mode & _OTHERS:
@@ -135,7 +139,7 @@ def _refuse_unsafe(path: Path, status: os.stat_result) -> None:
             f"{path}: other users can access it (mode {stat.S_IMODE(status.st_mode):04o}). "
             f"Run: chmod 600 {path}"
         )
-    if status.st_uid not in (0, os.geteuid()):
+    if status.st_uid not in (0, os.geteuid(), owner):
         raise TokenFileError(
             f"{path}: belongs to uid {status.st_uid}, and not to the service (uid "
             f"{os.geteuid()}) or root. Run: chown {os.geteuid()} {path}"

@@ -8,13 +8,15 @@ from importlib import resources
 from pathlib import Path
 
 from colltune.errors import OutputError
-from colltune.files import whole
+from colltune.files import make_folder, write_text, writing
 from colltune.files.ownership import danger
 from colltune.text import filled
 
 SITE = "site.sh"
 SCRIPTS = ("prolog.sh", "task_prolog.sh", "rank.sh", "epilog.sh")
 DATA = ("job_file.awk",)
+READ = (SITE, *DATA)
+"""What the scripts read of their folder."""
 HEADER = "summaries.header"
 """The file with the epilog's token, which its user alone can read."""
 SALT = "secret"
@@ -50,9 +52,7 @@ def install(folder: Path, programs: Path, settings: Mapping[str, str]) -> Instal
         url = f"unix:{settings['COLLTUNE_SITE_SOCKET']}"
     texts[MODULE] = module_text(MODULE, programs, "COLLTUNE_URL", url)
     for name, text in texts.items():
-        with whole(where / name) as temporary:
-            temporary.write_text(text, encoding="utf-8")
-            temporary.chmod(0o755 if name in SCRIPTS else 0o644)
+        write_text(where / name, text, 0o755 if name in SCRIPTS else 0o644)
     return Installed(where, tuple(texts), kept)
 
 
@@ -71,10 +71,8 @@ def module_text(name: str, programs: Path, variable: str, value: str) -> str:
 
 
 def _safe(folder: Path) -> Path:
-    try:
-        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot write {folder}: {error.strerror}") from error
+    with writing(folder):
+        make_folder(folder, 0o755, exactly=True)
     if why := danger(folder):
         raise OutputError(
             f"{why}, but Slurm runs the hooks in {folder} as root. Correct it with chown and "

@@ -20,7 +20,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import secrets
 import shutil
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -28,6 +27,7 @@ from pathlib import Path, PurePath
 
 from colltune.domain import Shape
 from colltune.errors import OutputError, ProgramError
+from colltune.files.temporary import sweep, temporary_name
 from colltune.mpi import UserPatterns
 from colltune.mpi.job_variables import CHOOSES
 from colltune.production.arms import Arm
@@ -231,6 +231,7 @@ def write(part: JobDecisions, job_folder: Path) -> None:
     folder = job_folder / part_name(part.library, part.release)
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        sweep(folder)
         for name, content in (
             ("bundle", part.bundle_id),
             ("deciding", " ".join(part.patterns.deciding or ("*",))),
@@ -248,7 +249,7 @@ def write(part: JobDecisions, job_folder: Path) -> None:
 
 
 def _put_file(path: Path, content: str) -> None:
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    temporary = temporary_name(path)
     try:
         _write(temporary, content)
         try:
@@ -263,7 +264,7 @@ def _put_file(path: Path, content: str) -> None:
 def _put_section(path: Path, section: Section) -> None:
     contents = dict(section.files)
     contents["exports"] = "".join(f"{name}={value}\n" for name, value in section.variables.items())
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    temporary = temporary_name(path)
     try:
         temporary.mkdir()
         for name, content in contents.items():
