@@ -56,7 +56,7 @@ class Fake:
 
     folder: Path
 
-    def measurement(self, bad: dict[str, str], **options: float) -> Measurement:
+    def measurement(self, bad: dict[str, str], silence_s: float = 30.0) -> Measurement:
         mpirun, program = self.folder / "mpirun", self.folder / "legal"
         mpirun.write_text(LAUNCHER)
         filled = {"python": sys.executable, "asked": str(self.folder / "asked"), "bad": bad}
@@ -70,7 +70,7 @@ class Fake:
             processes=(2,),
             collectives=(Collective.BARRIER,),
             program=program,
-            silence_s=options.get("silence_s", 30.0),
+            limits_s=(1, silence_s),
         )
 
     @property

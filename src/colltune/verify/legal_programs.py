@@ -73,6 +73,7 @@ _STARTS = 3
 _SEVERITY = (Outcome.RIGHT, Outcome.ABORTS, Outcome.HANGS, Outcome.WRONG)
 _SKIPPED = "skip"
 _ANSWERS = {"right", "wrong", "aborts"}
+_LAST_WORDS = {"aborts", "hangs", "refused"}
 # who waits must let others run, on one host; fresh and freed memory is never 0
 _CALM = {
     "OMPI_MCA_mpi_yield_when_idle": "1",
@@ -221,7 +222,7 @@ class Measurement:
         Numbers of processes, all on this host.
     collectives
         Those to be measured.
-    limit_s, silence_s
+    limits_s
         Seconds that one call may take, and after which a launch that tells nothing is stopped.
     program
         The conformance program, where it is not the one that is compiled for `mpi`.
@@ -235,12 +236,12 @@ class Measurement:
         processes: Sequence[int] = PROCESSES,
         collectives: Sequence[Collective] = tuple(Collective),
         own: bool = False,
-        limit_s: int = _LIMIT_S,
-        silence_s: float = _SILENCE_S,
+        limits_s: tuple[int, float] = (_LIMIT_S, _SILENCE_S),
         program: Path | None = None,
     ) -> None:
         self.mpi, self.out, self.own = mpi, out, own
-        self.processes, self.limit_s, self._silence_s = tuple(processes), limit_s, silence_s
+        self.processes = tuple(processes)
+        self._limit_s, self._silence_s = limits_s
         self._release = with_libcolltune(mpi.mpi).at(mpi.release)
         self._insist_on_a_free_environment()
         insist_writable(out, folder=False)
@@ -368,7 +369,7 @@ class Measurement:
         with tempfile.TemporaryDirectory() as folder:
             plan, results = Path(folder) / "plan", Path(folder) / "results"
             plan.write_text("".join(self._plan(batch)), encoding="utf-8")
-            words: list[str | Path] = [self._program, plan, results, str(self.limit_s)]
+            words: list[str | Path] = [self._program, plan, results, str(self._limit_s)]
             if self._preload is not None:
                 words = ["env", f"{PRELOAD}={self._preload}", *words]
             wanted = _CALM | dict(launch.environment)
@@ -476,10 +477,11 @@ def read(lines: Sequence[str], batch: Sequence[Trial]) -> Launched:
             begun = trial
         elif words[0] == "done" and words[2] in _ANSWERS:
             answers[trial], begun = words[2], None
-        elif words[0] == Outcome.HANGS:
-            ending = Outcome.HANGS.value
-        elif words[0] == "refused":
-            refused = True
+        elif words[0] in _LAST_WORDS:
+            # another process than the one that tells of beginnings may be ahead
+            begun = trial
+            refused |= words[0] == "refused"
+            ending = Outcome.HANGS.value if words[0] == Outcome.HANGS else ending
     if refused:
         ending = Outcome.ABORTS.value
     return Launched(answers, begun, ending, refused)

@@ -437,8 +437,7 @@ static void run_case(case_t *one) {
     if (has_several(way.out) || has_several(way.in))
         one->ints = (one->ints + WHOLE_ELEMENTS - 1) / WHOLE_ELEMENTS * WHOLE_ELEMENTS;
     if (!world_rank) tell("begin %d", one->number);
-    worst(0);
-    under_way = one->number;
+    under_way = one->number; /* no process is still in the call before */
     failed = 0;
     alarm((unsigned)limit_s);
     answer_t answer = called(one, &way);
