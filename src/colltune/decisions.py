@@ -11,6 +11,9 @@ from enum import StrEnum
 
 from colltune.domain import Collective, Configuration, Instance, Shape
 
+ENOUGH_CORES, AS_MEASURED = 1 << 31, 0
+"""Cores of a job's node: one for each process, and as few as where was measured."""
+
 
 class Status(StrEnum):
     """What a decision rests on: a prediction, or a measurement beside the default.
@@ -121,9 +124,18 @@ class DecisionTable:
     at 0 bytes and end without bound. A communicator size that is absent is left to the library.
     ``by_layout`` does the same for communicators whose processes lie on nodes in exactly that
     shape, and goes before ``rules``; only some formats of files can tell layouts apart.
+    ``cores_shared`` is that of the measurements' context.
     """
 
     library: str
     shape: Shape
     rules: dict[tuple[Collective, int], tuple[Interval, ...]]
     by_layout: dict[tuple[Collective, Shape], tuple[Interval, ...]] = field(default_factory=dict)
+    cores_shared: str = ""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What whoever reads a file of these decisions has to know, a line each."""
+        if not self.cores_shared:
+            return ()
+        return (f"Measured on shared cores, {self.cores_shared}: only for jobs that share them.",)

@@ -11,7 +11,7 @@ import fnmatch
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Self
 
@@ -421,14 +421,25 @@ class Context:
     """Where measurements come from; measurements of different contexts are never joined.
 
     ``machine`` and ``fabric`` are names that the user gives; ``library`` is a key of
-    ``colltune.mpi.LIBRARIES``, ``library_version`` its release.
+    ``colltune.mpi.LIBRARIES``, ``library_version`` its release. ``cores_shared`` tells that there
+    were more processes than cores, ``4 processes on 2 cores per node``; it is empty where each
+    process had a core.
     """
 
     machine: str
     library: str
     library_version: str
     fabric: str = ""
+    cores_shared: str = ""
 
     def __str__(self) -> str:
         fabric = f" over {self.fabric}" if self.fabric else ""
-        return f"{self.machine}, {self.library} {self.library_version}{fabric}"
+        shared = f" (cores shared: {self.cores_shared})" if self.cores_shared else ""
+        return f"{self.machine}, {self.library} {self.library_version}{fabric}{shared}"
+
+    def as_json(self) -> dict[str, str]:
+        """Return the fields as files store them; ``cores_shared``, which came later, if it is."""
+        fields = asdict(self)
+        return (
+            fields if self.cores_shared else {n: fields[n] for n in fields if n != "cores_shared"}
+        )

@@ -12,8 +12,9 @@ from colltune.bench import campaign_file
 from colltune.bench.campaign import Campaign, Part, SizeWeight
 from colltune.bench.campaign_file import KEYS
 from colltune.bench.simulated import Simulation
-from colltune.domain import Collective, Synchronisation
+from colltune.domain import Collective, Shape, Synchronisation
 from colltune.errors import CampaignError
+from colltune.text import counted
 
 SHIPPED = sorted((Path(__file__).parents[2] / "reprompi_configs").glob("*.toml"))
 GOOD = """
@@ -267,11 +268,50 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         campaign_file.load(tmp_path / "none.toml")
 
 
+@pytest.mark.parametrize(
+    ("library", "cores", "ppn", "shared"),
+    [
+        ("openmpi", 1, 4, "4 processes on 1 core per node"),
+        ("openmpi", 2, 4, "4 processes on 2 cores per node"),
+        ("openmpi", 8, 8, ""),
+        ("mpich", 2, 2, ""),
+        ("intelmpi", 3, 3, ""),
+        ("intelmpi", 64, 64, ""),
+    ],
+)
+def test_there_are_as_many_processes_as_cores(
+    monkeypatch: pytest.MonkeyPatch, library: str, cores: int, ppn: int, shared: str
+) -> None:
+    """Only a library whose processes leave their core to others gets more of them, and says so."""
+    monkeypatch.setattr("colltune.bench.campaign.usable_cores", lambda: cores)
+    found = campaign_file.laptop().changed(library=library)
+    assert found.shapes == (Shape(1, ppn),)
+    assert found.cores_shared(cores) == shared
+    asked = found.changed(ppn=(cores + 1,))
+    assert asked.cores_shared(cores) == f"{counted(cores + 1, 'process', 'es')} on " + (
+        f"{counted(cores, 'core')} per node"
+    )
+
+
+def test_other_nodes_have_the_cores_that_the_campaign_names() -> None:
+    """Cores of this host say nothing about nodes elsewhere."""
+    across = campaign_file.laptop().changed(nodes=(2,), ppn=(64,))
+    assert across.cores_shared(2) == ""
+    told = across.changed(cores_per_node=32)
+    assert told.cores_shared(2) == "64 processes on 32 cores per node"
+
+
+def test_one_core_is_too_little_for_processes_that_spin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one process there is nothing to measure, which is said."""
+    monkeypatch.setattr("colltune.bench.campaign.usable_cores", lambda: 1)
+    with pytest.raises(CampaignError, match="one process per core is one process"):
+        campaign_file.laptop().changed(library="mpich")
+
+
 def test_the_built_in_campaign_fits_this_machine() -> None:
     """The built-in campaign measures the three collectives on one node."""
     laptop = campaign_file.laptop()
     assert set(laptop.collectives) == {"bcast", "allreduce", "alltoall"}
     (shape,) = laptop.shapes
     assert shape.nodes == 1
-    assert shape.ppn >= 4
     assert laptop.changed(total_s=5.0, ppn=None).total_s == 5.0

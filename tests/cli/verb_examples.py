@@ -174,6 +174,8 @@ def _tuned(place: Place) -> TuneResult:
         timed_s=0.5,
         phases_s={},
         notes=("µ",),
+        cores_shared="",
+        unproven="",
     )
 
 

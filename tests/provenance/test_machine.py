@@ -96,3 +96,80 @@ def test_hints_are_read(
 def test_kernel_lists(listed: str, found: set[int]) -> None:
     """A list of ranges is read; a malformed one holds nothing."""
     assert numbers(listed) == found
+
+
+_V2 = "30 1 0:26 {top} /sys/fs/cgroup rw - cgroup2 cgroup2 rw"
+_V1 = "33 1 0:30 {top} /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct"
+_V1_FOLDER = "sys/fs/cgroup/cpu,cpuacct"
+
+
+def _usable(
+    root: Path, monkeypatch: pytest.MonkeyPatch, threads: set[int], files: dict[str, str]
+) -> int:
+    machine.two_sockets(root)
+    machine.write(root, files)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _pid: threads)
+    return hardware.usable_cores(root)
+
+
+@pytest.mark.parametrize(
+    ("threads", "files", "cores"),
+    [
+        (set(range(8)), {}, 4),
+        # two threads of one core, and one of another
+        ({0, 4, 1}, {}, 2),
+        ({3}, {}, 1),
+        (
+            set(range(8)),
+            {
+                "proc/self/cgroup": "0::/user/job",
+                "proc/self/mountinfo": _V2.format(top="/"),
+                "sys/fs/cgroup/user/cpu.max": "250000 100000",
+                "sys/fs/cgroup/user/job/cpu.max": "max 100000",
+            },
+            2,
+        ),
+        # a container sees its own group as the top one
+        (
+            set(range(8)),
+            {
+                "proc/self/cgroup": "0::/",
+                "proc/self/mountinfo": _V2.format(top="/"),
+                "sys/fs/cgroup/cpu.max": "300000 100000",
+            },
+            3,
+        ),
+        (
+            set(range(8)),
+            {
+                "proc/self/cgroup": "5:devices:/\n4:cpu,cpuacct:/docker/one/in",
+                "proc/self/mountinfo": _V1.format(top="/docker/one"),
+                f"{_V1_FOLDER}/cpu.cfs_quota_us": "300000",
+                f"{_V1_FOLDER}/cpu.cfs_period_us": "100000",
+                f"{_V1_FOLDER}/in/cpu.cfs_quota_us": "50000",
+                f"{_V1_FOLDER}/in/cpu.cfs_period_us": "100000",
+            },
+            1,
+        ),
+        (
+            set(range(8)),
+            {
+                "proc/self/cgroup": "4:cpu,cpuacct:/",
+                "proc/self/mountinfo": _V1.format(top="/"),
+                f"{_V1_FOLDER}/cpu.cfs_quota_us": "-1",
+                f"{_V1_FOLDER}/cpu.cfs_period_us": "100000",
+            },
+            4,
+        ),
+    ],
+    ids=["threads", "binding", "one", "nested", "container", "version 1", "no quota"],
+)
+def test_the_tightest_limit_of_cores_counts(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    threads: set[int],
+    files: dict[str, str],
+    cores: int,
+) -> None:
+    """Physical cores count, as far as binding and all control groups above allow them."""
+    assert _usable(tmp_path, monkeypatch, threads, files) == cores

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,19 @@ def test_promotions_are_told_in_order(registry: Registry) -> None:
     link = root(registry) / "current" / SLOT
     assert link.readlink() == Path("..", "bundles", small(1).id)
     assert link.resolve() == registry.path(small(1).id).resolve()
+
+
+def test_what_was_measured_on_shared_cores_is_not_promoted(registry: Registry) -> None:
+    """It would be handed to jobs whose processes have a core each."""
+    bundle = small(7)
+    shared = replace(bundle.context, cores_shared="4 processes on 2 cores per node")
+    revised = replace(bundle, context=shared).with_confirmations(())
+    registry.add(revised)
+    assert registry.load(revised.id).context == shared
+    registry.promote(small(0).id, by="ann")
+    for bring in (registry.promote, partial(registry.step, share=0.5)):
+        with pytest.raises(BundleError, match="measured on shared cores"):
+            bring(revised.id, by="ann")
 
 
 def test_slots_are_apart(registry: Registry) -> None:

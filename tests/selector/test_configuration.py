@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from colltune.dataset import PerformanceDataset
-from colltune.decisions import DecisionTable
+from colltune.decisions import AS_MEASURED, ENOUGH_CORES, DecisionTable
 from colltune.domain import Collective, Configuration, Context, Instance, Measurement, Shape
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
@@ -44,6 +46,24 @@ def test_every_format_can_say_that_nothing_is_decided(name: str) -> None:
     assert ("as a whole or not at all" in found.written.notes[-1]) != form.allows_partial_collective
     named = [rule.configuration for rule in parsed.rules]
     assert all(one is not None and one.is_default for one in named)
+
+
+def test_what_was_measured_on_shared_cores_is_for_jobs_that_share_them() -> None:
+    """A job with a core for each process keeps the default, and is told why."""
+    own = measured()
+    told = replace(own.context, cores_shared="4 processes on 2 cores per node")
+    found = fit(PerformanceDataset(told, own.frame), "knn")
+    target, shape = Target.named("openmpi", "4.1.4"), Shape(4, 4)
+    for cores, decides in ((ENOUGH_CORES, False), (4, False), (2, True), (AS_MEASURED, True)):
+        selector = selector_for(found, target, cores=cores)
+        made = render(selector, shape, target)
+        assert any(made.table.rules.values()) == decides, cores
+        text = made.written.text + made.parameter_text({})
+        assert ("Measured on shared cores, 4 processes on 2 cores per node" in text) == decides
+        assert any("measured on shared cores" in note for note in made.written.notes) != decides
+        for selection in selector.select_many([Instance(c, shape, 64) for c in found.collectives]):
+            assert decides or selection.configuration.is_default
+            assert ("measured on shared cores" in selection.reason) != decides
 
 
 def _beside_the_library() -> PerformanceDataset:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import socket
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from colltune.bench.simulated import Simulation
 from colltune.domain import Collective, Instance, Portfolio, Shape, Synchronisation
 from colltune.errors import CampaignError
-from colltune.mpi import DEFAULT_LIBRARY, MpiLibrary
+from colltune.mpi import DEFAULT_LIBRARY, LIBRARIES, MpiLibrary
 from colltune.mpi.libcolltune.library import with_libcolltune
 from colltune.provenance import usable_cores
 from colltune.text import counted
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 LEAST, MOST = 0.1, 10.0
 """Bounds of a weight; the mean instance of the application has 1."""
-_LEAST_PPN = 4
+_FEW_PROCESSES = 4
+"""On fewer of them algorithms hardly differ."""
 _BOUNDS = (
     (1, "be at least 1", ("nodes", "ppn", "fanouts")),
     (0, "not be negative", ("msizes_bytes", "segsizes_bytes")),
@@ -139,6 +140,30 @@ class Part:
         return cls(int(index), int(count))
 
 
+def usual_ppn(library: str, nodes: int, cores: int) -> int:
+    """Return with how many processes on each of `nodes` nodes of `cores` cores to measure.
+
+    One per core. Where that is too few, and waiting processes leave their core to others, a few
+    more share cores.
+
+    Raises
+    ------
+    CampaignError
+        If there is one core, and processes of `library` do not share it.
+    """
+    known = LIBRARIES.get(library)
+    yields = known is not None and known.toolchain.yields
+    if nodes == 1 and cores < _FEW_PROCESSES and yields:
+        return _FEW_PROCESSES
+    if nodes == 1 and cores == 1:
+        raise CampaignError(
+            "one process per core is one process here, which has nobody to talk to. Allow more "
+            "cores (processor binding, control group), or name a number of processes (ppn) to "
+            "measure what holds for jobs on a shared core only."
+        )
+    return cores
+
+
 @dataclass(frozen=True)
 class Campaign:
     """A measuring campaign; ``campaign_file`` tells the meaning of each field.
@@ -150,9 +175,10 @@ class Campaign:
     `machine, fabric, cores_per_node, library, release, mpi, interposed, mpibenchmark, smpi`,
     `launcher, launcher_options, hostfile, backend, strategy, synchronisation`, `subshapes`,
     `side_by_side, repeat_shapes, max_reps, cell_s, max_buffer_bytes` and `total_s`, the wall time
-    in seconds of all parts. `focus` is what the profile tells (`bench.profiled_campaign`); None:
-    all instances are worth as much. `contests` are decisions of a bundle to be confirmed
-    (`selector.confirming`); if there are any, their cells are measured and nothing else.
+    in seconds of all parts. An empty `ppn` stands for what `usual_ppn` says. `focus` is what the
+    profile tells (`bench.profiled_campaign`); None: all instances are worth as much. `contests` are
+    decisions of a bundle to be confirmed (`selector.confirming`); if there are any, their cells are
+    measured and nothing else.
     """
 
     collectives: tuple[Collective, ...]
@@ -167,7 +193,7 @@ class Campaign:
     launcher_options: tuple[str, ...] = ()
     hostfile: str | None = None
     nodes: tuple[int, ...] = (1,)
-    ppn: tuple[int, ...] = field(default_factory=lambda: (max(_LEAST_PPN, usable_cores()),))
+    ppn: tuple[int, ...] = ()
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
     segsizes_bytes: tuple[int, ...] | None = None
@@ -208,7 +234,7 @@ class Campaign:
             )
 
     def _check_lists(self) -> None:
-        for name in ("collectives", "msizes_bytes", "nodes", "ppn"):
+        for name in ("collectives", "msizes_bytes", "nodes"):
             if not getattr(self, name):
                 raise CampaignError(f"campaign: {name} is empty; give at least one value")
         for least, complaint, names in _BOUNDS:
@@ -244,8 +270,31 @@ class Campaign:
             return tuple(sorted({contest.shape for contest in self.contests}, reverse=True))
         if self.focus is not None:
             return self.focus.shapes
-        shapes = (Shape(n, p) for n in set(self.nodes) for p in set(self.ppn))
-        return tuple(sorted(shapes, reverse=True))
+        return tuple(sorted(self._grid, reverse=True))
+
+    @property
+    def _grid(self) -> Iterator[Shape]:
+        return (Shape(n, p) for n in set(self.nodes) for p in set(self.each_ppn))
+
+    @cached_property
+    def each_ppn(self) -> tuple[int, ...]:
+        """Processes per node that are asked for, or as many as fit the library on this machine."""
+        if self.ppn:
+            return self.ppn
+        return (usual_ppn(self.library, max(self.nodes), self.cores_per_node or usable_cores()),)
+
+    def cores_shared(self, cores: int) -> str:
+        """Return how processes share the cores of a node, which has `cores`; empty if they do not.
+
+        Of other nodes than this one nothing is known unless the campaign tells it.
+        """
+        # contests are of some of the shapes, and belong to what was measured on all
+        shapes = self.focus.shapes if self.focus else tuple(self._grid)
+        known = self.cores_per_node or (cores if max(s.nodes for s in shapes) == 1 else None)
+        ppn = max(shape.ppn for shape in shapes)
+        if known is None or ppn <= known:
+            return ""
+        return f"{counted(ppn, 'process', 'es')} on {counted(known, 'core')} per node"
 
     @property
     def largest(self) -> Shape:
@@ -288,6 +337,7 @@ class Campaign:
     def identity(self) -> str:
         """Hash of everything but the budget: a killed run of this campaign has the same one."""
         facts = {k: v for k, v in asdict(self).items() if k not in _OUTSIDE_IDENTITY}
+        facts["ppn"] = self.each_ppn
         for name in _CAME_LATER:
             if getattr(self, name) == getattr(Campaign, name):
                 del facts[name]

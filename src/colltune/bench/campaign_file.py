@@ -170,6 +170,8 @@ def parse(text: str, source: str) -> Campaign:
         file.converted("space.msizes_bytes_of", parse_collective, name): sizes
         for name, sizes in values.get("msizes_bytes_of", {}).items()
     }
+    if values.get("ppn") == ():
+        raise file.fail("space.ppn", "is empty. Give at least one value, or leave it out.")
     given_weights = _taken(values, _WEIGHTS)
     simulated = _taken(values, _SMPI)
     try:

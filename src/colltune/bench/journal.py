@@ -21,7 +21,7 @@ import os
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
@@ -177,7 +177,7 @@ def new_launch(
     folder = dataset / "raw" / launch
     with _writing(dataset):
         folder.mkdir(parents=True)
-        facts = {"context": asdict(context), "provenance": dict(provenance)}
+        facts = {"context": context.as_json(), "provenance": dict(provenance)}
         with (folder / _LOCK).open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             (folder / _FACTS).write_text(json.dumps(facts))

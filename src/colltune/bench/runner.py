@@ -20,6 +20,7 @@ from colltune.bench.backends.protocol import (
     FollowsVisits,
     LaunchPlan,
     LaunchResult,
+    context_of,
 )
 from colltune.bench.campaign import Campaign, weighed
 from colltune.bench.journal import Journal, mark_done, new_launch, salvage_all
@@ -291,8 +292,7 @@ class CampaignRun:
         return result
 
     def _context(self) -> Context:
-        context = self.backend.context(self.campaign.machine)
-        return replace(context, fabric=self.campaign.fabric or context.fabric)
+        return context_of(self.campaign, self.backend)
 
     def _beat(self, plan: LaunchPlan, what: str) -> None:
         spent_s = self.spent_s()

@@ -92,6 +92,15 @@ def installation_of(campaign: Campaign, mpi: str | None) -> Installation:
     return found
 
 
+def on_named_mpi(campaign: Campaign, mpi: str | None) -> Campaign:
+    """Return `campaign` for the library of `mpi`, where it leaves the processes to the library."""
+    from colltune.mpi import DEFAULT_LIBRARY, installation
+
+    if campaign.ppn or mpi is None or campaign.library != DEFAULT_LIBRARY:
+        return campaign
+    return campaign.changed(library=installation.find_launcher(mpi).library)
+
+
 def backend_of(campaign: Campaign, replay: Path | None, mpi: str | None) -> Backend:
     """Return the campaign's backend, ready to measure; `replay` names a dataset to replay."""
     from colltune.bench.backends import BACKENDS, Means

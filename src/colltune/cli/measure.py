@@ -71,13 +71,14 @@ def measure(
     Example: colltune measure reprompi_configs/laptop.toml --out dataset --budget 60
     """
     from colltune.bench.campaign import Part
-    from colltune.cli.campaigns import backend_of, campaign_of, run_here
+    from colltune.cli.campaigns import backend_of, campaign_of, on_named_mpi, run_here
 
     plan = campaign_of(
         campaign, budget, backend, strategy, only, skip, interposed=interposed, profiles=profile
     )
     plan = plan.changed(part=Part.parse(task) if task else None)
     with progress("preparing", quiet=quiet or json, interrupted=_INTERRUPTED) as shown:
+        plan = plan if replay else on_named_mpi(plan, mpi)
         chosen = backend_of(plan, replay, mpi)
         report = run_here(
             plan, chosen, out, shown, seed=seed, resume=not fresh, replayed=replay is not None

@@ -201,6 +201,14 @@ BuiltinOperationsOnly = Annotated[
         "wrong for non-commutative operations.",
     ),
 ]
+Cores = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Cores per node of the job, where they are fewer than its processes; default: those "
+        "of this machine if the bundle is of it and the job is on one node, else enough for all.",
+    ),
+]
 Release = Annotated[
     str | None,
     typer.Option(

@@ -12,6 +12,7 @@ from colltune.cli.console import Table, Verbatim, output
 from colltune.cli.options import (
     BuiltinOperationsOnly,
     Caution,
+    Cores,
     Json,
     ProgramNames,
     Quiet,
@@ -53,6 +54,7 @@ def pack(
         typer.Option(help="Release to write for; default: the release of the profiled runs."),
     ] = None,
     program: ProgramNames = None,
+    cores: Cores = None,
     builtin_operations_only: BuiltinOperationsOnly = False,
     caution: Caution = 1.0,
     quiet: Quiet = False,
@@ -65,7 +67,7 @@ def pack(
 
     Example: colltune app pack --profile profiles --bundle bundle --nodes 4 --ppn 2 --out packed
     """
-    from colltune.cli.select import libcolltune_for
+    from colltune.cli.select import job_cores, libcolltune_for
     from colltune.dataset.profile import read_profiles
     from colltune.models.bundle import load
     from colltune.models.guard import Guard
@@ -82,7 +84,9 @@ def pack(
             programs=Programs(builtin_operations=builtin_operations_only),
         )
         shown.phase("deciding")
-        packed = packing.pack(found, loaded, target, Shape(nodes, ppn), Guard(caution=caution))
+        shape, guard = Shape(nodes, ppn), Guard(caution=caution)
+        enough = job_cores(cores, loaded.context, shape)
+        packed = packing.pack(found, loaded, target, shape, guard, enough)
         shown.phase("writing")
         written = packed.write(out, *libcolltune_for(target))
     warnings = (f"note: {note}" for note in written.written.notes)

@@ -20,14 +20,15 @@ from colltune.cli.console import (
 from colltune.cli.options import (
     BuiltinOperationsOnly,
     Caution,
+    Cores,
     Guarded,
     Json,
     Quiet,
     Size,
     writable_file,
 )
-from colltune.domain import Collective, Instance, Shape, parse_collective
-from colltune.errors import DataError
+from colltune.domain import Collective, Context, Instance, Shape, parse_collective
+from colltune.errors import BundleError, DataError
 from colltune.text import counted, range_text, time_text
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ def select(
         typer.Option(help="CSV of instances: collective,nodes,ppn,msize_bytes; needs --out."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="File to write.", callback=writable_file)] = None,
+    cores: Cores = None,
     builtin_operations_only: BuiltinOperationsOnly = False,
     guard: Guarded = True,
     caution: Caution = 1.0,
@@ -89,7 +91,7 @@ def select(
     limits = Guard(caution=caution) if guard else False
     if instances is not None:
         path = _needed(out, "--out")
-        _select_many(bundle, instances, path, limits, quiet=quiet, json=json)
+        _select_many(bundle, instances, path, limits, cores, quiet=quiet, json=json)
         return
     shape = Shape(_needed(nodes, "--nodes"), _needed(ppn, "--ppn"))
     wanted = (parse_collective(collective),) if collective else None
@@ -103,18 +105,35 @@ def select(
             release or loaded.context.library_version,
             programs=Programs(builtin_operations=builtin_operations_only),
         )
-        found = render(selector_for(loaded, target, guard=limits), shape, target)
         path = _needed(out, "--out")
+        cores = job_cores(cores, loaded.context, shape)
+        selector = selector_for(loaded, target, guard=limits, cores=cores)
+        if why := selector.why_not_on(shape):
+            raise BundleError(f"nothing was written for {shape}: {why}")
+        found = render(selector, shape, target)
         _show_written(write_rendered(found, path, *libcolltune_for(target)), as_json=json)
         return
     from colltune.selector.argmin import ModelSelector
 
-    selector = ModelSelector(loaded, guard=limits)
+    selector = ModelSelector(loaded, guard=limits, cores=job_cores(cores, loaded.context, shape))
     collectives = wanted or loaded.collectives
     if msize is not None:
         _show_some(selector, [Instance(each, shape, msize) for each in collectives], json=json)
     else:
         _show_table(loaded, selector, shape, collectives, json=json)
+
+
+def job_cores(named: int | None, context: Context, shape: Shape) -> int:
+    """Return the cores per node of a job of `shape`: those `named`, or of this very machine."""
+    import socket
+
+    from colltune.decisions import ENOUGH_CORES
+    from colltune.provenance import usable_cores
+
+    if named is not None:
+        return named
+    here = shape.nodes == 1 and context.machine == socket.gethostname()
+    return usable_cores() if here else ENOUGH_CORES
 
 
 def libcolltune_for(target: Target) -> tuple[Path | None, tuple[str, ...]]:
@@ -205,9 +224,17 @@ def _show_table(
 
 
 def _select_many(
-    path: Path, source: Path, out: Path, guard: bool | Guard, *, quiet: bool, json: bool
+    path: Path,
+    source: Path,
+    out: Path,
+    guard: bool | Guard,
+    cores: int | None,
+    *,
+    quiet: bool,
+    json: bool,
 ) -> None:
     from colltune.cli.progress import progress
+    from colltune.decisions import ENOUGH_CORES
     from colltune.models.bundle import load
     from colltune.selector.argmin import ModelSelector, no_models
     from colltune.selector.selection_json import COLUMNS, selection_row
@@ -217,7 +244,8 @@ def _select_many(
         asked = Counter(instance.collective for instance in instances)
         bundle = load(path, tuple(asked), partly=True)
         shown.phase("selecting")
-        selections = ModelSelector(bundle, guard=guard).select_many(instances)
+        selector = ModelSelector(bundle, guard=guard, cores=cores or ENOUGH_CORES)
+        selections = selector.select_many(instances)
         shown.phase("writing")
         write_rows(out, COLUMNS, [selection_row(selection) for selection in selections])
     lacking = {c: number for c, number in asked.items() if c not in bundle.collectives}

@@ -134,7 +134,7 @@ def _granted(plan: Campaign, nodes: int | None) -> Shape:
             f"--nodes {nodes} is less than the {max(plan.nodes)} of space.nodes. Use more "
             f"nodes, or take {max(plan.nodes)} out of the campaign."
         )
-    return Shape(nodes or max(plan.nodes), max(plan.ppn))
+    return Shape(nodes or max(plan.nodes), max(plan.each_ppn))
 
 
 def _time_s(text: str) -> float:

@@ -52,7 +52,11 @@ def tune(
     ] = None,
     ppn: Annotated[
         int | None,
-        typer.Option(help="Number of processes; default: one per core, at least 4.", min=2),
+        typer.Option(
+            help="Number of processes; default: one per core, on fewer than 4 cores 4 of an MPI "
+            "whose waiting processes leave their core to others (Open MPI).",
+            min=2,
+        ),
     ] = None,
     learner: Annotated[str, typer.Option(help="As in `fit`.")] = "auto",
     only: Only = None,
@@ -72,6 +76,7 @@ def tune(
     Example: colltune tune --budget 60 --out tuned
     """
     import time
+    from dataclasses import replace
 
     began = started_s() or time.monotonic()
     from colltune import process
@@ -101,6 +106,7 @@ def tune(
     ):
         with settings.told_of_time():
             found = installation_of(plan, mpi)
+        settings = replace(settings, campaign=plan.changed(library=found.library))
         result = pipeline.tune(settings, found, NativeBackend(found), _teller(shown, settings))
     warnings = (*result.report.problems, *(f"note: {note}" for note in result.notes))
     output(_facts(result), _lines(result), json=json, warnings=warnings)
@@ -126,7 +132,7 @@ _HEADER = (
     *("collective", "message size", "default runs", "chosen", "predicted", "measured"),
     *("launches", "verdict", "in effect"),
 )
-_WRAP = ("chosen", "default runs")
+_WRAP = ("chosen", "default runs", "verdict")
 _DROP = ("launches", "predicted", "default runs", "in effect")
 
 
@@ -135,7 +141,13 @@ def _lines(result: TuneResult) -> Iterator[str | Table]:
         f"{result.context}; {counted(result.shape.nodes, 'node')} x "
         f"{counted(result.shape.ppn, 'process', 'es')}"
     )
-    yield Table(_HEADER, [_cells(row) for row in result.rows], _WRAP, _DROP)
+    if result.cores_shared:
+        yield (
+            f"cores are shared, {result.cores_shared}: the figures hold for jobs that share cores, "
+            "too, and not for those with a core for each process"
+        )
+    shared = " (shared cores)" if result.cores_shared else ""
+    yield Table(_HEADER, [_cells(row, shared) for row in result.rows], _WRAP, _DROP)
     yield ""
     share = result.timed_s / result.wall_s
     yield (
@@ -149,11 +161,14 @@ def _lines(result: TuneResult) -> Iterator[str | Table]:
     yield f"configuration  {result.written.rules_path}"
     if result.picture_path is not None:
         yield f"picture        {result.picture_path}"
-    yield "add this line to a job:"
-    yield Verbatim(f"  {result.written.job_line}")
+    if result.job_line is None:
+        yield f"nothing to add to a job: {result.unproven}"
+        return
+    yield f"add this line to a job{' that shares cores, too' if shared else ''}:"
+    yield Verbatim(f"  {result.job_line}")
 
 
-def _cells(row: Row) -> list[object]:
+def _cells(row: Row, shared: str) -> list[object]:
     interval, measured = row.interval, row.measured
     configuration, effect, gain = interval.configuration, "", ""
     if measured is not None and configuration.is_default:
@@ -171,7 +186,7 @@ def _cells(row: Row) -> list[object]:
         f"{row.predicted:.2f}x" if row.predicted else "",
         gain,
         measured.launches if measured else "",
-        marked(row.verdict, verdict) if row.verdict else "",
+        marked(f"{row.verdict}{shared}", verdict) if row.verdict else "",
         effect,
     ]
 
@@ -195,7 +210,9 @@ def _facts(result: TuneResult) -> dict[str, Any]:
         "parameters": result.written.parameter_path,
         "picture": result.picture_path,
         "environment": result.written.environment,
-        "job_line": result.written.job_line,
+        "job_line": result.job_line,
+        "unproven": result.unproven,
+        "cores_shared": result.cores_shared,
     }
 
 

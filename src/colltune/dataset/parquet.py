@@ -13,7 +13,6 @@ import secrets
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -155,7 +154,7 @@ def append_dataset(
     """Add a whole dataset as one new file of `folder`, called `name` if given; see `append`."""
     metadata = {
         "colltune.schema_version": str(SCHEMA_VERSION),
-        "colltune.context": json.dumps(asdict(dataset.context), sort_keys=True),
+        "colltune.context": json.dumps(dataset.context.as_json(), sort_keys=True),
         "colltune.provenance": json.dumps(dict(provenance), sort_keys=True),
     }
     table = pa.Table.from_pandas(dataset.frame[COLUMNS], schema=SCHEMA, preserve_index=False)

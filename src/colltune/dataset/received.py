@@ -146,7 +146,7 @@ def check_rows(dataset: PerformanceDataset, source: str) -> None:
     for name, value in vars(dataset.context).items():
         if not isinstance(value, str) or _why_no_text(value):
             raise DataError(f"{source}: its {name} is not a short printable text")
-        if name != "fabric" and not value.strip():
+        if name not in ("fabric", "cores_shared") and not value.strip():
             raise DataError(f"{source}: its {name} is empty, but measurements need their context")
     frame = dataset.frame
     if frame.empty:

@@ -1,9 +1,10 @@
 """Tidy CSV in and out: one row per launch, configuration and instance; median in ``time_s``.
 
-Columns: machine, library, library_version, fabric (optional), collective, algorithm (``default`` is
-the library's own decision), segsize_bytes and parameters (both optional), nodes, ppn, msize_bytes,
-launch (optional), status (optional), n_reps, time_s, time_mean_s, time_min_s, time_p90_s,
-time_max_s (all but time_s optional). Times are seconds, sizes bytes as the caller passes them.
+Columns: machine, library, library_version, fabric and cores_shared (both optional), collective,
+algorithm (``default`` is the library's own decision), segsize_bytes and parameters (both optional),
+nodes, ppn, msize_bytes, launch (optional), status (optional), n_reps, time_s, time_mean_s,
+time_min_s, time_p90_s, time_max_s (all but time_s optional). Times are seconds, sizes bytes as the
+caller passes them.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from colltune.errors import DataError
 from colltune.files import whole
 from colltune.files.unpacking import unpacked
 
-CONTEXT_COLUMNS = ["machine", "library", "library_version", "fabric"]
+CONTEXT_COLUMNS = ["machine", "library", "library_version", "fabric", "cores_shared"]
 INTEGERS = {
     "nodes": (1, 2**31 - 1),
     "ppn": (1, 2**31 - 1),
@@ -40,7 +41,7 @@ _REQUIRED = [
     "msize_bytes",
     "time_s",
 ]
-_OPTIONAL = dict.fromkeys(("fabric", "segsize_bytes", "parameters", "launch"), "")
+_OPTIONAL = dict.fromkeys(("fabric", "cores_shared", "segsize_bytes", "parameters", "launch"), "")
 _OPTIONAL |= {"n_reps": "1", "status": RunStatus.OK.value} | dict.fromkeys(TIME_COLUMNS[1:], "")
 _TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
@@ -98,8 +99,8 @@ def write_csv(dataset: PerformanceDataset, path: Path) -> None:
     segsizes = [dict(parse_parameters(p)).get("segsize") for p in dataset.frame["parameters"]]
     frame = dataset.frame.drop(columns="times_s")
     frame.insert(2, "segsize_bytes", pd.Series(segsizes, dtype="Int64"))
-    for position, column in enumerate(CONTEXT_COLUMNS):
-        frame.insert(position, column, getattr(dataset.context, column))
+    for position, (column, value) in enumerate(dataset.context.as_json().items()):
+        frame.insert(position, column, value)
     compression: Literal["gzip"] | None = "gzip" if path.suffix == ".gz" else None
     with whole(path) as temporary:
         frame.to_csv(temporary, index=False, compression=compression)

@@ -179,9 +179,7 @@ def read(path: Path) -> TaskTimes:
 def begin(path: Path, context: Context) -> TaskTimes:
     """Return what is in the file, which is made if there is none."""
     if not path.exists():
-        names = ("machine", "library", "library_version", "fabric")
-        told = {name: str(getattr(context, name)) for name in names}
-        head = {"format": FORMAT, "version": VERSION, "context": told}
+        head = {"format": FORMAT, "version": VERSION, "context": context.as_json()}
         with whole(path) as temporary:
             temporary.write_text(json.dumps(head) + "\n", encoding="utf-8")
         return TaskTimes(context)

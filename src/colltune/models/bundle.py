@@ -196,12 +196,11 @@ class Bundle:
         """Return what the id covers, all but the time and version that wrote it, and the files."""
         if len(self.models) < len(self.collectives):
             raise BundleError("only a part of this bundle was loaded. Load all of it to save it.")
-        fields = ("machine", "library", "library_version", "fabric")
         files = {f"{m.collective}{_SUFFIX}": _packed(m) for m in self.models}
         from_jobs = any(confirmation.jobs for confirmation in self.confirmations)
         content = {
             "format": FORMAT,
-            "context": {name: getattr(self.context, name) for name in fields},
+            "context": self.context.as_json(),
             "training_shapes": [[shape.nodes, shape.ppn] for shape in self.training_shapes],
             "collectives": {
                 model.collective.value: {

@@ -30,7 +30,9 @@ class Toolchain:
     names another C compiler, ``root_variable`` the folder of an installation; ``development`` and
     ``mend`` tell what to install. ``launcher`` is the key of the library's own launcher in
     ``colltune.bench.launchers.LAUNCHERS``, ``slurm_mpi_type`` the plugin of srun that its programs
-    talk to. ``modules`` is matched against the names of loaded modules (``mpich/4.0.2``),
+    talk to. ``yields`` tells that waiting processes leave their core to others where there are more
+    of them than cores; where they spin, a call takes as long as the kernel's scheduler lets it.
+    ``modules`` is matched against the names of loaded modules (``mpich/4.0.2``),
     ``easybuild`` is the variable in which EasyBuild's module tells the release.
     """
 
@@ -48,6 +50,7 @@ class Toolchain:
     runtimes: tuple[str, ...] = ()
     launcher: str = "mpiexec"
     slurm_mpi_type: str = "pmi2"
+    yields: bool = False
     modules: re.Pattern[str]
     easybuild: str
 

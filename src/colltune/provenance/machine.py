@@ -7,6 +7,7 @@ Sources of interconnects, read from ``/sys/class/{infiniband,cxi,net}``: the ker
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import re
@@ -16,6 +17,8 @@ from functools import lru_cache
 from pathlib import Path
 
 _MOST_BYTES = 65536
+_MOST_CORES = float(1 << 20)
+_CORE_FILES = ("core_cpus_list", "thread_siblings_list")
 _RANGE = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6}))?")
 _CONTAINER_FILES = {".dockerenv": "docker", "run/.containerenv": "podman"}
 _CONTAINER_VARIABLES = {
@@ -79,8 +82,60 @@ def cpu_name(root: Path = Path("/")) -> str:
     return _first_processor(root).get("model name") or platform.machine()
 
 
-def usable_cores() -> int:
-    return len(os.sched_getaffinity(0))
+def usable_cores(root: Path = Path("/")) -> int:
+    """Return how many physical cores this process may keep busy, at least 1.
+
+    Binding, a batch system's set of processors and time limits of control groups count.
+    """
+    threads = frozenset(os.sched_getaffinity(0))
+    cores = _groups(root / "sys/devices/system/cpu", threads, _CORE_FILES) or len(threads)
+    return max(1, min(cores, math.floor(_cpu_quota(root))))
+
+
+def _cpu_quota(root: Path) -> float:
+    """Return how many processors' time the control groups of this process grant together."""
+    groups = [line.split(":", 2) for line in text(root / "proc/self/cgroup").splitlines()]
+    paths = {
+        kind: Path(path)
+        for _, controllers, path in (group for group in groups if len(group) == 3)
+        for kind in (["cgroup2"] if not controllers else controllers.split(","))
+    }
+    granted = [_MOST_CORES]
+    for line in text(root / "proc/self/mountinfo").splitlines():
+        before, _, after = line.partition(" - ")
+        words, kinds = before.split(), after.split()
+        kind = _quota_kind(kinds)
+        if kind in paths and len(words) > 4:
+            top, mounted = (Path(_unescaped(word)) for word in words[3:5])
+            # a container may see its own group as the top one
+            inside = paths[kind].relative_to(top) if paths[kind].is_relative_to(top) else Path()
+            folder = root / mounted.relative_to("/")
+            granted += [_quota(folder / part) for part in (inside, *inside.parents)]
+    return min(granted)
+
+
+def _quota_kind(mount: list[str]) -> str:
+    """Return as what ``/proc/self/cgroup`` names the hierarchy of a mount; empty without quota."""
+    if not mount:
+        return ""
+    if mount[0] == "cgroup" and "cpu" in mount[-1].split(","):
+        return "cpu"
+    return "cgroup2" if mount[0] == "cgroup2" else ""
+
+
+def _quota(group: Path) -> float:
+    """Return the processors' time that one control group grants, of either version."""
+    told = text(group / "cpu.max").split() or [
+        text(group / f"cpu.cfs_{name}_us") for name in ("quota", "period")
+    ]
+    if len(told) != 2 or not all(word.isdecimal() and int(word) for word in told):
+        return _MOST_CORES
+    return int(told[0]) / int(told[1])
+
+
+def _unescaped(path: str) -> str:
+    """Return a path of ``/proc/self/mountinfo``, where blanks are octal numbers."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), path)
 
 
 def boot_id(root: Path) -> str:
@@ -148,7 +203,7 @@ def _topology(cpu: Path) -> dict[str, str]:
     """Count sockets, cores and threads that are online; one file is read per core."""
     online = numbers(text(cpu / "online"))
     sockets = _groups(cpu, online, ("package_cpus_list", "core_siblings_list"))
-    cores = _groups(cpu, online, ("core_cpus_list", "thread_siblings_list"))
+    cores = _groups(cpu, online, _CORE_FILES)
     return {
         "cpu_sockets": str(sockets or ""),
         "cpu_cores": str(cores or ""),

@@ -261,7 +261,7 @@ class Registry:
             checked_id(expected or "")
         self.find(checked_id(bundle_id))
         with self._using(bundle_id):
-            slot = slot_of(self._loaded(bundle_id, fresh=True).context)
+            slot = slot_of(_for_any_job(self._loaded(bundle_id, fresh=True)).context)
 
             def draft(events: tuple[Event, ...]) -> Event:
                 now = in_force(events).get(slot)
@@ -339,7 +339,7 @@ class Registry:
             raise BundleError(f"{share:g} is not a share of the jobs. Give one above 0, at most 1.")
         self.find(checked_id(bundle_id))
         with self._using(bundle_id):
-            slot = slot_of(self._loaded(bundle_id, fresh=True).context)
+            slot = slot_of(_for_any_job(self._loaded(bundle_id, fresh=True)).context)
 
             def draft(events: tuple[Event, ...]) -> Event:
                 now, trial = in_force(events).get(slot), trials(events).get(slot)
@@ -456,6 +456,16 @@ def _report_folder(kind: str) -> str:
     if kind not in REPORTS:
         raise BundleError(f"there is no report on {kind[:80]!a}; known: {', '.join(REPORTS)}")
     return f"reports/{kind}"
+
+
+def _for_any_job(bundle: Bundle) -> Bundle:
+    """Return `bundle`, which jobs are to get whose processes have a core each."""
+    if shared := bundle.context.cores_shared:
+        raise BundleError(
+            f"bundle {bundle.id[:12]} was measured on shared cores ({shared}), which says nothing "
+            "about jobs whose processes have a core each. Measure with as many processes as cores."
+        )
+    return bundle
 
 
 def _refuse_other(

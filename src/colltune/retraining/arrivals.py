@@ -103,8 +103,9 @@ class _Piece:
 def arrivals(datasets: Iterable[str], machine: str, fabric: str | None = None) -> Arrivals:
     """Read all measurements of `machine` in `datasets`: folders, files, URLs of folders.
 
-    Files of other machines or fabrics, and damaged ones among a folder's, are left out and named: a
-    file that was cut must not keep the others from being learned.
+    Files of other machines or fabrics, those measured on shared cores, and damaged ones among a
+    folder's, are left out and named: a file that was cut must not keep the others from being
+    learned.
     """
     left_out: list[str] = []
     pieces: dict[Context, list[_Piece]] = {}
@@ -117,6 +118,8 @@ def arrivals(datasets: Iterable[str], machine: str, fabric: str | None = None) -
                 f"{piece.source}: measured over {context.fabric or 'an unknown fabric'}, not "
                 f"{fabric}"
             )
+        elif context.cores_shared:
+            left_out.append(f"{piece.source}: measured on shared cores, {context.cores_shared}")
         else:
             pieces.setdefault(context, []).append(piece)
     if not pieces:

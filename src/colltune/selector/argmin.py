@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from colltune.decisions import Candidate, Prediction, Selection, Status
+from colltune.decisions import AS_MEASURED, Candidate, Prediction, Selection, Status
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.errors import BundleError
 from colltune.models.bundle import Bundle
@@ -70,6 +70,9 @@ class ModelSelector:
         (say, because an algorithm needs an element per process). The default always may.
     allowed
         Tells the same for single instances; asked for the fastest candidates only.
+    cores
+        Those of a node of the job. What was measured on shared cores is chosen only where there are
+        more processes than cores.
     """
 
     def __init__(
@@ -79,8 +82,10 @@ class ModelSelector:
         guard: bool | Guard = True,
         usable_from: UsableFrom | None = None,
         allowed: Allowed | None = None,
+        cores: int = AS_MEASURED,
     ) -> None:
         self.bundle = bundle
+        self._cores = cores if bundle.context.cores_shared else AS_MEASURED
         self.guard = Guard() if guard is True else guard or None
         self._usable_from = usable_from
         self._allowed = allowed
@@ -114,6 +119,16 @@ class ModelSelector:
                 found = [described.selection(at, i) for at, i in enumerate(asked)]
             result |= dict(zip(rows, found, strict=True))
         return [result[k] for k in range(len(instances))]
+
+    def why_not_on(self, shape: Shape) -> str:
+        """Return why nothing is decided on `shape`; empty if it is."""
+        if shape.ppn > self._cores:
+            return ""
+        return (
+            f"default kept: measured on shared cores ({self.bundle.context.cores_shared}), which "
+            "says nothing about jobs whose processes have a core each; measure where they have, "
+            "or name --cores where the job shares them"
+        )
 
     def portfolio(self, collective: Collective) -> tuple[Configuration, ...]:
         """Return what can be chosen; the default is a member even if it was not measured."""
@@ -161,6 +176,10 @@ class ModelSelector:
         confirmation = np.full(len(chosen), -1)
         for k, column, rows in self._confirmed(collective, vectors):
             confirmation[rows], chosen = k, np.where(rows, column, chosen)
+        if self._cores:
+            kept = np.broadcast_to(vectors[1] <= self._cores, chosen.shape)
+            own = len(model.configurations) if default is None else default
+            confirmation[kept], chosen = -1, np.where(kept, own, chosen)
         told = (required, doubt, beyond, withheld)
         return Decisions(chosen, fastest, rank_s, *told, forecast, confirmation)
 
@@ -292,7 +311,9 @@ class _Descriptions:
         chosen, default = int(self._decisions.chosen[row]), self._model.default_column
         extrapolated = bool(self._decisions.forecast.extrapolated[row])
         number = int(self._decisions.confirmation[row])
-        if number >= 0:
+        if why := self._selector.why_not_on(instance.shape):
+            reason, bound, status = why, None, Status.PREDICTED
+        elif number >= 0:
             confirmed = self._selector.bundle.confirmations[number]
             reason, bound, status = confirmed.reason, confirmed.lower, confirmed.status
         else:

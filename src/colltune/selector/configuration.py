@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from colltune.decisions import DecisionTable
+from colltune.decisions import ENOUGH_CORES, DecisionTable
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.errors import LibraryError
 from colltune.files import write_text
@@ -97,7 +97,8 @@ class Rendered:
 
     def parameter_text(self, environment: Mapping[str, str]) -> str:
         """Return a parameter file that does the same as `environment`."""
-        return self.target.mpi.parameter_file(environment)
+        comments = "".join(f"# {line}\n" for line in self.table.warnings)
+        return comments + self.target.mpi.parameter_file(environment)
 
 
 def render(selector: ModelSelector, shape: Shape, target: Target) -> Rendered:
@@ -108,7 +109,11 @@ def render(selector: ModelSelector, shape: Shape, target: Target) -> Rendered:
     LibraryError
         If what was written would not be read as it is meant.
     """
-    return rendered(target, table_for(selector, shape, target, describe=False))
+    found = rendered(target, table_for(selector, shape, target, describe=False))
+    why = selector.why_not_on(shape)
+    if not why:
+        return found
+    return replace(found, written=replace(found.written, notes=(*found.written.notes, why)))
 
 
 def rendered(target: Target, table: DecisionTable) -> Rendered:
@@ -161,10 +166,13 @@ def target_of(bundle: Bundle) -> Target:
     return Target.named(f"{library}-table" if with_own else library, release)
 
 
-def selector_for(bundle: Bundle, target: Target, *, guard: bool | Guard = True) -> ModelSelector:
+def selector_for(
+    bundle: Bundle, target: Target, *, guard: bool | Guard = True, cores: int = ENOUGH_CORES
+) -> ModelSelector:
     """Return the selector among what is safe in a file for `target`.
 
-    `guard` is whether there is one, or a particular one.
+    `guard` is whether there is one, or a particular one; `cores` are those of a job's node, by
+    default enough for all its processes.
 
     Raises
     ------
@@ -181,6 +189,7 @@ def selector_for(bundle: Bundle, target: Target, *, guard: bool | Guard = True) 
         guard=guard,
         usable_from=_usable_from(target),
         allowed=_lies_well if target.form.interposed else None,
+        cores=cores,
     )
 
 
@@ -194,14 +203,28 @@ def table_for(
 ) -> DecisionTable:
     """Return the decisions for a job of `shape` on `collectives`, by default all of the bundle.
 
-    There are none for a single process, which talks to nobody.
+    There are none for a single process, which talks to nobody, and none for a shape that the
+    selector decides nothing on.
 
     With `describe` intervals tell their predictions and reasons, which takes most of the time.
     """
+    context = selector.bundle.context
     if collectives is None:
         collectives = selector.bundle.collectives
-    if shape.nprocs == 1:
-        return DecisionTable(selector.bundle.context.library, shape, {})
+    if shape.nprocs == 1 or selector.why_not_on(shape):
+        return DecisionTable(context.library, shape, {})
+    table = _table(selector, shape, target, collectives, describe=describe)
+    return replace(table, cores_shared=context.cores_shared)
+
+
+def _table(
+    selector: ModelSelector,
+    shape: Shape,
+    target: Target,
+    collectives: Collection[Collective],
+    *,
+    describe: bool,
+) -> DecisionTable:
     if target.form.single_algorithm:
         return single_algorithm_table(selector, shape, collectives)
     if not target.form.allows_partial_collective:

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from colltune.dataset.profile import Kind, Profile
-from colltune.decisions import DecisionTable, Interval
+from colltune.decisions import ENOUGH_CORES, DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
-from colltune.errors import DataError
+from colltune.errors import BundleError, DataError
 from colltune.files import write_text
 from colltune.models.bundle import Bundle
 from colltune.models.guard import Guard
@@ -170,14 +170,26 @@ SCRIPT = "env.sh"
 _MANIFEST, _README = "manifest.json", "README.txt"
 
 
-def pack(profile: Profile, bundle: Bundle, target: Target, shape: Shape, guard: Guard) -> Packed:
-    """Decide for one application what its profile says that it uses, on a job of `shape`."""
+def pack(
+    profile: Profile,
+    bundle: Bundle,
+    target: Target,
+    shape: Shape,
+    guard: Guard,
+    cores: int = ENOUGH_CORES,
+) -> Packed:
+    """Decide for one application what its profile says that it uses, on a job of `shape`.
+
+    `cores` are those of a node of the job, by default enough for all processes.
+    """
     if target.form.library != profile.library:
         raise DataError(
             f"the application ran with {profile.library}, so a configuration for "
             f"{target.form.library} does not fit"
         )
-    selector = selector_for(bundle, target, guard=guard)
+    selector = selector_for(bundle, target, guard=guard, cores=cores)
+    if why := selector.why_not_on(shape):
+        raise BundleError(why)
     calls = calls_on(profile, shape)
     made = rendered(target, application_table(selector, calls, target))
     notes = [

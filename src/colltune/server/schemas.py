@@ -139,6 +139,7 @@ class ContextOf(BaseModel):
     library: str = Field(examples=["openmpi"])
     library_version: str = Field(examples=["4.1.6"])
     fabric: str = Field(examples=["Omni-Path"])
+    cores_shared: str = Field("", examples=[""])
 
 
 class BundleOf(BaseModel):

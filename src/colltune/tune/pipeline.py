@@ -22,7 +22,7 @@ from colltune.bench.campaign import Campaign
 from colltune.bench.progress import CampaignProgress
 from colltune.bench.runner import CampaignReport, run_campaign
 from colltune.dataset import PerformanceDataset, read_parquet
-from colltune.decisions import DecisionTable
+from colltune.decisions import AS_MEASURED, DecisionTable, Status
 from colltune.domain import Instance, Shape
 from colltune.errors import BudgetError, CampaignError, ColltuneError, ProgramError
 from colltune.files import cache_folder
@@ -43,6 +43,7 @@ from colltune.selector.configuration import (
     write_rendered,
 )
 from colltune.selector.confirming import Judgement, confirmations
+from colltune.text import counted
 from colltune.tune.job import Job, Row, Watched
 from colltune.tune.settings import Settings, slowdown
 from colltune.verify.confirm import Asked, confirming, proposals
@@ -62,7 +63,11 @@ Tell = Callable[[str, CampaignProgress | str], None]
 
 @dataclass(frozen=True)
 class TuneResult:
-    """Everything that was found and made; `notes` tell why there is no picture."""
+    """Everything that was found and made; `notes` tell why there is no picture.
+
+    `unproven` tells why a job would gain nothing by the file; it is empty where something proved
+    faster. `cores_shared` is that of the context.
+    """
 
     mpirun: Path
     shape: Shape
@@ -77,6 +82,13 @@ class TuneResult:
     timed_s: float
     phases_s: Mapping[str, float]
     notes: tuple[str, ...]
+    cores_shared: str
+    unproven: str
+
+    @property
+    def job_line(self) -> str | None:
+        """The line that puts what proved faster into effect; None where nothing did."""
+        return None if self.unproven else self.written.job_line
 
 
 def tune(
@@ -93,6 +105,24 @@ def tune(
     folder = settings.out / f"{settings.campaign.machine}-{library}-{release}"
     with process.ending_by(settings.moment()):
         return _Tuning(settings, installation, target, backend, tell, folder).run()
+
+
+def _unproven(rows: Sequence[Row], judgements: Sequence[Judgement]) -> str:
+    """Return why no row has anything but the default; empty if one has."""
+    if any(not row.interval.configuration.is_default for row in rows):
+        return ""
+    if not judgements:
+        return "no algorithm is predicted to be faster than the default"
+    proved = sum(judgement.status is Status.CONFIRMED for judgement in judgements)
+    if proved:
+        return (
+            f"{counted(proved, 'range')} of message sizes proved faster, but the file cannot say so"
+        )
+    untried = sum(judgement.gain is None for judgement in judgements)
+    told = f"none of {counted(len(judgements), 'range')} of message sizes proved faster"
+    if not untried:
+        return told
+    return f"{told}; {untried} of them could not be measured in time. Give a larger --budget."
 
 
 class _TooLateError(Exception):
@@ -153,6 +183,8 @@ class _Tuning:
                 zip(self.ends_s, np.diff([0.0, *self.ends_s.values()]).tolist(), strict=True)
             ),
             notes=(*self.notes, *written.written.notes, *self._user_settings(written)),
+            cores_shared=bundle.context.cores_shared,
+            unproven=_unproven(rows, confirmed.judgements),
         )
 
     @property
@@ -235,7 +267,8 @@ class _Tuning:
             # what is not measured will be withdrawn, however certain its prediction is
             replace(contest, doubt=_DOUBTFUL)
             for contest in proposals(bundle, self.backend, asked)
-            if not job.same(contest.candidates[0], [contest.instance], default_seen)
+            if contest.gain > 1
+            and not job.same(contest.candidates[0], [contest.instance], default_seen)
         ]
         self.tell("verifying", _ALTERNATING)
         if not found or budget_s <= 0:
@@ -254,7 +287,7 @@ class _Tuning:
 
         def revised(records: Sequence[Confirmation]) -> tuple[Bundle, DecisionTable]:
             changed = bundle.with_confirmations(records)
-            selector = selector_for(changed, self.target)
+            selector = selector_for(changed, self.target, cores=AS_MEASURED)
             table = table_for(selector, self.job.shape, self.target)
             return changed, self.job.without_same(table, default_seen)
 

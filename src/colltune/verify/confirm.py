@@ -14,9 +14,10 @@ from statistics import fmean
 
 import numpy as np
 
-from colltune.bench.backends.protocol import Backend
+from colltune.bench.backends.protocol import Backend, context_of
 from colltune.bench.campaign import Campaign
 from colltune.bench.schedule import Cell
+from colltune.decisions import AS_MEASURED
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.errors import CampaignError
 from colltune.models.bundle import Bundle
@@ -44,8 +45,7 @@ class Asked:
 
 def insist_on_context(bundle: Bundle, campaign: Campaign, backend: Backend) -> None:
     """Insist that `backend` measures what the bundle is of, before anything is measured."""
-    here = backend.context(campaign.machine)
-    here = replace(here, fabric=campaign.fabric or here.fabric)
+    here = context_of(campaign, backend)
     if here != bundle.context:
         raise CampaignError(
             f"the bundle is for {bundle.context}, but the measurements here would be for "
@@ -174,7 +174,7 @@ def _selector(bundle: Bundle, backend: Backend) -> ModelSelector:
     """Return what proposes only what can be measured, and written for the library."""
     written = ModelSelector(bundle)
     if bundle.context.library in LIBRARIES:
-        written = selector_for(bundle, target_of(bundle))
+        written = selector_for(bundle, target_of(bundle), cores=AS_MEASURED)
 
     def allowed(configuration: Configuration, instance: Instance) -> bool:
         return written.permits(configuration, instance) and backend.feasible(

@@ -8,15 +8,20 @@ from pathlib import Path
 
 import pytest
 
+from colltune.dataset import PerformanceDataset
+from colltune.decisions import ENOUGH_CORES
 from colltune.domain import Shape
-from colltune.errors import ColltuneError, LibraryError
+from colltune.errors import BundleError, ColltuneError, LibraryError
+from colltune.models.fitting import fit
 from colltune.server.slurm.job_decision import (
     JobRequest,
+    cores_of,
     decide,
     folder_of,
     release_of,
     shape_of,
 )
+from tests.models.machines import measured
 from tests.server.slurm.fake_service import FakeService, good, with_arm
 
 
@@ -76,6 +81,30 @@ def test_a_job_has_its_arm_by_hand_as_well(
     assert (service.asked[-1].job, service.asked[-1].bundle) == asked
     if told and "SLURM_JOB_ID" in environment:
         assert variables["COLLTUNE_ARM"] == "own"
+
+
+def test_a_job_shares_cores_where_it_has_fewer_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slurm tells a job's cores; without it they are this machine's, for a job on one node."""
+    monkeypatch.setattr("colltune.provenance.usable_cores", lambda: 2)
+    slurm = {"SLURM_JOB_ID": "17"}
+    assert cores_of(slurm | {"SLURM_JOB_CPUS_PER_NODE": "16(x2)"}, Shape(2, 8)) == 16
+    assert cores_of(slurm | {"SLURM_CPUS_ON_NODE": "2"}, Shape(1, 4)) == 2
+    assert cores_of(slurm, Shape(1, 4)) == ENOUGH_CORES
+    assert cores_of({}, Shape(1, 4)) == 2
+    assert cores_of({}, Shape(2, 4)) == ENOUGH_CORES
+
+
+def test_a_bundle_of_shared_cores_is_not_for_other_jobs(tmp_path: Path) -> None:
+    """The job runs with the default, and the line says why; a job that shares cores gets files."""
+    own = measured()
+    told = replace(own.context, cores_shared="4 processes on 2 cores per node")
+    path = fit(PerformanceDataset(told, own.frame), "knn").save(tmp_path / "bundle")
+    request = JobRequest("4", "4", library="openmpi", release="4.1.4", bundle=str(path))
+    request = replace(request, folder=str(tmp_path / "job"))
+    with pytest.raises(BundleError, match="measured on shared cores"):
+        decide(request, {"SLURM_JOB_ID": "1", "SLURM_CPUS_ON_NODE": "4"}, lambda *_: Path())
+    shared = {"SLURM_JOB_ID": "1", "SLURM_CPUS_ON_NODE": "2"}
+    assert decide(request, shared, lambda *_: Path())[0]
 
 
 def test_without_a_job_the_folder_is_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol, Self, runtime_checkable
@@ -83,6 +83,13 @@ class FollowsVisits(Protocol):
     def begun(self) -> Sequence[int]:
         """Indices into the plan's cells of those whose visits have begun, the latest last."""
         ...
+
+
+@runtime_checkable
+class OnCores(Protocol):
+    """A backend that starts processes on nodes of so many ``cores``."""
+
+    cores: int
 
 
 @dataclass(frozen=True)
@@ -169,3 +176,12 @@ class Backend(Protocol):
     def salvage(self, folder: Path) -> tuple[Measurement, ...]:
         """Return what a killed launch left in `folder`."""
         ...
+
+
+def context_of(campaign: Campaign, backend: Backend) -> Context:
+    """Return the context of what `backend` measures of `campaign`."""
+    context = backend.context(campaign.machine)
+    shared = context.cores_shared
+    if isinstance(backend, OnCores):
+        shared = campaign.cores_shared(backend.cores)
+    return replace(context, fabric=campaign.fabric or context.fabric, cores_shared=shared)

@@ -171,6 +171,7 @@ class OpenMpiToolchain(Toolchain):
     runtimes = ("prterun", "prte")
     launcher = "mpirun"
     slurm_mpi_type = "pmix"
+    yields = True
     modules = module_named(r"(?i:openmpi|open-mpi)")
     easybuild = "EBVERSIONOPENMPI"
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
+from colltune.decisions import ENOUGH_CORES
 from colltune.domain import Shape
 from colltune.errors import BundleError, ColltuneError, LibraryError
 from colltune.production.arms import Arm
@@ -47,7 +48,10 @@ class JobRequest:
 
 @dataclass(frozen=True)
 class _Wanted:
-    """What a decision is wanted for: a Slurm `job`, if any; `pin` begins a bundle's id."""
+    """What a decision is wanted for: a Slurm `job`, if any; `pin` begins a bundle's id.
+
+    ``cores`` are those that the job has on each node.
+    """
 
     request: JobRequest
     shape: Shape
@@ -57,6 +61,7 @@ class _Wanted:
     find_libcolltune: FindLibcolltune
     pin: str = ""
     job: str = ""
+    cores: int = ENOUGH_CORES
 
 
 def decide(
@@ -71,7 +76,16 @@ def decide(
     check_plain(folder)
     job = environment.get("SLURM_JOB_ID", "")
     number = job if job.isascii() and job.isdigit() else ""
-    wanted = _Wanted(request, shape, library, release, folder, find_libcolltune, job=number)
+    wanted = _Wanted(
+        request,
+        shape,
+        library,
+        release,
+        folder,
+        find_libcolltune,
+        job=number,
+        cores=cores_of(environment, shape),
+    )
     part = _decision(wanted, environment)
     if part.arm is Arm.CONTROL:
         return {}, (
@@ -158,7 +172,10 @@ def _by_bundle(wanted: _Wanted, path: Path) -> JobDecisions:
         wanted.release,
         programs=Programs.parse(request.programs) if request.programs else Programs(),
     )
-    selector = selector_for(bundle, target, guard=Guard(caution=request.caution))
+    guard = Guard(caution=request.caution)
+    selector = selector_for(bundle, target, guard=guard, cores=wanted.cores)
+    if why := selector.why_not_on(wanted.shape):
+        raise BundleError(why)
     rendered = render(selector, wanted.shape, target)
     libcolltune = None
     if request.interposed:
@@ -218,6 +235,21 @@ def shape_of(request: JobRequest, environment: Mapping[str, str]) -> Shape:
         tasks = int(environment["SLURM_NTASKS"])
         text = str(tasks // nodes) if tasks % nodes == 0 else ""
     return Shape(nodes, _uniform(text, nodes))
+
+
+def cores_of(environment: Mapping[str, str], shape: Shape) -> int:
+    """Return the cores that a job of `shape` has on each node; enough where nothing tells it."""
+    from colltune.provenance import usable_cores
+
+    try:
+        told = counts(_first(environment, "SLURM_JOB_CPUS_PER_NODE", "SLURM_CPUS_ON_NODE"))
+    except ValueError:
+        told = ()
+    if told:
+        return max(told)
+    # without Slurm this shell is the job's, on its only node
+    here = shape.nodes == 1 and not environment.get("SLURM_JOB_ID")
+    return usable_cores() if here else ENOUGH_CORES
 
 
 def _refuse_unclear(environment: Mapping[str, str]) -> None:

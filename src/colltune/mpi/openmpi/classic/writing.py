@@ -110,6 +110,7 @@ def write(table: DecisionTable, release: str, *, programs: Programs = ANY_LEGAL)
         f"Open MPI coll_tuned rules for {table.shape} (nodes x processes per node), release"
         f" {release}",
         "Written by colltune. All ranks must read the same file.",
+        *table.warnings,
     )
     by_collective: dict[Collective, dict[int, Steps]] = {}
     for (collective, comm_size), steps in sorted(chosen.items(), key=lambda item: item[0]):
