@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -185,3 +186,64 @@ def test_another_release_than_asked_for_is_an_error(mpi: RealMpi, rules: Path) -
     status, _, errors = verified(mpi, rules, "--release", "4.0.0")
     assert status == 8
     assert f"the job runs openmpi {mpi.release}, but --release says 4.0.0" in errors
+
+
+def _home(tmp_path: Path, text: str) -> dict[str, str]:
+    (tmp_path / ".openmpi").mkdir()
+    (tmp_path / ".openmpi" / "mca-params.conf").write_text(text)
+    return {"HOME": str(tmp_path)}
+
+
+@pytest.mark.parametrize("value", ["1", "yes", "0"])
+def test_the_environment_goes_before_a_parameter_file(
+    mpi: RealMpi, rules: Path, tmp_path: Path, value: str
+) -> None:
+    """What a file in the home folder says of a variable that verify sets has no effect."""
+    text = f"coll_tuned_use_dynamic_rules = {value}\ncoll_tuned_dynamic_rules_filename = /none\n"
+    status, report, errors = verified(mpi, rules, "--no-measure", env=_home(tmp_path, text))
+    assert status == 0, errors
+    assert _statuses(report)[8] == "applied"
+    assert not [name for name in report["user_settings"] if "tuned" in name]
+
+
+def test_another_spelling_is_no_other_setting(mpi: RealMpi, rules: Path, tmp_path: Path) -> None:
+    """A link to the file, and a word for a switch, are what verify would set itself."""
+    (tmp_path / "link").symlink_to(rules)
+    for path in (tmp_path / "link", f"{rules.parent}/./{rules.name}"):
+        env = {
+            "OMPI_MCA_coll_tuned_use_dynamic_rules": "true",
+            "OMPI_MCA_coll_tuned_dynamic_rules_filename": str(path),
+        }
+        status, report, errors = verified(mpi, rules, "--no-measure", env=env)
+        assert status == 0, errors
+        assert _statuses(report)[8] == "applied"
+
+
+def test_another_file_is_blamed(mpi: RealMpi, rules: Path, tmp_path: Path) -> None:
+    """Who names another file does not use this one."""
+    other = tmp_path / "other"
+    other.write_text(RULES)
+    name = "OMPI_MCA_coll_tuned_dynamic_rules_filename"
+    status, report, _ = verified(mpi, rules, "--no-measure", env={name: str(other)})
+    assert status == 1
+    (rule,) = (rule for rule in report["rules"] if rule["line"] == 8)
+    assert (rule["status"], rule["why"]) == (
+        "overridden",
+        f"by {name}={other} (the environment)",
+    )
+
+
+def test_a_fanout_of_none_is_one(mpi: RealMpi, rules: Path) -> None:
+    """A chain whose file says 0 runs as one chain, which is what is seen."""
+    rules.write_text("1\n7\n1\n0 1\n0 2 0 1024\n")
+    status, report, errors = verified(mpi, rules, "--no-measure")
+    assert status == 0, errors
+    assert [rule["ran"] for rule in report["rules"]] == ["chain:fanout=1,segsize=1024"]
+
+
+def test_a_blank_in_the_path_of_the_test_program(mpi: RealMpi, rules: Path, tmp_path: Path) -> None:
+    """The call tracer is preloaded from wherever it lies."""
+    folder = tmp_path / "a b:c"
+    status, report, errors = verified(replace(mpi, folder=folder), rules, "--no-measure")
+    assert status == 0, errors
+    assert _statuses(report)[8] == "applied"

@@ -17,7 +17,7 @@ DEVICE = "MPIR_CVAR_BCAST_DEVICE_COLLECTIVE"
 SAME = [
     ("openmpi", USE, "1", ("true", "yes", "t", "enabled", "2", " 1")),
     ("openmpi", USE, "0", ("false", "no", "", "00", "disabled")),
-    ("openmpi", TUNED, "30", ("036", "0x1e", "+30")),
+    ("openmpi", TUNED, "30", ("036", "0x1e", "+30", "30 # why")),
     ("openmpi", "OMPI_MCA_coll_tuned_bcast_algorithm_segmentsize", "8192", ("8k", "8K")),
     ("openmpi", "OMPI_MCA_coll", "^han,ucc", ("^ucc,han",)),
     ("mpich", DEVICE, "0", ("no", "false", "off", "OFF", "FALSE", "00")),
@@ -26,7 +26,7 @@ SAME = [
 ]
 OTHER = [
     ("openmpi", USE, "1", ("on", "True", "0", "no", "01x")),
-    ("openmpi", TUNED, "30", ("29", "30x", "true", '"30"')),
+    ("openmpi", TUNED, "30", ("29", "x30", "true", '"30"')),
     ("openmpi", "OMPI_MCA_coll", "^han", ("han", "^han,ucc", "")),
     ("mpich", DEVICE, "0", ("False", "No", "disabled", " 0", "1", "")),
     ("intelmpi", "I_MPI_ADJUST_BCAST", "1", ("2", "1:0-8")),

@@ -23,7 +23,6 @@ _TRUE = frozenset({"true", "t", "enabled", "yes", "y"})
 _FALSE = frozenset({"false", "f", "disabled", "no", "n"})
 _BLANKS = " \t\n\v\f\r"
 _INTEGER = re.compile(r"[ \t\n\v\f\r]*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
-_NUMERIC = re.compile(rf"{_INTEGER.pattern}[gGmMkK]?[ \t]*")
 _SWITCH = re.compile(
     r"coll_\w+_(?:enable|reproducible|use_dynamic_rules|use_dynamic_file_rules|use_simple_\w+"
     r"|dump_dynamic_rules|synchronous_send)"
@@ -105,7 +104,7 @@ def same(name: str, one: str, other: str) -> bool:
     if name == "coll":
         lists = [(text[:1] == "^", {*text.removeprefix("^").split(",")}) for text in (one, other)]
         return lists[0] == lists[1]
-    both = _NUMERIC.fullmatch(one) and _NUMERIC.fullmatch(other)
+    both = _INTEGER.match(one) and _INTEGER.match(other)
     return both is not None and integer_of(one) == integer_of(other)
 
 

@@ -362,8 +362,14 @@ static int run(int n, char **words) {
 
 /* Start this program anew with the library preloaded: no launcher need hand anything on. */
 static void preload(const char *library, char **argv) {
-    char joined[TEXT];
+    char joined[TEXT], opened[64];
     const char *before = getenv("LD_PRELOAD");
+    if (strpbrk(library, " :")) { /* what separates names; an open file has one without them */
+        const int file = open(library, O_RDONLY);
+        if (file < 0) die("cannot open the tracer: ", strerror(errno));
+        snprintf(opened, sizeof opened, "/proc/self/fd/%d", file);
+        library = opened;
+    }
     snprintf(joined, sizeof joined, "%s%s%s", library, before && *before ? ":" : "",
              before ? before : "");
     if (setenv("LD_PRELOAD", joined, 1) || setenv("COLLTUNE_TRACE_RANK", "0", 1) ||
