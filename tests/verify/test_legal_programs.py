@@ -14,7 +14,7 @@ from colltune.mpi import programs
 from colltune.mpi.installation import Installation
 from colltune.mpi.openmpi.library import OPENMPI
 from colltune.mpi.programs import Measured, Outcome
-from colltune.verify.legal_programs import Measurement, calls, configurations
+from colltune.verify.legal_programs import Matrix, Measurement, calls, configurations
 
 # starts the program behind its options, once
 LAUNCHER = """#!/bin/sh
@@ -64,14 +64,8 @@ class Fake:
         for file in (mpirun, program):
             file.chmod(0o755)
         installation = Installation("openmpi", "5.0.11", mpirun, mpirun, mpirun, "cc")
-        return Measurement(
-            installation,
-            self.folder / "out.toml",
-            processes=(2,),
-            collectives=(Collective.BARRIER,),
-            program=program,
-            limits_s=(1, silence_s),
-        )
+        matrix = Matrix((2,), (Collective.BARRIER,), limit_s=1, silence_s=silence_s)
+        return Measurement(installation, self.folder / "out.toml", matrix, program)
 
     @property
     def asked(self) -> list[str]:

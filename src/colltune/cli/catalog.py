@@ -112,7 +112,7 @@ def _measure(
 ) -> int:
     from colltune.mpi import installation
     from colltune.mpi.programs import MODES
-    from colltune.verify.legal_programs import PROCESSES, Measurement
+    from colltune.verify.legal_programs import PROCESSES, Matrix, Measurement
 
     known, _ = _named(library) if library else (None, None)
     found = installation.find(mpi, None if known is None else known.name)
@@ -121,7 +121,7 @@ def _measure(
     again = "give the command again to go on"
     with progress(title, quiet=quiet or json, interrupted=again) as shown:
         shown.phase(title, "configurations")
-        measurement = Measurement(found, out, processes=numbers, own=own)
+        measurement = Measurement(found, out, Matrix(numbers, own=own))
         measured = measurement.run(shown.count)
     rows = [
         (f"{collective} {kind}", str(outcome), MODES[mode].program)

@@ -181,7 +181,7 @@ def parse(text: str, source: str) -> Measured:
             modes[collective] = tuple(MODES[mode].name for mode in table["modes"])
             outcomes[collective] = {
                 kind: {MODES[mode].name: Outcome(seen) for mode, seen in seen_in.items()}
-                for kind, seen_in in table["algorithms"].items()
+                for kind, seen_in in table.get("algorithms", {}).items()
             }
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise LibraryError(f"{source}: not a file of measured outcomes: {error}") from error

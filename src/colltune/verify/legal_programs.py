@@ -67,10 +67,11 @@ _LAUNCH_S = 3600.0
 _CALLS_PER_LAUNCH = 4000
 _ENOUGH = 8
 """So many calls of one variant of a mode that go wrong tell of all of them."""
-_ENOUGH_ENDINGS = 3
+_ENOUGH_ENDINGS = 2
 """So many launches that a mode ended tell of all its variants."""
 _STARTS = 3
 _SEVERITY = (Outcome.RIGHT, Outcome.ABORTS, Outcome.HANGS, Outcome.WRONG)
+_ON_PARTS = ("communicators", "between_groups")
 _SKIPPED = "skip"
 _ANSWERS = {"right", "wrong", "aborts"}
 _LAST_WORDS = {"aborts", "hangs", "refused"}
@@ -209,60 +210,82 @@ def configurations(
     return tuple(found)
 
 
-class Measurement:
-    """Measures one MPI; with `own` libcolltune's algorithms over it.
+def chosen_at(release: Release, configuration: Configuration, call: Call) -> bool:
+    """Tell whether `configuration` is ever chosen where `call` is made.
 
-    Parameters
-    ----------
-    mpi
-        The MPI.
-    out
-        The file to write.
-    processes
-        Numbers of processes, all on this host.
-    collectives
-        Those to be measured.
-    limits_s
-        Seconds that one call may take, and after which a launch that tells nothing is stopped.
-    program
-        The conformance program, where it is not the one that is compiled for `mpi`.
+    What is for two processes alone ends programs elsewhere, and is never chosen there.
+    """
+    if configuration.is_default or configuration.library == INTERPOSED:
+        return True
+    two = Limit.TWO_PROCESSES in release.space.algorithm_of(configuration).limits
+    return not two or (call.nprocs == 2 and call.mode not in _ON_PARTS)
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """What is measured: the configurations and calls of which collectives on how many processes.
+
+    ``own`` asks for libcolltune's algorithms in place of the library's. A call may take ``limit_s``
+    seconds; a launch that tells nothing for ``silence_s`` is stopped.
+    """
+
+    processes: tuple[int, ...] = PROCESSES
+    collectives: tuple[Collective, ...] = tuple(Collective)
+    own: bool = False
+    calls: Callable[[Collective, int], Iterable[Call]] = calls
+    keeps: Callable[[Release, Configuration], bool] = lambda _release, _configuration: True
+    limit_s: int = _LIMIT_S
+    silence_s: float = _SILENCE_S
+
+    def configurations(self, release: Release) -> dict[Collective, tuple[Configuration, ...]]:
+        """Return what is measured of each collective beside the default."""
+        found = {
+            collective: tuple(
+                each
+                for each in configurations(release, collective, own=self.own)
+                if self.keeps(release, each)
+            )
+            for collective in self.collectives
+        }
+        return {collective: every for collective, every in found.items() if every}
+
+
+class Measurement:
+    """Measures `matrix` of the installed `mpi`, and writes the outcomes to `out`.
+
+    `program` is the conformance program, where it is not the one that is compiled for `mpi`.
     """
 
     def __init__(
         self,
         mpi: Installation,
         out: Path,
-        *,
-        processes: Sequence[int] = PROCESSES,
-        collectives: Sequence[Collective] = tuple(Collective),
-        own: bool = False,
-        limits_s: tuple[int, float] = (_LIMIT_S, _SILENCE_S),
+        matrix: Matrix = Matrix(),
         program: Path | None = None,
     ) -> None:
-        self.mpi, self.out, self.own = mpi, out, own
-        self.processes = tuple(processes)
-        self._limit_s, self._silence_s = limits_s
+        self.mpi, self.out, self.matrix = mpi, out, matrix
         self._release = with_libcolltune(mpi.mpi).at(mpi.release)
         self._insist_on_a_free_environment()
         insist_writable(out, folder=False)
         self._starter = InstalledMpi(mpi)
         self._program = program or build.legal_program(mpi)
-        self._preload = build.interposed_library(mpi) if own else None
-        found = {c: configurations(self._release, c, own=own) for c in collectives}
-        self._found = {c: every for c, every in found.items() if every}
-        told = (mpi.library, mpi.release, self._program.name, own)
+        self._preload = build.interposed_library(mpi) if matrix.own else None
+        self._found = matrix.configurations(self._release)
+        told = (mpi.library, mpi.release, self._program.name, matrix.own)
         digest = hashlib.sha256(repr(told).encode()).hexdigest()[:16]
         self._journal = Journal(out.with_name(f"{out.name}.journal"), f"calls {digest}")
         self._bad = Counter[tuple[Collective, str, str, int]]()
         self._endings = Counter[tuple[Collective, str, str]]()
         self.odd: list[str] = []
         """What happened once, and not when it was tried again."""
+        self.answers = Counter[Outcome]()
+        """What became of the calls of algorithms, the default's left out."""
 
     def run(self, progress: Progress = lambda _done, _total, _now: None) -> Measured:
         """Measure what is not in the journal yet; write and return the result."""
         every = [each for found in self._found.values() for each in found]
-        done, total = 0, len(self.processes) * (len(every) + len(self._found))
-        for nprocs in self.processes:
+        done, total = 0, len(self.matrix.processes) * (len(every) + len(self._found))
+        for nprocs in self.matrix.processes:
             for launch in self._launches(every):
                 names = ", ".join(sorted({each.id for each in launch.configurations})[:2])
                 progress(done, total, f"{nprocs} processes: {names}")
@@ -303,21 +326,18 @@ class Measurement:
 
     def _trials(self, launch: Launch, nprocs: int) -> Iterator[Trial]:
         for each in launch.configurations:
-            if not self._survives(each, nprocs):
-                continue
-            default = self._default(each.collective)
-            for call in calls(each.collective, nprocs):
-                if not each.is_default and self._journal.answer(default, call) != Outcome.RIGHT:
-                    continue
-                if self._journal.answer(each, call) is None:
+            for call in self.matrix.calls(each.collective, nprocs):
+                if self._journal.answer(each, call) is None and self._is_fair(each, call):
                     yield Trial(each, call)
 
-    def _survives(self, configuration: Configuration, nprocs: int) -> bool:
-        """Tell whether it is ever chosen on so many processes: elsewhere it ends the program."""
-        if configuration.is_default or configuration.library == INTERPOSED:
+    def _is_fair(self, configuration: Configuration, call: Call) -> bool:
+        """Tell whether the default does it right, and the algorithm can be chosen there at all."""
+        if configuration.is_default:
             return True
-        limits = self._release.space.algorithm_of(configuration).limits
-        return nprocs == 2 or Limit.TWO_PROCESSES not in limits
+        default = self._default(configuration.collective)
+        if self._journal.answer(default, call) != Outcome.RIGHT:
+            return False
+        return chosen_at(self._release, configuration, call)
 
     def _finish(self, launch: Launch, nprocs: int) -> None:
         """Make all trials, in as many launches as it takes."""
@@ -369,7 +389,7 @@ class Measurement:
         with tempfile.TemporaryDirectory() as folder:
             plan, results = Path(folder) / "plan", Path(folder) / "results"
             plan.write_text("".join(self._plan(batch)), encoding="utf-8")
-            words: list[str | Path] = [self._program, plan, results, str(self._limit_s)]
+            words: list[str | Path] = [self._program, plan, results, str(self.matrix.limit_s)]
             if self._preload is not None:
                 words = ["env", f"{PRELOAD}={self._preload}", *words]
             wanted = _CALM | dict(launch.environment)
@@ -380,7 +400,7 @@ class Measurement:
                     command,
                     timeout_s=_LAUNCH_S,
                     env=environment,
-                    watch=_Speaking(results, self._silence_s),
+                    watch=_Speaking(results, self.matrix.silence_s),
                 )
             finally:
                 lines = results.read_text().splitlines() if results.exists() else []
@@ -413,16 +433,17 @@ class Measurement:
     # ---- the result ----
 
     def _measured(self) -> Measured:
-        modes, outcomes = {}, {}
-        n_calls = sum(answer != _SKIPPED for answer in self._journal.seen.values())
+        modes, outcomes, n_calls = {}, {}, 0
         for collective, found in self._found.items():
             default = self._default(collective)
             worst: dict[str, dict[str, Outcome]] = defaultdict(dict)
             for configuration in (default, *found):
-                for (_, call), answer in self._of(configuration):
-                    kind, outcome = kind_of(configuration), Outcome(answer)
-                    before = worst[kind].get(call.mode, Outcome.RIGHT)
-                    worst[kind][call.mode] = max(before, outcome, key=_SEVERITY.index)
+                of_kind = worst[kind_of(configuration)]
+                for call, answer in self._of(configuration):
+                    n_calls, outcome = n_calls + 1, Outcome(answer)
+                    self.answers[outcome] += not configuration.is_default
+                    before = of_kind.get(call.mode, Outcome.RIGHT)
+                    of_kind[call.mode] = max(before, outcome, key=_SEVERITY.index)
             tried = worst[kind_of(default)]
             modes[collective] = tuple(mode for mode in MODES if mode in tried)
             outcomes[collective] = {
@@ -433,18 +454,18 @@ class Measurement:
                 }
                 for kind, seen in worst.items()
             }
-        over = self.mpi.library if self.own else ""
-        library = INTERPOSED if self.own else self.mpi.library
+        over = self.mpi.library if self.matrix.own else ""
+        library = INTERPOSED if self.matrix.own else self.mpi.library
         release = self.mpi.release
-        return Measured(library, release, self.processes, n_calls, modes, outcomes, over)
+        return Measured(library, release, self.matrix.processes, n_calls, modes, outcomes, over)
 
-    def _of(self, configuration: Configuration) -> Iterator[tuple[tuple[str, Call], str]]:
-        for nprocs in self.processes:
-            for call in calls(configuration.collective, nprocs):
+    def _of(self, configuration: Configuration) -> Iterator[tuple[Call, str]]:
+        """Yield the calls that were made under a configuration, and what became of them."""
+        for nprocs in self.matrix.processes:
+            for call in self.matrix.calls(configuration.collective, nprocs):
                 answer = self._journal.answer(configuration, call)
-                if answer not in (None, _SKIPPED):
-                    assert answer is not None
-                    yield (configuration.id, call), answer
+                if answer is not None and answer != _SKIPPED:
+                    yield call, answer
 
 
 class _Speaking:

@@ -1,0 +1,52 @@
+"""Real MPIs do to legal programs what the outcomes that colltune brings along say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from colltune.domain import Collective, Configuration
+from colltune.mpi import Release
+from colltune.mpi.programs import Measured, Outcome, measured
+from colltune.verify import legal_programs
+from colltune.verify.legal_programs import Call, Matrix, Measurement
+from tests.integration import real
+
+FOUND = {
+    ("openmpi", Collective.BCAST): ({"binomial", "pipeline", "linear"}, "mixed_types"),
+    ("openmpi", Collective.ALLGATHER): ({"sparbit", "ring"}, "layouts"),
+    ("openmpi", Collective.ALLREDUCE): ({"ring", "recursive_doubling"}, "non_commutative"),
+    ("mpich", Collective.ALLGATHER): ({"recexch_doubling", "ring"}, "layouts"),
+    ("mpich", Collective.ALLTOALL): ({"k_brucks", "pairwise"}, "mixed_types"),
+}
+
+
+@pytest.mark.parametrize(("library", "collective"), FOUND, ids=str)
+def test_known_faults_are_found_again(library: str, collective: Collective, tmp_path: Path) -> None:
+    """Each algorithm is right or not in a mode as its release's file says."""
+    mpi = real.installed(library)
+    algorithms, mode = FOUND[library, collective]
+    release = mpi.mpi.at(mpi.release)
+    known = next((each for each in measured(library) if each.release == mpi.release), None)
+    if known is None:
+        pytest.skip(f"{mpi.mpi.title} {mpi.release} was not measured")
+
+    def keeps(_release: Release, configuration: Configuration) -> bool:
+        return configuration.algorithm in algorithms
+
+    def calls(wanted: Collective, nprocs: int) -> Iterator[Call]:
+        every = legal_programs.calls(wanted, nprocs)
+        return (call for call in every if call.mode in ("tidy", mode))
+
+    matrix = Matrix((3,), (collective,), calls=calls, keeps=keeps)
+    found = Measurement(mpi, tmp_path / "outcomes.toml", matrix).run()
+    for configuration in matrix.configurations(release)[collective]:
+        assert found.outcome(configuration, "tidy") is Outcome.RIGHT, configuration.id
+        assert _is_right(found, configuration, mode) == _is_right(known, configuration, mode)
+
+
+def _is_right(one: Measured, configuration: Configuration, mode: str) -> bool:
+    """Tell whether nothing went wrong; what of that is seen first, is chance."""
+    return one.outcome(configuration, mode) is Outcome.RIGHT
