@@ -39,14 +39,23 @@ def test_a_program_without_mpi_loads_none(unlinked: Real) -> None:
 
 
 @pytest.mark.parametrize("bind", ["", "1"])
-def test_a_program_that_loads_mpi_itself_runs_as_without(
+def test_a_program_that_loads_mpi_itself_is_recorded(
     unlinked: Real, tmp_path: Path, bind: str
 ) -> None:
-    """Where MPI comes later, all calls go on to it, and nothing is recorded."""
-    library = unlinked.compiled("interposed/plugin.c", options=("-fPIC", "-shared"))
+    """Where MPI comes later and for a part of the program alone, its calls are counted."""
+    library = unlinked.compiled("interposed/plugin.c", options=("-O2", "-fPIC", "-shared"))
     program = unlinked.compiled("interposed/loads.c", options=("-Wl,--as-needed",))
     settings = {"COLLTUNE_RECORD": str(tmp_path), "LD_BIND_NOW": bind}
-    _is_silent(unlinked.run(2, [program, library], settings), tmp_path)
+    outcome = unlinked.run(2, [program, library], settings)
+    assert outcome.ok, outcome.explain()
+    assert "colltune" not in outcome.stderr
+    (written,) = tmp_path.glob("*.profile")
+    counts = {
+        row.split()[1]: row.split()[6]
+        for row in written.read_text().splitlines()
+        if row.startswith("row ")
+    }
+    assert counts == {"allreduce": "40", "bcast": "40", "barrier": "2"}
 
 
 def test_another_mpi_runs_as_without(

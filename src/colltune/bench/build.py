@@ -21,8 +21,8 @@ _C11 = ("-std=c11", "-D_POSIX_C_SOURCE=200809L")
 # loaded when a process starts: thread-local variables need no look-up; exceptions may pass through
 _SHARED = ("-shared", "-fPIC", "-fvisibility=hidden", "-ftls-model=initial-exec", "-fexceptions")
 _COMPILE_TIMEOUT_S = 120.0
-_FIRST = "unlinked.h"
-"""Is included before anything else."""
+_EXPORTED = "exported.map"
+"""Tells the linker what a library shows to others."""
 _COLLECTIVES = ("collectives.c", "collectives.h")
 _LEGAL = ("legal.c", "legal.h", "legal_data.c", "legal_moves.c", "legal_reductions.c")
 
@@ -36,14 +36,18 @@ class _Product(NamedTuple):
 
 
 _PROGRAM = _Product(("-O3", *_C11), ("-ldl", "-lm"))
-_LIBRARY = _Product(("-O2", *_C11, "-pthread", *_SHARED), ("-ldl", "-lm", "-lrt"), ".so")
-_UNLINKED = _LIBRARY._replace(flags=(*_LIBRARY.flags, "-DCT_UNLINKED", "-Wl,--as-needed"))
+_LIBRARY = _Product(
+    ("-O2", *_C11, "-pthread", *_SHARED, "-DCT_LATE", "-Wl,--as-needed"),
+    ("-ldl", "-lm", "-lrt"),
+    ".so",
+)
+_UNLINKED = _LIBRARY._replace(flags=(*_LIBRARY.flags, "-DCT_UNLINKED"))
 _SIMULATED = _Product(("-O2", *_C11, "-pthread"), ("-Wl,-Bsymbolic", "-lm", "-lrt"))
 
 
 def native_benchmark(mpi: Installation, cache: Path | None = None) -> Path:
     texts = _sources("colltune.bench")
-    texts |= _sources("colltune.mpi.libcolltune", "cvar.c", "cvar.h", "why.h")
+    texts |= _sources("colltune.mpi.libcolltune", "bound.h", "cvar.c", "cvar.h", "why.h")
     return _for("collbench", _PROGRAM, texts, mpi, cache)
 
 
@@ -61,27 +65,21 @@ def legal_program(mpi: Installation, cache: Path | None = None) -> Path:
 
 
 def interposed_library(mpi: Installation, cache: Path | None = None) -> Path:
-    return _for("libcolltune", _LIBRARY, _sources("colltune.mpi.libcolltune"), mpi, cache)
+    """Return libcolltune. It is not linked to MPI, but finds what a program loads."""
+    return _for("libcolltune", _LIBRARY, _interposed(), mpi, cache)
 
 
 def unlinked_library(mpi: Installation, cache: Path | None = None) -> Path:
-    """Return libcolltune that needs no MPI library, for whole steps of a site's jobs.
+    """Return libcolltune for whole steps of a site's jobs: it says nothing unless it is asked to.
 
-    Programs without MPI, which such a step starts as well, would otherwise load MPI's library.
-    Those that load MPI themselves (mpi4py) or use another one run as if nothing was preloaded.
+    A step starts programs of other MPIs as well, whose users did not ask for it.
     """
-    linked = interposed_library(mpi, cache)
-    asked = process.run(["nm", "-D", "--undefined-only", linked], timeout_s=_COMPILE_TIMEOUT_S)
-    process.check(asked, "reading libcolltune's symbols (nm is needed, of binutils)")
-    # the C library's have versions
-    names = [
-        words[-1]
-        for line in asked.stdout.splitlines()
-        if "@" not in line and (words := line.split())
-    ]
-    weak = "".join(f"#pragma weak {name}\n" for name in names)
-    texts = _sources("colltune.mpi.libcolltune") | {_FIRST: weak.encode()}
-    return _for("libcolltune-unlinked", _UNLINKED, texts, mpi, cache)
+    return _for("libcolltune-unlinked", _UNLINKED, _interposed(), mpi, cache)
+
+
+def _interposed() -> dict[str, bytes]:
+    package = "colltune.mpi.libcolltune"
+    return _sources(package) | _sources(package, _EXPORTED)
 
 
 def library_for(library: str, release: str, mpi: str | None = None) -> Path:
@@ -169,9 +167,9 @@ def _compiled(
         for file, text in texts.items():
             (work / file).write_bytes(text)
         sources = [work / file for file in sorted(texts) if file.endswith(".c")]
-        first: list[str | Path] = ["-include", work / _FIRST] if _FIRST in texts else []
+        exported = [f"-Wl,--version-script={work / _EXPORTED}"] if _EXPORTED in texts else []
         outcome = process.run(
-            [mpicc, *product.flags, *first, "-o", program, *sources, *product.linked],
+            [mpicc, *product.flags, *exported, "-o", program, *sources, *product.linked],
             timeout_s=_COMPILE_TIMEOUT_S,
             env=dict(os.environ) | dict(environment),
         )

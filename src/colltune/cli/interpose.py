@@ -31,8 +31,8 @@ def interpose(
     unlinked: Annotated[
         bool,
         typer.Option(
-            help="Make one that needs no MPI library, for a site that preloads it in whole steps. "
-            "Programs that load MPI themselves (mpi4py) then run as without it."
+            help="Make one for a site that preloads it in whole steps: it says nothing unless a "
+            "variable of the user asks for something."
         ),
     ] = False,
     json: Json = False,

@@ -100,7 +100,7 @@ static int reduce_on_node(const sum_t *sum) {
 static int wait_for(MPI_Request *request, MPI_Status *status) {
     int done = 0, code = MPI_SUCCESS;
     while (code == MPI_SUCCESS && !done) {
-        code = PMPI_Test(request, &done, status);
+        code = PMPI(Test)(request, &done, status);
         if (code == MPI_SUCCESS && !done) sched_yield();
     }
     return code;
@@ -119,8 +119,8 @@ static int ring_step(const sum_t *sum, int k, int sent, int received, char *room
     MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
     MPI_Status status;
     int length = ct_length(out_bytes, code);
-    int posted = PMPI_Irecv(room, room ? (int)in_bytes : 0, MPI_BYTE, left, h->tag, h->work, &requests[0]);
-    posted = ct_first(posted, PMPI_Isend(from, length, MPI_BYTE, right, h->tag, h->work, &requests[1]));
+    int posted = PMPI(Irecv)(room, room ? (int)in_bytes : 0, MPI_BYTE, left, h->tag, h->work, &requests[0]);
+    posted = ct_first(posted, PMPI(Isend)(from, length, MPI_BYTE, right, h->tag, h->work, &requests[1]));
     int got = wait_for(&requests[0], &status);
     if (got == MPI_SUCCESS) got = ct_check_length(&status, in_bytes);
     got = ct_first(got, wait_for(&requests[1], MPI_STATUS_IGNORE));
@@ -229,7 +229,7 @@ static int fits(const ct_comm_t *c, const ct_call_t *call, const long *values) {
     (void)c, (void)values;
     int size;
     if (!call->msize || !ct_is_reducible(call->op, call->recvtype)) return 0;
-    return PMPI_Type_size(call->recvtype, &size) == MPI_SUCCESS && size != MPI_UNDEFINED;
+    return PMPI(Type_size)(call->recvtype, &size) == MPI_SUCCESS && size != MPI_UNDEFINED;
 }
 
 const ct_algorithm_t ct_allreduce_ring = {

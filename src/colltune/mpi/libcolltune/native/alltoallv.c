@@ -44,7 +44,7 @@ static ct_exchange_t *new_exchange(int size) {
 CT_PUBLIC int colltune_alltoallv_threshold_keyval(void) {
     pthread_mutex_lock(&lock);
     if (keyval == MPI_KEYVAL_INVALID &&
-        PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &keyval, NULL) !=
+        PMPI(Comm_create_keyval)(ct_no_copy, ct_no_deletion, &keyval, NULL) !=
             MPI_SUCCESS)
         keyval = MPI_KEYVAL_INVALID;
     pthread_mutex_unlock(&lock);
@@ -55,7 +55,7 @@ CT_PUBLIC int colltune_alltoallv_threshold_keyval(void) {
 static void export_threshold(const ct_comm_t *c, ct_exchange_t *x) {
     int number = colltune_alltoallv_threshold_keyval();
     if (number == MPI_KEYVAL_INVALID) return;
-    PMPI_Comm_set_attr(c->comm, number, &x->threshold);
+    PMPI(Comm_set_attr)(c->comm, number, &x->threshold);
 }
 
 int ct_exchange_of(ct_comm_t *c, ct_exchange_t **exchange) {
@@ -93,8 +93,8 @@ static int side_of(side_t *side, const void *base, const int *counts, const int 
     MPI_Aint lowest;
     *side = (side_t){.base = (char *)base, .counts = counts, .displacements = displacements,
                      .type = type};
-    int code = PMPI_Type_size_x(type, &side->size);
-    if (code == MPI_SUCCESS) code = PMPI_Type_get_extent(type, &lowest, &side->extent);
+    int code = PMPI(Type_size_x)(type, &side->size);
+    if (code == MPI_SUCCESS) code = PMPI(Type_get_extent)(type, &lowest, &side->extent);
     return code;
 }
 
@@ -125,8 +125,8 @@ static int post(const ct_comm_t *c, ct_exchange_t *x, const side_t *side, int se
         MPI_Request *request = &x->requests[*n];
         if (!is_eager(side, peer, threshold)) continue;
         char *at = block(side, peer);
-        int posted = sends ? PMPI_Isend(at, count, side->type, peer, tag, c->base, request)
-                           : PMPI_Irecv(at, count, side->type, peer, tag, c->base, request);
+        int posted = sends ? PMPI(Isend)(at, count, side->type, peer, tag, c->base, request)
+                           : PMPI(Irecv)(at, count, side->type, peer, tag, c->base, request);
         if (posted == MPI_SUCCESS) ++*n;
         code = ct_first(code, posted);
     }
@@ -154,7 +154,7 @@ static int exchange_pairs(const ct_comm_t *c, const side_t *out, const side_t *i
         half_t sent = half_of(out, (c->rank + step) % c->size, threshold);
         half_t got = half_of(in, (c->rank - step + c->size) % c->size, threshold);
         if (sent.peer == MPI_PROC_NULL && got.peer == MPI_PROC_NULL) continue;
-        code = ct_first(code, PMPI_Sendrecv(sent.buffer, sent.count, sent.type, sent.peer, tag,
+        code = ct_first(code, PMPI(Sendrecv)(sent.buffer, sent.count, sent.type, sent.peer, tag,
                                             got.buffer, got.count, got.type, got.peer, tag, c->base,
                                             MPI_STATUS_IGNORE));
     }
@@ -168,7 +168,7 @@ static int replace_pairs(const ct_comm_t *c, const side_t *in, long threshold) {
     for (int round = 0; round < c->size; round++) {
         int peer = (round - c->rank + c->size) % c->size;
         if (peer == c->rank || !is_paired(in, peer, threshold)) continue;
-        code = ct_first(code, PMPI_Sendrecv_replace(block(in, peer), in->counts[peer], in->type, peer,
+        code = ct_first(code, PMPI(Sendrecv_replace)(block(in, peer), in->counts[peer], in->type, peer,
                                                  ct_tag(c), peer, ct_tag(c), c->base, MPI_STATUS_IGNORE));
     }
     return code;
@@ -179,7 +179,7 @@ static int replace_pairs(const ct_comm_t *c, const side_t *in, long threshold) {
 static int copy_own(const ct_comm_t *c, const side_t *out, const side_t *in) {
     int me = c->rank;
     if (bytes_of(out, me) == 0 && bytes_of(in, me) == 0) return MPI_SUCCESS;
-    return PMPI_Sendrecv(block(out, me), out->counts[me], out->type, me, ct_tag(c), block(in, me),
+    return PMPI(Sendrecv)(block(out, me), out->counts[me], out->type, me, ct_tag(c), block(in, me),
                          in->counts[me], in->type, me, ct_tag(c), c->base, MPI_STATUS_IGNORE);
 }
 
@@ -202,7 +202,7 @@ static long long packed_bytes(const ct_comm_t *c, const side_t *in, long thresho
         int bytes = 0;
         if (peer == c->rank || !is_eager(in, peer, threshold)) continue;
         if (bytes_of(in, peer) > INT_MAX / 2) return -1;
-        if (PMPI_Pack_size(in->counts[peer], in->type, c->base, &bytes) != MPI_SUCCESS) return -1;
+        if (PMPI(Pack_size)(in->counts[peer], in->type, c->base, &bytes) != MPI_SUCCESS) return -1;
         total += bytes;
     }
     return total;
@@ -215,12 +215,12 @@ static int send_copies(const ct_comm_t *c, ct_exchange_t *x, const side_t *in, l
     for (int step = 1; step < c->size; step++) {
         int to = (c->rank + step) % c->size, bytes = 0, packed = 0;
         if (!is_eager(in, to, threshold)) continue;
-        int sent = PMPI_Pack_size(in->counts[to], in->type, c->base, &bytes);
+        int sent = PMPI(Pack_size)(in->counts[to], in->type, c->base, &bytes);
         if (sent == MPI_SUCCESS)
-            sent = PMPI_Pack(block(in, to), in->counts[to], in->type, buffer, bytes, &packed,
+            sent = PMPI(Pack)(block(in, to), in->counts[to], in->type, buffer, bytes, &packed,
                              c->base);
         if (sent == MPI_SUCCESS)
-            sent = PMPI_Isend(buffer, packed, MPI_PACKED, to, ct_tag(c), c->base, &x->requests[*n]);
+            sent = PMPI(Isend)(buffer, packed, MPI_PACKED, to, ct_tag(c), c->base, &x->requests[*n]);
         if (sent == MPI_SUCCESS) ++*n;
         buffer += bytes;
         code = ct_first(code, sent);

@@ -120,7 +120,7 @@ static int parts_of(ct_comm_t *c, const partition_t *p, const parts_t **found) {
 
 static int by_library(ct_message_t *m, int root, MPI_Comm comm) {
     int error = ct_message_buffer(m);
-    error = ct_first(error, PMPI_Bcast(m->buffer, m->count, m->type, root, comm));
+    error = ct_first(error, PMPI(Bcast)(m->buffer, m->count, m->type, root, comm));
     m->in_buffer = 1;
     return error;
 }
@@ -135,7 +135,7 @@ static int across_by_library(ct_comm_t *c, ct_message_t *m, const partition_t *p
     int error = parts_of(c, p, &parts);
     if (error != MPI_SUCCESS) return error;
     if (root != origin && c->rank == root)
-        error = PMPI_Send(m->buffer, m->count, m->type, origin, m->tag, c->base);
+        error = PMPI(Send)(m->buffer, m->count, m->type, origin, m->tag, c->base);
     if (root != origin && c->rank == origin) error = ct_bcast_receive(m, root);
     if (c->rank != first_of(p, group_of(p, c->rank)) + place) return error;
     return ct_first(error, by_library(m, group, parts->across));

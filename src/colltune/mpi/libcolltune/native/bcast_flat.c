@@ -12,12 +12,12 @@ enum { AT_ONCE = 32 }; /* messages under way of one process */
 
 static int copy_of_bytes(ct_message_t *m) {
     int room, position = 0;
-    int error = PMPI_Pack_size(m->count, m->type, m->comm, &room);
+    int error = PMPI(Pack_size)(m->count, m->type, m->comm, &room);
     if (error != MPI_SUCCESS) return error;
     if ((size_t)room < m->msize) room = (int)m->msize;
     if (!(m->bytes = malloc((size_t)room))) return MPI_ERR_NO_MEM;
     if (!m->in_buffer) return MPI_SUCCESS;
-    error = PMPI_Pack(m->buffer, m->count, m->type, m->bytes, room, &position, m->comm);
+    error = PMPI(Pack)(m->buffer, m->count, m->type, m->bytes, room, &position, m->comm);
     if (error == MPI_SUCCESS && (size_t)position != m->msize) error = MPI_ERR_INTERN;
     m->in_bytes = error == MPI_SUCCESS;
     return error;
@@ -35,7 +35,7 @@ int ct_message_buffer(ct_message_t *m) {
     int position = 0, error = MPI_SUCCESS;
     if (m->in_buffer || !m->in_bytes) return MPI_SUCCESS;
     if (m->bytes != m->buffer)
-        error = PMPI_Unpack(m->bytes, (int)m->msize, &position, m->buffer, m->count, m->type, m->comm);
+        error = PMPI(Unpack)(m->bytes, (int)m->msize, &position, m->buffer, m->count, m->type, m->comm);
     m->in_buffer = error == MPI_SUCCESS;
     return error;
 }
@@ -66,7 +66,7 @@ static int have_buffer(ct_message_t *m) {
 
 /* The message is now this many elements: as many as came. */
 static int take_count(ct_message_t *m, const MPI_Status *status) {
-    int got, error = PMPI_Get_count(status, m->type, &got);
+    int got, error = PMPI(Get_count)(status, m->type, &got);
     if (error == MPI_SUCCESS && got == m->count) return error;
     size_t size = m->count ? m->msize / (size_t)m->count : 0;
     m->count = error == MPI_SUCCESS && got != MPI_UNDEFINED ? got : 0;
@@ -76,7 +76,7 @@ static int take_count(ct_message_t *m, const MPI_Status *status) {
 
 int ct_bcast_receive(ct_message_t *m, int rank) {
     MPI_Status status;
-    int error = PMPI_Recv(m->buffer, m->count, m->type, rank, m->tag, m->comm, &status);
+    int error = PMPI(Recv)(m->buffer, m->count, m->type, rank, m->tag, m->comm, &status);
     m->in_buffer = 1;
     m->in_bytes = 0;
     if (error == MPI_SUCCESS) return take_count(m, &status);
@@ -92,7 +92,7 @@ static int send_whole(ct_message_t *m, const ct_team_t *team, int first, int end
     while (first < end) {
         int n = 0;
         for (; n < AT_ONCE && first < end; first++) {
-            int sent = PMPI_Isend(m->buffer, m->count, m->type, team->rank_of(team, first), m->tag,
+            int sent = PMPI(Isend)(m->buffer, m->count, m->type, team->rank_of(team, first), m->tag,
                                   m->comm, &requests[n]);
             if (sent == MPI_SUCCESS) n++;
             error = ct_first(error, sent);
@@ -136,18 +136,18 @@ static int have_bytes(ct_message_t *m) {
 }
 
 static int send_bytes(ct_message_t *m, int rank, size_t from, size_t to, MPI_Request *request) {
-    return PMPI_Isend(m->bytes + from, (int)(to - from), MPI_BYTE, rank, m->tag, m->comm, request);
+    return PMPI(Isend)(m->bytes + from, (int)(to - from), MPI_BYTE, rank, m->tag, m->comm, request);
 }
 
 static int receive_bytes(ct_message_t *m, int rank, size_t from, size_t to, MPI_Request *request) {
-    return PMPI_Irecv(m->bytes + from, (int)(to - from), MPI_BYTE, rank, m->tag, m->comm, request);
+    return PMPI(Irecv)(m->bytes + from, (int)(to - from), MPI_BYTE, rank, m->tag, m->comm, request);
 }
 
 /* Wait for a message of so many bytes; one that is shorter was sent by a call with another count. */
 static int all_received(MPI_Request *request, size_t bytes) {
     MPI_Status status;
-    int got, error = PMPI_Wait(request, &status);
-    if (error == MPI_SUCCESS) error = PMPI_Get_count(&status, MPI_BYTE, &got);
+    int got, error = PMPI(Wait)(request, &status);
+    if (error == MPI_SUCCESS) error = PMPI(Get_count)(&status, MPI_BYTE, &got);
     return error == MPI_SUCCESS && (size_t)got != bytes ? MPI_ERR_TRUNCATE : error;
 }
 
@@ -160,7 +160,7 @@ static int agree_on_size(ct_message_t *m, int before, int after) {
     unsigned long long msize = m->msize;
     int error = MPI_SUCCESS;
     if (before >= 0)
-        error = PMPI_Recv(&msize, sizeof msize, MPI_BYTE, before, m->tag, m->comm, MPI_STATUS_IGNORE);
+        error = PMPI(Recv)(&msize, sizeof msize, MPI_BYTE, before, m->tag, m->comm, MPI_STATUS_IGNORE);
     if (error != MPI_SUCCESS) msize = 0;
     if (msize != m->msize) {
         error = ct_first(error, MPI_ERR_TRUNCATE);
@@ -168,7 +168,7 @@ static int agree_on_size(ct_message_t *m, int before, int after) {
         msize = m->msize;
     }
     if (after < 0) return error;
-    return ct_first(error, PMPI_Send(&msize, sizeof msize, MPI_BYTE, after, m->tag, m->comm));
+    return ct_first(error, PMPI(Send)(&msize, sizeof msize, MPI_BYTE, after, m->tag, m->comm));
 }
 
 /* Segment k is received while k - 1 is sent on. */
@@ -183,7 +183,7 @@ static int pass_segments(ct_message_t *m, int before, int after) {
             error = ct_first(error, receive_bytes(m, before, to, next, &in[!k]));
         if (before >= 0) error = ct_first(error, all_received(&in[k], to - from));
         if (after < 0) continue;
-        error = ct_first(error, PMPI_Wait(&out[k], MPI_STATUS_IGNORE));
+        error = ct_first(error, PMPI(Wait)(&out[k], MPI_STATUS_IGNORE));
         error = ct_first(error, send_bytes(m, after, from, to, &out[k]));
     }
     return ct_first(error, ct_wait_all(2, out));
@@ -216,7 +216,7 @@ static int send_pieces(ct_message_t *m, const cut_t *cut, int rank, int first, i
     size_t from = begin_of(cut, first), to = begin_of(cut, end);
     if (error == MPI_SUCCESS) return send_bytes(m, rank, from, to, request);
     static char none;
-    return PMPI_Isend(&none, from == to, MPI_BYTE, rank, m->tag, m->comm, request);
+    return PMPI(Isend)(&none, from == to, MPI_BYTE, rank, m->tag, m->comm, request);
 }
 
 static int take_pieces(ct_message_t *m, const cut_t *cut, int rank, int first, int end) {
@@ -239,7 +239,7 @@ static int scatter(ct_message_t *m, const ct_team_t *team, const cut_t *cut, int
         if (v + span >= n) continue;
         int end = v + 2 * span < n ? v + 2 * span : n, rank = team->rank_of(team, v + span);
         error = ct_first(error, send_pieces(m, cut, rank, v + span, end, error, &request));
-        error = ct_first(error, PMPI_Wait(&request, MPI_STATUS_IGNORE));
+        error = ct_first(error, PMPI(Wait)(&request, MPI_STATUS_IGNORE));
     }
     return error;
 }
@@ -255,7 +255,7 @@ static int gather_round(ct_message_t *m, const ct_team_t *team, const cut_t *cut
         int sent = send_pieces(m, cut, right, mine, mine + 1, error, &out);
         error = ct_first(ct_first(error, received), sent);
         error = ct_first(error, all_received(&in, to - from));
-        error = ct_first(error, PMPI_Wait(&out, MPI_STATUS_IGNORE));
+        error = ct_first(error, PMPI(Wait)(&out, MPI_STATUS_IGNORE));
     }
     return error;
 }

@@ -23,7 +23,8 @@ static _Atomic unsigned long generation = 1;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the list of all states */
 static ct_comm_t *newest;
 static int keyval = MPI_KEYVAL_INVALID;
-static MPI_Group world = MPI_GROUP_NULL;
+static MPI_Group world;
+static int has_world;
 
 /* A communicator of our own. Users' communicators of the same processes in the same order share one:
  * calls on them come in the same order on all of their processes, since they may wait for each
@@ -120,6 +121,18 @@ static void leave_base(ct_comm_t *c) {
     free(base);
 }
 
+/* MPI's own (MPI_COMM_NULL_COPY_FN) are functions of some libraries. */
+int ct_no_copy(MPI_Comm comm, int key, void *extra, void *value, void *copy, int *flag) {
+    (void)comm, (void)key, (void)extra, (void)value, (void)copy;
+    *flag = 0;
+    return MPI_SUCCESS;
+}
+
+int ct_no_deletion(MPI_Comm comm, int key, void *value, void *extra) {
+    (void)comm, (void)key, (void)value, (void)extra;
+    return MPI_SUCCESS;
+}
+
 /* MPI calls it when the communicator is freed, and we in MPI_Finalize. */
 static int forget(MPI_Comm comm, int key, void *value, void *extra) {
     ct_comm_t *c = value;
@@ -141,9 +154,9 @@ int *ct_world_ranks(MPI_Comm comm, int size) {
     MPI_Group group;
     int *mine = malloc((size_t)size * sizeof *mine), *found = malloc((size_t)size * sizeof *found);
     for (int r = 0; mine && r < size; r++) mine[r] = r;
-    if (mine && found && PMPI_Comm_group(comm, &group) == MPI_SUCCESS) {
-        int failed = PMPI_Group_translate_ranks(group, size, mine, world, found) != MPI_SUCCESS;
-        PMPI_Group_free(&group);
+    if (mine && found && PMPI(Comm_group)(comm, &group) == MPI_SUCCESS) {
+        int failed = PMPI(Group_translate_ranks)(group, size, mine, world, found) != MPI_SUCCESS;
+        PMPI(Group_free)(&group);
         free(mine);
         if (!failed) return found;
         free(found);
@@ -169,15 +182,15 @@ static ct_comm_t *new_state(MPI_Comm comm) {
     if (!c) return NULL;
     c->comm = comm;
     c->base = MPI_COMM_NULL;
-    if (PMPI_Comm_test_inter(comm, &is_inter) != MPI_SUCCESS ||
-        PMPI_Comm_size(comm, &c->size) != MPI_SUCCESS ||
-        PMPI_Comm_rank(comm, &c->rank) != MPI_SUCCESS) {
+    if (PMPI(Comm_test_inter)(comm, &is_inter) != MPI_SUCCESS ||
+        PMPI(Comm_size)(comm, &c->size) != MPI_SUCCESS ||
+        PMPI(Comm_rank)(comm, &c->rank) != MPI_SUCCESS) {
         free(c);
         return NULL;
     }
     c->left_out = is_inter || c->size < 2 || !within_world(comm, c->size);
     link_state(c);
-    if (PMPI_Comm_set_attr(comm, keyval, c) == MPI_SUCCESS) return c;
+    if (PMPI(Comm_set_attr)(comm, keyval, c) == MPI_SUCCESS) return c;
     unlink_state(c);
     free(c);
     return NULL;
@@ -187,7 +200,7 @@ static ct_comm_t *look_up(MPI_Comm comm, unsigned long now) {
     ct_comm_t *c = NULL;
     int found = 0;
     if (comm == MPI_COMM_NULL || comm == (MPI_Comm)0 || keyval == MPI_KEYVAL_INVALID) return NULL;
-    if (PMPI_Comm_get_attr(comm, keyval, &c, &found) != MPI_SUCCESS) return NULL;
+    if (PMPI(Comm_get_attr)(comm, keyval, &c, &found) != MPI_SUCCESS) return NULL;
     if (!found) c = new_state(comm);
     if (!c) return NULL;
     last = (remembered_t){comm, now, c->left_out ? NULL : c};
@@ -201,9 +214,10 @@ ct_comm_t *ct_comm(MPI_Comm comm) {
 }
 
 int ct_communicators_begin(void) {
-    int error = PMPI_Comm_group(MPI_COMM_WORLD, &world);
+    int error = PMPI(Comm_group)(MPI_COMM_WORLD, &world);
     if (error != MPI_SUCCESS) return error;
-    return PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &keyval, NULL);
+    has_world = 1;
+    return PMPI(Comm_create_keyval)(ct_no_copy, forget, &keyval, NULL);
 }
 
 /* Newest first: what is made later may rest on what was there. */
@@ -211,28 +225,29 @@ void ct_communicators_end(void) {
     atomic_fetch_add(&generation, 1);
     while (newest) {
         ct_comm_t *c = newest;
-        if (PMPI_Comm_delete_attr(c->comm, keyval) != MPI_SUCCESS || newest == c) break;
+        if (PMPI(Comm_delete_attr)(c->comm, keyval) != MPI_SUCCESS || newest == c) break;
     }
-    if (keyval != MPI_KEYVAL_INVALID) PMPI_Comm_free_keyval(&keyval);
-    if (world != MPI_GROUP_NULL) PMPI_Group_free(&world);
+    if (keyval != MPI_KEYVAL_INVALID) PMPI(Comm_free_keyval)(&keyval);
+    if (has_world) PMPI(Group_free)(&world);
+    has_world = 0;
 }
 
 /* ---- communicators of our own ---- */
 
 void ct_give_back(MPI_Comm *own) {
-    PMPI_Comm_free(own);
+    PMPI(Comm_free)(own);
     atomic_fetch_sub(&made, 1);
 }
 
 /* Split `comm` if all of its processes may have one more communicator; the same everywhere. */
 static int split_agreed(MPI_Comm comm, int able, int colour, int order, MPI_Comm *part) {
     int room = able && atomic_fetch_add(&made, 1) < MOST, all = room;
-    int error = PMPI_Allreduce(&room, &all, 1, MPI_INT, MPI_MIN, comm);
+    int error = PMPI(Allreduce)(&room, &all, 1, MPI_INT, MPI_MIN, comm);
     *part = MPI_COMM_NULL;
     if (error == MPI_SUCCESS && !all) error = MPI_ERR_COMM;
-    if (error == MPI_SUCCESS) error = PMPI_Comm_split(comm, colour, order, part);
+    if (error == MPI_SUCCESS) error = PMPI(Comm_split)(comm, colour, order, part);
     if (error == MPI_SUCCESS && *part != MPI_COMM_NULL)
-        error = PMPI_Comm_set_errhandler(*part, MPI_ERRORS_RETURN);
+        error = PMPI(Comm_set_errhandler)(*part, MPI_ERRORS_RETURN);
     if (able && *part == MPI_COMM_NULL) atomic_fetch_sub(&made, 1);
     return error;
 }
@@ -240,18 +255,18 @@ static int split_agreed(MPI_Comm comm, int able, int colour, int order, MPI_Comm
 /* Errors of what we do on the user's communicator are ours to deal with. */
 static int split_quietly(MPI_Comm comm, int able, int rank, MPI_Comm *own) {
     MPI_Errhandler theirs;
-    int error = PMPI_Comm_get_errhandler(comm, &theirs);
+    int error = PMPI(Comm_get_errhandler)(comm, &theirs);
     if (error != MPI_SUCCESS) return error;
-    if (theirs != MPI_ERRORS_RETURN) PMPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    if (theirs != MPI_ERRORS_RETURN) PMPI(Comm_set_errhandler)(comm, MPI_ERRORS_RETURN);
     error = split_agreed(comm, able, 0, rank, own); /* a duplicate would copy attributes */
-    if (theirs != MPI_ERRORS_RETURN) PMPI_Comm_set_errhandler(comm, theirs);
-    PMPI_Errhandler_free(&theirs);
+    if (theirs != MPI_ERRORS_RETURN) PMPI(Comm_set_errhandler)(comm, theirs);
+    PMPI(Errhandler_free)(&theirs);
     return error;
 }
 
 static int is_sharable(void) {
     int level;
-    return PMPI_Query_thread(&level) == MPI_SUCCESS && level != MPI_THREAD_MULTIPLE;
+    return PMPI(Query_thread)(&level) == MPI_SUCCESS && level != MPI_THREAD_MULTIPLE;
 }
 
 /* One of the same processes in the same order; all of them have it, or none. */

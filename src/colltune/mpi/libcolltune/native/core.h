@@ -9,29 +9,20 @@ void ct_end(void);   /* before MPI_Finalize */
 
 void ct_announce(void);   /* before MPI_Init: tell that this process has the library (launcher.c) */
 int ct_all_present(void); /* after it: whether all did; the same on all that did */
-/* Whether the program runs with an MPI library whose handles are not those of our header, which is
- * told in one line. No handle may be used before. (library.c) */
-int ct_is_foreign(void);
+/* Whether the MPI library that is bound is the one that we were compiled for: no other handles may
+ * be used. `ct_tell_foreign` tells in one line why not. (library.c) */
+int ct_is_made_for_it(void);
+void ct_tell_foreign(void);
+/* What is bound has changed: which calls are looked at may, too. (interposed.c) */
+void ct_engage_bound(void);
 
-/* A library that is made without a need of MPI's (CT_UNLINKED: its references are weak) has none of
- * MPI's functions where a program has no MPI, another MPI, or loads it later by itself. All calls
- * are then passed on, and nothing else is done. */
-#ifndef CT_UNLINKED
-#define ct_is_late() 0
-#elif defined OPEN_MPI
-#define ct_is_late() (!&ompi_mpi_comm_world)
+/* The function behind ours, of the type of `their`, for whom ours returns to. */
+#ifdef CT_LATE
+#define CT_THEIRS(their, name) \
+    ((__typeof__(their) *)ct_next(name, __builtin_return_address(0)))
 #else
-#define ct_is_late() (!PMPI_Init)
+#define CT_THEIRS(their, name) (&(their))
 #endif
-/* The function `name` behind ours, of the library that `caller` uses; NULL: there is none. */
-void *ct_theirs(const char *name, void *caller);
-/* Return from a function of ours what theirs, `name` of this type, makes of the same arguments. */
-#define CT_PASS_LATE(type, name, ...)                                                     \
-    if (__builtin_expect(ct_is_late(), 0)) {                                              \
-        static type *theirs;                                                              \
-        if (!theirs) *(void **)&theirs = ct_theirs(name, __builtin_return_address(0));    \
-        return theirs(__VA_ARGS__);                                                       \
-    }
 /* Whether only the site wants something, to record: users are told nothing. (settings.c) */
 int ct_is_quiet(void);
 int ct_settings_begin(void); /* collective; 1: something is to be done, 0: all stays as it is */

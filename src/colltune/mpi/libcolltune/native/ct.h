@@ -6,13 +6,10 @@
 #ifndef CT_H
 #define CT_H
 
+#include "bound.h"
 #include "why.h"
 
-#include <mpi.h>
 #include <stddef.h>
-
-/* A function that an older MPI library lacks: loaded beside one, ours must still load, to say so. */
-#define CT_MAY_LACK(function) extern __typeof__(function) function __attribute__((weak))
 
 /* In the order of their names, as in colltune.domain.Collective. */
 typedef enum {
@@ -147,6 +144,9 @@ void *ct_find(ct_comm_t *c, const void *key, long number);
  * MPI_Finalize while MPI still works. It may free communicators, but must not wait for other
  * processes. Returns data; NULL if there is none, or no memory: data is released then. */
 void *ct_keep(ct_comm_t *c, const void *key, long number, void *data, void (*release)(void *));
+/* For attributes of ours: they are not copied; nothing is to be done when they go. */
+int ct_no_copy(MPI_Comm comm, int key, void *extra, void *value, void *copy, int *flag);
+int ct_no_deletion(MPI_Comm comm, int key, void *value, void *extra);
 /* Release all that is kept under key but the `most` that were used last. */
 void ct_limit(ct_comm_t *c, const void *key, int most);
 

@@ -17,11 +17,11 @@ typedef struct {
 /* Value of the item `word` of an enumeration that MPI_T knows. */
 static int item_of_enum(MPI_T_enum items, const char *word, long *value) {
     int n, number, length = 0;
-    if (MPI_T_enum_get_info(items, &n, NULL, &length) != MPI_SUCCESS) return 1;
+    if (PMPI(T_enum_get_info)(items, &n, NULL, &length) != MPI_SUCCESS) return 1;
     for (int i = 0; i < n; i++) {
         char name[ITEM_LENGTH];
         length = sizeof name;
-        if (MPI_T_enum_get_item(items, i, &number, name, &length) != MPI_SUCCESS) return 1;
+        if (PMPI(T_enum_get_item)(items, i, &number, name, &length) != MPI_SUCCESS) return 1;
         *value = number;
         if (!strcmp(name, word)) return 0;
     }
@@ -82,12 +82,12 @@ int ct_cvar_open(ct_cvar_t *v, const char *name, const char *value, ct_why_t *wh
     MPI_Datatype type;
     int index, none = 0, size = sizeof facts.description, verbosity, bind, scope;
     memset(v, 0, sizeof *v);
-    if (MPI_T_cvar_get_index(name, &index) != MPI_SUCCESS ||
-        MPI_T_cvar_get_info(index, NULL, &none, &verbosity, &type, &facts.items, facts.description,
+    if (PMPI(T_cvar_get_index)(name, &index) != MPI_SUCCESS ||
+        PMPI(T_cvar_get_info)(index, NULL, &none, &verbosity, &type, &facts.items, facts.description,
                             &size, &bind, &scope) != MPI_SUCCESS)
         return ct_refuse(why, "there is no control variable %.100s", name);
-    if (bind != MPI_T_BIND_NO_OBJECT || PMPI_Type_size(type, &v->width) != MPI_SUCCESS ||
-        MPI_T_cvar_handle_alloc(index, NULL, &v->handle, &v->count) != MPI_SUCCESS)
+    if (bind != MPI_T_BIND_NO_OBJECT || PMPI(Type_size)(type, &v->width) != MPI_SUCCESS ||
+        PMPI(T_cvar_handle_alloc)(index, NULL, &v->handle, &v->count) != MPI_SUCCESS)
         return ct_refuse(why, "the control variable %.100s cannot be used", name);
     v->name = name;
     if (!encode(v, &facts, value)) return 0;
@@ -98,17 +98,17 @@ int ct_cvar_open(ct_cvar_t *v, const char *name, const char *value, ct_why_t *wh
 int ct_cvar_write(ct_cvar_t *v) {
     size_t bytes = (size_t)v->count * (size_t)v->width;
     v->written = 0;
-    if (MPI_T_cvar_read(v->handle, v->before) != MPI_SUCCESS) return 1;
+    if (PMPI(T_cvar_read)(v->handle, v->before) != MPI_SUCCESS) return 1;
     if (v->count > 1 ? !strcmp(v->before, v->wanted) : !memcmp(v->before, v->wanted, bytes))
         return 0;
-    if (MPI_T_cvar_write(v->handle, v->wanted) != MPI_SUCCESS) return 1;
+    if (PMPI(T_cvar_write)(v->handle, v->wanted) != MPI_SUCCESS) return 1;
     v->written = 1;
     return 0;
 }
 
 void ct_cvar_restore(ct_cvar_t *v) {
-    if (v->written) MPI_T_cvar_write(v->handle, v->before);
+    if (v->written) PMPI(T_cvar_write)(v->handle, v->before);
     v->written = 0;
 }
 
-void ct_cvar_close(ct_cvar_t *v) { MPI_T_cvar_handle_free(&v->handle); }
+void ct_cvar_close(ct_cvar_t *v) { PMPI(T_cvar_handle_free)(&v->handle); }

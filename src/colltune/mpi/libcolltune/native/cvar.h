@@ -2,9 +2,8 @@
 #ifndef CT_CVAR_H
 #define CT_CVAR_H
 
+#include "bound.h"
 #include "why.h"
-
-#include <mpi.h>
 
 enum { CT_CVAR_LENGTH = 1024 };
 

@@ -51,7 +51,7 @@ static char *shared_file(const char *name, size_t *length) {
 /* The largest of all processes' values. */
 static int most(int value) {
     int found;
-    if (PMPI_Allreduce(&value, &found, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD) != MPI_SUCCESS) return 1;
+    if (PMPI(Allreduce)(&value, &found, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD) != MPI_SUCCESS) return 1;
     return found;
 }
 

@@ -23,7 +23,7 @@ const ct_call_t ct_no_call;
 
 static int pass(const ct_call_t *c, MPI_Comm comm) {
 #define PASS(function, COLLECTIVE, LIST) \
-    case CT_##COLLECTIVE: return PMPI_##function(CT_##LIST(GIVE, GIVE, COMMA) comm);
+    case CT_##COLLECTIVE: return PMPI(function)(CT_##LIST(GIVE, GIVE, COMMA) comm);
     switch (c->collective) {
         CT_EACH_COLLECTIVE(PASS)
     default:
@@ -32,12 +32,9 @@ static int pass(const ct_call_t *c, MPI_Comm comm) {
 }
 
 #if MPI_VERSION >= 4
-#define LACKED(function, COLLECTIVE, LIST) CT_MAY_LACK(PMPI_##function##_c);
-CT_EACH_WITH_COUNTS(LACKED)
-
 static int pass_large(const ct_call_t *c, MPI_Comm comm) {
 #define PASS_LARGE(function, COLLECTIVE, LIST) \
-    case CT_##COLLECTIVE: return PMPI_##function##_c(CT_##LIST(GIVE, GIVE_LARGE, COMMA) comm);
+    case CT_##COLLECTIVE: return PMPI(function##_c)(CT_##LIST(GIVE, GIVE_LARGE, COMMA) comm);
     switch (c->collective) {
         CT_EACH_WITH_COUNTS(PASS_LARGE)
     default:
@@ -133,7 +130,7 @@ static int is_aliased(const ct_comm_t *c, const ct_call_t *call) { return (void)
 /* Block `rank` of a buffer. */
 static const void *block(const void *buffer, MPI_Datatype type, MPI_Count elements) {
     MPI_Aint low, extent;
-    if (PMPI_Type_get_extent(type, &low, &extent) != MPI_SUCCESS) return NULL;
+    if (PMPI(Type_get_extent)(type, &low, &extent) != MPI_SUCCESS) return NULL;
     return (const char *)buffer + elements * extent;
 }
 
@@ -233,6 +230,6 @@ int ct_dispatch(ct_call_t *call) {
     if (inside) return ct_pass(call, call->comm);
     int error = carry_out(call);
     /* our own communicators return errors, which the user's handler has not seen */
-    if (error != MPI_SUCCESS && !handled) PMPI_Comm_call_errhandler(call->comm, error);
+    if (error != MPI_SUCCESS && !handled) PMPI(Comm_call_errhandler)(call->comm, error);
     return error;
 }

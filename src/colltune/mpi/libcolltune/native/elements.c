@@ -12,9 +12,9 @@ static const size_t BLOCK = (size_t)1 << 15; /* bytes combined at a time: they s
 int ct_elements(MPI_Datatype type, ct_elements_t *elements) {
     elements->type = type;
     if (ct_type_size(type, &elements->size)) return MPI_ERR_TYPE;
-    int code = PMPI_Type_get_extent(type, &elements->lb, &elements->extent);
+    int code = PMPI(Type_get_extent)(type, &elements->lb, &elements->extent);
     if (code == MPI_SUCCESS)
-        code = PMPI_Type_get_true_extent(type, &elements->true_lb, &elements->true_extent);
+        code = PMPI(Type_get_true_extent)(type, &elements->true_lb, &elements->true_extent);
     elements->dense = code == MPI_SUCCESS && ct_type_is_plain(type);
     return code;
 }
@@ -30,7 +30,7 @@ int ct_pack(const ct_elements_t *e, const void *buffer, size_t count, void *byte
         return MPI_SUCCESS;
     }
     int at = 0;
-    int code = PMPI_Pack(buffer, (int)count, e->type, bytes, (int)length, &at, comm);
+    int code = PMPI(Pack)(buffer, (int)count, e->type, bytes, (int)length, &at, comm);
     return code == MPI_SUCCESS && (size_t)at != length ? MPI_ERR_TYPE : code;
 }
 
@@ -42,7 +42,7 @@ int ct_unpack(const ct_elements_t *e, const void *bytes, void *buffer, size_t co
         return MPI_SUCCESS;
     }
     int at = 0;
-    return PMPI_Unpack(bytes, (int)length, &at, buffer, (int)count, e->type, comm);
+    return PMPI(Unpack)(bytes, (int)length, &at, buffer, (int)count, e->type, comm);
 }
 
 /* ---- which operations ---- */
@@ -53,7 +53,7 @@ enum { INTEGER = 1, FORTRAN_INTEGER = 2, FLOATING = 4, LOGICAL = 8, COMPLEX = 16
 /* The groups of datatypes of MPI 4.0, sec. 6.9.2 and 6.9.4. */
 static int group_of(MPI_Datatype type) {
     if (type == MPI_DATATYPE_NULL) return 0;
-    static const struct {
+    const struct {
         int group;
         MPI_Datatype type;
     } known[] = {
@@ -129,11 +129,11 @@ void ct_reduction_release(ct_reduction_t *r) {
 
 static int combine(const ct_reduction_t *r, const char *in, char *inout, size_t count) {
     const ct_elements_t *e = &r->elements;
-    if (e->dense) return PMPI_Reduce_local(in, inout, (int)count, e->type, r->op);
+    if (e->dense) return PMPI(Reduce_local)(in, inout, (int)count, e->type, r->op);
     char *left = origin(e, count, r->left), *right = origin(e, count, r->right);
     int code = ct_unpack(e, in, left, count, r->comm);
     if (code == MPI_SUCCESS) code = ct_unpack(e, inout, right, count, r->comm);
-    if (code == MPI_SUCCESS) code = PMPI_Reduce_local(left, right, (int)count, e->type, r->op);
+    if (code == MPI_SUCCESS) code = PMPI(Reduce_local)(left, right, (int)count, e->type, r->op);
     return code == MPI_SUCCESS ? ct_pack(e, right, count, inout, r->comm) : code;
 }
 

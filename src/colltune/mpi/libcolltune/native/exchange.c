@@ -177,14 +177,14 @@ static void start(leader_t *leader, const ct_move_t *move, int is_send, MPI_Requ
     char *at = is_send && leader->code != MPI_SUCCESS ? &none : call->base + begin;
     *request = MPI_REQUEST_NULL;
     if (is_send)
-        code = PMPI_Isend(at, ct_length(bytes, leader->code), MPI_BYTE, peer, h->tag, h->work, request);
-    else code = PMPI_Irecv(at, (int)bytes, MPI_BYTE, peer, h->tag, h->work, request);
+        code = PMPI(Isend)(at, ct_length(bytes, leader->code), MPI_BYTE, peer, h->tag, h->work, request);
+    else code = PMPI(Irecv)(at, (int)bytes, MPI_BYTE, peer, h->tag, h->work, request);
     leader->code = ct_first(leader->code, code);
 }
 
 int ct_check_length(const MPI_Status *status, size_t bytes) {
     int got;
-    int code = PMPI_Get_count(status, MPI_BYTE, &got);
+    int code = PMPI(Get_count)(status, MPI_BYTE, &got);
     return code == MPI_SUCCESS && got != (int)bytes ? MPI_ERR_TRUNCATE : code;
 }
 
@@ -193,7 +193,7 @@ static int take(leader_t *leader) {
     const ct_move_t *move = &leader->copier->call->plan->receives[leader->received];
     size_t bytes = begin_of(leader, move->end) - begin_of(leader, move->first);
     MPI_Status status;
-    int done, code = PMPI_Test(&leader->receives[leader->received], &done, &status);
+    int done, code = PMPI(Test)(&leader->receives[leader->received], &done, &status);
     if (code == MPI_SUCCESS && !done) return 0;
     if (code == MPI_SUCCESS) code = ct_check_length(&status, bytes);
     leader->code = ct_first(leader->code, code);
@@ -211,7 +211,7 @@ static int look(leader_t *leader) {
         start(leader, &plan->sends[i], 1, &leader->sends[i]);
     }
     if (leader->sent < leader->started) {
-        int code = PMPI_Test(&leader->sends[leader->sent], &done, MPI_STATUS_IGNORE);
+        int code = PMPI(Test)(&leader->sends[leader->sent], &done, MPI_STATUS_IGNORE);
         leader->sent += code != MPI_SUCCESS || done;
         leader->code = ct_first(leader->code, code);
     }
@@ -245,7 +245,7 @@ int ct_tag(const ct_comm_t *c) {
     static atomic_int highest;
     int most = atomic_load_explicit(&highest, memory_order_relaxed), found = 0, *bound;
     if (!most) {
-        PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &bound, &found);
+        PMPI(Comm_get_attr)(MPI_COMM_WORLD, MPI_TAG_UB, &bound, &found);
         most = found && *bound > 0 ? *bound : SHRT_MAX; /* which MPI promises */
         atomic_store(&highest, most);
     }
@@ -254,6 +254,6 @@ int ct_tag(const ct_comm_t *c) {
 
 int ct_wait_all(int n, MPI_Request *requests) {
     int code = MPI_SUCCESS;
-    for (int i = 0; i < n; i++) code = ct_first(code, PMPI_Wait(&requests[i], MPI_STATUS_IGNORE));
+    for (int i = 0; i < n; i++) code = ct_first(code, PMPI(Wait)(&requests[i], MPI_STATUS_IGNORE));
     return code;
 }

@@ -128,7 +128,7 @@ static int find_feedback(const ct_comm_t *c, ct_exchange_t *x, const long *value
     if (x->feedback) return MPI_SUCCESS;
     ct_feedback_t *f = begin(c, values);
     int lacking = !f, any = 1;
-    int code = PMPI_Allreduce(&lacking, &any, 1, MPI_INT, MPI_MAX, c->base);
+    int code = PMPI(Allreduce)(&lacking, &any, 1, MPI_INT, MPI_MAX, c->base);
     if (code == MPI_SUCCESS && any) code = MPI_ERR_NO_MEM;
     if (code == MPI_SUCCESS) x->feedback = f;
     else free(f);
@@ -167,7 +167,7 @@ static int run_timed(const ct_comm_t *c, ct_exchange_t *x, const ct_call_t *call
                      iteration_t kind, int refuses) {
     ct_feedback_t *f = x->feedback;
     long threshold = kind == TEST_CALL ? f->plan.candidate : x->threshold;
-    int begun = kind == ORDINARY_CALL ? MPI_SUCCESS : PMPI_Barrier(c->base);
+    int begun = kind == ORDINARY_CALL ? MPI_SUCCESS : PMPI(Barrier)(c->base);
     double seconds = -ct_now();
     int code = refuses ? MPI_SUCCESS : ct_exchange_run(c, x, call, threshold);
     seconds += ct_now();
@@ -196,10 +196,10 @@ static void decide(ct_exchange_t *x, const double *slowest) {
 static int end_period(const ct_comm_t *c, ct_exchange_t *x) {
     ct_feedback_t *f = x->feedback;
     double slowest[TOLD] = {0};
-    int code = PMPI_Reduce(f->told, slowest, TOLD, MPI_DOUBLE, MPI_MAX, 0, c->base);
+    int code = PMPI(Reduce)(f->told, slowest, TOLD, MPI_DOUBLE, MPI_MAX, 0, c->base);
     if (c->rank == 0 && code == MPI_SUCCESS) decide(x, slowest);
     long plan[] = {f->search.plan.best, f->search.plan.candidate, f->search.plan.wait};
-    int told = PMPI_Bcast(plan, 3, MPI_LONG, 0, c->base);
+    int told = PMPI(Bcast)(plan, 3, MPI_LONG, 0, c->base);
     if (code == MPI_SUCCESS) code = told;
     if (code != MPI_SUCCESS) return code;
     f->plan = (ct_plan_t){.best = plan[0], .candidate = plan[1], .wait = plan[2]};
@@ -283,7 +283,7 @@ void ct_feedback_end(void) {
     char path[PATH_LENGTH];
     int rank;
     pthread_mutex_lock(&lock);
-    if (traces && PMPI_Comm_rank(MPI_COMM_WORLD, &rank) == MPI_SUCCESS) {
+    if (traces && PMPI(Comm_rank)(MPI_COMM_WORLD, &rank) == MPI_SUCCESS) {
         int length = snprintf(path, sizeof path, "%s/feedback-%d.csv", folder(), rank);
         if (length > 0 && length < PATH_LENGTH) write_whole(path);
         else ct_log(0, "COLLTUNE_FEEDBACK: the folder's name is too long");

@@ -5,29 +5,43 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { USUAL_FIRST_CALLS = 3 };
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
+#ifdef CT_LATE
+_Atomic unsigned ct_engaged = CT_ALL_COLLECTIVES; /* nothing is bound: see ct_astray */
+#else
 _Atomic unsigned ct_engaged;
+#endif
 static _Atomic unsigned engaged_by[CT_ENGAGERS];
 static _Atomic int running; /* between MPI_Init and MPI_Finalize */
 static _Atomic int tried;
 
+static void narrow_what_lacks(void);
+
+void ct_engage_bound(void) {
+    unsigned all = ct_bound == CT_ALONE ? 0 : CT_ALL_COLLECTIVES;
+    narrow_what_lacks();
+    for (int i = 0; atomic_load(&running) && i < CT_ENGAGERS; i++) all |= atomic_load(&engaged_by[i]);
+    atomic_store(&ct_engaged, all);
+}
+
 void ct_engage(ct_engager_t who, unsigned collectives) {
-    unsigned all = 0;
     atomic_store(&engaged_by[who], collectives);
-    for (int i = 0; i < CT_ENGAGERS; i++) all |= atomic_load(&engaged_by[i]);
-    atomic_store(&ct_engaged, atomic_load(&running) ? all : 0);
+    ct_engage_bound();
 }
 
 void ct_begin(void) {
     int begun = 0, ended = 0;
-    PMPI_Initialized(&begun);
-    PMPI_Finalized(&ended);
+    if (!ct_is_ours && ct_bound != CT_UNBOUND && !atomic_exchange(&tried, 1)) ct_tell_foreign();
+    if (!ct_is_ours) return;
+    PMPI(Initialized)(&begun);
+    PMPI(Finalized)(&ended);
     if (!begun || ended || atomic_exchange(&tried, 1)) return;
-    if (ct_is_foreign() || PMPI_Comm_rank(MPI_COMM_WORLD, &ct_world_rank) != MPI_SUCCESS ||
-        PMPI_Comm_size(MPI_COMM_WORLD, &ct_world_size) != MPI_SUCCESS ||
+    if (PMPI(Comm_rank)(MPI_COMM_WORLD, &ct_world_rank) != MPI_SUCCESS ||
+        PMPI(Comm_size)(MPI_COMM_WORLD, &ct_world_size) != MPI_SUCCESS ||
         !ct_all_present() || ct_objects_begin() != MPI_SUCCESS ||
         ct_communicators_begin() != MPI_SUCCESS)
         return;
@@ -61,32 +75,29 @@ void ct_end(void) {
     ct_settings_end();
 }
 
-#ifdef CT_UNLINKED
-__attribute__((constructor)) static void engage_late(void) {
-    if (ct_is_late()) atomic_store(&ct_engaged, CT_ALL_COLLECTIVES); /* so that calls are passed on */
-}
-#endif
-
 CT_PUBLIC int MPI_Init(int *argc, char ***argv) {
-    CT_PASS_LATE(__typeof__(MPI_Init), "PMPI_Init", argc, argv)
+    __typeof__(MPI_Init) *theirs = CT_THEIRS(PMPI_Init, "PMPI_Init");
     ct_announce();
-    int error = PMPI_Init(argc, argv);
+    int error = theirs(argc, argv);
     if (error == MPI_SUCCESS) ct_begin();
     return error;
 }
 
 CT_PUBLIC int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
-    CT_PASS_LATE(__typeof__(MPI_Init_thread), "PMPI_Init_thread", argc, argv, required, provided)
+    __typeof__(MPI_Init_thread) *theirs = CT_THEIRS(PMPI_Init_thread, "PMPI_Init_thread");
     ct_announce();
-    int error = PMPI_Init_thread(argc, argv, required, provided);
+    int error = theirs(argc, argv, required, provided);
     if (error == MPI_SUCCESS) ct_begin();
     return error;
 }
 
 CT_PUBLIC int MPI_Finalize(void) {
-    CT_PASS_LATE(__typeof__(MPI_Finalize), "PMPI_Finalize")
-    ct_end();
-    return PMPI_Finalize();
+    __typeof__(MPI_Finalize) *theirs = CT_THEIRS(PMPI_Finalize, "PMPI_Finalize");
+    int is_bound = ct_bound != CT_SEVERAL || theirs == PMPI(Finalize);
+    if (is_bound) ct_end();
+    int error = theirs();
+    if (is_bound) ct_unbind();
+    return error;
 }
 
 /* ---- collectives ---- */
@@ -114,29 +125,132 @@ typedef intptr_t handle_t;
 #define KEEP(argument) call.argument = (__typeof__(call.argument))argument
 #define GIVE(argument) argument
 
+#ifdef CT_LATE
+#define BOUND(function) ((__typeof__(their_##function) *)(void (*)(void))ct_mpi.function)
+#define SLOT(function) (&ct_mpi.function)
+#else
+#define BOUND(function) (&their_##function)
+#define SLOT(function) NULL
+#endif
+
+/* Nothing is bound, or several libraries are: the function to be called instead; NULL: ours. */
+static void *astray(const char *name, const void *slot, const void *caller) {
+    void *bound;
+    if (ct_bound == CT_UNBOUND) ct_bind();
+    memcpy(&bound, slot, sizeof bound);
+    if (ct_bound != CT_SEVERAL) return bound;
+    void *theirs = ct_next(name, caller);
+    return theirs == bound && atomic_load(&running) ? NULL : theirs;
+}
+
 /* Ours stands before MPI's function, theirs is the same of MPI's profiling layer. */
-#define INTERPOSE(function, COLLECTIVE, LIST, TAKE, large)                                    \
+#define INTERPOSE(function, COLLECTIVE, LIST, TAKE, large, NAMED)                             \
     int their_##function(CT_##LIST(TAKE, TAKE, COMMA) handle_t comm)                          \
-        __asm__("PMPI_" #function) __attribute__((weak));                                     \
+        __asm__("PMPI_" #function);                                                           \
     CT_PUBLIC int our_##function(CT_##LIST(TAKE, TAKE, COMMA) handle_t comm)                  \
-        __asm__("MPI_" #function);                                                            \
+        NAMED("MPI_" #function)                                                               \
     int our_##function(CT_##LIST(TAKE, TAKE, COMMA) handle_t comm) {                          \
         if (UNLIKELY(ct_is_engaged(CT_##COLLECTIVE))) {                                       \
-            CT_PASS_LATE(__typeof__(their_##function), "PMPI_" #function,                     \
-                         CT_##LIST(GIVE, GIVE, COMMA) comm)                                   \
+            __typeof__(their_##function) *theirs = NULL;                                      \
+            if (UNLIKELY(ct_bound != CT_ALONE))                                               \
+                theirs = (__typeof__(their_##function) *)astray(                              \
+                    "PMPI_" #function, SLOT(function), __builtin_return_address(0));          \
+            if (theirs) return theirs(CT_##LIST(GIVE, GIVE, COMMA) comm);                     \
             ct_call_t call = ct_no_call;                                                      \
             call.collective = CT_##COLLECTIVE;                                                \
             call.is_large = large;                                                            \
             CT_##LIST(KEEP, KEEP, SEMICOLON) KEEP(comm);                                      \
             return ct_dispatch(&call);                                                        \
         }                                                                                     \
-        return their_##function(CT_##LIST(GIVE, GIVE, COMMA) comm);                           \
+        return BOUND(function)(CT_##LIST(GIVE, GIVE, COMMA) comm);                            \
     }
 
-#define WITH_INT(function, COLLECTIVE, LIST) INTERPOSE(function, COLLECTIVE, LIST, PLAIN, 0)
+#define SHOWN(name) __asm__(name);
+#define WITH_INT(function, COLLECTIVE, LIST) \
+    INTERPOSE(function, COLLECTIVE, LIST, PLAIN, 0, SHOWN)
 CT_EACH_COLLECTIVE(WITH_INT)
 
 #if MPI_VERSION >= 4
-#define WITH_COUNT(function, COLLECTIVE, LIST) INTERPOSE(function##_c, COLLECTIVE, LIST, LARGE, 1)
+#define WITH_COUNT(function, COLLECTIVE, LIST) \
+    INTERPOSE(function##_c, COLLECTIVE, LIST, LARGE, 1, CT_HIDDEN)
 CT_EACH_WITH_COUNTS(WITH_COUNT)
+#endif
+
+/* ---- functions of large counts that the program's MPI lacks ---- */
+
+#if defined CT_LATE && MPI_VERSION >= 4
+/* Who refers to one weakly finds ours, when the library is of a newer MPI. The function whose counts
+ * are ints runs the call if they fit. */
+typedef struct {
+    int processes, fits, n;
+    int *copies[4 /* arrays of an alltoallv */];
+} narrowing_t;
+
+static narrowing_t narrowing(handle_t comm) {
+    typedef int ask_t(handle_t, int *);
+    narrowing_t w = {.fits = 1};
+    int is_inter = 0;
+    ((ask_t *)(void (*)(void))ct_mpi.Comm_test_inter)(comm, &is_inter);
+    if (is_inter) ((ask_t *)(void (*)(void))ct_mpi.Comm_remote_size)(comm, &w.processes);
+    else ((ask_t *)(void (*)(void))ct_mpi.Comm_size)(comm, &w.processes);
+    return w;
+}
+
+static int narrow(narrowing_t *w, MPI_Count count) {
+    w->fits &= count == (int)count;
+    return (int)count;
+}
+
+/* Of MPI_Count or MPI_Aint. */
+static int *narrow_all(narrowing_t *w, const void *counts, size_t width) {
+    int *copy = counts ? malloc((size_t)w->processes * sizeof *copy) : NULL;
+    if (counts && !copy) w->fits = 0;
+    w->copies[w->n++] = copy;
+    for (int i = 0; copy && i < w->processes; i++) {
+        const char *at = (const char *)counts + (size_t)i * width;
+        copy[i] = narrow(w, width == sizeof(int) ? *(const int *)(const void *)at
+                                                 : *(const int64_t *)(const void *)at);
+    }
+    return copy;
+}
+
+/* The error of the call, and an end of what it was narrowed with. */
+static int narrowed(narrowing_t *w, int error, handle_t comm) {
+    typedef int call_t(handle_t, int);
+    for (int i = 0; i < w->n; i++) free(w->copies[i]);
+    if (!w->fits) ((call_t *)(void (*)(void))ct_mpi.Comm_call_errhandler)(comm, error);
+    return error;
+}
+
+#define NARROW_sendbuf sendbuf
+#define NARROW_sendcount narrow(&w, sendcount)
+#define NARROW_sendtype sendtype
+#define NARROW_recvbuf recvbuf
+#define NARROW_recvcount narrow(&w, recvcount)
+#define NARROW_recvtype recvtype
+#define NARROW_op op
+#define NARROW_root root
+#define NARROW(argument) __typeof__(NARROW_##argument) n_##argument = NARROW_##argument;
+#define NARROW_ALL(argument) int *n_##argument = narrow_all(&w, argument, sizeof *argument);
+#define NARROWED(argument) n_##argument
+#define SPACE()
+
+#define NARROWING(function, COLLECTIVE, LIST)                                             \
+    static int narrow_##function(CT_##LIST(LARGE, LARGE, COMMA) handle_t comm) {          \
+        narrowing_t w = narrowing(comm);                                                  \
+        CT_##LIST(NARROW, NARROW_ALL, SPACE)                                              \
+        int error = MPI_ERR_COUNT;                                                        \
+        if (w.fits) error = BOUND(function)(CT_##LIST(NARROWED, NARROWED, COMMA) comm);   \
+        return narrowed(&w, error, comm);                                                 \
+    }
+CT_EACH_WITH_COUNTS(NARROWING)
+
+static void narrow_what_lacks(void) {
+#define FILL(function, COLLECTIVE, LIST)                                                      \
+    if ((void (*)(void))ct_mpi.function##_c == (void (*)(void))ct_nothing)                    \
+        ct_mpi.function##_c = (__typeof__(ct_mpi.function##_c))(void (*)(void))narrow_##function;
+    CT_EACH_WITH_COUNTS(FILL)
+}
+#else
+static void narrow_what_lacks(void) {}
 #endif

@@ -13,10 +13,8 @@
  * PMIx (Open MPI; srun --mpi=pmix): the MPI library calls PMIx_Put for each key; ours stands before
  * it and adds one. Hydra (MPICH, Intel MPI) takes lines on a socket, the wire protocol of PMI 1, which
  * stays free until the MPI library uses it. No process goes on before the keys of all are there. */
-#define _GNU_SOURCE /* RTLD_NEXT */
 #include "core.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -56,25 +54,18 @@ static const char ours[] = "colltune.present";
 static char a_key[PMIX_KEY]; /* one of the MPI library's, which all of its processes have */
 static pmix_get_t *get_pmix;
 
-void *ct_theirs(const char *name, void *caller) {
-    Dl_info at;
-    void *found = dlsym(RTLD_NEXT, name);
-    if (found || !dladdr(caller, &at)) return found;
-    void *library = dlopen(at.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-    return library ? dlsym(library, name) : NULL;
-}
+CT_PUBLIC int PMIx_Put(uint8_t scope, const char *key, pmix_value_t *value) CT_HIDDEN("PMIx_Put")
 
 CT_PUBLIC int PMIx_Put(uint8_t scope, const char *key, pmix_value_t *value) {
     pmix_value_t present = {.type = PMIX_INT, .data.number = 1};
     void *caller = __builtin_return_address(0);
     pmix_put_t *put;
-    *(void **)&put = ct_theirs("PMIx_Put", caller);
-    if (!put) return -1;
+    *(void **)&put = ct_next("PMIx_Put", caller);
     if (initialising && !*a_key && scope != PMIX_LOCAL && strncmp(key, "pmix", 4))
         snprintf(a_key, sizeof a_key, "%s", key);
     if (initialising && store == NO_STORE) {
-        *(void **)&get_pmix = ct_theirs("PMIx_Get", caller);
-        if (get_pmix && put(PMIX_GLOBAL, ours, &present) == 0) store = PMIX;
+        *(void **)&get_pmix = ct_next("PMIx_Get", caller);
+        if (put(PMIX_GLOBAL, ours, &present) == 0) store = PMIX;
     }
     return put(scope, key, value);
 }
@@ -149,7 +140,9 @@ static int has_pmi(int rank) {
 
 void ct_announce(void) {
     int begun = 0;
-    PMPI_Initialized(&begun);
+    ct_bind();
+    if (!ct_is_ours) return;
+    PMPI(Initialized)(&begun);
     if (begun || started) return;
     initialising = 1;
     put_pmi();
@@ -166,11 +159,11 @@ enum { TAG = 32741, CHILDREN = 2 };
 static const char without[] = "the MPI library runs all calls";
 
 static void pass_on(int all, int rank) {
-    PMPI_Send(&all, 1, MPI_INT, rank, TAG, MPI_COMM_WORLD);
+    PMPI(Send)(&all, 1, MPI_INT, rank, TAG, MPI_COMM_WORLD);
 }
 
 static int answer_of(int rank) {
-    int all = 0, error = PMPI_Recv(&all, 1, MPI_INT, rank, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    int all = 0, error = PMPI(Recv)(&all, 1, MPI_INT, rank, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     return error == MPI_SUCCESS && all;
 }
 
@@ -213,10 +206,12 @@ int ct_all_present(void) {
 }
 
 #if MPI_VERSION >= 4
+extern __typeof__(MPI_Session_init) MPI_Session_init CT_HIDDEN("MPI_Session_init")
 /* A later MPI_Init need not exchange keys any more. */
 CT_PUBLIC int MPI_Session_init(MPI_Info info, MPI_Errhandler errhandler, MPI_Session *session) {
-    CT_PASS_LATE(__typeof__(MPI_Session_init), "PMPI_Session_init", info, errhandler, session)
+    __typeof__(MPI_Session_init) *theirs = CT_THEIRS(PMPI_Session_init, "PMPI_Session_init");
+    ct_bind();
     started = 1;
-    return PMPI_Session_init(info, errhandler, session);
+    return theirs(info, errhandler, session);
 }
 #endif

@@ -1,9 +1,7 @@
 /* Which MPI library runs, by its own words (as colltune.mpi.vendors reads them). */
-#define _GNU_SOURCE /* RTLD_DEFAULT */
 #include "core.h"
 
 #include <ctype.h>
-#include <dlfcn.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +27,7 @@ static void add_update(char *release, const char *text, size_t length) {
 }
 
 /* An MPI library may tell more than that of our header does. */
-enum { LONGEST_VERSION = 1 << 14 };
+enum { LONGEST_VERSION = 1 << 14, NAME_LENGTH = 64 };
 
 void ct_library(char *name, char *release, size_t length) {
     static const char *const beginnings[][2] = {{"openmpi", "Open MPI v"},
@@ -39,7 +37,7 @@ void ct_library(char *name, char *release, size_t length) {
     int told_length;
     snprintf(name, length, "unknown");
     snprintf(release, length, "-");
-    if (PMPI_Get_library_version(told, &told_length) != MPI_SUCCESS) return;
+    if (PMPI(Get_library_version)(told, &told_length) != MPI_SUCCESS) return;
     for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++) {
         size_t n = strlen(beginnings[i][1]);
         if (strncmp(told, beginnings[i][1], n)) continue;
@@ -80,19 +78,22 @@ static int is_first_process(void) {
     return 1;
 }
 
-int ct_is_foreign(void) {
-    char name[64], release[64];
+int ct_is_made_for_it(void) {
+    char name[NAME_LENGTH], release[NAME_LENGTH];
     ct_library(name, release, sizeof name);
     size_t n = series(release);
-    if (!strcmp(name, "unknown") || !*made_for) return 0;
-    if (!strcmp(name, made_for) && n == series(made_for_release) &&
-        !strncmp(release, made_for_release, n))
-        return 0;
-    if (is_first_process() && !ct_is_quiet())
-        fprintf(stderr, "colltune: this libcolltune was compiled for %s %s, and the program runs with"
-                        " %s %s; the job runs without it (colltune app interpose --mpi compiles one)\n",
-                made_for, made_for_release, name, release);
-    return 1;
+    return !strcmp(name, "unknown") || !*made_for ||
+           (!strcmp(name, made_for) && n == series(made_for_release) &&
+            !strncmp(release, made_for_release, n));
+}
+
+void ct_tell_foreign(void) {
+    char name[NAME_LENGTH] = "several MPI libraries", release[NAME_LENGTH] = "at once";
+    if (!is_first_process() || ct_is_quiet()) return;
+    if (ct_bound == CT_ALONE) ct_library(name, release, sizeof name);
+    fprintf(stderr, "colltune: this libcolltune was compiled for %s %s, and the program runs with"
+                    " %s %s; the job runs without it (colltune app interpose --mpi compiles one)\n",
+            made_for, made_for_release, name, release);
 }
 
 /* ---- whether processes may die ---- */
@@ -101,13 +102,13 @@ int ct_is_foreign(void) {
 int ct_is_fault_tolerant(void) {
     static const char *const names[] = {"MPIR_CVAR_ENABLE_FT", "MPIR_PARAM_ENABLE_FT",
                                         "MPICH_ENABLE_FT", NULL};
-    const bool *enabled = dlsym(RTLD_DEFAULT, "ompi_ftmpi_enabled");
+    const bool *enabled = ct_defined("ompi_ftmpi_enabled");
     int found = enabled && *enabled;
     for (int i = 0; names[i] && !found; i++) {
         const char *value = getenv(names[i]);
         found = value && *value && strcmp(value, "0") && strcmp(value, "no") &&
                 strcmp(value, "false");
     }
-    PMPI_Allreduce(MPI_IN_PLACE, &found, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    PMPI(Allreduce)(MPI_IN_PLACE, &found, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
     return found;
 }

@@ -9,16 +9,19 @@
 #include <pthread.h>
 #include <stdint.h>
 
-static MPI_Comm quiet = MPI_COMM_NULL;
+static MPI_Comm quiet;
+static int has_quiet;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of collectives on it */
 
 int ct_objects_begin(void) {
-    int error = PMPI_Comm_dup(MPI_COMM_SELF, &quiet);
-    return error == MPI_SUCCESS ? PMPI_Comm_set_errhandler(quiet, MPI_ERRORS_RETURN) : error;
+    int error = PMPI(Comm_dup)(MPI_COMM_SELF, &quiet);
+    has_quiet = error == MPI_SUCCESS;
+    return has_quiet ? PMPI(Comm_set_errhandler)(quiet, MPI_ERRORS_RETURN) : error;
 }
 
 void ct_objects_end(void) {
-    if (quiet != MPI_COMM_NULL) PMPI_Comm_free(&quiet);
+    if (has_quiet) PMPI(Comm_free)(&quiet);
+    has_quiet = 0;
 }
 
 /* ---- datatypes ---- */
@@ -27,21 +30,18 @@ void ct_objects_end(void) {
 static int is_taken(MPI_Datatype type) {
     const char nothing = 0;
     return type != MPI_DATATYPE_NULL &&
-           PMPI_Send(&nothing, 1, type, MPI_PROC_NULL, 0, quiet) == MPI_SUCCESS;
+           PMPI(Send)(&nothing, 1, type, MPI_PROC_NULL, 0, quiet) == MPI_SUCCESS;
 }
 
 /* How a type was made. Those that large counts made have a large envelope only. */
 #if MPI_VERSION >= 4
-CT_MAY_LACK(PMPI_Type_get_envelope_c);
-CT_MAY_LACK(PMPI_Type_get_contents_c);
-
 typedef struct {
     MPI_Count integers, addresses, counts, types;
     int combiner;
 } envelope_t;
 
 static int read_envelope(MPI_Datatype type, envelope_t *e) {
-    return PMPI_Type_get_envelope_c(type, &e->integers, &e->addresses, &e->counts, &e->types,
+    return PMPI(Type_get_envelope_c)(type, &e->integers, &e->addresses, &e->counts, &e->types,
                                     &e->combiner);
 }
 
@@ -49,7 +49,7 @@ static int read_content(MPI_Datatype type, const envelope_t *e, MPI_Datatype *co
     int integer;
     MPI_Aint address;
     MPI_Count count;
-    return PMPI_Type_get_contents_c(type, e->integers, 0, e->counts, 1, &integer, &address, &count,
+    return PMPI(Type_get_contents_c)(type, e->integers, 0, e->counts, 1, &integer, &address, &count,
                                     content);
 }
 #else
@@ -59,13 +59,13 @@ typedef struct {
 
 static int read_envelope(MPI_Datatype type, envelope_t *e) {
     e->counts = 0;
-    return PMPI_Type_get_envelope(type, &e->integers, &e->addresses, &e->types, &e->combiner);
+    return PMPI(Type_get_envelope)(type, &e->integers, &e->addresses, &e->types, &e->combiner);
 }
 
 static int read_content(MPI_Datatype type, const envelope_t *e, MPI_Datatype *content) {
     int integer;
     MPI_Aint address;
-    return PMPI_Type_get_contents(type, e->integers, 0, 1, &integer, &address, content);
+    return PMPI(Type_get_contents)(type, e->integers, 0, 1, &integer, &address, content);
 }
 #endif
 
@@ -76,8 +76,8 @@ static int is_named(MPI_Datatype type) {
 
 static int has_no_gaps(MPI_Datatype type) {
     MPI_Count size, low, extent;
-    return PMPI_Type_size_x(type, &size) == MPI_SUCCESS &&
-           PMPI_Type_get_extent_x(type, &low, &extent) == MPI_SUCCESS && !low && extent == size;
+    return PMPI(Type_size_x)(type, &size) == MPI_SUCCESS &&
+           PMPI(Type_get_extent_x)(type, &low, &extent) == MPI_SUCCESS && !low && extent == size;
 }
 
 int ct_type_is_plain(MPI_Datatype type) {
@@ -89,7 +89,7 @@ int ct_type_is_plain(MPI_Datatype type) {
     if (e.integers > 1 || e.addresses || e.counts > 1 || e.types != 1) return 0;
     if (read_content(type, &e, &content) != MPI_SUCCESS) return 0;
     int plain = ct_type_is_plain(content);
-    if (!is_named(content)) PMPI_Type_free(&content);
+    if (!is_named(content)) PMPI(Type_free)(&content);
     return plain;
 }
 
@@ -109,7 +109,7 @@ static size_entry_t *size_entry(MPI_Datatype type) {
 
 static int ask_size(MPI_Datatype type, size_entry_t *entry, size_t *size) {
     MPI_Count found;
-    if (!is_taken(type) || PMPI_Type_size_x(type, &found) != MPI_SUCCESS || found < 0) return 1;
+    if (!is_taken(type) || PMPI(Type_size_x)(type, &found) != MPI_SUCCESS || found < 0) return 1;
     *size = (size_t)found;
     if (is_named(type)) *entry = (size_entry_t){type, *size, 1};
     return 0;
@@ -128,12 +128,12 @@ int ct_type_size(MPI_Datatype type, size_t *size) {
 static int takes(MPI_Op op, MPI_Datatype type) {
     char nothing = 0;
     pthread_mutex_lock(&lock);
-    int error = PMPI_Allreduce(MPI_IN_PLACE, &nothing, 0, type, op, quiet);
+    int error = PMPI(Allreduce)(MPI_IN_PLACE, &nothing, 0, type, op, quiet);
     pthread_mutex_unlock(&lock);
     return error == MPI_SUCCESS;
 }
 
 int ct_op_commutes(MPI_Op op, MPI_Datatype type) {
     int commutes = 0;
-    return takes(op, type) && PMPI_Op_commutative(op, &commutes) == MPI_SUCCESS && commutes;
+    return takes(op, type) && PMPI(Op_commutative)(op, &commutes) == MPI_SUCCESS && commutes;
 }

@@ -325,7 +325,7 @@ static uint32_t asked_rate(void) {
 
 void ct_profile_begin(void) {
     if (ct_world_rank == 0) rate = asked_rate();
-    PMPI_Bcast(&rate, 1, MPI_UINT32_T, 0, MPI_COMM_WORLD);
+    PMPI(Bcast)(&rate, 1, MPI_UINT32_T, 0, MPI_COMM_WORLD);
     ct_comm_t *c = rate ? ct_comm(MPI_COMM_WORLD) : NULL;
     if (!c || ct_spread(c) != MPI_SUCCESS) return;
     world = (ct_shape_t){c->size, c->nodes, c->ppn};
@@ -377,12 +377,12 @@ static size_t unpack(size_t at, ct_record_t *record) {
 /* Take what `source` has sent. */
 static int receive(MPI_Comm comm, int source, ct_records_t *records, ct_totals_t *totals) {
     ct_totals_t more;
-    int status = PMPI_Recv(&more, sizeof more, MPI_BYTE, source, TAG, comm, MPI_STATUS_IGNORE);
+    int status = PMPI(Recv)(&more, sizeof more, MPI_BYTE, source, TAG, comm, MPI_STATUS_IGNORE);
     if (status != MPI_SUCCESS) return status;
     merge(totals, &more);
     for (uint64_t left = more.n, n; left; left -= n) {
         size_t at = sizeof n;
-        status = PMPI_Recv(chunk, CHUNK, MPI_BYTE, source, TAG, comm, MPI_STATUS_IGNORE);
+        status = PMPI(Recv)(chunk, CHUNK, MPI_BYTE, source, TAG, comm, MPI_STATUS_IGNORE);
         if (status != MPI_SUCCESS) return status;
         memcpy(&n, chunk, sizeof n);
         for (uint64_t i = 0; i < n; i++) {
@@ -396,14 +396,14 @@ static int receive(MPI_Comm comm, int source, ct_records_t *records, ct_totals_t
 }
 
 static int send_all(MPI_Comm comm, int to, const ct_records_t *records, const ct_totals_t *totals) {
-    int status = PMPI_Send(totals, sizeof *totals, MPI_BYTE, to, TAG, comm);
+    int status = PMPI(Send)(totals, sizeof *totals, MPI_BYTE, to, TAG, comm);
     for (size_t i = 0; status == MPI_SUCCESS && i < records->n;) {
         uint64_t n = 0;
         size_t at = sizeof n;
         for (; i < records->n && at + MOST_PACKED <= CHUNK; i++, n++)
             at += pack(at, &records->items[i]);
         memcpy(chunk, &n, sizeof n);
-        status = PMPI_Send(chunk, (int)at, MPI_BYTE, to, TAG, comm);
+        status = PMPI(Send)(chunk, (int)at, MPI_BYTE, to, TAG, comm);
     }
     return status;
 }

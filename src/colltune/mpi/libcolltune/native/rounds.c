@@ -16,7 +16,7 @@ int ct_wait_turn(const ct_hierarchy_t *h, ct_wait_t *wait) {
     if (++wait->turns < FEW_TURNS) return MPI_SUCCESS;
     if (wait->turns % PROBE_EVERY == 0 || wait->is_long) {
         int found;
-        int code = PMPI_Iprobe(MPI_ANY_SOURCE, NO_TAG, h->work, &found, MPI_STATUS_IGNORE);
+        int code = PMPI(Iprobe)(MPI_ANY_SOURCE, NO_TAG, h->work, &found, MPI_STATUS_IGNORE);
         if (code != MPI_SUCCESS) return code;
         double now = ct_now();
         if (!wait->since) wait->since = now;
@@ -61,7 +61,7 @@ void ct_round_end(ct_hierarchy_t *h) {
 /* Codes of errors mean something in their own process only, classes everywhere. */
 static int class_of(int code) {
     int class = MPI_ERR_OTHER;
-    if (code == MPI_SUCCESS || PMPI_Error_class(code, &class) != MPI_SUCCESS) return code;
+    if (code == MPI_SUCCESS || PMPI(Error_class)(code, &class) != MPI_SUCCESS) return code;
     return class;
 }
 

@@ -96,7 +96,7 @@ static void look_at_type(const ct_call_t *call, long *p) {
     size_t size;
     MPI_Count low, extent = 0;
     if (ct_type_size(call->recvtype, &size)) size = 0;
-    if (PMPI_Type_get_extent_x(call->recvtype, &low, &extent) != MPI_SUCCESS) extent = 0;
+    if (PMPI(Type_get_extent_x)(call->recvtype, &low, &extent) != MPI_SUCCESS) extent = 0;
     p[COLLTUNE_TYPE_SIZE] = (long)size;
     p[COLLTUNE_TYPE_EXTENT] = (long)extent;
     p[COLLTUNE_COUNT] = size ? (long)(call->msize / size) : call->recvcount;
@@ -210,7 +210,7 @@ int ct_rules_decide(ct_comm_t *c, const ct_call_t *call, const ct_configuration_
     static _Atomic int alone; /* 1: one thread at a time is in MPI, 2: not so */
     int level, how = atomic_load_explicit(&alone, memory_order_relaxed);
     if (!how) {
-        how = PMPI_Query_thread(&level) == MPI_SUCCESS && level < MPI_THREAD_MULTIPLE ? 1 : 2;
+        how = PMPI(Query_thread)(&level) == MPI_SUCCESS && level < MPI_THREAD_MULTIPLE ? 1 : 2;
         atomic_store(&alone, how);
     }
     if (how == 1) {

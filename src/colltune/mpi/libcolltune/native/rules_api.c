@@ -117,7 +117,7 @@ static int api_commit_all(MPI_Comm comm) {
     int rank, failed;
     char *text = NULL;
     ct_draft_t read = {0};
-    if (comm == MPI_COMM_NULL || PMPI_Comm_rank(comm, &rank) != MPI_SUCCESS)
+    if (!ct_world_size || comm == MPI_COMM_NULL || PMPI(Comm_rank)(comm, &rank) != MPI_SUCCESS)
         return refuse("there is no communicator");
     pthread_mutex_lock(&lock);
     if (!rank) text = ct_draft_text(&draft);
@@ -130,7 +130,7 @@ static int api_commit_all(MPI_Comm comm) {
     failed = !program;
     free(shared);
     if (program) refuse("another process has no memory, or no such algorithm");
-    if (PMPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, comm) != MPI_SUCCESS) failed = 1;
+    if (PMPI(Allreduce)(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, comm) != MPI_SUCCESS) failed = 1;
     if (failed) {
         ct_program_free(program);
         ct_draft_clear(&read);
@@ -162,11 +162,11 @@ static int api_get(const char *name, long *value) {
 
 static int api_set_all(MPI_Comm comm, const char *name, long value) {
     int failed;
-    if (comm == MPI_COMM_NULL || PMPI_Bcast(&value, 1, MPI_LONG, 0, comm) != MPI_SUCCESS)
+    if (!ct_world_size || comm == MPI_COMM_NULL || PMPI(Bcast)(&value, 1, MPI_LONG, 0, comm) != MPI_SUCCESS)
         return refuse("MPI_Bcast failed");
     failed = !is_word(name) || strlen(name) >= CT_NAME_LENGTH;
     if (!failed && !ct_value(name)) failed = api_set(name, value);
-    if (PMPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, comm) != MPI_SUCCESS) failed = 1;
+    if (PMPI(Allreduce)(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, comm) != MPI_SUCCESS) failed = 1;
     return failed ? refuse("not all processes can set it") : api_set(name, value);
 }
 

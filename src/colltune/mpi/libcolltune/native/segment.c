@@ -160,11 +160,11 @@ static int lead(const ct_hierarchy_t *h, ct_segment_t *mine, plan_t *plan) {
     if (!offers) return MPI_ERR_NO_MEM;
     offers[0] = offer_of(mine);
     for (int i = 1; i < h->ppn; i++)
-        code = ct_first(code, PMPI_Recv(&offers[i], sizeof *offers, MPI_BYTE, ranks[i], h->tag, h->work,
+        code = ct_first(code, PMPI(Recv)(&offers[i], sizeof *offers, MPI_BYTE, ranks[i], h->tag, h->work,
                                         MPI_STATUS_IGNORE));
     if (code == MPI_SUCCESS) settle(h, mine, offers, plan);
     for (int i = 1; i < h->ppn; i++)
-        code = ct_first(code, PMPI_Send(plan, sizeof *plan, MPI_BYTE, ranks[i], h->tag, h->work));
+        code = ct_first(code, PMPI(Send)(plan, sizeof *plan, MPI_BYTE, ranks[i], h->tag, h->work));
     free(offers);
     return code;
 }
@@ -172,8 +172,8 @@ static int lead(const ct_hierarchy_t *h, ct_segment_t *mine, plan_t *plan) {
 static int follow(const ct_hierarchy_t *h, ct_segment_t *mine, plan_t *plan) {
     int first = h->ranks[h->first[h->node]];
     offer_t offer = offer_of(mine);
-    int code = PMPI_Send(&offer, sizeof offer, MPI_BYTE, first, h->tag, h->work);
-    code = ct_first(code, PMPI_Recv(plan, sizeof *plan, MPI_BYTE, first, h->tag, h->work,
+    int code = PMPI(Send)(&offer, sizeof offer, MPI_BYTE, first, h->tag, h->work);
+    code = ct_first(code, PMPI(Recv)(plan, sizeof *plan, MPI_BYTE, first, h->tag, h->work,
                                     MPI_STATUS_IGNORE));
     plan->shared = NULL;
     plan->file = -1;
@@ -186,7 +186,7 @@ static int follow(const ct_hierarchy_t *h, ct_segment_t *mine, plan_t *plan) {
 
 static int is_shared_by_communicators(void) {
     int level;
-    return PMPI_Query_thread(&level) == MPI_SUCCESS && level != MPI_THREAD_MULTIPLE;
+    return PMPI(Query_thread)(&level) == MPI_SUCCESS && level != MPI_THREAD_MULTIPLE;
 }
 
 /* The segment of this node's processes; NULL if there is none. */
@@ -271,7 +271,7 @@ static int obtain(ct_hierarchy_t *h, size_t half, fate_t *fate) {
     int code = h->local ? follow(h, old, &plan) : lead(h, old, &plan);
     int has = code == MPI_SUCCESS && segment ? (int)plan.fate : NOTHING;
     int mine = has < KEPT ? has : KEPT, least = NOTHING;
-    int agreed = PMPI_Allreduce(&mine, &least, 1, MPI_INT, MPI_MIN, h->work);
+    int agreed = PMPI(Allreduce)(&mine, &least, 1, MPI_INT, MPI_MIN, h->work);
     if (!h->local && plan.fate == MADE) shm_unlink(plan.name); /* all have opened it, or never will */
     code = ct_first(code, agreed);
     *fate = (fate_t)least;
@@ -320,7 +320,7 @@ int ct_segment_grow(ct_hierarchy_t *h, size_t bytes) {
 static int review(ct_hierarchy_t *h) {
     unsigned long long mine = h->needed, most = 0;
     if (h->half <= smallest(h) && !h->limit) return MPI_SUCCESS;
-    int code = PMPI_Allreduce(&mine, &most, 1, MPI_UNSIGNED_LONG_LONG, MPI_MAX, h->work);
+    int code = PMPI(Allreduce)(&mine, &most, 1, MPI_UNSIGNED_LONG_LONG, MPI_MAX, h->work);
     if (code != MPI_SUCCESS) return code;
     size_t enough = half_for(h, (size_t)most);
     h->needed = 0;

@@ -19,12 +19,12 @@ static char *values[NAMES];
 char *ct_share(MPI_Comm comm, const char *bytes, size_t *length) {
     unsigned long n = bytes ? *length + 1 : 0; /* 0: there is nothing */
     int failed, rank;
-    if (PMPI_Comm_rank(comm, &rank) != MPI_SUCCESS ||
-        PMPI_Bcast(&n, 1, MPI_UNSIGNED_LONG, 0, comm) != MPI_SUCCESS || !n)
+    if (PMPI(Comm_rank)(comm, &rank) != MPI_SUCCESS ||
+        PMPI(Bcast)(&n, 1, MPI_UNSIGNED_LONG, 0, comm) != MPI_SUCCESS || !n)
         return NULL;
     char *copy = malloc(n);
     failed = !copy;
-    if (PMPI_Allreduce(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, comm) != MPI_SUCCESS) failed = 1;
+    if (PMPI(Allreduce)(MPI_IN_PLACE, &failed, 1, MPI_INT, MPI_MAX, comm) != MPI_SUCCESS) failed = 1;
     if (failed) {
         free(copy);
         return NULL;
@@ -34,7 +34,7 @@ char *ct_share(MPI_Comm comm, const char *bytes, size_t *length) {
     copy[n - 1] = '\0';
     for (unsigned long done = 0; done < n; done += 1ul << 30) { /* a count is an int */
         int part = (int)(n - done < 1ul << 30 ? n - done : 1ul << 30);
-        if (PMPI_Bcast(copy + done, part, MPI_BYTE, 0, comm) != MPI_SUCCESS) break;
+        if (PMPI(Bcast)(copy + done, part, MPI_BYTE, 0, comm) != MPI_SUCCESS) break;
     }
     return copy;
 }
@@ -88,13 +88,20 @@ void ct_settings_end(void) {
 
 /* ---- the log and the clock ---- */
 
+#ifdef CT_UNLINKED /* what a site preloads in all programs */
+enum { IS_SITES = 1 };
+#else
+enum { IS_SITES = 0 };
+#endif
+
 int ct_is_quiet(void) {
     const char *record = getenv("COLLTUNE_RECORD");
     for (int i = 0; i < OF_USER; i++) {
         const char *value = getenv(names[i]);
         if (value && *value) return 0;
     }
-    return record && *record && !getenv("COLLTUNE_LOG");
+    if (getenv("COLLTUNE_LOG")) return 0;
+    return IS_SITES || (record && *record);
 }
 
 enum { LINE_LENGTH = 512 };

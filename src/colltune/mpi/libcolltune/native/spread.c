@@ -20,13 +20,13 @@ static int pretended_ppn(void) {
 static int find_leaders(MPI_Comm comm, int rank, int *leaders) {
     MPI_Comm node;
     int leader = rank, ppn = pretended_ppn(), error;
-    if (ppn) error = PMPI_Comm_split(comm, ct_world_rank / ppn, rank, &node);
-    else error = PMPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node);
+    if (ppn) error = PMPI(Comm_split)(comm, ct_world_rank / ppn, rank, &node);
+    else error = PMPI(Comm_split_type)(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node);
     if (error != MPI_SUCCESS) return error;
-    error = PMPI_Bcast(&leader, 1, MPI_INT, 0, node);
-    PMPI_Comm_free(&node);
+    error = PMPI(Bcast)(&leader, 1, MPI_INT, 0, node);
+    PMPI(Comm_free)(&node);
     if (error != MPI_SUCCESS) return error;
-    return PMPI_Allgather(&leader, 1, MPI_INT, leaders, 1, MPI_INT, comm);
+    return PMPI(Allgather)(&leader, 1, MPI_INT, leaders, 1, MPI_INT, comm);
 }
 
 /* Number the nodes by the first process on each; `leaders` tells any process of the same node, of
@@ -80,7 +80,7 @@ int ct_spread(ct_comm_t *c) {
 void ct_spread_begin(void) {
     int *leaders = malloc((size_t)ct_world_size * sizeof *leaders), known = leaders != NULL;
     const char *rule = ct_setting("COLLTUNE_NODES");
-    PMPI_Allreduce(MPI_IN_PLACE, &known, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    PMPI(Allreduce)(MPI_IN_PLACE, &known, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     if (rule && !pretended_ppn()) ct_log(0, "COLLTUNE_NODES=%s is not by-rank:PPN: ignored", rule);
     if (known && find_leaders(MPI_COMM_WORLD, ct_world_rank, leaders) == MPI_SUCCESS)
         world_leaders = leaders;

@@ -60,7 +60,7 @@ static int open_companions(variables_t *all, const ct_configuration_t *c, ct_why
                                                           {"coll_hcoll_enable", "0"}};
     for (int i = 0, index; i < COMPANIONS && steers_tuned(c); i++) {
         /* releases and installations differ */
-        if (MPI_T_cvar_get_index(companions[i][0], &index) != MPI_SUCCESS) continue;
+        if (PMPI(T_cvar_get_index)(companions[i][0], &index) != MPI_SUCCESS) continue;
         if (open_one(all, companions[i][0], companions[i][1], why)) return 1;
     }
     return 0;
@@ -126,7 +126,7 @@ static opened_t *open_new(const ct_configuration_t *configuration) {
     int provided;
     opened_t *opened = calloc(1, sizeof *opened);
     if (!opened) return NULL;
-    if (!has_mpi_t) has_mpi_t = MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) == MPI_SUCCESS;
+    if (!has_mpi_t) has_mpi_t = PMPI(T_init_thread)(MPI_THREAD_SINGLE, &provided) == MPI_SUCCESS;
     *opened = (opened_t){.next = all, .configuration = configuration};
     if (has_mpi_t) opened->variables = new_variables(configuration, &why);
     if (!opened->variables)
@@ -146,7 +146,7 @@ static variables_t *variables_of(const ct_configuration_t *configuration) {
 /* Why this process steers nothing; NULL: it may. */
 static const char *forbidden(void) {
     int level;
-    if (PMPI_Query_thread(&level) != MPI_SUCCESS || level == MPI_THREAD_MULTIPLE)
+    if (PMPI(Query_thread)(&level) != MPI_SUCCESS || level == MPI_THREAD_MULTIPLE)
         return "the program uses MPI_THREAD_MULTIPLE";
     if (READ_AT_CREATION && atomic_load(&duplicating)) return "the program uses MPI_Comm_idup";
     return NULL;
@@ -173,7 +173,7 @@ static way_t *new_way(ct_comm_t *c, const ct_configuration_t *configuration) {
 }
 
 static int agreed(ct_comm_t *c, int *answers, int n) {
-    return PMPI_Allreduce(MPI_IN_PLACE, answers, n, MPI_INT, MPI_MIN, c->base) == MPI_SUCCESS;
+    return PMPI(Allreduce)(MPI_IN_PLACE, answers, n, MPI_INT, MPI_MIN, c->base) == MPI_SUCCESS;
 }
 
 /* Write the variables; 1 if this process can, with what may be wrong told. */
@@ -242,7 +242,7 @@ void ct_steer_end(void) {
         if (opened->variables) free_variables(opened->variables);
         free(opened);
     }
-    if (has_mpi_t) MPI_T_finalize();
+    if (has_mpi_t) PMPI(T_finalize)();
     has_mpi_t = 0;
     pthread_mutex_unlock(&lock);
 }
@@ -250,26 +250,25 @@ void ct_steer_end(void) {
 /* ---- communicators that come to be later ---- */
 
 /* Handles go on as they come: of a program of another MPI they may be wider than ours. */
-int their_idup(intptr_t comm, void *newcomm, void *request)
-    __asm__("PMPI_Comm_idup") __attribute__((weak));
+int their_idup(intptr_t comm, void *newcomm, void *request) __asm__("PMPI_Comm_idup");
 CT_PUBLIC int our_idup(intptr_t comm, void *newcomm, void *request) __asm__("MPI_Comm_idup");
 
 int our_idup(intptr_t comm, void *newcomm, void *request) {
-    CT_PASS_LATE(__typeof__(our_idup), "PMPI_Comm_idup", comm, newcomm, request)
+    __typeof__(our_idup) *theirs = CT_THEIRS(their_idup, "PMPI_Comm_idup");
     atomic_store(&duplicating, 1);
-    return their_idup(comm, newcomm, request);
+    return theirs(comm, newcomm, request);
 }
 
 #if MPI_VERSION >= 4
 int their_idup_with_info(intptr_t comm, intptr_t info, void *newcomm, void *request)
-    __asm__("PMPI_Comm_idup_with_info") __attribute__((weak));
+    __asm__("PMPI_Comm_idup_with_info");
 CT_PUBLIC int our_idup_with_info(intptr_t comm, intptr_t info, void *newcomm, void *request)
-    __asm__("MPI_Comm_idup_with_info");
+    CT_HIDDEN("MPI_Comm_idup_with_info")
 
 int our_idup_with_info(intptr_t comm, intptr_t info, void *newcomm, void *request) {
-    CT_PASS_LATE(__typeof__(our_idup_with_info), "PMPI_Comm_idup_with_info", comm, info, newcomm,
-                 request)
+    __typeof__(our_idup_with_info) *theirs =
+        CT_THEIRS(their_idup_with_info, "PMPI_Comm_idup_with_info");
     atomic_store(&duplicating, 1);
-    return their_idup_with_info(comm, info, newcomm, request);
+    return theirs(comm, info, newcomm, request);
 }
 #endif

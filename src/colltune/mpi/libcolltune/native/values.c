@@ -46,14 +46,14 @@ int ct_value_set(const char *name, long number) {
 int ct_value_keyval(const char *name, int *keyval) {
     value_t *value = find(name);
     int begun = 0, ended = 1;
-    PMPI_Initialized(&begun);
-    PMPI_Finalized(&ended);
-    if (!value || !begun || ended) return 1;
+    PMPI(Initialized)(&begun);
+    PMPI(Finalized)(&ended);
+    if (!value || !ct_world_size || !begun || ended) return 1;
     if (value->keyval == MPI_KEYVAL_INVALID) {
         int made;
-        if (PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &made, NULL) !=
+        if (PMPI(Comm_create_keyval)(ct_no_copy, ct_no_deletion, &made, NULL) !=
                 MPI_SUCCESS ||
-            PMPI_Comm_set_attr(MPI_COMM_WORLD, made, &value->number) != MPI_SUCCESS)
+            PMPI(Comm_set_attr)(MPI_COMM_WORLD, made, &value->number) != MPI_SUCCESS)
             return 1;
         value->keyval = made;
     }
@@ -64,8 +64,8 @@ int ct_value_keyval(const char *name, int *keyval) {
 void ct_values_end(void) {
     for (value_t *value = all; value; value = value->next) {
         if (value->keyval == MPI_KEYVAL_INVALID) continue;
-        PMPI_Comm_delete_attr(MPI_COMM_WORLD, value->keyval);
-        PMPI_Comm_free_keyval(&value->keyval);
+        PMPI(Comm_delete_attr)(MPI_COMM_WORLD, value->keyval);
+        PMPI(Comm_free_keyval)(&value->keyval);
     }
 }
 
