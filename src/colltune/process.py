@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from colltune import leftovers
 from colltune.errors import ProgramError
 from colltune.interrupts import held_back
 
@@ -89,6 +90,7 @@ def run(
     cwd: Path | None = None,
     watch: Callable[[], bool] | None = None,
     stdin: IO[bytes] | None = None,
+    mark: str | None = None,
 ) -> Outcome:
     """Run `command` to its end or to `timeout_s`, then stop it with its whole process group.
 
@@ -101,18 +103,26 @@ def run(
     `watch` is called several times a second meanwhile; when it returns False the program is stopped
     as if its time were up.
 
+    `mark` is that of a launch (`leftovers`): whatever has it then is ended, too, when this returns.
+
     A program that cannot be started is a `ProgramError`; a bad status is left to the caller.
     """
     words = tuple(str(word) for word in command)
     started = time.monotonic()
+    if mark is not None:
+        env = {**(os.environ if env is None else env), leftovers.MARK: mark}
     process = _started(words, env, cwd, stdin)
     try:
         outputs = _watch(process, min(started + timeout_s, latest()), watch)
+        stopped = outputs is None
+        stdout, stderr = outputs or _stop(process)
     except BaseException:
         _stop(process)
         raise
-    stopped = outputs is None
-    stdout, stderr = outputs or _stop(process)
+    finally:
+        if mark is not None:
+            with held_back():
+                leftovers.end_marked(mark)
     returncode = None if stopped else process.returncode
     return Outcome(words, returncode, stdout, stderr, time.monotonic() - started)
 

@@ -31,7 +31,19 @@ COMMANDS = {
     "mpirun on several nodes": (
         MPIRUN,
         Start(TWO, ("p",), 8, exported=EXPORTED),
-        ("-np", "16", "--map-by", "ppr:8:node", "-x", "A", "-x", "OMPI_MCA_x", "p"),
+        (
+            "-np",
+            "16",
+            "--map-by",
+            "ppr:8:node",
+            "-x",
+            "COLLTUNE_LAUNCH",
+            "-x",
+            "A",
+            "-x",
+            "OMPI_MCA_x",
+            "p",
+        ),
     ),
     # Hydra oversubscribes by itself
     "mpiexec on few cores": (MPIEXEC, Start(ONE, ("p", Path("/p")), 2), ("-n", "4", "p", "/p")),
@@ -96,6 +108,7 @@ def test_a_campaigns_nodes_and_options_reach_the_launcher() -> None:
     start = Start(Shape(2, 4), ("./p",), cores=64, options=("--tag-output",))
     assert placed.command(start) == (
         *("/mpirun", "-np", "8", "--hostfile", "hosts", "--map-by", "ppr:4:node"),
+        *("-x", "COLLTUNE_LAUNCH"),
         *("--oversubscribe", "--bind-to", "core", "--tag-output", "./p"),
     )
     wanted = {"OMPI_MCA_pml": "ob1"}

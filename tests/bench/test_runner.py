@@ -135,8 +135,10 @@ def test_a_crash_costs_only_its_configuration(tmp_path: Path) -> None:
 def test_nothing_measured_in_the_budget_is_an_error(tmp_path: Path) -> None:
     """A budget that a launch alone eats up ends with a clear error."""
     backend = ReplayBackend(_recorded(), launch_s=1000.0)
-    with pytest.raises(BudgetError, match="nothing could be measured within 30 s"):
+    with pytest.raises(BudgetError, match="nothing could be measured within 30 s") as raised:
         runner.run_campaign(CAMPAIGN, backend, tmp_path)
+    assert raised.value.enough_s is not None
+    assert raised.value.enough_s > 1000.0
 
 
 def test_an_interrupt_keeps_what_was_measured(tmp_path: Path) -> None:
@@ -426,3 +428,24 @@ def test_a_campaign_tells_how_far_it_is(tmp_path: Path, monkeypatch: pytest.Monk
     assert (second.now.instance.shape, second.measured) == (SHAPE, 1)
     assert (last.measured, last.launch) == (9, 3)
     assert all(a.spent_s <= b.spent_s for a, b in itertools.pairwise(told))
+
+
+def test_one_hang_costs_a_small_share_of_the_budget(tmp_path: Path) -> None:
+    """The limit of a hang follows from the budget; what else was measured is used."""
+    seen: list[float] = []
+
+    def hanging(plan: LaunchPlan, launch: str, _folder: Path) -> LaunchResult | None:
+        seen.append(plan.patience_s)
+        if not any(plan.cells[step.cell] == _cell("fast", 64) for step in plan.steps):
+            return None
+        cell = _cell("fast", 64)
+        hang = Measurement(cell.instance, cell.configuration, launch, RunStatus.TIMEOUT)
+        return LaunchResult((hang,), Ending.HANG, 0.0, 1.0, cell)
+
+    report = runner.run_campaign(CAMPAIGN, _Scripted(hanging), tmp_path / "short", seed=0)
+    assert report.measurements
+    assert max(seen) <= 0.2 * CAMPAIGN.total_s
+    seen.clear()
+    long = CAMPAIGN.changed(total_s=10000.0)
+    runner.run_campaign(long, _Scripted(hanging), tmp_path / "long", seed=0)
+    assert set(seen) == {15.0}

@@ -10,6 +10,7 @@ from typing import ClassVar, Protocol, Self
 from colltune import process
 from colltune.domain import Shape
 from colltune.errors import CampaignError
+from colltune.leftovers import MARK
 from colltune.mpi import LIBRARIES
 from colltune.mpi.installation import Installation
 from colltune.mpi.toolchain import Toolchain, launch_defaults
@@ -114,7 +115,8 @@ class Mpirun(KnownLauncher):
         if start.hostfile is not None:
             words += ["--hostfile", str(start.hostfile)]
         if shape.nodes > 1:
-            words += ["--map-by", f"ppr:{shape.ppn}:node"]
+            # it hands no variable on to other nodes by itself; the mark tells what is left there
+            words += ["--map-by", f"ppr:{shape.ppn}:node", "-x", MARK]
         if shape.ppn > start.cores:
             # only where it is needed: it changes how processes wait
             words.append("--oversubscribe")

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colltune import provenance
-from colltune.bench import journal
+from colltune import leftovers, provenance
+from colltune.bench import durations, journal
 from colltune.bench.backends.protocol import (
     BLAME,
+    MOST_PATIENCE_S,
     Backend,
     FollowsVisits,
     LaunchPlan,
@@ -32,11 +33,16 @@ from colltune.dataset import append
 from colltune.domain import Context, Measurement, RunStatus, Shape
 from colltune.errors import BudgetError, DataError, OutputError, ProgramError
 from colltune.interrupts import held_back
+from colltune.text import counted
 
 if TYPE_CHECKING:
     from colltune.selector.confirming import Judgement
 
 _PROBE_S = 30.0
+_PROBE_SHARE = 0.1
+_TIMES_EACH, _CELL_S = 2, 0.005
+"""How often each launch is made at least, and how long a cell is measured in all of them."""
+_LEAST_PATIENCE_S, _HANG_SHARE, _STARTS = 3.0, 0.06, 3
 _STORE_S = 0.15
 _TELL_S = 0.25
 _GONE = "the nodes of this launch no longer answer"
@@ -107,6 +113,12 @@ def run_campaign(
         run = CampaignRun(campaign, backend, dataset, log, random.Random(seed), progress)  # noqa: S311
         run.started = started
         run.report.salvaged = salvage_all(dataset, backend)
+        if left := leftovers.end_orphans():
+            listed = ", ".join(map(str, left))
+            run.report.problems.append(
+                f"{counted(len(left), 'process', 'es')} of an earlier run, which was killed, had "
+                f"gone on and were ended: {listed}"
+            )
         run.report.earlier_s = log.spent_s
         run.report.complete_before = log.done
         if not log.done:
@@ -156,6 +168,12 @@ class CampaignRun:
     def launch_s(self) -> float:
         """Seconds that a launch costs beside its steps."""
         return self.backend.launch_s
+
+    @property
+    def _patience_s(self) -> float:
+        """Seconds that one hang may cost, a small share of the budget."""
+        share_s = _HANG_SHARE * self.campaign.budget_s
+        return min(MOST_PATIENCE_S, max(_LEAST_PATIENCE_S, share_s))
 
     def spent_s(self) -> float:
         """Return the seconds that the campaign took so far, killed processes included."""
@@ -234,6 +252,7 @@ class CampaignRun:
             budget_s,
             self.campaign.synchronisation,
             self.campaign.side_by_side and not self.measured.apart,
+            self._patience_s,
         )
         try:
             result = self.run_plan(plan, visit.what)
@@ -321,10 +340,16 @@ class CampaignRun:
 
     def _blamed(self, shape: Shape, result: LaunchResult) -> LaunchResult:
         """Take the blame from a cell whose nodes turn out to be gone."""
-        if result.suspect is None or self.backend.answers(shape, _PROBE_S):
+        if result.suspect is None or self.backend.answers(shape, self._probe_s):
             return result
         kept = tuple(m for m in result.measurements if m.status.is_timed)
         return replace(result, measurements=kept, suspect=None, in_flight=(), message=_GONE)
+
+    @property
+    def _probe_s(self) -> float:
+        """Seconds for a program that does nothing to start and to end."""
+        share_s = _PROBE_SHARE * self.campaign.budget_s
+        return min(_PROBE_S, max(_LEAST_PATIENCE_S, share_s, _STARTS * self.launch_s))
 
     def _store(
         self, measurements: Sequence[Measurement], facts: Mapping[str, str], folder: Path
@@ -354,10 +379,16 @@ class CampaignRun:
             return report
         if self.failure is not None:
             raise self.failure
+        launches = max(1, self.n_groups)
+        enough_s = launches * _TIMES_EACH * self.launch_s + _CELL_S * len(self.measured.cells)
+        enough_s = max(enough_s, _TIMES_EACH * self.campaign.budget_s)
         raise BudgetError(
-            f"nothing could be measured within {self.campaign.budget_s:g} s"
+            f"nothing could be measured within {self.campaign.budget_s:.3g} s"
             + "".join(f"; {problem}" for problem in report.problems[:1])
-            + "; give more time or fewer configurations"
+            + f". {counted(launches, 'launch', 'es')} of about {self.launch_s:.1f} s and "
+            f"{counted(len(self.measured.cells), 'cell')} need about {durations.text(enough_s)}: "
+            "give that much time, or measure fewer configurations",
+            enough_s,
         )
 
 

@@ -16,7 +16,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from colltune import process
 from colltune.bench import build
 from colltune.bench.backends.installed import InstalledMpi
 from colltune.bench.launchers import Launcher
@@ -146,12 +145,8 @@ class TaskBench(InstalledMpi):
         plan.write_text(plan_text(launched, wanted, settings, budget_s, owner), encoding="utf-8")
         program = build.native_benchmark(self.mpi, self._cache)
         command, environment = self.command(launched, (program, plan, raw), {})
-        outcome = process.run(
-            command,
-            timeout_s=budget_s + _START_S + _SILENCE_S,
-            env=environment,
-            watch=_Watcher(raw, progress),
-        )
+        limit_s = budget_s + _START_S + _SILENCE_S
+        outcome = self.start(launched, command, environment, limit_s, _Watcher(raw, progress))
         output = read_raw(raw, wanted)
         if output.ended:
             return output

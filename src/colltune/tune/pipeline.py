@@ -208,7 +208,14 @@ class _Tuning:
     def _measure(self) -> CampaignReport:
         budget_s = self.settings.measuring_s()
         campaign = self.settings.campaign.changed(total_s=budget_s)
-        return self._campaign(campaign, "measuring", _OVERRUN * budget_s)
+        spent_s = self.settings.spent_s()
+        try:
+            return self._campaign(campaign, "measuring", _OVERRUN * budget_s)
+        except BudgetError as error:
+            if error.enough_s is None:
+                raise
+            total_s = spent_s + self.settings.total_for_s(error.enough_s)
+            raise BudgetError(f"{error}; for all stages of tune --budget {total_s:.0f}") from None
 
     def _campaign(self, campaign: Campaign, stage: str, within_s: float) -> CampaignReport:
         with process.ending_by(time.monotonic() + within_s):

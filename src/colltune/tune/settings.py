@@ -22,6 +22,7 @@ _AFTERWARDS_S = 8.0
 _PICTURE_S = 2.0
 _END_S = 0.8
 _VERIFY_SHARE = 1 / 3
+_LEAST_MEASURING_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -71,11 +72,16 @@ class Settings:
         measuring_s = (1 - _VERIFY_SHARE) * (left_s - afterwards_s)
         if measuring_s > 0:
             return measuring_s
+        enough_s = self.spent_s() + self.total_for_s(_LEAST_MEASURING_S)
         raise BudgetError(
             f"{self.spent_s():.0f} s of the budget of {self.campaign.total_s:g} s passed "
-            "before anything could be measured. Give more time, or try when the machine is "
-            "less busy."
+            f"before anything could be measured. Give more time (--budget {enough_s:.0f} would "
+            "do), or try when the machine is less busy."
         )
+
+    def total_for_s(self, measuring_s: float) -> float:
+        """Return the seconds of all stages after the first, so that measuring has `measuring_s`."""
+        return measuring_s / (1 - _VERIFY_SHARE) + (_AFTERWARDS_S + _END_S) * self.slowdown
 
     @property
     def picture_s(self) -> float:

@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from urllib.parse import unquote
 
-from colltune import process
+from colltune import leftovers, process
 from colltune.domain import Collective
 from colltune.errors import CampaignError, ProgramError
 from colltune.mpi import trace
@@ -152,7 +152,8 @@ class Canary:
     def _launch(self, words: Sequence[str], wanted: Mapping[str, str]) -> process.Outcome:
         command = [*self.line.words, str(self.program), *words]
         environment = self.line.variables(wanted)
-        return process.run(command, timeout_s=self.limit_s, env=environment)
+        mark = leftovers.new_mark()
+        return process.run(command, timeout_s=self.limit_s, env=environment, mark=mark)
 
     def _explained(self, outcome: process.Outcome) -> str:
         if outcome.timed_out:

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 
-from colltune import process
 from colltune.bench import build
 from colltune.bench.backends.installed import InstalledMpi
 from colltune.domain import INTERPOSED, Collective, Configuration, Shape
@@ -393,15 +392,11 @@ class Measurement:
             if self._preload is not None:
                 words = ["env", f"{PRELOAD}={self._preload}", *words]
             wanted = _CALM | dict(launch.environment)
-            command, environment = self._starter.command(Shape(1, nprocs), words, wanted)
+            shape, watch = Shape(1, nprocs), _Speaking(results, self.matrix.silence_s)
+            command, environment = self._starter.command(shape, words, wanted)
             seen = Launched({})
             try:
-                outcome = process.run(
-                    command,
-                    timeout_s=_LAUNCH_S,
-                    env=environment,
-                    watch=_Speaking(results, self.matrix.silence_s),
-                )
+                outcome = self._starter.start(shape, command, environment, _LAUNCH_S, watch)
             finally:
                 lines = results.read_text().splitlines() if results.exists() else []
                 seen = read(lines, batch)

@@ -51,7 +51,9 @@ class _Runs:
         self.environment: Mapping[str, str] = {}
         self.plan = ""
 
-    def __call__(self, command: Any, *, timeout_s: float, env: Any, watch: Any) -> process.Outcome:
+    def __call__(
+        self, command: Any, *, timeout_s: float, env: Any, watch: Any, mark: str
+    ) -> process.Outcome:
         self.environment = env
         folder = Path(command[-1]).parent
         self.plan = (folder / "plan.txt").read_text()

@@ -141,3 +141,18 @@ def test_it_is_known_which_visits_have_begun(path: Path) -> None:
     path.with_name("raw.txt.1").write_text("colltune-raw 2\ns 1\n")
     watcher()
     assert list(watcher.begun) == [2, 0, 1]
+
+
+def test_a_hang_costs_what_the_plan_says(clock: _Clock, path: Path) -> None:
+    """A step that is silent is given up by the plan's patience; a start has all that there is."""
+    plan = LaunchPlan(Shape(1, 4), (), (Step(0, 10, 0.1),), 1000.0, patience_s=3.0)
+    watcher = Watcher(path, plan, lambda _: None, around_s=2.0)
+    starting = Watcher(path.with_name("none.txt"), plan, lambda _: None, around_s=2.0)
+    assert watcher()
+    assert starting()
+    clock.now_s += 3.4
+    assert not watcher()
+    assert watcher.stop is Stop.SILENT
+    assert starting()
+    clock.now_s += 12.0
+    assert not starting()

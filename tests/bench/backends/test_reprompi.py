@@ -86,7 +86,8 @@ def _run(
 ) -> LaunchResult:
     folder.mkdir(exist_ok=True)
     steps = steps or tuple(Step(i, 3, 0.05) for i in range(len(cells)))
-    plan = LaunchPlan(SHAPE, cells, steps, budget_s, synchronisation)
+    patience_s = vars(reprompi)["MOST_PATIENCE_S"]
+    plan = LaunchPlan(SHAPE, cells, steps, budget_s, synchronisation, patience_s=patience_s)
     return backend.run(plan, "l", folder, lambda _: None)
 
 
@@ -212,7 +213,7 @@ def test_processes_that_share_cores_follow_a_dissemination_barrier(
 
 def test_the_cell_in_flight_is_to_blame(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was measured before a crash or a hang is kept."""
-    monkeypatch.setattr(reprompi, "_SILENCE_S", 0.5)
+    monkeypatch.setattr(reprompi, "MOST_PATIENCE_S", 0.5)
     monkeypatch.setattr(reprompi, "_STUCK_S", 0.1)
     for fault, ending, status in (("crash", "crash", "crash"), ("hang", "hang", "timeout")):
         result = run(fault)
@@ -278,7 +279,7 @@ def test_a_disk_that_filled_up_is_not_taken_for_a_hang(
 ) -> None:
     """mpibenchmark goes on without writing; no cell is to blame, and what was done is kept."""
     backend.program()
-    monkeypatch.setattr(reprompi, "_SILENCE_S", 0.5)
+    monkeypatch.setattr(reprompi, "MOST_PATIENCE_S", 0.5)
     monkeypatch.setattr(reprompi, "_LEAST_FREE_BYTES", 1 << 60)
     with pytest.raises(OutputError, match="disk full"):
         run("hang")

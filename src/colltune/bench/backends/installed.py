@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from colltune import process
+from colltune import leftovers, process
 from colltune.bench.launchers import Launcher, Start, launcher_of
 from colltune.domain import Configuration, Context, Instance, Shape
-from colltune.errors import CampaignError
+from colltune.errors import CampaignError, ProgramError
+from colltune.interrupts import held_back
 from colltune.mpi import MpiLibrary, Release
 from colltune.mpi.in_effect import ENVIRONMENT, Setting
 from colltune.mpi.installation import Installation
 from colltune.provenance import usable_cores
+
+_CLEANING_S = 10.0
 
 
 def runs_as_itself(release: Release, configuration: Configuration, instance: Instance) -> bool:
@@ -91,9 +95,39 @@ class InstalledMpi:
                     f"{_mend(name, user)}."
                 )
 
+    def start(
+        self,
+        shape: Shape,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        timeout_s: float,
+        watch: Callable[[], bool] | None = None,
+    ) -> process.Outcome:
+        """Run what `command` returned; whatever it leaves behind on the nodes of `shape` is ended.
+
+        The other arguments are those of `process.run`.
+        """
+        mark = leftovers.new_mark()
+        ended_well = False
+        try:
+            outcome = process.run(
+                command, timeout_s=timeout_s, env=environment, watch=watch, mark=mark
+            )
+            ended_well = outcome.ok
+            return outcome
+        finally:
+            if shape.nodes > 1 and not ended_well:
+                with held_back(), suppress(ProgramError):
+                    self._end_elsewhere(shape, mark)
+
+    def _end_elsewhere(self, shape: Shape, mark: str) -> None:
+        words = leftovers.ending_words(mark)
+        command, environment = self.command(Shape(shape.nodes, 1), words, {})
+        process.run(command, timeout_s=_CLEANING_S, env=environment, mark=leftovers.new_mark())
+
     def answers(self, shape: Shape, within_s: float) -> bool:
         command, environment = self.command(shape, ["true"], {})
-        return process.run(command, timeout_s=within_s, env=environment).ok
+        return self.start(shape, command, environment, within_s).ok
 
 
 def _mend(name: str, setting: Setting) -> str:

@@ -160,12 +160,8 @@ class NativeBackend(InstalledMpi):
         words = _preloading(wanted.get(PRELOAD), (program, folder / "plan.txt", folder / "raw.txt"))
         variables = {name: value for name, value in wanted.items() if name != PRELOAD}
         command, environment = self.command(plan.shape, words, variables, options)
-        return process.run(
-            command,
-            timeout_s=plan.budget_s + self.around_s + _START_S,
-            env=environment,
-            watch=watcher,
-        )
+        limit_s = plan.budget_s + self.around_s + _START_S
+        return self.start(plan.shape, command, environment, limit_s, watcher)
 
     def _settings(self, configuration: Configuration) -> dict[str, int | str]:
         """Return the control variables that choose `configuration` inside a launch."""

@@ -32,6 +32,7 @@ class Ending(StrEnum):
     HANG = "hang"
 
 
+MOST_PATIENCE_S = 15.0
 BLAME = {Ending.CRASH: RunStatus.CRASH, Ending.HANG: RunStatus.TIMEOUT}
 """What becomes of the cell that is to blame for a launch's ending."""
 
@@ -42,7 +43,7 @@ class LaunchPlan:
 
     A cell's own shape may be smaller than the launch's; its processes are then the first ``ppn`` of
     each of the first ``nodes`` nodes. With `side_by_side` several disjoint sets of nodes measure
-    at once.
+    at once. What shows no sign of life for `patience_s` seconds, and three times its own, hangs.
     """
 
     shape: Shape
@@ -51,6 +52,7 @@ class LaunchPlan:
     budget_s: float
     synchronisation: Synchronisation = Synchronisation.BARRIER
     side_by_side: bool = False
+    patience_s: float = MOST_PATIENCE_S
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from colltune import process
-from colltune.bench.backends.protocol import LaunchPlan
+from colltune.bench.backends.protocol import MOST_PATIENCE_S, LaunchPlan
 from colltune.bench.schedule import Cell
 from colltune.domain import Collective, Configuration, Instance, Measurement, RunStatus, Shape
 from colltune.errors import DataError
@@ -26,7 +26,6 @@ _SALVAGE_VERSION = 1
 _HEADS = {"colltune-raw 1": 1, "colltune-raw 2": 2}
 _LIVE = struct.Struct("=8sQQq")
 _LIVE_MAGIC = b"ctlive2\n"
-_SILENCE_S = 15.0
 _LEAST_STUCK_S = 0.5
 _HEAD_BYTES = 32
 _TAIL_BYTES = 4096
@@ -225,7 +224,8 @@ class Watcher:
         self._progress = progress
         self._started = time.monotonic()
         longest_step_s = max((step.max_seconds for step in plan.steps), default=0.0)
-        self._patience_s = _SILENCE_S + _STEPS_OF_PATIENCE * longest_step_s
+        steps_s = _STEPS_OF_PATIENCE * longest_step_s
+        self._patience_s, self._start_s = plan.patience_s + steps_s, MOST_PATIENCE_S + steps_s
         self._stuck_s = max(_LEAST_STUCK_S, _STEPS_OF_PATIENCE * longest_step_s)
         # it may take so long past its budget to end itself before it is killed
         grace_s = min(5.0, 0.5 + 0.1 * plan.budget_s)
@@ -239,7 +239,8 @@ class Watcher:
         for part in parts(self._path):
             self._look(part, self._seen.setdefault(part, _Seen()), now)
         self._progress(now - self._started)
-        if self._silent_s(now) >= self._patience_s:
+        # how long processes take to start is no sign of what they measure
+        if self._silent_s(now) >= (self._patience_s if self.begun else self._start_s):
             self.stop = Stop.SILENT
         elif now >= self._deadline:
             self.stop = Stop.OVERDUE

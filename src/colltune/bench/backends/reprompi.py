@@ -19,7 +19,14 @@ from colltune import process
 from colltune.bench.backends import mpibenchmark, raw
 from colltune.bench.backends.installed import InstalledMpi, runs_as_itself
 from colltune.bench.backends.mpibenchmark import Elements, Job, Mode, Program, warm_times_s
-from colltune.bench.backends.protocol import BLAME, Ending, LaunchPlan, LaunchResult, Means
+from colltune.bench.backends.protocol import (
+    BLAME,
+    MOST_PATIENCE_S,
+    Ending,
+    LaunchPlan,
+    LaunchResult,
+    Means,
+)
 from colltune.bench.campaign import Campaign
 from colltune.bench.launchers import Launcher
 from colltune.bench.schedule import Cell, grouped
@@ -33,7 +40,6 @@ from colltune.mpi.installation import Installation
 _LAUNCH_S = 1.0
 _PROBE_TIMEOUT_S = 60.0
 _BLIND_REPS = 10
-_SILENCE_S = 15.0
 _STUCK_S = 5.0
 _LEAST_FREE_BYTES = 4096
 _CANNOT_OPEN = "Cannot open output file"
@@ -117,7 +123,7 @@ class ReproMpiBackend(InstalledMpi):
     def _start_probe(self, words: Sequence[str | Path], mode: Mode) -> process.Outcome:
         shape = Shape(1, mpibenchmark.PROBED_NPROCS)
         command, environment = self.command(shape, words, mode.environment)
-        return process.run(command, timeout_s=_PROBE_TIMEOUT_S, env=environment)
+        return self.start(shape, command, environment, _PROBE_TIMEOUT_S)
 
     def run(
         self, plan: LaunchPlan, launch: str, folder: Path, progress: Callable[[float], None]
@@ -165,9 +171,9 @@ class ReproMpiBackend(InstalledMpi):
         )
         settings = [f"{name}={environment[name]}" for name in sorted(wanted)]
         _keep(_file(folder, "command", mode), shlex.join(["env", *settings, *command]) + "\n")
-        watch = _Watch(output_path, slot_s, progress)
+        watch = _Watch(output_path, plan.patience_s, slot_s, progress)
         left_s = max(0.0, ends - time.monotonic())
-        outcome = process.run(command, timeout_s=left_s, env=environment, watch=watch)
+        outcome = self.start(first.instance.shape, command, environment, left_s, watch)
         _keep(_file(folder, "stdout", mode), outcome.stdout)
         _keep(_file(folder, "stderr", mode), outcome.stderr)
         output = mpibenchmark.read(output_path)
@@ -235,8 +241,11 @@ def _keep(path: Path, text: str) -> None:
 class _Watch:
     """Reports progress, and gives a run up when its output has not grown for too long."""
 
-    def __init__(self, output_path: Path, slot_s: float, progress: Callable[[], None]) -> None:
+    def __init__(
+        self, output_path: Path, patience_s: float, slot_s: float, progress: Callable[[], None]
+    ) -> None:
         self._path, self._slot_s, self._progress = output_path, slot_s, progress
+        self._start_s, self._patience_s = (s + 3 * slot_s for s in (MOST_PATIENCE_S, patience_s))
         self._grown = time.monotonic()
         self._began: float | None = None
         self._size = -1
@@ -249,12 +258,12 @@ class _Watch:
             self._size, self._grown = size, now
             if size > 0 and self._began is None:
                 self._began = now
-        return now - self._grown < _SILENCE_S + 3 * self._slot_s
+        return now - self._grown < (self._start_s if self._began is None else self._patience_s)
 
     @property
     def stuck(self) -> bool:
         """Whether the job in flight has taken far longer than it may."""
-        return time.monotonic() - self._grown > _STUCK_S + 3 * self._slot_s
+        return time.monotonic() - self._grown > min(_STUCK_S + 3 * self._slot_s, self._patience_s)
 
     def around_s(self, wall_s: float) -> float:
         """Return what a run of `wall_s` seconds took beside its jobs."""
