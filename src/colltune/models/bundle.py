@@ -42,6 +42,13 @@ from colltune.errors import BundleError, ColltuneError, OutputError
 from colltune.files import insist_writable
 from colltune.files.reading import json_of, read_bytes
 from colltune.files.temporary import sweep, temporary_name
+from colltune.models.bundle_schema import (
+    MOST_MANIFEST_BYTES,
+    arrays_in,
+    checked_arrays,
+    checked_collective,
+    checked_manifest,
+)
 from colltune.models.collective_model import CollectiveModel
 from colltune.models.confirmations import Confirmation, replaced
 from colltune.models.coverage import Coverage
@@ -49,7 +56,7 @@ from colltune.models.error_model import ErrorModel
 from colltune.models.predictors import predictor_class
 from colltune.text import counted
 
-__all__ = ["FORMAT", "FORMAT_VERSION", "Bundle", "insist_savable", "load"]
+__all__ = ["FORMAT", "FORMAT_VERSION", "Bundle", "insist_answers", "insist_savable", "load"]
 FORMAT = "colltune-bundle"
 FORMAT_VERSION = 4
 _WITHOUT_JOBS = 3
@@ -58,6 +65,7 @@ _PARTS = ("predictor", "coverage", "error")
 _OLD_OBJECTIVE = "median"
 _NOT_IN_ID = ("id", "created_utc", "colltune_version")
 _MEND = "fit it again, or copy it again"
+_SAMPLE = 4
 _ELSEWHERE = "Name another folder with --out."
 
 
@@ -247,16 +255,66 @@ def load(
         for collective in () if partly else collectives or ():
             bundle.model(collective)
         return bundle
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise BundleError(
             f"{path / _MANIFEST}: damaged: {type(error).__name__}: {error}; {_MEND}"
         ) from error
 
 
+def insist_answers(bundle: Bundle) -> None:
+    """Insist that the models loaded predict times, at a sample of instances.
+
+    Raises
+    ------
+    BundleError
+        If a prediction is no time (not a number, infinite, not above 0) or fails, or if nothing is
+        known of its MPI library.
+    """
+    from colltune.mpi import LIBRARIES  # noqa: PLC0415 (who only reads bundles does without)
+
+    if bundle.context.library not in LIBRARIES:
+        raise BundleError(
+            f"the bundle {bundle.id[:12]} is for the MPI library {bundle.context.library[:80]!r}, "
+            f"which colltune does not know; known: {', '.join(LIBRARIES)}"
+        )
+    for model in bundle.models:
+        try:
+            with np.errstate(all="ignore"):
+                why = _why_no_answer(model)
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}"
+        if why:
+            raise BundleError(
+                f"the bundle {bundle.id[:12]} cannot be used: its models of {model.collective} "
+                f"predict no times ({why[:200]}). Fit it again."
+            )
+
+
+def _why_no_answer(model: CollectiveModel) -> str:
+    shapes = sorted(model.coverage.shapes.tolist())
+    shapes = [*shapes[:: max(1, len(shapes) // _SAMPLE)], *shapes[-1:]]
+    measured = np.sort(model.coverage.sizes)
+    sizes = {0, *measured[:: max(1, len(measured) // _SAMPLE)].tolist(), *measured[-1:].tolist()}
+    asked = [(nodes, ppn, size) for nodes, ppn in shapes for size in sorted(sizes)]
+    if not asked:
+        return "nothing was measured"
+    forecast = model.forecast(*np.array(asked, np.int64).T)
+    for name in ("time_s", "lower_s", "upper_s"):
+        found = getattr(forecast, name)
+        if not (np.isfinite(found) & (found > 0)).all():
+            return f"a prediction is {found[~(np.isfinite(found) & (found > 0))][0]:g} s"
+    if not (np.isfinite(forecast.doubt).all() and np.isfinite(forecast.noise).all()):
+        return "an error is no number"
+    return ""
+
+
 def _manifest(path: Path) -> dict[str, Any]:
     file = path / _MANIFEST
     try:
-        manifest = json_of(read_bytes(file))
+        content = read_bytes(file)
+        if len(content) > MOST_MANIFEST_BYTES:
+            raise ValueError(f"larger than {MOST_MANIFEST_BYTES >> 20} MiB")
+        manifest = json_of(content)
     except FileNotFoundError:
         what = "is not a bundle: it has no manifest.json" if path.exists() else "no such bundle"
         raise BundleError(
@@ -271,7 +329,7 @@ def _manifest(path: Path) -> dict[str, Any]:
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise BundleError(f"{file}: this is not the manifest of a colltune bundle")
     version = manifest.get("format_version")
-    if version not in range(1, FORMAT_VERSION + 1):
+    if type(version) is not int or version not in range(1, FORMAT_VERSION + 1):
         raise BundleError(
             f"{file}: the bundle has format {version}, but this colltune ({__version__}) "
             f"reads formats up to {FORMAT_VERSION}. Upgrade colltune, or fit the data again."
@@ -289,6 +347,9 @@ def _read(path: Path, manifest: Mapping[str, Any], wanted: Collection[Collective
         raise BundleError(
             f"{path / _MANIFEST}: the content does not match the bundle's id; {_MEND}"
         )
+    checked_manifest(manifest)
+    for collective, entry in entries.items():
+        checked_collective(collective, entry, context.library)
     asked = [c for c in entries if wanted is None or c in wanted]
     return Bundle(
         manifest["id"],
@@ -323,7 +384,7 @@ def _read_collective(
         return _unpacked(collective, entry, content)
     except ColltuneError:
         raise
-    except (KeyError, ValueError, EOFError, TypeError) as error:
+    except (KeyError, ValueError, EOFError, TypeError, IndexError, ArithmeticError) as error:
         raise BundleError(f"{file}: does not match the manifest ({error}); {_MEND}") from error
 
 
@@ -346,12 +407,14 @@ def _packed(model: CollectiveModel) -> bytes:
 
 def _unpacked(collective: Collective, entry: Mapping[str, Any], content: bytes) -> CollectiveModel:
     """Rebuild a collective's models from their manifest entry and bytes."""
-    stream = io.BytesIO(content)
     parts: dict[str, dict[str, NDArray[Any]]] = {part: {} for part in _PARTS}
-    for name in entry["arrays"]:
+    for name, array in arrays_in(content, entry["arrays"]).items():
         part, _, key = name.partition(".")
-        parts[part][key] = np.lib.format.read_array(stream, allow_pickle=False)
-    predictor = predictor_class(entry["predictor"]).from_arrays(parts["predictor"])
+        parts[part][key] = array
+    kind = predictor_class(entry["predictor"])
+    n_configurations = len(entry["configurations"])
+    checked_arrays(kind.kind, parts, n_configurations, entry["feature_set"])
+    predictor = kind.from_arrays(parts["predictor"])
     configurations = tuple(Configuration.parse(text) for text in entry["configurations"])
     if predictor.n_outputs != len(configurations):
         raise ValueError(

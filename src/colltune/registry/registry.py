@@ -21,7 +21,7 @@ from colltune.errors import BundleError, RegistryConflict
 from colltune.files import temporary
 from colltune.files.reading import json_of
 from colltune.files.remote import local_path, opened, url_of
-from colltune.models.bundle import Bundle, load
+from colltune.models.bundle import Bundle, insist_answers, load
 from colltune.registry.events import (
     Action,
     Event,
@@ -136,6 +136,7 @@ class Registry:
         A `bundle` that is a path is that of its folder.
         """
         whole, files = _checked(bundle)
+        insist_answers(whole)
         slot_of(whole.context)
         folder = _folder(whole.id)
         with self._using(whole.id):
@@ -261,7 +262,9 @@ class Registry:
             checked_id(expected or "")
         self.find(checked_id(bundle_id))
         with self._using(bundle_id):
-            slot = slot_of(_for_any_job(self._loaded(bundle_id, fresh=True)).context)
+            bundle = _for_any_job(self._loaded(bundle_id, fresh=True))
+            insist_answers(bundle)
+            slot = slot_of(bundle.context)
 
             def draft(events: tuple[Event, ...]) -> Event:
                 now = in_force(events).get(slot)
@@ -296,7 +299,7 @@ class Registry:
                 "nothing to roll back to"
             )
         with self._using(before[-1]):
-            self._loaded(before[-1], fresh=True)
+            insist_answers(self._loaded(before[-1], fresh=True))
 
             def draft(events: tuple[Event, ...]) -> Event:
                 now = in_force(events).get(slot)
@@ -339,7 +342,9 @@ class Registry:
             raise BundleError(f"{share:g} is not a share of the jobs. Give one above 0, at most 1.")
         self.find(checked_id(bundle_id))
         with self._using(bundle_id):
-            slot = slot_of(_for_any_job(self._loaded(bundle_id, fresh=True)).context)
+            bundle = _for_any_job(self._loaded(bundle_id, fresh=True))
+            insist_answers(bundle)
+            slot = slot_of(bundle.context)
 
             def draft(events: tuple[Event, ...]) -> Event:
                 now, trial = in_force(events).get(slot), trials(events).get(slot)

@@ -15,6 +15,7 @@ import structlog
 from colltune import registry
 from colltune.domain import Shape
 from colltune.errors import BundleError, ColltuneError
+from colltune.models.bundle import insist_answers
 from colltune.models.guard import Guard
 from colltune.selector.configuration import Target
 from colltune.selector.demand import Demand, read_demand
@@ -229,6 +230,7 @@ class Watcher:
         loaded = Loaded(self._source.load(event.bundle_id), event.at_utc)
         if loaded.slot != slot:
             raise BundleError(f"it is a bundle for {loaded.slot}, not for {slot}")
+        insist_answers(loaded.bundle)
         _prepare(loaded, Guard(caution=self._settings.caution))
         self._refused.pop((slot, event.bundle_id), None)
         self._metrics.loads.labels(slot).inc()
@@ -251,7 +253,8 @@ def _prepare(loaded: Loaded, guard: Guard) -> None:
     context = loaded.bundle.context
     try:
         target = Target.named(context.library, context.library_version)
-        loaded.rendering(max(loaded.bundle.training_shapes), target, guard)
+        # what rests on other machines alone has no shapes of its own
+        loaded.rendering(max(loaded.bundle.training_shapes, default=Shape(2, 1)), target, guard)
     except ColltuneError as error:
         # a library without files still has selections
         structlog.get_logger().info("no configuration", slot=loaded.slot, why=str(error))
