@@ -83,6 +83,12 @@ class TokenFileError(ColltuneError):
     exit_status = 15
 
 
+class ResourceError(ColltuneError):
+    """The system gives this process no more memory, or no further thread."""
+
+    exit_status = 16
+
+
 class Interrupted(ColltuneError):  # noqa: N818 - it names what happened
     """The user, or the system, ended the work; the message tells what is left of it."""
 
@@ -117,5 +123,6 @@ EXIT_STATUSES: dict[int, str] = {
     DRIFT: "drift: runtimes are not what they were when the bundle in force was fitted",
     BUSY: "busy: another retraining of the registry is at it",
     TokenFileError.exit_status: "tokens: a file of tokens that is missing, unsafe or damaged",
+    ResourceError.exit_status: "memory: the system gives no more of it, or no further thread",
     Interrupted.exit_status: "interrupted; what was measured is kept",
 }

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import resource
+import subprocess
+import sys
+from functools import partial
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from colltune import __version__
 from colltune.cli.app import FORMER, VERBS
-from colltune.errors import EXIT_STATUSES, ColltuneError
+from colltune.errors import EXIT_STATUSES, ColltuneError, ResourceError
 from tests.cli.conftest import Verb
 from tests.cli.verb_examples import commands
 
@@ -77,6 +85,60 @@ def test_every_error_has_a_documented_status() -> None:
     statuses = [kind.exit_status for kind in kinds]
     assert len(set(statuses)) == len(kinds)
     assert set(statuses) <= set(EXIT_STATUSES)
+
+
+def too_large() -> MemoryError:
+    """Return the error of an array that no memory can hold."""
+    with pytest.raises(MemoryError) as raised:
+        np.ones(1 << 58)
+    return raised.value
+
+
+SHORT = {
+    "an array": too_large(),
+    "nothing is said": MemoryError(),
+    "a table": pa.lib.ArrowMemoryError("malloc of size 64 failed"),
+    "a program": OSError(errno.ENOMEM, "Cannot allocate memory"),
+    "a library": ImportError("a\nb.so: failed to map segment from shared object"),
+    "a thread": RuntimeError("can't start new thread"),
+}
+
+
+@pytest.mark.parametrize("error", SHORT.values(), ids=SHORT)
+def test_a_shortage_of_memory_has_a_status(
+    error: Exception, colltune: Verb, bundle_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever asked for memory, the message says that there is too little, and what to do."""
+
+    def fails(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("colltune.models.bundle.load", fails)
+    answer = colltune("select", "--bundle", bundle_path, "--nodes", 2, "--ppn", 2)
+    assert answer.status == ResourceError.exit_status
+    assert "ulimit -v" in answer.err
+    if text := str(error):
+        assert text.splitlines()[-1] in answer.err
+
+
+def test_little_memory_is_enough_to_select(bundle_path: Path) -> None:
+    """Of what a file may hold at most nothing is asked for; with less still, an error is told."""
+    command = [sys.executable, "-m", "colltune.cli", "select", "--nodes", "2", "--ppn", "2"]
+    command += ["--bundle", str(bundle_path)]
+    for most_bytes, status in ((600 << 20, 0), (40 << 20, ResourceError.exit_status)):
+        limits = (most_bytes, most_bytes)
+        ended = subprocess.run(
+            command,
+            check=False,
+            preexec_fn=partial(resource.setrlimit, resource.RLIMIT_AS, limits),
+            env=dict(os.environ) | {"OPENBLAS_NUM_THREADS": "1"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
+        assert ended.returncode == status, ended.stderr
+        assert "Traceback" not in ended.stderr
 
 
 def test_measuring_needs_an_mpi(

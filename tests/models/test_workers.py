@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections.abc import Iterator
 
 import pytest
 
-from colltune.errors import ProgramError
+from colltune.errors import ProgramError, ResourceError
 from colltune.evaluation import LeaveNodesOut, evaluate_split
 from colltune.interrupts import handlers_kept
 from colltune.models import workers
@@ -60,6 +62,16 @@ def test_an_error_in_a_worker_is_the_error_here(scheduler: str) -> None:
     """What a call raises on a worker is raised where its result was wanted."""
     with at_work(Workers("dask", scheduler=scheduler)), pytest.raises(ZeroDivisionError):
         list(spread([(divmod, (1, 0), {})], 2))
+
+
+def _killed() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_process_that_the_system_ended_is_told() -> None:
+    """As where memory is short; with what ended it, and the mend."""
+    with pytest.raises(ResourceError, match=r"SIGKILL.*--jobs"):
+        list(spread([(_killed, (), {}), (_killed, (), {})], 2))
 
 
 def test_a_scheduler_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,9 @@ from typing import NoReturn
 
 from colltune.cli import streams
 from colltune.cli.console import Mark, painted
-from colltune.errors import ColltuneError, Interrupted, OutputError
+from colltune.errors import ColltuneError, Interrupted, OutputError, ResourceError
 
+_SHORTAGES = ("failed to map segment", "annot allocate memory", "can't start new thread")
 _started: ContextVar[float | None] = ContextVar("started", default=None)
 
 
@@ -53,6 +54,22 @@ def _complete() -> NoReturn:
 
 
 def _status() -> int:
+    try:
+        return _run()
+    except ColltuneError as error:
+        return _complain(str(error), error.exit_status)
+    except KeyboardInterrupt:
+        return _interrupted()
+    except (MemoryError, ImportError, RuntimeError, OSError) as error:
+        if why := _shortage(error):
+            return _complain(why, ResourceError.exit_status)
+        if not isinstance(error, OSError):
+            raise
+        what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        return _complain(what, OutputError.exit_status)
+
+
+def _run() -> int:
     from click.exceptions import Abort, ClickException
 
     from colltune.cli.app import app, as_spelled_now
@@ -65,16 +82,21 @@ def _status() -> int:
         error.show(shown)
         sys.stderr.write(shown.getvalue().replace("Error: ", _head(), 1))
         return error.exit_code
-    except ColltuneError as error:
-        return _complain(str(error), error.exit_status)
-    except (KeyboardInterrupt, Abort):
+    except Abort:
         return _interrupted()
-    except OSError as error:
-        what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        return _complain(what, OutputError.exit_status)
     if result == Interrupted.exit_status:
         return _interrupted()
     return result if isinstance(result, int) else 0
+
+
+def _shortage(error: Exception) -> str:
+    """Return what to say of an error if it means that memory, or a thread, cannot be had."""
+    told = [line for line in str(error).splitlines() if any(w in line for w in _SHORTAGES)]
+    is_short = isinstance(error, MemoryError) or bool(told)
+    said = (told or str(error).splitlines() or [""])[0]
+    why = f" ({said})" if said else ""
+    mend = "Give it more (ulimit -v, ulimit -u, --mem of the job), or less to do at once (--jobs)."
+    return f"the system gives this process no more memory or threads{why}. {mend}" * is_short
 
 
 def _interrupted() -> int:

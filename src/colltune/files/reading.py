@@ -20,6 +20,7 @@ from colltune.errors import ColltuneError
 
 MOST_BYTES = 1 << 30
 """Of a file that is read as a whole."""
+_PIECE_BYTES = 1 << 20
 _WRITER_S = 30.0
 _DEEPEST, _MOST_BITS = 100, 1000
 
@@ -48,11 +49,14 @@ def opened(path: Path) -> BufferedReader:
 
 
 def read_bytes(path: Path) -> bytes:
+    content = bytearray()
     with opened(path) as stream:
-        content = stream.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
-        raise OSError(errno.EFBIG, f"is larger than {MOST_BYTES >> 20} MiB")
-    return content
+        # asked for all at once, as much memory would be taken as a file may have
+        while piece := stream.read(_PIECE_BYTES):
+            content += piece
+            if len(content) > MOST_BYTES:
+                raise OSError(errno.EFBIG, f"is larger than {MOST_BYTES >> 20} MiB")
+    return bytes(content)
 
 
 def content_of(path: Path, failed: type[ColltuneError], mend: str) -> bytes:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import importlib
 import logging
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import BrokenExecutor
 from contextlib import ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
 from colltune import __version__
-from colltune.errors import ProgramError
+from colltune.errors import ColltuneError, ProgramError, ResourceError
 from colltune.interrupts import handlers_kept
 from colltune.on_demand import require
 from colltune.provenance import usable_cores
@@ -88,7 +90,13 @@ def spread(calls: Iterable[Call], n_processes: int) -> Iterator[Any]:
         for function, arguments, named in calls:
             yield function(*arguments, **named)
     else:
-        yield from Parallel(n_jobs=n_processes, return_as="generator", max_nbytes=None)(calls)
+        with _explained(
+            (BrokenExecutor,),
+            "a process that fitted was ended, as the system does where memory is short: {}. Give"
+            " it more memory, or let fewer processes work at once (--jobs).",
+            ResourceError,
+        ):
+            yield from Parallel(n_jobs=n_processes, return_as="generator", max_nbytes=None)(calls)
 
 
 @contextmanager
@@ -119,12 +127,16 @@ def _dask(workers: Workers) -> Iterator[None]:
 
 
 @contextmanager
-def _explained(errors: tuple[type[Exception], ...], text: str) -> Iterator[None]:
-    """Make a ProgramError of what goes wrong; `text` has a place for it."""
+def _explained(
+    errors: tuple[type[Exception], ...], text: str, kind: type[ColltuneError] = ProgramError
+) -> Iterator[None]:
+    """Make an error of colltune of what goes wrong; `text` has a place for it."""
     try:
         yield
     except errors as error:
-        raise ProgramError(text.replace("{}", str(error))) from error
+        # joblib tells at length how workers can end, and then how they did
+        told = re.search(r"The exit codes.*", str(error))
+        raise kind(text.replace("{}", told[0] if told else str(error))) from error
 
 
 def _package(name: str) -> Any:
