@@ -105,6 +105,8 @@ DRIFT = 13
 """Exit status of a retraining that found the machine changed, whatever it promoted."""
 BUSY = 14
 """Exit status of a retraining that left the work to another one that is at it."""
+UNOBSERVED = 17
+"""Exit status of a verification that saw nothing of a file, for it or against it."""
 
 EXIT_STATUSES: dict[int, str] = {
     0: "done",
@@ -124,5 +126,6 @@ EXIT_STATUSES: dict[int, str] = {
     BUSY: "busy: another retraining of the registry is at it",
     TokenFileError.exit_status: "tokens: a file of tokens that is missing, unsafe or damaged",
     ResourceError.exit_status: "memory: the system gives no more of it, or no further thread",
+    UNOBSERVED: "not observed: nothing was seen of the file's rules, for or against them",
     Interrupted.exit_status: "interrupted; what was measured is kept",
 }

@@ -55,9 +55,10 @@ def job(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 
 def test_nothing_is_claimed_that_was_not_seen(job: Job) -> None:
-    """The job runs with the file; its rules are unobserved, with the reason, and no failure."""
+    """The job runs with the file; its rules are unobserved, with the reason: that is no proof."""
     status, report, _ = verified(job.mpi, job.rules, "--no-measure")
-    assert status == 0
+    assert (status, report["verdict"], report["passed"]) == (17, "not observed", False)
+    assert "--no-measure" in report["how_to_observe"]
     assert (report["format"], report["release"]) == (job.format, job.mpi.release)
     reached = [rule for rule in job.of_ours(report) if rule["status"] != "unreachable"]
     assert [rule["status"] for rule in reached] == ["unobserved"] * len(reached)

@@ -81,7 +81,8 @@ def verify(
     rule the test program makes calls that the rule should decide. Each rule is reported as applied,
     overridden (by what) or ignored (why). Then the default and FILE are measured in turn. The exit
     status is 1 if the job can use a rule that is not applied, if a node cannot read FILE, or if
-    FILE is slower beyond doubt.
+    FILE is slower beyond doubt. It is 17 if no rule was observed, for or against; then you are told
+    how to observe them.
 
     Example: colltune verify openmpi.rules --budget 60s -- mpirun -np 8 --hostfile hosts
     """
@@ -113,7 +114,7 @@ def verify(
         ):
             found, _ = readability(request, canary_of(request)[0])
         output(_readability_json(found), _readability_lines(found), json=json)
-        passed = not found.problems
+        status = int(bool(found.problems))
     else:
         with progress("verifying", quiet=quiet or json, interrupted=_NO_VERDICT) as shown:
             proof = prove(
@@ -124,12 +125,17 @@ def verify(
         output(_json(proof), _lines(proof), json=json, warnings=warnings)
         if reports is not None:
             reports.put_report("verify", _for_registry(proof))
-        passed = proof.passed
-    if not passed:
-        raise typer.Exit(1)
+        status = proof.verdict.exit_status
+    if status:
+        raise typer.Exit(status)
 
 
 _LONGEST_TEXT = 44
+_VERDICTS = {
+    "passed": ("passed", Mark.GOOD),
+    "failed": ("FAILED", Mark.BAD),
+    "not observed": ("NOT OBSERVED", Mark.DOUBTFUL),
+}
 _MARKS = {
     "applied": Mark.GOOD,
     "overridden": Mark.DOUBTFUL,
@@ -166,13 +172,15 @@ def _lines(proof: Proof) -> Iterator[str | Table]:
         shown = [result for result in proof.results if not _tells_nothing(result)]
         yield Table(_HEADER, [_row(result) for result in shown], _WRAP, _DROP)
         if left := len(proof.results) - len(shown):
-            yield f"not shown: {counted(left, 'rule')} that leave the decision to the library"
+            leave = "leaves" if left == 1 else "leave"
+            yield f"not shown: {counted(left, 'rule')} that {leave} the decision to the library"
         yield ""
     told = ", ".join(f"{n} {status}" for status, n in _counts(proof).items() if n) or "no rules"
     if slower := sum(result.is_regression for result in proof.results):
         told += f"; {slower} slower than the default beyond doubt"
-    passed = painted("passed", Mark.GOOD) if proof.passed else painted("FAILED", Mark.BAD)
-    yield f"{passed}: {told}"
+    yield f"{painted(*_VERDICTS[proof.verdict])}: {told}"
+    if how := proof.how_to_observe:
+        yield f"to observe it: {how}"
 
 
 def _counts(proof: Proof) -> dict[str, int]:
@@ -224,7 +232,9 @@ def _json(proof: Proof) -> dict[str, Any]:
     settings = proof.settings
     return {
         **_readability_json(proof.readability),
-        "passed": proof.passed,
+        "passed": proof.verdict == "passed",
+        "verdict": proof.verdict,
+        "how_to_observe": proof.how_to_observe or None,
         "format": proof.format or None,
         "library": proof.library or None,
         "release": proof.release or None,
@@ -252,7 +262,8 @@ def _for_registry(proof: Proof) -> dict[str, Any]:
         counts[result.assessment.status] += 1
     known = FORMATS.get(proof.format)
     return {
-        "passed": proof.passed,
+        "passed": proof.verdict == "passed",
+        "verdict": proof.verdict,
         "file": str(proof.readability.path),
         "format": proof.format or None,
         "library": known.library if known else None,

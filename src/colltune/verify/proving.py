@@ -77,7 +77,8 @@ class _Proving:
         library, release = identified(job.library)
         kind = self._format(text, library)
         self._insist(kind, library, release)
-        proof = Proof(read, kind.name, release, job.library, job.nodes)
+        measured = self.request.measure
+        proof = Proof(read, kind.name, release, job.library, job.nodes, measured=measured)
         if reason := kind.unreadable_by(release):
             return replace(proof, dropped=reason, notes=tuple(self.notes))
         parsed = kind.parse(text, str(self.request.path), release)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from colltune.errors import UNOBSERVED
 from colltune.mpi import LIBRARIES
 from colltune.mpi.file_format import Fault, Finding, Outcome, ParsedFile, Rule
 from colltune.verify.canary import CallSeen, CanaryCall, Ending
@@ -286,6 +287,18 @@ class RuleResult:
     is_regression: bool = False
 
 
+class Verdict(StrEnum):
+    """What is proven of a file as a whole."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    UNOBSERVED = "not observed"
+
+    @property
+    def exit_status(self) -> int:
+        return {Verdict.PASSED: 0, Verdict.FAILED: 1, Verdict.UNOBSERVED: UNOBSERVED}[self]
+
+
 @dataclass(frozen=True)
 class Proof:
     readability: Readability
@@ -297,12 +310,40 @@ class Proof:
     dropped: str = ""
     results: tuple[RuleResult, ...] = ()
     notes: tuple[str, ...] = ()
+    measured: bool = True
 
     @property
-    def passed(self) -> bool:
-        """Whether all rules that this job can reach are applied, and none makes it slower."""
+    def verdict(self) -> Verdict:
+        """Whether no rule fails and none makes the job slower; it takes one that was seen.
+
+        A file without rules has nothing that could be seen.
+        """
         failed = any(v.assessment.status.is_failure or v.is_regression for v in self.results)
-        return not (self.readability.problems or self.dropped or failed)
+        if self.readability.problems or self.dropped or failed:
+            return Verdict.FAILED
+        seen = self.count(RuleStatus.APPLIED) or not self.results
+        return Verdict.PASSED if seen else Verdict.UNOBSERVED
+
+    @property
+    def how_to_observe(self) -> str:
+        """What shows more of the file; empty where enough was seen."""
+        if self.verdict is not Verdict.UNOBSERVED:
+            return ""
+        if not self.count(RuleStatus.UNOBSERVED):
+            return (
+                "no call of this job reaches a rule. Start it as the jobs are that will use the "
+                "file; the reason of each rule tells what it needs."
+            )
+        if not self.measured:
+            return (
+                "leave out --no-measure, so that the default, the file and each forced algorithm "
+                "are timed in turn."
+            )
+        return (
+            "give more time with --budget, so that the default, the file and each forced "
+            "algorithm are timed more often; a rule whose algorithm is as fast as the default "
+            "cannot be seen by time."
+        )
 
     def count(self, status: RuleStatus) -> int:
         return sum(result.assessment.status is status for result in self.results)
