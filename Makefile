@@ -19,7 +19,7 @@ export PYTHON RUN
 .DEFAULT_GOAL := tune
 
 tune: runtime
-	.venv/bin/colltune tune --budget $(BUDGET) --out $(OUT) $(if $(MPI),--mpi $(MPI))
+	.venv/bin/colltune tune --budget $(BUDGET) --out "$(OUT)" $(if $(MPI),--mpi "$(MPI)")
 
 # in minutes: all that needs nothing but Python, a C compiler and make
 test: setup
@@ -46,7 +46,7 @@ test-mpi: setup
 # mpi4py's own tests without colltune and with all that it does, on the MPIs of PATH and .mpi, or on
 # MPI; goes on where it was interrupted
 test-foreign: setup
-	.venv/bin/python -m tests.foreign.run $(MPI)
+	.venv/bin/python -m tests.foreign.run $(if $(MPI),"$(MPI)")
 
 lint: setup
 	.venv/bin/ruff check .

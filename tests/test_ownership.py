@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from colltune.errors import OutputError, ProgramError
-from colltune.files.ownership import danger, made_once, own_folder
+from colltune.files.ownership import danger, insist_preloadable, made_once, own_folder
 
 STRANGER = 12345
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
@@ -158,3 +158,11 @@ def test_a_folder_that_cannot_be_made_is_named(entered: Path) -> None:
     for folder in (entered / "file", entered / "file" / "cache"):
         with pytest.raises(OutputError, match=r"cannot write .*file.*COLLTUNE_CACHE"):
             made_once(folder, "program", _writing(""))
+
+
+def test_a_path_that_cannot_be_preloaded_is_refused(tmp_path: Path) -> None:
+    """Blanks and colons separate the names in LD_PRELOAD."""
+    assert insist_preloadable(tmp_path / "lib.so") == tmp_path / "lib.so"
+    for name in ("a b/lib.so", "a:b/lib.so", "a\tb"):
+        with pytest.raises(OutputError, match="blanks or colons"):
+            insist_preloadable(tmp_path / name)

@@ -98,8 +98,25 @@ def test_a_missing_part_is_named(prefix: Path) -> None:
     with pytest.raises(ProgramError, match=r"not belong to the Open MPI 4\.1\.6 of mpirun"):
         installation.find(str(prefix))
     mpicc.unlink()
-    with pytest.raises(ProgramError, match="no mpicc in the folder of"):
+    with pytest.raises(ProgramError, match=r"no mpicc of Open MPI 4\.1\.6 in the folder of"):
         installation.find(str(prefix))
+
+
+def test_a_script_that_starts_an_mpirun_is_a_launcher(
+    prefix: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its MPI is the one on PATH, of the same release; else the message tells that."""
+    script = prefix / "mine/wrapped mpirun"
+    program(script, f'exec "{prefix}/bin/mpirun" "$@"')
+    monkeypatch.setenv("PATH", "/bin:/usr/bin")
+    with pytest.raises(ProgramError, match=r"If that is a script of yours, put the folder"):
+        installation.find(str(script))
+    monkeypatch.setenv("PATH", f"{prefix}/bin:/bin:/usr/bin")
+    found = installation.find(str(script))
+    assert (found.mpirun, found.mpicc) == (script, prefix / "bin/mpicc")
+    program(script, "echo 'mpirun (Open MPI) 5.0.1'")
+    with pytest.raises(ProgramError, match=r"no mpicc of Open MPI 5\.0\.1 in the folder of"):
+        installation.find(str(script))
 
 
 def test_an_mpirun_that_fails_is_shown(prefix: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +14,7 @@ from colltune.domain import Collective, Configuration, Context, Instance, Measur
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
 from colltune.mpi.formats import FORMATS, readers
-from colltune.selector.configuration import Target, render, rendered, selector_for
+from colltune.selector.configuration import Target, render, rendered, selector_for, write_rendered
 from tests.models.machines import measured
 
 ALONE = Shape(1, 1)
@@ -64,6 +66,23 @@ def test_what_was_measured_on_shared_cores_is_for_jobs_that_share_them() -> None
         for selection in selector.select_many([Instance(c, shape, 64) for c in found.collectives]):
             assert decides or selection.configuration.is_default
             assert ("measured on shared cores" in selection.reason) != decides
+
+
+def test_a_path_with_a_blank_is_written_all_the_same(bundle: Bundle, tmp_path: Path) -> None:
+    """Variables name it as it is; a file of parameters cannot, and is not left behind."""
+    target, shape = Target.named("openmpi", "4.1.4"), Shape(4, 4)
+    found = render(selector_for(bundle, target), shape, target)
+    folder = tmp_path / "a b"
+    folder.mkdir()
+    (folder / "rules.params").write_text("an older one")
+    written = write_rendered(found, folder / "rules")
+    assert str(folder / "rules") in written.environment.values()
+    assert written.parameter_path is None
+    assert {file.name for file in folder.iterdir()} == {"rules"}
+    assert str(folder / "rules") in shlex.split(written.start_line)
+    assert f"={folder}/rules" in shlex.split(written.job_line)[2]
+    plain = write_rendered(found, tmp_path / "rules")
+    assert plain.parameter_path == tmp_path / "rules.params"
 
 
 def _beside_the_library() -> PerformanceDataset:

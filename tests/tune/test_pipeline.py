@@ -178,6 +178,9 @@ def test_however_slow_launches_and_fits_are_the_budget_holds(
     for row in rows:
         is_default = row.interval.configuration.is_default
         assert is_default == (row.verdict != "confirmed")
+    chooses = any(not row.interval.configuration.is_default for row in result.rows)
+    assert (result.job_line is not None) == chooses == (not result.unproven)
+    assert all(row.predicted is None or row.predicted > 1 for row in rows)
     if (launch_s, step_s) == (0.3, 0.0):
         assert {row.verdict for row in rows} == {"confirmed"}
     decides = ModelSelector(load(result.bundle_path))

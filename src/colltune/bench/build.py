@@ -12,7 +12,7 @@ from typing import NamedTuple
 from colltune import process
 from colltune.errors import ColltuneError, ProgramError
 from colltune.files import cache_folder
-from colltune.files.ownership import danger, made_once
+from colltune.files.ownership import danger, insist_preloadable, made_once
 from colltune.mpi import installation
 from colltune.mpi.installation import Installation
 
@@ -86,7 +86,7 @@ def library_for(library: str, release: str, mpi: str | None = None) -> Path:
     """Return libcolltune for a release: the one that COLLTUNE_INTERPOSED names, or compiled."""
     named = os.environ.get(_VARIABLE)
     if named:
-        path = Path(named).absolute()
+        path = insist_preloadable(Path(named))
         if not path.is_file():
             raise ProgramError(f"{_VARIABLE}={named}: this file does not exist")
         # whoever named it trusts its owner
@@ -176,5 +176,7 @@ def _compiled(
         process.check(outcome, f"compiling {name} (a C compiler is needed)")
         return program
 
+    if product.ending:
+        insist_preloadable(cache or cache_folder())
     full_name = f"{name}-{digest.hexdigest()[:16]}{product.ending}"
     return made_once(cache or cache_folder(), full_name, compiled)

@@ -47,10 +47,12 @@ def interpose(
     """
     from colltune.bench.build import interposed_library, unlinked_library
     from colltune.files import whole
-    from colltune.files.ownership import danger
+    from colltune.files.ownership import danger, insist_preloadable
     from colltune.mpi import installation
     from colltune.mpi.libcolltune import PRELOAD, assignment
 
+    if out is not None:
+        insist_preloadable(out)
     found = installation.find(mpi, library)
     path = (unlinked_library if unlinked else interposed_library)(found)
     if out is not None:

@@ -18,6 +18,23 @@ _MEND = "or name your own folder in COLLTUNE_CACHE"
 _WRITABLE = f"Make it writable, {_MEND}."
 
 
+def insist_preloadable(path: Path) -> Path:
+    """Return the absolute `path`, which a list of libraries to preload can name.
+
+    Raises
+    ------
+    OutputError
+        If it has a blank or a colon, which separate the names of such a list.
+    """
+    whole = path.absolute()
+    if any(character.isspace() or character == ":" for character in str(whole)):
+        raise OutputError(
+            f"{whole}: LD_PRELOAD cannot name a path with blanks or colons. Name another folder, "
+            "for what colltune compiles in COLLTUNE_CACHE."
+        )
+    return whole
+
+
 def danger(path: Path, trusted: int = 0) -> str:
     """Tell who else could change what lies at `path`; empty if only this user and root can.
 

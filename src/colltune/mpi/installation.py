@@ -66,6 +66,12 @@ class Installation(Launcher):
     libmpi: Path
     compile_line: str
 
+    def launch_environment(self) -> dict[str, str]:
+        """Return the variables that compiling and launching need beside the caller's own."""
+        toolchain = self.mpi.toolchain
+        is_apart = _beside(self.mpirun, "mpicc", toolchain) is None
+        return toolchain.variables(self.mpicc if is_apart else self.mpirun, os.environ)
+
     def root_allowance(self) -> dict[str, str]:
         """Return the variables by which its launcher serves root, where root has not set them."""
         allowed = root_allowance(os.geteuid())
@@ -90,13 +96,12 @@ def find(named: str | None = None, library: str | None = None) -> Installation:
     launcher = find_launcher(named, library)
     mpi, mpirun, release = launcher.mpi, launcher.mpirun, launcher.release
     toolchain = mpi.toolchain
+    variables = launcher.launch_environment()
     mpicc = _beside(mpirun, "mpicc", toolchain)
     if mpicc is None:
-        raise IncompleteError(
-            f"no mpicc in the folder of {mpirun}. Install {mpi.title}'s development files "
-            f"({toolchain.development}), or name a complete {mpi.title} with --mpi."
-        )
-    variables = launcher.launch_environment()
+        # a script that starts the mpirun of an MPI lies wherever its user put it
+        mpicc = _mpicc_on_path(launcher)
+        variables = toolchain.variables(mpicc, os.environ)
     answer = _ask([mpicc, toolchain.compiler_version], variables)
     told = release_in(answer, toolchain.compiler_says)
     if told is None or not f"{release}.".startswith(f"{told}."):
@@ -113,6 +118,27 @@ def find(named: str | None = None, library: str | None = None) -> Installation:
             f"variable {toolchain.compiler_variable}."
         )
     return Installation(mpi.name, release, mpirun, mpicc, _libmpi(mpicc, words, mpi), compile_line)
+
+
+def _mpicc_on_path(launcher: Launcher) -> Path:
+    """Return the mpicc on PATH that belongs to `launcher`, beside which there is none."""
+    toolchain, title = launcher.mpi.toolchain, launcher.mpi.title
+    for name in (f"mpicc{toolchain.suffix}", "mpicc"):
+        if (found := shutil.which(name)) is None:
+            continue
+        mpicc = Path(found).absolute()
+        variables = toolchain.variables(mpicc, os.environ)
+        told = release_in(
+            _ask([mpicc, toolchain.compiler_version], variables), toolchain.compiler_says
+        )
+        if told is not None and f"{launcher.release}.".startswith(f"{told}."):
+            return mpicc
+    raise IncompleteError(
+        f"no mpicc of {title} {launcher.release} in the folder of {launcher.mpirun}, nor on PATH. "
+        "If that is a script of yours, put the folder of the MPI's mpicc on PATH. Else install "
+        f"{title}'s development files ({toolchain.development}), or name a complete {title} with "
+        "--mpi."
+    )
 
 
 def find_launcher(named: str | None = None, library: str | None = None) -> Launcher:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from colltune import process
 from colltune.domain import INTERPOSED, Collective
 from colltune.errors import ProgramError
-from colltune.files.ownership import made_once
+from colltune.files.ownership import insist_preloadable, made_once
 from colltune.mpi.installation import Installation
 
 _HIT = Path(__file__).parent / "native" / "hit.c"
@@ -106,6 +106,7 @@ def build(installation: Installation, folder: Path) -> Path:
     """Return the tracer's shared library for `installation`, compiled in `folder` on first use."""
     if reason := unavailable():
         raise ProgramError(f"unavailable: {reason}")
+    insist_preloadable(folder)
     stubs = assembler(traced_symbols(_exported(installation.libmpi)))
     key = hashlib.sha256(
         f"{installation.compile_line}\n{stubs}\n{_HIT.read_text(encoding='utf-8')}".encode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -277,13 +278,14 @@ class WrittenConfiguration:
     """The files of a job's configuration and how they are put into effect.
 
     ``table`` holds the decisions, ``written`` the texts. ``rules_path`` is the main file,
-    ``parameter_path`` the one that ``start_line`` names; ``environment`` does the same.
+    ``parameter_path`` the one that ``start_line`` names, None where such a file cannot say it;
+    ``environment`` does the same.
     """
 
     table: DecisionTable
     written: Written
     rules_path: Path
-    parameter_path: Path
+    parameter_path: Path | None
     environment: dict[str, str]
     start_line: str
 
@@ -309,15 +311,32 @@ def write_rendered(
     """
     main = path.absolute()
     environment = found.environment(str(main), None if interposed is None else str(interposed))
-    parameter_path = main.with_name(f"{main.name}.params")
     for end, name in found.names(str(main)).items():
         write_text(Path(name), found.written.texts[end])
-    write_text(parameter_path, found.parameter_text(environment))
+    parameter_path, start_line = _written_parameters(found, main, environment)
     return WrittenConfiguration(
         found.table,
         replace(found.written, notes=(*found.written.notes, *notes)),
         main,
         parameter_path,
         environment,
-        found.target.mpi.start_line(parameter_path),
+        start_line,
     )
+
+
+def _written_parameters(
+    found: Rendered, main: Path, environment: Mapping[str, str]
+) -> tuple[Path | None, str]:
+    """Write the file of parameters, and return it with what a user types.
+
+    Where a path has a blank, which such a file of Open MPI's cannot have, the launcher's command
+    line has all parameters.
+    """
+    path = main.with_name(f"{main.name}.params")
+    try:
+        text = found.parameter_text(environment)
+    except LibraryError:
+        path.unlink(missing_ok=True)
+        return None, f"{shlex.join(found.target.mpi.command(environment))} …"
+    write_text(path, text)
+    return path, found.target.mpi.start_line(path)

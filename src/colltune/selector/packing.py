@@ -250,7 +250,11 @@ class Packed:
             "release": written.written.release,
             "shape": str(self.table.shape),
             "configuration_format": written.written.format,
-            "files": [*self.made.names(main).values(), written.parameter_path.name, SCRIPT],
+            "files": [
+                *self.made.names(main).values(),
+                *([written.parameter_path.name] if written.parameter_path else []),
+                SCRIPT,
+            ],
             "environment": written.environment,
             "start_line": written.start_line,
             "chosen": list(self.chosen()),

@@ -111,18 +111,19 @@ def _unproven(rows: Sequence[Row], judgements: Sequence[Judgement]) -> str:
     """Return why no row has anything but the default; empty if one has."""
     if any(not row.interval.configuration.is_default for row in rows):
         return ""
-    if not judgements:
+    tried = [row.measured for row in rows if row.measured is not None]
+    if not judgements and not tried:
         return "no algorithm is predicted to be faster than the default"
     proved = sum(judgement.status is Status.CONFIRMED for judgement in judgements)
     if proved:
         return (
             f"{counted(proved, 'range')} of message sizes proved faster, but the file cannot say so"
         )
-    untried = sum(judgement.gain is None for judgement in judgements)
-    told = f"none of {counted(len(judgements), 'range')} of message sizes proved faster"
-    if not untried:
-        return told
-    return f"{told}; {untried} of them could not be measured in time. Give a larger --budget."
+    if any(not one.launches for one in tried) or any(one.gain is None for one in judgements):
+        return (
+            "nothing proved faster, and not all could be measured in time: give a larger --budget"
+        )
+    return "what was predicted to be faster than the default did not prove so"
 
 
 class _TooLateError(Exception):
