@@ -25,7 +25,7 @@ exec "$@"
 PROGRAM = """#!{python}
 import os, re, sys, time
 plan, results, asked = sys.argv[1], open(sys.argv[2], "a", buffering=1), open({asked!r}, "a")
-config, bad = "", {bad!r}
+config, bad, damaged = "", {bad!r}, False
 for line in open(plan):
     if line.startswith("config"):
         config = line.strip()
@@ -33,19 +33,19 @@ for line in open(plan):
     number, case = line.split()[1], line.strip().split(" ", 2)[2]
     print("begin", number, file=results)
     print(config, case, file=asked, flush=True)
-    for pattern, what in bad.items():
-        if re.search(pattern, config + " " + case):
-            if what == "silent":
-                time.sleep(60)
-            if what == "crash":
-                os.abort()
-            if what != "wrong":
-                print(what, number, file=results)
-                os._exit(9)
-            print("done", number, "wrong", file=results)
-            break
-    else:
-        print("done", number, "right", file=results)
+    found = [what for pattern, what in bad.items() if re.search(pattern, config + " " + case)]
+    what = found[0] if found else "right"
+    if what == "silent":
+        time.sleep(60)
+    if what == "crash":
+        os.abort()
+    if what in ("hangs", "refused"):
+        print(what, number, file=results)
+        os._exit(9)
+    damaged |= what == "damage"
+    print("done", number, "wrong" if what == "wrong" else "right", file=results)
+if damaged:
+    os.abort()
 print("end", file=results)
 """
 
@@ -109,6 +109,14 @@ def test_a_silent_launch_is_stopped(fake: Fake) -> None:
     measured = fake.measurement({TREE: "silent"}, silence_s=0.5).run()
     assert outcome(measured, "tree") is not Outcome.RIGHT
     assert outcome(measured, "linear") is Outcome.RIGHT
+
+
+def test_damage_that_shows_later_is_of_its_mode(fake: Fake) -> None:
+    """A launch that ends after right calls is made again mode by mode, to find the guilty one."""
+    measured = fake.measurement({"coll_tuned_barrier_algorithm=6.*in_a_row": "damage"}).run()
+    assert outcome(measured, "tree", "in_a_row") is Outcome.ABORTS
+    assert outcome(measured, "tree") is Outcome.RIGHT
+    assert outcome(measured, "bruck", "in_a_row") is Outcome.RIGHT
 
 
 def test_what_the_default_cannot_do_is_not_held_against_algorithms(fake: Fake) -> None:

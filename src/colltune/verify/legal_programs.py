@@ -14,7 +14,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 
 from colltune.bench import build
@@ -69,6 +69,7 @@ _ENOUGH = 8
 _ENOUGH_ENDINGS = 2
 """So many launches that a mode ended tell of all its variants."""
 _STARTS = 3
+_ATTEMPTS = 2
 _SEVERITY = (Outcome.RIGHT, Outcome.ABORTS, Outcome.HANGS, Outcome.WRONG)
 _ON_PARTS = ("communicators", "between_groups")
 _SKIPPED = "skip"
@@ -276,7 +277,7 @@ class Measurement:
         self._bad = Counter[tuple[Collective, str, str, int]]()
         self._endings = Counter[tuple[Collective, str, str]]()
         self.odd: list[str] = []
-        """What happened once, and not when it was tried again."""
+        """Configurations under which a launch ended once, and not when it was tried again."""
         self.answers = Counter[Outcome]()
         """What became of the calls of algorithms, the default's left out."""
 
@@ -341,15 +342,18 @@ class Measurement:
     def _finish(self, launch: Launch, nprocs: int) -> None:
         """Make all trials, in as many launches as it takes."""
         trials, again, failures = list(self._trials(launch, nprocs)), None, 0
+        before = list[Trial]()
         while trials := [trial for trial in trials if not self._is_known(trial)]:
             batch = trials[:_CALLS_PER_LAUNCH]
             seen = self._launch(launch, batch, nprocs)
             self._take(seen.answers)
-            if seen.whole and again in seen.answers and again is not None:
-                self.odd.append(f"{again.configuration.id} {again.words} on {nprocs} processes")
-            again = seen.ended_in
+            if again is not None and again in seen.answers:
+                self._isolate(launch, before, nprocs)
+            again, before = seen.ended_in, [*seen.answers]
             if again is not None and (seen.refused or again == batch[0]):
                 self._condemn(again, seen.ending)
+            elif again is None and not seen.whole and seen.answers:
+                self._isolate(launch, seen.answers, nprocs)
             elif again is None and not seen.whole:
                 failures += 1
                 if failures == _STARTS or launch.at_start:
@@ -357,6 +361,31 @@ class Measurement:
                     return
             left = [t for t in trials if self._journal.answer(t.configuration, t.call) is None]
             trials = sorted(left, key=lambda trial: trial != again)
+
+    def _isolate(self, launch: Launch, made: Iterable[Trial], nprocs: int) -> None:
+        """Find whose calls do harm that shows only later, and in which mode.
+
+        A launch ended outside of its calls, or in one that is right when it is made first: an
+        earlier one has damaged what the library keeps. Each configuration, the last one first, and
+        then each of its modes gets a launch of its own.
+        """
+        tried = list(dict.fromkeys(trial.configuration for trial in made))
+        for configuration in reversed(tried):
+            right: dict[str, list[Trial]] = defaultdict(list)
+            for call in self.matrix.calls(configuration.collective, nprocs):
+                if self._journal.answer(configuration, call) == Outcome.RIGHT:
+                    right[call.mode].append(Trial(configuration, call))
+            if self._is_harmless(launch, list(chain.from_iterable(right.values())), nprocs):
+                continue
+            guilty = [m for m, b in right.items() if not self._is_harmless(launch, b, nprocs)]
+            for mode in guilty:
+                self._condemn(right[mode][0], Outcome.ABORTS.value)
+            if guilty:
+                return
+        self.odd.append(f"{tried[-1].id} on {nprocs} processes")
+
+    def _is_harmless(self, launch: Launch, batch: Sequence[Trial], nprocs: int) -> bool:
+        return not batch or any(self._launch(launch, batch, nprocs).whole for _ in range(_ATTEMPTS))
 
     def _is_known(self, trial: Trial) -> bool:
         """Tell whether enough is known of what is alike."""
