@@ -24,6 +24,7 @@ _COMPILE_TIMEOUT_S = 120.0
 _EXPORTED = "exported.map"
 """Tells the linker what a library shows to others."""
 _COLLECTIVES = ("collectives.c", "collectives.h")
+_VARIABLES = ("bound.h", "cvar.c", "cvar.h", "why.h")
 _LEGAL = ("legal.c", "legal.h", "legal_data.c", "legal_moves.c", "legal_reductions.c")
 
 
@@ -47,7 +48,7 @@ _SIMULATED = _Product(("-O2", *_C11, "-pthread"), ("-Wl,-Bsymbolic", "-lm", "-lr
 
 def native_benchmark(mpi: Installation, cache: Path | None = None) -> Path:
     texts = _sources("colltune.bench")
-    texts |= _sources("colltune.mpi.libcolltune", "bound.h", "cvar.c", "cvar.h", "why.h")
+    texts |= _sources("colltune.mpi.libcolltune", *_VARIABLES)
     return _for("collbench", _PROGRAM, texts, mpi, cache)
 
 
@@ -60,7 +61,7 @@ def canary(mpi: Installation, cache: Path | None = None) -> Path:
 def legal_program(mpi: Installation, cache: Path | None = None) -> Path:
     """Return the compiled conformance program, which writes variables as the benchmark does."""
     texts = _sources("colltune.verify", *_LEGAL) | _sources("colltune.bench", *_COLLECTIVES)
-    texts |= _sources("colltune.mpi.libcolltune", "cvar.c", "cvar.h", "why.h")
+    texts |= _sources("colltune.mpi.libcolltune", *_VARIABLES)
     return _for("legal", _PROGRAM, texts, mpi, cache)
 
 
