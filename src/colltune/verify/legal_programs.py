@@ -60,6 +60,7 @@ _SEGSIZES_BYTES = (0, 64, 1024, 65536)
 _FANOUTS = (2, 4)
 _MOST_GROUPS = 4
 """Of libcolltune's broadcasts; more of them differ in nothing but their numbers."""
+_MOST_SEGMENTS, _INT_BYTES = 128, 4
 _LIMIT_S = 8
 _SILENCE_S = 30.0
 _LAUNCH_S = 3600.0
@@ -213,8 +214,12 @@ def configurations(
 def chosen_at(release: Release, configuration: Configuration, call: Call) -> bool:
     """Tell whether `configuration` is ever chosen where `call` is made.
 
-    What is for two processes alone ends programs elsewhere, and is never chosen there.
+    What is for two processes alone ends programs elsewhere, and is never chosen there. Segments by
+    the thousand take some libraries minutes, which would pass for a hang.
     """
+    segsize = configuration.numbers.get("segsize", 0)
+    if segsize and call.ints * _INT_BYTES > _MOST_SEGMENTS * segsize:
+        return False
     if configuration.is_default or configuration.library == INTERPOSED:
         return True
     two = Limit.TWO_PROCESSES in release.space.algorithm_of(configuration).limits
