@@ -147,9 +147,8 @@ void make_elements(void) {
     kinds[OWN_SUM] = own(TOLD(sum, MPI_INT, 4, 0xF), 1);
     kinds[INTS_] = TOLD(ints, MPI_2INT, 8, 0xFF);
     kinds[INTS_].op = MPI_MINLOC;
-    kinds[REALS] = TOLD(reals, MPI_DOUBLE_INT, 12, 0xFFF);
+    kinds[REALS] = TOLD(reals, MPI_DOUBLE_INT, 16, 0xFFF);
     kinds[REALS].op = MPI_MAXLOC;
-    kinds[REALS].extent = 16;
     kinds[SMALL] = TOLD(small, MPI_SHORT_INT, 8, 0xF3);
     kinds[SMALL].op = MPI_MINLOC;
 }
