@@ -199,6 +199,9 @@ def _mpi(host: Host) -> Answer:
     if module and (module.library != found.library or not _alike(module.release, found.release)):
         loaded = f"{said}; the loaded module is of {module.library} {module.release}"
         return note(loaded, "name the MPI of your jobs with --mpi")
+    if misled := installation.misplaced(found.mpirun, os.environ, found.mpi):
+        why, _, mend = misled.partition(". Unset ")
+        return note(f"{said}; {why}", f"unset {mend.rstrip('.')}")
     others = {path: name for path, name in _on_path() if name != said.partition(",")[0]}
     first = shutil.which("mpirun")
     if first in others and host.mpi is None:

@@ -305,3 +305,18 @@ def test_what_is_set_for_root_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         assert list(openmpi.root_allowance()) == told
         assert ("OMPI_ALLOW_RUN_AS_ROOT" in openmpi.root_note()) == bool(told)
         assert (mpich.root_allowance(), mpich.root_note()) == ({}, "")
+
+
+def test_a_folder_of_another_mpi_is_named(tmp_path: Path) -> None:
+    """Variables that tell programs where their MPI lies are named where that is another one."""
+    mpirun = tmp_path / "mine" / "bin" / "mpirun"
+    mpirun.parent.mkdir(parents=True)
+    mpirun.touch()
+    (tmp_path / "link").symlink_to(tmp_path / "mine")
+    for right in (tmp_path / "mine", tmp_path / "link"):
+        assert installation.misplaced(mpirun, {"OPAL_PREFIX": str(right), "HOME": "/x"}) == ""
+    wrong = {"OPAL_PREFIX": str(tmp_path / "other"), "PMIX_PREFIX": "/opt/pmix", "I_MPI_ROOT": ""}
+    said = installation.misplaced(mpirun, wrong)
+    assert f"OPAL_PREFIX={tmp_path}/other" in said
+    assert said.endswith("Unset OPAL_PREFIX PMIX_PREFIX.")
+    assert installation.misplaced(mpirun, wrong, library("mpich")) == ""

@@ -233,11 +233,32 @@ def _identify(mpirun: Path) -> Launcher:
         release = release_in(told, mpi.toolchain.launcher_says)
         if release is not None:
             return Launcher(mpi.name, release, mpirun)
+    if misled := misplaced(mpirun, os.environ):
+        raise ProgramError(f"{mpirun} does not work: {misled}")
     known = ", ".join(mpi.title for mpi in LIBRARIES.values())
     raise ProgramError(
         f"{mpirun} belongs to no MPI that colltune knows ({known}); it prints "
         f"{_first_line(answer)!r}. Name another one with --mpi."
     )
+
+
+def misplaced(mpirun: Path, environment: Mapping[str, str], mpi: MpiLibrary | None = None) -> str:
+    """Return which variables name the folder of another MPI than that of `mpirun`, and the mend.
+
+    Those of `mpi`, or of all libraries; empty if none does.
+    """
+    place = mpirun.resolve().parent.parent
+    asked = LIBRARIES.values() if mpi is None else (mpi,)
+    names = dict.fromkeys(name for each in asked for name in each.toolchain.place_variables)
+    found = [
+        name
+        for name in names
+        if (root := environment.get(name)) and not place.is_relative_to(Path(root).resolve())
+    ]
+    if not found:
+        return ""
+    first = f"{found[0]}={environment[found[0]]} is the folder of another MPI than {mpirun}"
+    return f"{first}. Unset {' '.join(found)}."
 
 
 def _beside(mpirun: Path, name: str, toolchain: Toolchain) -> Path | None:

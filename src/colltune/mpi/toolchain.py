@@ -26,6 +26,7 @@ class Toolchain:
     the mpirun beside them is taken. ``compiler_version`` and ``compiler_line`` are the options by
     which mpicc tells its release and what it calls.
 
+    ``place_variables`` tell programs of an installation where it lies, and mislead those of others.
     ``suffix`` is the one by which distributions keep several MPIs apart, ``compiler_variable``
     names another C compiler, ``root_variable`` the folder of an installation; ``development`` and
     ``mend`` tell what to install. ``launcher`` is the key of the library's own launcher in
@@ -44,6 +45,7 @@ class Toolchain:
     compiler_line: str = "-show"
     compiler_variable: str
     root_variable: str
+    place_variables: tuple[str, ...] = ()
     development: str
     mend: str
     version_program: tuple[str, str] | None = None

@@ -13,6 +13,7 @@ from colltune import leftovers, process
 from colltune.domain import Collective
 from colltune.errors import CampaignError, ProgramError
 from colltune.mpi import trace
+from colltune.mpi.installation import misplaced
 from colltune.mpi.trace import Function
 from colltune.text import counted
 from colltune.verify.user_line import UserLine
@@ -160,6 +161,9 @@ class Canary:
             what = f"the job did not end within {self.limit_s:g} s and was stopped"
         else:
             what = "the launcher failed before the test program reported anything"
+        misled = misplaced(Path(outcome.command[0]), self.line.user)
+        if misled:
+            return f"{what}: {misled}\n{outcome.explain()}"
         return (
             f"{what}. Can all nodes read {self.program.parent} (--work names another "
             f"folder)?\n{outcome.explain()}"

@@ -27,7 +27,7 @@ from colltune.domain import (
 )
 from colltune.errors import OutputError, ProgramError
 from colltune.mpi import LIBRARIES
-from colltune.mpi.installation import Installation
+from colltune.mpi.installation import Installation, misplaced
 from colltune.mpi.libcolltune import PRELOAD, is_libcolltune
 from colltune.mpi.libcolltune.library import with_libcolltune
 
@@ -223,5 +223,8 @@ def _ending(
             f"measurements are kept.\n{outcome.explain()}"
         )
     if not output.began and (not forced or _COMPLAINT in outcome.stderr):
-        raise ProgramError(f"the benchmark did not start\n{outcome.explain()}")
+        misled = misplaced(Path(outcome.command[0]), os.environ)
+        raise ProgramError(
+            f"the benchmark did not start{misled and f': {misled}'}\n{outcome.explain()}"
+        )
     return Ending.CRASH

