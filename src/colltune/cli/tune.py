@@ -107,7 +107,9 @@ def tune(
         with settings.told_of_time():
             found = installation_of(plan, mpi)
         settings = replace(settings, campaign=plan.changed(library=found.library))
-        result = pipeline.tune(settings, found, NativeBackend(found), _teller(shown, settings))
+        backend = NativeBackend(found)
+        backend.insist_on_freedom()
+        result = pipeline.tune(settings, found, backend, _teller(shown, settings))
     warnings = (*result.report.problems, *(f"note: {note}" for note in result.notes))
     output(_facts(result), _lines(result), json=json, warnings=warnings)
 

@@ -70,7 +70,12 @@ class NativeBackend(InstalledMpi):
     def launch_s(self) -> float:
         return self.around_s
 
+    def insist_on_freedom(self) -> None:
+        """Refuse settings of the user that decide, before anything is compiled or started."""
+        self.refuse_settings(self._library, self._release.base_environment())
+
     def portfolio(self, campaign: Campaign, collective: Collective) -> Portfolio:
+        self.insist_on_freedom()
         portfolio = campaign.offered(self._library.mpi, self.mpi.release, collective)
         return portfolio.filtered(campaign.only, campaign.skip)
 
