@@ -12,8 +12,6 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MCA_PREFIXES = ("OMPI_MCA_", "PRTE_MCA_", "PMIX_MCA_")
 _SHELL_PREFIXES = (*_MCA_PREFIXES, "MPIR_", "MPICH_", "I_MPI_", "MV2_", "MVP_", "FI_", "UCX_")
 _CONCERNED = ("MPIR_CVAR_", "MPIR_PARAM_", "MPICH_", "MV2_", "MVP_", "I_MPI_ADJUST", "I_MPI_TUNING")
-CHOOSES = re.compile(r"(?:OMPI_MCA_coll_|MPIR_CVAR_|I_MPI_ADJUST_|I_MPI_TUNING)[A-Za-z0-9_]*")
-"""The variables by which algorithms are chosen: what a job file may set."""
 
 
 def concerns_collectives(name: str) -> bool:

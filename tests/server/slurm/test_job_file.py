@@ -11,8 +11,16 @@ from colltune.domain import Shape
 from colltune.mpi import library
 from colltune.production.arms import Arm
 from colltune.server.slurm.hooks import text_of
-from colltune.server.slurm.job_file import AnswerError, JobDecisions, Section, parse
+from colltune.server.slurm.job_file import (
+    VARIABLES,
+    AnswerError,
+    JobDecisions,
+    Section,
+    parse,
+    settable,
+)
 from colltune.server.slurm.job_file import text_of as text_of_job
+from tests.server.slurm import job_variables
 from tests.server.slurm.fake_service import BUNDLE, RULES, Asked, good
 
 FOLDER = "/shared/jobs/17/openmpi-4.1.4"
@@ -55,6 +63,21 @@ CHANGES = {
     "a command": (b"rules=1", b"rules=$(id)"),
     "a backquote": (b"rules=1", b"rules=`id`"),
     "a blank": (b"rules=1", b"rules=1 2"),
+    "a variable of no format": (
+        b"set OMPI_MCA_coll_tuned_use_dynamic_rules",
+        b"set OMPI_MCA_coll_x",
+    ),
+    "an algorithm": (
+        b"set OMPI_MCA_coll_tuned_use_dynamic_rules=1",
+        b"set OMPI_MCA_coll_tuned_bcast_algorithm=3",
+    ),
+    "another library's variable": (
+        b"set OMPI_MCA_coll_tuned_use_dynamic_rules=1",
+        b"set MPIR_CVAR_BCAST_INTRA_ALGORITHM=tree",
+    ),
+    "a file beside": (b"filename=" + FOLDER.encode() + b"/4x4/", b"filename="),
+    "a file by no name": (b"filename=" + FOLDER.encode() + b"/4x4/rules", b"filename="),
+    "a very long value": (b"rules=1", b"rules=" + b"1" * 4097),
     "a path elsewhere": (b"rules=1", b"rules=/etc/passwd"),
     "a relative path": (b"rules=1", b"rules=a/b"),
     "a path upwards": (b"4x4/rules\nend", b"4x4/../4x8/rules\nend"),
@@ -71,6 +94,7 @@ CHANGES = {
 def by_awk(answer: bytes, folder: Path) -> process.Outcome:
     """Have the hooks' awk split an answer into `folder`."""
     (folder / "program").write_text(text_of("job_file.awk"))
+    (folder / VARIABLES).write_text(text_of(VARIABLES))
     (folder / "answer").write_bytes(answer)
     out = folder / "out"
     for shape in SHAPES:
@@ -80,6 +104,7 @@ def by_awk(answer: bytes, folder: Path) -> process.Outcome:
         "shapes": " ".join(map(str, SHAPES)),
         "folder": FOLDER,
         "out": out,
+        "variables": folder / VARIABLES,
     }
     words = [w for name, value in variables.items() for w in ("-v", f"{name}={value}")]
     command: list[str | Path] = ["awk", *words, "-f", folder / "program", folder / "answer"]
@@ -169,3 +194,20 @@ def test_an_endless_answer_is_refused(tmp_path: Path) -> None:
     assert by_awk(answer, tmp_path).returncode == 1
     with pytest.raises(AnswerError, match="more than 4 MB"):
         by_python(answer)
+
+
+def test_the_list_of_variables_is_what_formats_and_catalogues_need() -> None:
+    """A job may be told what some file of its library needs, and nothing else."""
+    assert text_of(VARIABLES) == job_variables.listed()
+    assert "MPIR_CVAR_DEBUG_HOLD" not in settable("mpich")
+    assert not settable("elsewhere")
+
+
+def test_settings_fill_no_jobs_environment() -> None:
+    """What a launcher cannot hand on would keep every program of the job from starting."""
+    names = [name for name, is_file in settable("mpich").items() if not is_file]
+    lines = [f"set {name}={'x' * 4000}" for name in names]
+    head = f"colltune-job 1\nbundle {BUNDLE}\nlibrary mpich 4.3.2\nshape 4x8\n"
+    answer = f"{head}{chr(10).join(lines)}\nend\n".encode()
+    with pytest.raises(AnswerError, match="environment"):
+        parse(answer, "mpich", "4.3.2", SHAPES, PurePath(FOLDER))

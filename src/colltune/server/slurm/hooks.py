@@ -14,7 +14,7 @@ from colltune.text import filled
 
 SITE = "site.sh"
 SCRIPTS = ("prolog.sh", "task_prolog.sh", "rank.sh", "epilog.sh")
-DATA = ("job_file.awk",)
+DATA = ("job_file.awk", "variables.txt")
 READ = (SITE, *DATA)
 """What the scripts read of their folder."""
 HEADER = "summaries.header"

@@ -1,6 +1,7 @@
 # Checks the answer of the colltune service for a job and writes its parts into folders that exist.
 # Nothing is written before all of it was read and found good. Variables: library ("openmpi"), shapes
-# (those asked for, "4x8 4x4"), folder (where the job will find it), out (where to write).
+# (those asked for, "4x8 4x4"), folder (where the job will find it), out (where to write), variables
+# (the file of what a job may be told).
 
 function refuse(why) {
     if (reason == "")
@@ -12,7 +13,9 @@ BEGIN {
     count = split(shapes, names, " ")
     for (i = 1; i <= count; i++)
         asked[names[i]] = 1
-    allowed = "^(OMPI_MCA_coll_|MPIR_CVAR_|I_MPI_ADJUST_|I_MPI_TUNING)[A-Za-z0-9_]*$"
+    while ((getline line < variables) > 0)
+        if (split(line, word, " ") == 3 && word[1] == library)
+            kind[word[3]] = word[2]
 }
 
 {
@@ -86,9 +89,11 @@ $1 == "set" && NF == 2 && shape != "" && arm != "control" {
     at = index($2, "=")
     name = substr($2, 1, at - 1)
     value = substr($2, at + 1)
-    if (!at || name !~ allowed || value !~ /^[A-Za-z0-9_.,:;@+=\/-]*$/ || value ~ /\.\./)
+    if (!at || length(value) > 4096 || value !~ /^[A-Za-z0-9_.,:;@+=\/-]*$/ || value ~ /\.\./)
         refuse("a setting of an unexpected form")
-    if (value ~ /\//) {
+    if (!(name in kind))
+        refuse("a variable that chooses no algorithms")
+    if (kind[name] == "file" || value ~ /\//) {
         here = folder "/" shape "/"
         if (index(value, here) != 1 || !((shape, substr(value, length(here) + 1)) in text))
             refuse("a setting that names another file")
@@ -97,6 +102,8 @@ $1 == "set" && NF == 2 && shape != "" && arm != "control" {
         refuse("a setting twice")
     set[shape, name] = 1
     exports[shape] = exports[shape] name "=" value "\n"
+    if (length(exports[shape]) > 65536)
+        refuse("more settings than a job's environment should hold")
     next
 }
 

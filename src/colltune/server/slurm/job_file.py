@@ -23,13 +23,14 @@ import re
 import shutil
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
 from pathlib import Path, PurePath
 
 from colltune.domain import Shape
 from colltune.errors import OutputError, ProgramError
 from colltune.files.temporary import sweep, temporary_name
 from colltune.mpi import UserPatterns
-from colltune.mpi.job_variables import CHOOSES
 from colltune.production.arms import Arm
 from colltune.selector.configuration import Rendered
 
@@ -37,6 +38,9 @@ VERSION = 2
 MAIN = "rules"
 """What the main file of a shape is called."""
 LARGEST_BYTES = 4_000_000
+VARIABLES = "variables.txt"
+"""The file that names what a job may be told, next to the hooks."""
+_LONGEST_VALUE, _MOST_SET = 4096, 65536
 _FIRST = "colltune-job 1"
 _WITH_ARM = f"colltune-job {VERSION}"
 _ID = re.compile(r"[0-9a-f]{64}")
@@ -46,6 +50,14 @@ _COUNT = re.compile(r"[0-9]{1,6}")
 _VALUE = re.compile(r"[A-Za-z0-9_.,:;@+=/-]*")
 _PLAIN = re.compile(r"/[A-Za-z0-9_./+@~%=-]*")
 _UNPRINTABLE = re.compile(r"[^\t -~]")
+
+
+@cache
+def settable(library: str) -> Mapping[str, bool]:
+    """Return the variables that a job file may set, and whether each names a file of its own."""
+    text = (resources.files(__package__) / VARIABLES).read_text(encoding="utf-8")
+    lines = [line.split() for line in text.splitlines() if not line.startswith("#")]
+    return {name: kind == "file" for of, kind, name in lines if of == library}
 
 
 class AnswerError(ProgramError):
@@ -199,13 +211,19 @@ class _JobFileReader:
     def _take_setting(self, setting: str) -> None:
         name, equals, value = setting.partition("=")
         variables = self._variables[self._shape]
-        good = CHOOSES.fullmatch(name) and _VALUE.fullmatch(value) and ".." not in value
+        good = _VALUE.fullmatch(value) and ".." not in value and len(value) <= _LONGEST_VALUE
         if not equals or not good or name in variables or self._arm is Arm.CONTROL:
             raise self._refused("a setting of an unexpected form")
+        names_file = settable(self._library).get(name)
+        if names_file is None:
+            raise self._refused("a variable that chooses no algorithms")
         here = f"{self._folder / self._shape}/"
-        if "/" in value and value not in {f"{here}{file}" for file in self._files[self._shape]}:
+        its_files = {f"{here}{file}" for file in self._files[self._shape]}
+        if (names_file or "/" in value) and value not in its_files:
             raise self._refused("a setting that names another file")
         variables[name] = value
+        if sum(len(n) + len(v) + 2 for n, v in variables.items()) > _MOST_SET:
+            raise self._refused("more settings than a job's environment should hold")
 
     def _refused(self, why: str) -> AnswerError:
         return AnswerError(f"the service's answer: line {self._number}: {why}")

@@ -101,7 +101,7 @@ take() {
     fi
     # shellcheck disable=SC2086 # shapes are words
     if ! reason=$(mkdir "$part" && (cd "$part" && mkdir $shapes) && awk -v library="$1" -v shapes="$shapes" -v folder="$target/$1-$2" \
-        -v out="$part" -f "$here/job_file.awk" "$answer" 2>&1); then
+        -v out="$part" -v variables="$here/variables.txt" -f "$here/job_file.awk" "$answer" 2>&1); then
         rm -rf -- "$part"
         reasons="$reasons $1/$2: ${reason:-cannot be written}"
         return

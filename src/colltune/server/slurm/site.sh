@@ -1,7 +1,8 @@
 # What the Slurm hooks of colltune need to know about this site; POSIX sh, read by all of them.
 # It belongs to root, like the hooks themselves. `colltune site slurm hooks` never overwrites it.
 
-# The service, http://HOST:PORT or https://…; or its unix socket on the host that asks.
+# The service, https://HOST:PORT, or its unix socket on the host that asks. Without either, as with
+# http:// on this host, whoever answers at the port is believed.
 COLLTUNE_SITE_URL=http://127.0.0.1:8765
 COLLTUNE_SITE_SOCKET=
 
