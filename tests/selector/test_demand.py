@@ -12,6 +12,7 @@ import pytest
 
 from colltune.domain import Shape
 from colltune.errors import DataError
+from colltune.selector import demand
 from colltune.selector.demand import Demand, DemandLog, counted_hours, read_demand
 
 
@@ -130,3 +131,21 @@ def test_the_hours_that_were_counted(tmp_path: Path) -> None:
         (tmp_path / f"demand-{number}.jsonl").write_text(line % hour)
     assert counted_hours(tmp_path) == 48
     assert sum(d.count for d in read_demand(tmp_path)) == 2
+
+
+def test_a_file_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large one is written anew, each hour and shape once, without its oldest hours."""
+    monkeypatch.setattr(demand, "MOST_BYTES", 4096)
+    log = DemandLog(tmp_path)
+    for _ in range(100):
+        log.note("openmpi", "4.1.4", Shape(4, 8))
+        log.flush()
+    (file,) = tmp_path.iterdir()
+    assert file.stat().st_size <= 4096
+    assert [found.count for found in read_demand(tmp_path)] == [100]
+    for nodes in range(1, 300):
+        log.note("openmpi", "4.1.4", Shape(nodes, 8))
+        log.flush()
+    (file,) = tmp_path.iterdir()
+    assert file.stat().st_size <= 4096
+    assert read_demand(tmp_path)

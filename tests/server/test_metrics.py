@@ -12,6 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from colltune.registry import Registry
 from colltune.selector.demand import Demand, read_demand
 from colltune.server.app import create_app
+from colltune.server.auth import token_file
+from colltune.server.auth.token_file import Scope, Token
 from colltune.server.settings import Settings
 from tests.server.conftest import await_ready
 from tests.server.registries import bundle
@@ -122,17 +124,41 @@ def test_reports_of_the_registry_become_metrics(client: TestClient, registry: Re
     assert _value(found, seen[0], **seen[1], status="ignored") == 2
 
 
+JOB = (("nodes", "8"), ("ppn", "4"), ("ppn", "1"), ("folder", "/f"))
+
+
 def test_what_jobs_ask_for_is_noted(registry: Registry, tmp_path: Path) -> None:
-    """Shapes of configuration and job files are counted, warm and cold; selections are not."""
+    """Shapes of job files are counted, warm and cold, as far as the machine may have them."""
     app = create_app(Settings(registry=str(registry), demand=tmp_path / "demand"))
     with TestClient(app) as client:
         await_ready(client)
         for _ in range(3):
-            client.get(CONFIG, params=SHAPE)
-        asked = [("nodes", "8"), ("ppn", "4"), ("ppn", "1"), ("folder", "/f")]
-        client.get("/v1/job/openmpi/4.1.4", params=asked)
+            client.get("/v1/job/openmpi/4.1.4", params=JOB)
+            client.get(CONFIG, params={"nodes": 8, "ppn": 2})
+        beyond = {"nodes": "999983", "ppn": "7", "folder": "/f"}
+        assert client.get("/v1/job/openmpi/4.1.4", params=beyond).status_code == 200
         client.get("/v1/select", params={"nodes": 3, "ppn": 3})
     assert read_demand(tmp_path / "demand") == [
-        Demand("openmpi", "4.1.4", 8, 4, 4),
-        Demand("openmpi", "4.1.4", 8, 1, 1),
+        Demand("openmpi", "4.1.4", 8, 1, 3),
+        Demand("openmpi", "4.1.4", 8, 4, 3),
+    ]
+
+
+def test_where_there_are_tokens_only_theirs_are_noted(registry: Registry, tmp_path: Path) -> None:
+    """What anybody reads, with no token or a bad one, tells nothing of what jobs need."""
+    secret = token_file.new_token()
+    made = Token("hook", frozenset({Scope.SUMMARIES}), token_file.digest(secret))
+    token_file.write(tmp_path / "tokens", [made])
+    settings = Settings(
+        registry=str(registry), demand=tmp_path / "demand", tokens=tmp_path / "tokens"
+    )
+    with TestClient(create_app(settings)) as client:
+        await_ready(client)
+        for told in ({}, {"Authorization": f"Bearer {secret}"}, {"Authorization": "Bearer x"}):
+            for _ in range(2):
+                found = client.get("/v1/job/openmpi/4.1.4", params=JOB, headers=told)
+                assert found.status_code == 200
+    assert read_demand(tmp_path / "demand") == [
+        Demand("openmpi", "4.1.4", 8, 1, 2),
+        Demand("openmpi", "4.1.4", 8, 4, 2),
     ]

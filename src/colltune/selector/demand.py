@@ -1,7 +1,8 @@
 """What jobs asked for, counted, so that the next campaign measures what they need.
 
 A folder holds one file per process that counts, ``demand-<host>-<pid>-<token>.jsonl``; nobody else
-writes to it, and it only grows. A line says how often a shape was asked for within an hour.
+writes to it. A line says how often a shape was asked for within an hour. A file that has become
+large is written anew, each hour and shape once, without its oldest hours if need be.
 
 Format history of a line
 ------------------------
@@ -26,12 +27,15 @@ from threading import Lock
 from typing import NamedTuple
 
 from colltune.domain import LARGEST_NUMBER, Shape
-from colltune.errors import DataError
+from colltune.errors import DataError, OutputError
+from colltune.files import write_text
 from colltune.files.reading import json_of
 
 FORMAT_VERSION = 1
 MOST_WAITING = 10_000
 """Different things to be counted between two writes; more are left out."""
+MOST_BYTES = 4 << 20
+"""Of a process's file."""
 _LOG = logging.getLogger(__name__)
 _LONGEST_NAME = 100
 _HOUR = "%Y-%m-%dT%H"
@@ -86,8 +90,13 @@ class DemandLog:
                 for key, count in sorted(taken.items())
             )
             try:
-                _append(self._path(), "".join(f"{line}\n" for line in lines).encode())
+                path = self._path()
+                _append(path, "".join(f"{line}\n" for line in lines).encode())
+                if path.stat().st_size > MOST_BYTES:
+                    _compact(path)
                 self._fails = False
+            except OutputError as error:
+                _LOG.warning("%s", error)
             except OSError as error:
                 with self._lock:
                     self._waiting.update(taken)
@@ -126,6 +135,22 @@ def _append(path: Path, content: bytes) -> None:
             raise
     finally:
         os.close(descriptor)
+
+
+def _compact(path: Path) -> None:
+    """Write a file anew, each hour and shape once; the latest hours fill at most half the room."""
+    sums: Counter[_Key] = Counter()
+    for hour, found in filter(None, map(_line, path.read_bytes().splitlines())):
+        sums[_Key(hour, *astuple(found)[:4])] += found.count
+    kept: list[str] = []
+    room = MOST_BYTES // 2
+    for key, count in sorted(sums.items(), reverse=True):
+        line = json.dumps({"version": FORMAT_VERSION, **key._asdict(), "count": count}) + "\n"
+        room -= len(line)
+        if room < 0:
+            break
+        kept.append(line)
+    write_text(path, "".join(reversed(kept)))
 
 
 def read_demand(folder: Path) -> list[Demand]:

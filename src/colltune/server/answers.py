@@ -43,7 +43,8 @@ class Document:
     ``etag`` is empty where the content is not to be kept; ``bundle_id`` is what it was made from;
     ``headers`` are sent in addition to the usual ones; ``kept`` and ``replaced`` name the
     collectives whose default was kept or replaced; ``demanded`` are the library, release and shape
-    of each job, ``asked`` what a request for a job's files asked for and got, ``given`` its arm.
+    of each job, ``asked`` what a request for a job's files asked for and got, ``given`` its arm;
+    ``is_for_job`` tells that it is what a batch system's hooks ask for.
     """
 
     body: bytes
@@ -56,6 +57,7 @@ class Document:
     demanded: tuple[tuple[str, str, Shape], ...] = ()
     asked: Asked | None = None
     given: GivenArm | None = None
+    is_for_job: bool = False
 
 
 Recipe = tuple[Callable[..., Document], tuple[object, ...]]

@@ -116,6 +116,7 @@ class CacheMiddleware:
         self._service = service
         self._hosts = Hosts(service.settings.allowed_hosts)
         self._metrics = service.metrics
+        self._notes = service.demand is not None and service.has_tokens
         self._access = structlog.get_logger("access") if service.settings.access_log else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -128,7 +129,7 @@ class CacheMiddleware:
         if is_allowed and method in ("GET", "HEAD"):
             key = (scope["path"], scope["query_string"])
             answer = self._service.state.answers.get(key)
-            if answer is not None:
+            if answer is not None and not self._may_be_noted(answer, scope):
                 status = await _send(answer, scope, send)
                 answer.hits += 1
                 self._count(scope, answer.route, status, started)
@@ -137,6 +138,12 @@ class CacheMiddleware:
             await self._through(self._app, scope, receive, send, started)
         else:
             await self._through(problem(421, _WRONG_HOST), scope, receive, send, started)
+
+    def _may_be_noted(self, answer: Answer, scope: Scope) -> bool:
+        """Tell whether a token asks for what would be noted; that is looked at by the endpoint."""
+        if not (self._notes and answer.document.demanded):
+            return False
+        return any(name == b"authorization" for name, _ in scope["headers"])
 
     async def _through(
         self, app: ASGIApp, scope: Scope, receive: Receive, send: Send, started: float

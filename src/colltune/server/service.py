@@ -62,6 +62,7 @@ JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
 HTML = "text/html; charset=utf-8"
 _MOST_PINNED = 4
+_TIMES_MEASURED, _MOST_UNKNOWN = 16, 1024
 _REFUSALS = {404: Outcome.NO_BUNDLE, 503: Outcome.BUSY}
 _MOST_REPORTS, _MOST_REPORT_BYTES = 8, 64 << 20
 
@@ -104,6 +105,11 @@ class Service:
         return ProductionJobs(self.settings, self.settings.production, self.metrics, changed)
 
     @property
+    def has_tokens(self) -> bool:
+        """Whether jobs can show by a token that they are jobs."""
+        return self.settings.tokens is not None
+
+    @property
     def state(self) -> State:
         return self.watcher.state
 
@@ -130,7 +136,7 @@ class Service:
         times, answer.hits = answer.hits, 0
         if times:
             self.metrics.hit.inc(times)
-            self._went_out(answer.document, times)
+            self._went_out(answer.document, times, by_token=False)
 
     def settle(self) -> None:
         """Count all answers that went out since the last time; only in the event loop's thread."""
@@ -149,9 +155,10 @@ class Service:
         if self.production is not None:
             self.production.flush()
 
-    def count_first(self, document: Document) -> None:
+    def count_first(self, document: Document, *, by_token: bool = False) -> None:
+        """Count an answer that was not ready, and whether a good token asked for it."""
         self.metrics.miss.inc()
-        self._went_out(document, 1)
+        self._went_out(document, 1, by_token=by_token)
 
     def metrics_text(self) -> bytes:
         watcher = self.watcher
@@ -160,13 +167,15 @@ class Service:
         now = gauges(self.state, *looks, judgement)
         return self.metrics.text(now)
 
-    def _went_out(self, document: Document, times: int) -> None:
+    def _went_out(self, document: Document, times: int, *, by_token: bool) -> None:
         self.metrics.answered(document, times)
         if document.asked is not None:
             self._asked(document.asked, times)
         if document.given is not None and self.production is not None:
             self.production.note(document.given)
-        if self.demand is not None:
+        # where jobs have no tokens, nothing tells them from others but what they ask for
+        is_job = by_token or (document.is_for_job and not self.has_tokens)
+        if self.demand is not None and is_job:
             for asked in document.demanded:
                 self.demand.note(*asked, times)
 
@@ -231,7 +240,7 @@ class Service:
             },
             found.kept,
             found.replaced,
-            ((library, release, shape),),
+            _within(loaded, library, release, [shape]),
             _asked(library, release, loaded.slot, query, found.outcome),
         )
 
@@ -263,9 +272,10 @@ class Service:
             {"X-Colltune-Format": target.form.name, **told_arm},
             tuple(sorted(kept - replaced)),
             tuple(sorted(replaced)),
-            tuple((library, release, shape) for shape in shapes),
+            _within(loaded, library, release, shapes),
             _asked(library, release, loaded.slot, query, outcome),
             given,
+            is_for_job=True,
         )
 
     def _given(
@@ -442,6 +452,16 @@ def _target(library: str, release: str, format_name: str | None) -> Target:
         ours = ", ".join(f.name for f in FORMATS.values() if f.library == library)
         raise ServiceError(422, f"query.format: not a format of {library}; its formats are {ours}")
     return found
+
+
+def _within(
+    loaded: Loaded, library: str, release: str, shapes: Iterable[Shape]
+) -> tuple[tuple[str, str, Shape], ...]:
+    """Return what a campaign could be planned for: shapes that the machine may have."""
+    known = loaded.bundle.training_shapes
+    nodes = _TIMES_MEASURED * max((shape.nodes for shape in known), default=_MOST_UNKNOWN)
+    ppn = _TIMES_MEASURED * max((shape.ppn for shape in known), default=_MOST_UNKNOWN)
+    return tuple((library, release, s) for s in shapes if s.nodes <= nodes and s.ppn <= ppn)
 
 
 def _asked(

@@ -8,6 +8,7 @@ from typing import TypeVar
 from fastapi import Request, Response
 
 from colltune.server.answers import Answer, Document
+from colltune.server.auth.gate import Gatekeeper
 from colltune.server.errors import ServiceError
 from colltune.server.limits import Offload
 from colltune.server.service import Service
@@ -38,10 +39,18 @@ async def answered(
         service.refused(error, arguments)
         raise
     answer = Answer(document, request.scope["route"].path, (compute, arguments))
-    service.count_first(document)
+    service.count_first(document, by_token=bool(document.demanded) and await _has_token(request))
     if keep:
         state.answers.put((request.scope["path"], request.scope["query_string"]), answer)
     return _response(request, answer)
+
+
+async def _has_token(request: Request) -> bool:
+    """Tell whether a caller shows a good token, of whatever scope; reading needs none."""
+    if not service_of(request).has_tokens or "authorization" not in request.headers:
+        return False
+    gatekeeper: Gatekeeper = request.app.state.gatekeeper
+    return await gatekeeper.knows(request)
 
 
 async def computed(

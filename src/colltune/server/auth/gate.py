@@ -146,6 +146,17 @@ class Gate:
             return self._by_munge(credential.strip(), scope, f"{method} {target}")
         raise ServiceError(401, f"this kind of Authorization is not accepted: {_HOW}")
 
+    def knows(self, authorizations: Sequence[str]) -> bool:
+        """Tell whether a caller has a token that is in force, of whatever scope."""
+        kind, _, secret = "".join(authorizations[:1]).strip().partition(" ")
+        if self._tokens is None or len(authorizations) != 1 or kind.lower() != "bearer":
+            return False
+        try:
+            self._tokens.token(secret.strip())
+        except ServiceError:
+            return False
+        return True
+
     def _by_token(self, secret: str, scope: Scope) -> Admission:
         if self._tokens is None:
             raise ServiceError(401, "this service accepts only MUNGE credentials, no tokens")
@@ -192,6 +203,14 @@ class Gatekeeper:
         self.threads = Offload(
             _THREADS, _MOST_WAITING, "too many callers are being checked. Try again in a moment."
         )
+
+    async def knows(self, request: Request) -> bool:
+        authorizations = request.headers.getlist("authorization")
+        work = self.threads.run(object(), lambda: self._gate.knows(authorizations))
+        try:
+            return await asyncio.wait_for(work, _PATIENCE_S)
+        except (TimeoutError, ServiceError):
+            return False
 
     async def admit(self, request: Request, scope: Scope) -> Admission:
         authorizations = request.headers.getlist("authorization")

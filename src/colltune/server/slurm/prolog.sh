@@ -19,7 +19,9 @@ here=${0%/*} job=${SLURM_JOB_ID-} temporary=
 # shellcheck disable=SC1091 # the site's own
 [ ! -r "$here/site.sh" ] || . "$here/site.sh"
 export PATH
-folder=${COLLTUNE_SITE_FOLDER-}
+folder=${COLLTUNE_SITE_FOLDER-} header=$here/summaries.header
+# by its token a service that has tokens knows whose requests tell what jobs need
+[ -r "$header" ] || header=
 limit=${COLLTUNE_SITE_LIMIT_S:-0.2}
 
 # Leave the hook, with a line to syslog if there is something to say.
@@ -87,7 +89,7 @@ ask() {
     url="${COLLTUNE_SITE_URL:-http://localhost}/v1/job/$1/$2?nodes=$nodes$query&folder=$target/$1-$2$pin$named"
     # shellcheck disable=SC2086 # the site's options are words
     curl --disable --silent --show-error --fail --noproxy '*' --max-redirs 0 --max-time "$limit" \
-        ${COLLTUNE_SITE_SOCKET:+--unix-socket "$COLLTUNE_SITE_SOCKET"} ${COLLTUNE_SITE_CURL-} \
+        ${header:+--header "@$header"} ${COLLTUNE_SITE_SOCKET:+--unix-socket "$COLLTUNE_SITE_SOCKET"} ${COLLTUNE_SITE_CURL-} \
         "$url" 2>"$temporary/.$1-$2.reason" | head -c 4000001 >"$temporary/.$1-$2.answer"
 }
 
