@@ -35,10 +35,17 @@ class Mode:
     runs: tuple[str, ...] = ()
 
 
-def modes(mpi: Installation, library: Path, folder: Path) -> Iterator[Mode]:
-    """Yield all ways for `mpi` with its libcolltune; their files are written into `folder`."""
+def modes(mpi: Installation, library: Path, unlinked: Path, folder: Path) -> Iterator[Mode]:
+    """Yield all ways for `mpi` with its libcolltune and that of sites, `unlinked`.
+
+    Their files are written into `folder`.
+    """
     for name in WITHOUT:
         yield Mode(name)
+    sites = {PRELOAD: str(unlinked)}
+    yield Mode("unlinked", sites, (PRELOADED,))
+    record = {"COLLTUNE_RECORD": str(folder / "records"), "COLLTUNE_RECORD_RATE": "1"}
+    yield Mode("unlinked, recording", sites | record, (PRELOADED,))
     preload = {PRELOAD: str(library)}
     yield Mode("idle", preload, (PRELOADED,))
     profile = {"COLLTUNE_PROFILE": str(folder / "profiles")}

@@ -106,10 +106,10 @@ def _all(mpi: Installation, name: str) -> Iterator[tuple[str, Outcomes]]:
     """Yield the outcomes of each mode."""
     _say(f"{name}: building mpi4py where that is not done")
     tests = suite.built(mpi, CACHE)
-    library = build.interposed_library(mpi)
+    library, unlinked = build.interposed_library(mpi), build.unlinked_library(mpi)
     folder = tests.folder / "runs"
     folder.mkdir(exist_ok=True)
-    for mode in modes(mpi, library, folder):
+    for mode in modes(mpi, library, unlinked, folder):
         # outcomes are of this libcolltune, whose name has the hash of what it is made of
         key = json.dumps([mode.variables, _content(mode)])
         kept = folder / f"{mode.name}.json"

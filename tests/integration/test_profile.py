@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -215,6 +217,52 @@ def test_a_wrong_rate_times_every_call(bed: Bed, tmp_path: Path) -> None:
     found = bed.run(tmp_path, "many", "40", nprocs=2, log=log, COLLTUNE_PROFILE_RATE="often")
     (use,) = found.uses
     assert use.timed == use.process_calls == 80
+
+
+@pytest.mark.parametrize(
+    "name", ["COLLTUNE_LOG", "COLLTUNE_SHM_MIB", "COLLTUNE_FIRST_CALLS", "COLLTUNE_RECORD_RATE"]
+)
+@pytest.mark.parametrize("value", ["many", "-1", "1x"])
+def test_a_wrong_number_is_one_line(bed: Bed, tmp_path: Path, name: str, value: str) -> None:
+    """A variable that is no number is told, and counts as not set."""
+    bed.run(tmp_path, "many", "5", nprocs=2, log=f"{name}={value}", **{name: value})
+
+
+@pytest.mark.parametrize("name", ["COLLTUNE_TABLE", "COLLTUNE_RULES"])
+def test_a_pipe_is_no_table(bed: Bed, tmp_path: Path, name: str) -> None:
+    """It is told, and nobody waits for what is never written into it."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    bed.run(tmp_path / "made", "many", "5", nprocs=2, log=str(pipe), **{name: str(pipe)})
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (("script.py",), "script.py"),
+        (("-u", "-W", "ignore", "script.py", "more.py"), "script.py"),
+        (("-um", "script"), "script"),
+        (("-c", "import script"), Path(sys.executable).resolve().name),
+    ],
+)
+def test_a_python_program_has_its_scripts_name(
+    bed: Bed, tmp_path: Path, words: tuple[str, ...], name: str
+) -> None:
+    """Its script's or module's, and not the interpreter's."""
+    library = bed.mpi.compiled("interposed/plugin.c", options=("-O2", "-fPIC", "-shared"))
+    script = tmp_path / "script.py"
+    script.write_text(f"import ctypes\nassert not ctypes.CDLL({str(library)!r}).run()\n")
+    records = tmp_path / "records"
+    wanted = {
+        "COLLTUNE_RECORD": str(records),
+        "COLLTUNE_RECORD_NAMES": "1",
+        "PYTHONPATH": str(tmp_path),
+    }
+    places = [str(script) if word == "script.py" else word for word in words]
+    outcome = bed.mpi.run(2, [sys.executable, *places], wanted)
+    assert outcome.ok, outcome.explain()
+    (job,) = read_profiles([records]).jobs
+    assert job.program == name
 
 
 def test_a_killed_job_leaves_nothing(bed: Bed, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,9 @@ import pytest
 
 from colltune import process
 from colltune.bench import build
+from colltune.errors import ProgramError
+from colltune.mpi import installation
+from colltune.mpi.installation import Installation
 from tests.integration.real import TIMEOUT_S, Real, installed
 
 pytestmark = pytest.mark.mpi
@@ -56,6 +60,58 @@ def test_a_program_that_loads_mpi_itself_is_recorded(
         if row.startswith("row ")
     }
     assert counts == {"allreduce": "40", "bcast": "40", "barrier": "2"}
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Return what sites preload, and what users do, for each MPI of this machine."""
+    found = [mpi for mpi in map(_found, ("openmpi", "mpich", "intelmpi")) if mpi]
+    made = (build.unlinked_library, build.interposed_library)
+    return [str(library(mpi)) for mpi in found for library in made]
+
+
+def _found(library: str) -> Installation | None:
+    try:
+        return installation.find(None, library)
+    except ProgramError:
+        return None
+
+
+def test_calls_that_end_a_function_come_to_their_mpi(each: Real, libraries: list[str]) -> None:
+    """Each function of ours, called by a jump, in a program without MPI, under each library."""
+    plugin = each.compiled("interposed/tails.c", options=("-O2", "-fPIC", "-shared"))
+    host = each.compiled("interposed/tail_host.c", options=("-Wl,--as-needed",))
+    for library in ("", *libraries):
+        outcome = each.run(2, [host, plugin], preload=library)
+        assert (outcome.ok, outcome.stdout) == (True, ""), outcome.explain()
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="has code for x86-64")
+def test_code_of_no_library_calls_its_mpi(each: Real, libraries: list[str]) -> None:
+    """As compilers at run time make it, under each library."""
+    program = each.compiled("interposed/code.c", options=("-Wl,--as-needed",))
+    for library in ("", *libraries):
+        outcome = each.run(2, [program, each.installation.libmpi], preload=library)
+        assert (outcome.ok, outcome.stdout) == (True, "right\n" * 2), outcome.explain()
+
+
+def test_two_mpis_in_one_process_run_as_without(
+    libraries: list[str], tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    """Each call comes to the one that its own library is linked to, and nothing is recorded."""
+    plugins = []
+    for name in ("openmpi", "mpich"):
+        mpi = Real(installed(name), tmp_path_factory.mktemp(name))
+        options = ("-O0", "-fPIC", "-shared")
+        plugins.append(mpi.compiled("interposed/plugin.c", options=options))
+    host = mpi.compiled("interposed/loads.c", options=("-Wl,--as-needed",))
+    for library in ("", *libraries):
+        settings = {"COLLTUNE_RECORD": str(tmp_path), "LD_PRELOAD": library}
+        for order in (plugins, plugins[::-1]):
+            outcome = process.run(
+                [host, *order], timeout_s=TIMEOUT_S, env=mpi.environment(settings)
+            )
+            _is_silent(outcome, tmp_path)
 
 
 def test_another_mpi_runs_as_without(

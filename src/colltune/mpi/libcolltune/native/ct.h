@@ -175,6 +175,8 @@ void ct_engage(ct_engager_t who, unsigned collectives);
 /* Value of an environment variable on rank 0 of MPI_COMM_WORLD, the same on all processes from
  * MPI_Init on; NULL if it is unset or empty. Only for the names listed in settings.c. */
 const char *ct_setting(const char *name);
+/* One that is a whole number; `usual` if it is unset. */
+long ct_number(const char *name, long usual);
 /* Give all processes of comm rank 0's `bytes` of `length` (others: ignored); collective. A copy that
  * ends with a NUL and is the caller's; NULL if rank 0 has none or memory is out. */
 char *ct_share(MPI_Comm comm, const char *bytes, size_t *length);

@@ -2,11 +2,13 @@
 #include "rules.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { MOST_BYTES = 64 << 20 };
 
@@ -22,14 +24,16 @@ static char *contents(const char *path, size_t *length, const char **why) {
     struct stat facts;
     char *text = NULL;
     if (ct_world_rank) return NULL;
-    FILE *file = fopen(path, "rb");
-    if (!file || fstat(fileno(file), &facts)) *why = strerror(errno);
+    int opened = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe would wait for its writer */
+    FILE *file = opened < 0 ? NULL : fdopen(opened, "rb");
+    if (!file || fstat(opened, &facts)) *why = strerror(errno);
     else if (!S_ISREG(facts.st_mode)) *why = "it is no plain file";
     else if (facts.st_size > MOST_BYTES) *why = "it is longer than 64 MiB";
     else if (!(text = malloc((size_t)facts.st_size + 1))) *why = "memory is out";
     else if ((*length = fread(text, 1, (size_t)facts.st_size, file), ferror(file)))
         *why = strerror(errno);
     if (file) fclose(file);
+    else if (opened >= 0) close(opened);
     if (*why) {
         free(text);
         text = NULL;

@@ -46,10 +46,12 @@ void ct_begin(void) {
         ct_communicators_begin() != MPI_SUCCESS)
         return;
     int configured = ct_settings_begin();
+    if (ct_world_size == 1)
+        ct_log(1, "MPI_COMM_WORLD has one process (or no launcher is known to the MPI library): the MPI"
+               " library runs all calls");
     atomic_store(&running, 1);
     if (configured) {
-        const char *first = ct_setting("COLLTUNE_FIRST_CALLS");
-        ct_first_calls = first ? atoi(first) : USUAL_FIRST_CALLS;
+        ct_first_calls = (int)ct_number("COLLTUNE_FIRST_CALLS", USUAL_FIRST_CALLS);
         ct_fault_tolerant = ct_is_fault_tolerant();
         if (ct_fault_tolerant)
             ct_log(0, "fault tolerance is on: the MPI library runs all calls");

@@ -206,10 +206,15 @@ int ct_all_present(void) {
 }
 
 #if MPI_VERSION >= 4
-extern __typeof__(MPI_Session_init) MPI_Session_init CT_HIDDEN("MPI_Session_init")
+/* Handles go on as they come: of a program of another MPI they may be wider than ours. */
+int their_session_init(intptr_t info, intptr_t errhandler, void *session)
+    __asm__("PMPI_Session_init");
+CT_PUBLIC int our_session_init(intptr_t info, intptr_t errhandler, void *session)
+    CT_HIDDEN("MPI_Session_init")
+
 /* A later MPI_Init need not exchange keys any more. */
-CT_PUBLIC int MPI_Session_init(MPI_Info info, MPI_Errhandler errhandler, MPI_Session *session) {
-    __typeof__(MPI_Session_init) *theirs = CT_THEIRS(PMPI_Session_init, "PMPI_Session_init");
+int our_session_init(intptr_t info, intptr_t errhandler, void *session) {
+    __typeof__(our_session_init) *theirs = CT_THEIRS(their_session_init, "PMPI_Session_init");
     ct_bind();
     started = 1;
     return theirs(info, errhandler, session);

@@ -1,11 +1,16 @@
 /* Which MPI library runs, by its own words (as colltune.mpi.vendors reads them). */
+#define _GNU_SOURCE /* memmem */
 #include "core.h"
 
 #include <ctype.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* Copy the release at the beginning of `text`: digits, dots and what is tied to them, 5.1.0rc2. */
 static void copy_release(char *release, const char *text, size_t length) {
@@ -95,6 +100,32 @@ void ct_tell_foreign(void) {
                     " %s %s; the job runs without it (colltune app interpose --mpi compiles one)\n",
             made_for, made_for_release, name, release);
 }
+
+#ifdef CT_LATE
+/* Whether the program's file has the text. */
+static int program_has(const char *text) {
+    struct stat facts;
+    int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), found = 0;
+    size_t length = file < 0 || fstat(file, &facts) ? 0 : (size_t)facts.st_size;
+    void *all = length ? mmap(NULL, length, PROT_READ, MAP_PRIVATE, file, 0) : MAP_FAILED;
+    if (all != MAP_FAILED) {
+        found = memmem(all, length, text, strlen(text)) != NULL;
+        munmap(all, length);
+    }
+    if (file >= 0) close(file);
+    return found;
+}
+
+/* At the end of a program that has MPI within itself, which never calls us. */
+__attribute__((destructor)) static void tell_linked_statically(void) {
+    const char *asked = getenv("COLLTUNE_LOG");
+    if (!asked || atoi(asked) < 1 || !is_first_process() || ct_defined("PMPI_Init") ||
+        !program_has("MPI_Init"))
+        return;
+    fputs("colltune: MPI is linked statically to this program, whose calls do not come to"
+          " libcolltune: it ran without it\n", stderr);
+}
+#endif
 
 /* ---- whether processes may die ---- */
 

@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BINS = 65, FIRST_CALLS = 16, TAG = 1, MOST_RECORDS = 1 << 16, LONGEST_RATE = 1000000000 };
+enum { BINS = 65, FIRST_CALLS = 16, TAG = 1, MOST_RECORDS = 1 << 16 };
 enum { SITE_RATE = 20, CHUNK = 1 << 16 };
 
 /* The calls of one kind that one configuration ran. */
@@ -293,24 +293,13 @@ static int take(ct_place_t *place, const char *path) {
     return 1;
 }
 
-static uint32_t rate_of(const char *name, uint32_t usual) {
-    const char *text = ct_setting(name);
-    char *end = NULL;
-    if (!text || !*text) return usual;
-    long wanted = strtol(text, &end, 10);
-    if (!*end && wanted >= 1 && wanted <= LONGEST_RATE) return (uint32_t)wanted;
-    ct_log(0, "%s=%s is no whole number from 1 on; %s", name, text,
-           usual == 1 ? "every call is timed" : "the usual one is taken");
-    return usual;
-}
-
 /* Rank 0: read what the site wants, which says nothing to the user; 0: no profile. Processes may die
  * where faults are tolerated, and the site's numbers are worth no wait for them. */
 static uint32_t sites_rate(void) {
     const char *path = ct_setting("COLLTUNE_RECORD"), *all = getenv("COLLTUNE");
     int is_off = !path || *path != '/' || ct_fault_tolerant || (all && !strcmp(all, "off"));
     sites.is_site = 1;
-    return is_off || !take(&sites, path) ? 0 : rate_of("COLLTUNE_RECORD_RATE", SITE_RATE);
+    return is_off || !take(&sites, path) ? 0 : (uint32_t)ct_number("COLLTUNE_RECORD_RATE", SITE_RATE);
 }
 
 /* Rank 0: what the user wants comes first. */
@@ -318,7 +307,7 @@ static uint32_t asked_rate(void) {
     uint32_t usual = sites_rate();
     const char *path = ct_setting("COLLTUNE_PROFILE");
     if (!path || !*path) return usual;
-    if (take(&users, path)) return rate_of("COLLTUNE_PROFILE_RATE", 1);
+    if (take(&users, path)) return (uint32_t)ct_number("COLLTUNE_PROFILE_RATE", 1);
     ct_log(0, "COLLTUNE_PROFILE: no folder that can be written: %s; no profile is kept", path);
     return usual;
 }

@@ -1,5 +1,6 @@
 /* A job's profile as a file: docs/reference/formats.md tells what stands in it. Nothing of the
  * program's arguments or environment does. */
+#define _XOPEN_SOURCE 700 /* realpath */
 #include "profile.h"
 
 #include <ctype.h>
@@ -41,12 +42,73 @@ static uint64_t digest(const char *text, size_t length) {
     return hash;
 }
 
+/* ---- what a Python runs ---- */
+
+static const char *base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* The program's arguments, each closed by a NUL, and an empty one behind them. */
+static void read_arguments(char *text, size_t room) {
+    FILE *file = fopen("/proc/self/cmdline", "re");
+    memset(text, 0, room);
+    if (!file) return;
+    if (fread(text, 1, room - 2, file) == room - 2) text[room - 3] = 0; /* more than there is room for */
+    fclose(file);
+}
+
+static const char *next_argument(const char *argument) { return argument + strlen(argument) + 1; }
+
+/* mpi4py runs another program. */
+static int is_runner(const char *module) {
+    return !strcmp(module, "mpi4py") || !strcmp(module, "mpi4py.run") ||
+           !strcmp(module, "mpi4py.futures");
+}
+
+/* The script or module behind the interpreter's options; NULL: there is none, but a text or input. */
+static const char *script_of(const char *argument, int *is_module) {
+    for (argument = next_argument(argument); *argument; argument = next_argument(argument)) {
+        if (*argument != '-') return argument;
+        if (argument[1] == '-' || !argument[1]) {
+            if (!argument[1]) return NULL;
+            if (!strcmp(argument, "--check-hash-based-pycs")) argument = next_argument(argument);
+            continue;
+        }
+        const char *option = argument + 1 + strcspn(argument + 1, "cmWX");
+        if (!*option) continue;
+        if (*option == 'c') return NULL;
+        const char *value = option[1] ? option + 1 : next_argument(argument);
+        if (*option == 'm' && !is_runner(value)) {
+            *is_module = 1;
+            return *value ? value : NULL;
+        }
+        if (!option[1]) argument = value;
+        if (!*argument) return NULL;
+    }
+    return NULL;
+}
+
+/* Of a script the path, of a module the name, and else the path of what runs. */
+static void program_path(char path[CT_PATH_LENGTH]) {
+    char arguments[CT_PATH_LENGTH], *found = NULL;
+    int is_module = 0;
+    ssize_t length = readlink("/proc/self/exe", path, CT_PATH_LENGTH - 1);
+    path[length > 0 ? length : 0] = 0;
+    const char *name = base_name(path);
+    if (strncmp(name, "python", 6) && strncmp(name, "pypy", 4)) return;
+    read_arguments(arguments, sizeof arguments);
+    const char *script = *arguments ? script_of(arguments, &is_module) : NULL;
+    if (!script) return;
+    if (!is_module) found = realpath(script, NULL);
+    snprintf(path, CT_PATH_LENGTH, "%s", found ? found : script);
+    free(found);
+}
+
 static void program_name(char *word, int has_name) {
     char path[CT_PATH_LENGTH] = "";
-    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-    path[length > 0 ? length : 0] = 0;
-    const char *slash = strrchr(path, '/');
-    if (has_name) plain_word(word, slash ? slash + 1 : path);
+    program_path(path);
+    if (has_name) plain_word(word, base_name(path));
     else snprintf(word, NAME_LENGTH, "#%016" PRIx64, digest(path, strlen(path)));
 }
 

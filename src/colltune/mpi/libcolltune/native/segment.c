@@ -24,7 +24,7 @@
 
 enum { PAGE = 4096, ATTEMPTS = 100 };
 enum { REVIEWED = 256 }; /* calls on a communicator from one look at what it needs to the next */
-enum { USUAL_MIB = 256, MOST_MIB = 1 << 30 };
+enum { USUAL_MIB = 256 };
 static const size_t SMALLEST_HALF = (size_t)1 << 16, LARGEST_HALF = (size_t)1 << 26;
 
 static ct_segment_t *all;
@@ -39,17 +39,7 @@ static size_t head_of(int ppn) {
 /* ---- how much there may be ---- */
 
 /* Bytes of all segments on a node. */
-static double cap(void) {
-    static atomic_int told;
-    const char *text = ct_setting("COLLTUNE_SHM_MIB");
-    char *end;
-    if (!text) return (double)USUAL_MIB * (1 << 20);
-    long mib = strtol(text, &end, 10);
-    if (end != text && !*end && mib >= 0 && mib <= MOST_MIB) return (double)mib * (1 << 20);
-    if (!atomic_exchange(&told, 1))
-        ct_log(0, "COLLTUNE_SHM_MIB=%s is no number of MiB: %d is used", text, USUAL_MIB);
-    return (double)USUAL_MIB * (1 << 20);
-}
+static double cap(void) { return (double)ct_number("COLLTUNE_SHM_MIB", USUAL_MIB) * (1 << 20); }
 
 static double charge(size_t backed, int ppn) {
     return ((double)head_of(ppn) + 2 * (double)backed) / ppn;

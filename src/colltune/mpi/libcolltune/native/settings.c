@@ -1,6 +1,7 @@
 /* Environment variables, as rank 0 of MPI_COMM_WORLD has them; the log and the clock. */
 #include "core.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -56,6 +57,35 @@ static char *joined(size_t *length) {
     return text;
 }
 
+static const struct {
+    const char *name;
+    long low, high;
+} numbers[] = {
+    {"COLLTUNE_PROFILE_RATE", 1, 1000000000}, {"COLLTUNE_RECORD_RATE", 1, 1000000000},
+    {"COLLTUNE_LOG", 0, 2},                   {"COLLTUNE_SHM_MIB", 0, 1l << 30},
+    {"COLLTUNE_FIRST_CALLS", 0, INT_MAX},
+};
+
+/* What is wrong counts as not set. */
+static void drop_wrong_numbers(void) {
+    for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++)
+        for (int i = 0; i < NAMES; i++) {
+            char *end = NULL, *text = strcmp(names[i], numbers[n].name) ? NULL : values[i];
+            long number = text ? strtol(text, &end, 10) : 0;
+            if (!text || (end != text && !*end && number >= numbers[n].low && number <= numbers[n].high))
+                continue;
+            values[i] = NULL;
+            ct_log(0, "%s=%s is no whole number from %ld to %ld, and counts as not set", names[i],
+                   text, numbers[n].low, numbers[n].high);
+            free(text);
+        }
+}
+
+long ct_number(const char *name, long usual) {
+    const char *text = ct_setting(name);
+    return text ? strtol(text, NULL, 10) : usual;
+}
+
 int ct_settings_begin(void) {
     size_t length = 0;
     char *mine = ct_world_rank == 0 ? joined(&length) : NULL;
@@ -70,6 +100,7 @@ int ct_settings_begin(void) {
         at += strlen(at) + 1;
     }
     free(text);
+    drop_wrong_numbers();
     return any;
 }
 
@@ -108,9 +139,8 @@ enum { LINE_LENGTH = 512 };
 
 void ct_log(int level, const char *format, ...) {
     char line[LINE_LENGTH];
-    const char *wanted = ct_setting("COLLTUNE_LOG");
     if (ct_world_rank || ct_is_quiet()) return;
-    if (level > 0 && level > (wanted ? atoi(wanted) : 0)) return;
+    if (level > 0 && level > ct_number("COLLTUNE_LOG", 0)) return;
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
