@@ -16,7 +16,9 @@ from colltune import process
 from colltune.domain import Collective
 from colltune.models.fitting import fit
 from colltune.mpi import installation
+from colltune.production.store import Store
 from colltune.registry import Registry
+from colltune.site.folder import site_of
 from tests.integration.real import QUIET, SOURCES
 from tests.integration.slurmbed import Slurmbed, slurmbed
 from tests.models.machines import measured
@@ -104,11 +106,11 @@ def test_a_users_job_is_recorded_under_any_umask(slurm: Slurmbed, folder: Path, 
     mpirun = ROOT / "openmpi-4.1.8" / "bin" / "mpirun"
     if not mpirun.exists():
         pytest.skip(f"{mpirun} is not there; MPI_ROOT names the folder with openmpi-4.1.8")
-    found = installation.find(str(mpirun), None)
+    mpi = installation.find(str(mpirun), None)
     site, program, output = folder / "site", folder / "program", folder / "out"
-    compile_it: list[str | Path] = [found.mpicc, "-O2", SOURCES / "timed_calls.c", "-o", program]
-    mpi = dict(os.environ) | dict(found.launch_environment())
-    process.check(process.run(compile_it, timeout_s=120, env=mpi), "compiling")
+    compile_it: list[str | Path] = [mpi.mpicc, "-O2", SOURCES / "timed_calls.c", "-o", program]
+    env = dict(os.environ) | dict(mpi.launch_environment())
+    process.check(process.run(compile_it, timeout_s=120, env=env), "compiling")
     output.mkdir()
     output.chmod(0o1777)
 
@@ -133,7 +135,7 @@ def test_a_users_job_is_recorded_under_any_umask(slurm: Slurmbed, folder: Path, 
     script.write_text(JOB.format(mask=mask, mpirun=mpirun, program=program))
     as_nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
     submit = ("sbatch", "--parsable", "--nodes=2", "--ntasks-per-node=2", f"--chdir={output}")
-    environment = QUIET | dict(found.launch_environment()) | {"HOME": str(output)}
+    environment = QUIET | dict(mpi.launch_environment()) | {"HOME": str(output)}
     job = slurm.ask(
         *as_nobody, *submit, f"--output={output}/job.log", script, **environment
     ).strip()
@@ -141,8 +143,14 @@ def test_a_users_job_is_recorded_under_any_umask(slurm: Slurmbed, folder: Path, 
     said = (output / "job.log").read_text()
     assert state == "COMPLETED", said + slurm.logs()
     assert "colltune" not in said
-    slurm.wait_until(lambda: checked(slurm, site)["reports"][0] == "ok", "the job's report")
-    assert checked(slurm, site)["recording"][0] == "ok"
+    production = site_of(site).production
+    store = Store(production.store, production.archive)
+    slurm.wait_until(lambda: job in {told.job for told in store.newest()}, "the job's report")
+    (told,) = (told for told in store.newest() if told.job == job)
+    (run,) = told.runs
+    assert {use.kind.collective for use in run.uses} >= {Collective.BCAST, Collective.ALLREDUCE}
+    found = checked(slurm, site)
+    assert found["recording"][0] == found["reports"][0] == found["hooks"][0] == "ok", found
 
 
 def checked(slurm: Slurmbed, site: Path) -> dict[str, tuple[str, str]]:
