@@ -86,6 +86,16 @@ def test_calls_that_end_a_function_come_to_their_mpi(each: Real, libraries: list
         assert (outcome.ok, outcome.stdout) == (True, ""), outcome.explain()
 
 
+def test_functions_that_an_mpi_lacks_are_not_offered(each: Real, libraries: list[str]) -> None:
+    """A program that asks is told the same; references that found ours run with counts that fit."""
+    program = each.compiled("interposed/weak.c")
+    without = each.run(2, [program], preload="")
+    assert without.stdout.startswith("right"), without.explain()
+    for library in libraries:
+        outcome = each.run(2, [program], preload=library)
+        assert (outcome.ok, outcome.stdout) == (True, without.stdout), outcome.explain()
+
+
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="has code for x86-64")
 def test_code_of_no_library_calls_its_mpi(each: Real, libraries: list[str]) -> None:
     """As compilers at run time make it, under each library."""
