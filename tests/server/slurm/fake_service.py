@@ -22,7 +22,10 @@ class Asked:
     ``stopped`` tells that the service comes to its end.
     """
 
-    def __init__(self, path: str, stopped: threading.Event | None = None) -> None:
+    def __init__(
+        self, path: str, stopped: threading.Event | None = None, authorization: str = ""
+    ) -> None:
+        self.authorization = authorization
         self.stopped = stopped or threading.Event()
         parts = urlsplit(path)
         self.library, self.release = parts.path.split("/")[3:5]
@@ -135,7 +138,7 @@ class _Handler(BaseHTTPRequestHandler):
     ends: ClassVar[threading.Event]
 
     def do_GET(self) -> None:
-        asked = Asked(self.path, self.ends)
+        asked = Asked(self.path, self.ends, self.headers.get("Authorization", ""))
         self.fake.asked.append(asked)
         body = self.fake.answer(asked)
         self.send_response(200)

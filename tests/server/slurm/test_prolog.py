@@ -49,6 +49,14 @@ def test_a_job_is_prepared_for_all_likely_shapes(site: Site, service: FakeServic
     assert [path.name for path in site.jobs.iterdir()] == ["17"]
 
 
+def test_the_hook_shows_that_it_asks_for_a_job(site: Site, service: FakeService) -> None:
+    """By the site's token, where there is one, since anybody else may ask, too."""
+    site.run("prolog.sh", JOB)
+    (site.hooks / "summaries.header").write_text("Authorization: Bearer colltune_x\n")
+    site.run("prolog.sh", {**JOB, "SLURM_JOB_ID": "18"})
+    assert [asked.authorization for asked in service.asked] == ["", "Bearer colltune_x"]
+
+
 @pytest.mark.parametrize(
     ("told", "prepared"),
     [
