@@ -14,6 +14,7 @@ from colltune.bench.campaign_file import KEYS
 from colltune.bench.simulated import Simulation
 from colltune.domain import Collective, Shape, Synchronisation
 from colltune.errors import CampaignError
+from colltune.mpi.programs import MOST_PROMISED
 from colltune.text import counted
 
 SHIPPED = sorted((Path(__file__).parents[2] / "reprompi_configs").glob("*.toml"))
@@ -52,6 +53,7 @@ msizes_bytes = [1, 1024]
 skip = ["*.linear"]
 segsizes_bytes = [1024]
 fanouts = [2]
+programs = "builtin-operations, same-types"
 profile = "profiles"
 [space.msizes_bytes_of]
 alltoall = [16]
@@ -114,6 +116,7 @@ def test_every_key_has_its_field() -> None:
         skip=("*.linear",),
         segsizes_bytes=(1024,),
         fanouts=(2,),
+        programs=MOST_PROMISED,
         profile="profiles",
         msizes_bytes_of={Collective.ALLTOALL: (16,)},
         weights=(

@@ -21,6 +21,7 @@ from colltune.domain import Shape
 from colltune.errors import BundleError, ColltuneError
 from colltune.models.bundle import Bundle, insist_answers, load
 from colltune.models.fitting import fit
+from colltune.mpi.programs import ANY_LEGAL
 from colltune.registry import Registry
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.selection_json import tables, tables_json
@@ -86,7 +87,7 @@ def only_clear_errors(folder: Path) -> None:
             return
         shape = max(bundle.training_shapes, default=Shape(2, 2))
         found = tables(ModelSelector(bundle), bundle.collectives, shape)
-        json.dumps(tables_json(bundle, shape, found), allow_nan=False)
+        json.dumps(tables_json(bundle, shape, found, ANY_LEGAL), allow_nan=False)
     assert bundle.held_out_text(bundle.collectives[0]) is not None
 
 

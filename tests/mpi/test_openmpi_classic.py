@@ -148,7 +148,7 @@ def test_what_the_lint_finds(subtests: pytest.Subtests) -> None:
         ("1\n3\n1\n0 3\n0 2 0 0\n64 1 0 0\n32 3 0 0\n", {(7, Fault.UNSORTED)}),
         ("1\n4\n1\n0 2\n0 1 0 0\n8 2 0 0\n", {(4, Fault.DEAD_RULE)}),
         ("1\n1\n1\n0 2\n0 1 0 0\n8 2 0 0\n", {(4, Fault.RANKS_DISAGREE)}),
-        ("1\n12\n1\n0 1\n0 3 0 0\n", {(5, Fault.COMMUTATIVE_ONLY)}),
+        ("1\n12\n1\n0 1\n0 3 0 0\n", {(5, Fault.SOME_PROGRAMS)}),
         ("1\n1\n1\n0 1\n0 6 0 0\n", {(5, Fault.WRONG_RESULT)}),
         ("1\n1\n1\n7 1\n0 4 0 0\n", {(4, Fault.INHERITED), (5, Fault.FALLS_BACK)}),
         (f"1\n3\n1\n0 1\n0 2 0 {2**40}\n", {(5, Fault.MALFORMED)}),

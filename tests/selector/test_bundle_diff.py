@@ -112,8 +112,8 @@ def share(found: BundleDiff) -> float:
 
 def test_what_a_release_could_not_run_is_no_change() -> None:
     """Decisions are those of a file for the release: what it has no algorithm for is not chosen."""
-    known = measured(algorithms={"default", "scatter_allgather"})
-    unknown = replace(known, frame=known.frame.replace("scatter_allgather", "teleport"))
+    known = measured(algorithms={"default", "binomial"})
+    unknown = replace(known, frame=known.frame.replace("binomial", "teleport"))
     nothing = fit(measured(algorithms={"default"}), "knn")
     assert diff(nothing, fit(known, "knn")).changes
     assert diff(nothing, fit(unknown, "knn")).changes == ()

@@ -23,7 +23,7 @@ def _rendered(state: State) -> set[tuple[str, str]]:
     (loaded,) = state.loaded.values()
     tried = str(max(loaded.bundle.training_shapes))
     rendered = loaded.renderings.items()
-    found = {(release, shape) for (_, release, shape), _ in rendered}
+    found = {(release, shape) for (_, release, _, shape), _ in rendered}
     return {(release, shape) for release, shape in found if shape != tried}
 
 

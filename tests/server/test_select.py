@@ -9,7 +9,8 @@ from fastapi.testclient import TestClient
 
 from colltune.domain import Collective, Instance, Shape
 from colltune.models.bundle import load
-from colltune.selector.argmin import ModelSelector
+from colltune.mpi.programs import ANY_LEGAL
+from colltune.selector.argmin import legal_selector
 from colltune.selector.selection_json import selection_json, tables, tables_json
 
 SHAPE = {"nodes": 6, "ppn": 3}
@@ -17,7 +18,7 @@ SHAPE = {"nodes": 6, "ppn": 3}
 
 def test_one_decision_is_what_the_selector_says(client: TestClient, bundle_path: Path) -> None:
     """With a collective and a message size the answer is the selection, in full."""
-    selector = ModelSelector(load(bundle_path))
+    selector = legal_selector(load(bundle_path), ANY_LEGAL)
     expected = selector.select(Instance(Collective.BCAST, Shape(6, 3), 4096))
     asked = {**SHAPE, "collective": "bcast", "msize": 4096}
     answer = client.get("/v1/select", params=asked)
@@ -30,9 +31,9 @@ def test_without_a_size_the_intervals_are_those_of_the_table(
 ) -> None:
     """Without a message size the answer holds the intervals of all collectives."""
     bundle = load(bundle_path)
-    found = tables(ModelSelector(bundle), bundle.collectives, Shape(6, 3))
+    found = tables(legal_selector(bundle, ANY_LEGAL), bundle.collectives, Shape(6, 3))
     answer = client.get("/v1/select", params=SHAPE)
-    assert answer.json() == tables_json(bundle, Shape(6, 3), found)
+    assert answer.json() == tables_json(bundle, Shape(6, 3), found, ANY_LEGAL)
     only = client.get("/v1/select", params={**SHAPE, "collective": "MPI_Bcast"}).json()
     assert {interval["collective"] for interval in only["intervals"]} == {"bcast"}
 

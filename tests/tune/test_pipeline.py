@@ -25,7 +25,6 @@ from colltune.models.bundle import Bundle, load
 from colltune.models.fitting import fit
 from colltune.mpi import trace
 from colltune.mpi.installation import Installation
-from colltune.mpi.programs import ANY_LEGAL
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.confirming import Contest
 from colltune.tune import pipeline
@@ -154,7 +153,7 @@ def tuned(
     ) -> TuneResult:
         monkeypatch.setattr(pipeline, "fit", _Fitting(clock, step_s))
         monkeypatch.setattr(trace, "build", lambda *_: NOWHERE)
-        settings = Settings(CAMPAIGN, tmp_path, learner, ANY_LEGAL, 1, clock.now_s)
+        settings = Settings(CAMPAIGN, tmp_path, learner, 1, clock.now_s)
         backend = cast(NativeBackend, _Slow(clock, launch_s, compile_s))
         return pipeline.tune(settings, MPI, backend, lambda _stage, _now: None)
 

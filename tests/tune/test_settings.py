@@ -11,13 +11,12 @@ import pytest
 from colltune import process
 from colltune.bench.campaign_file import laptop
 from colltune.errors import BudgetError, ProgramError
-from colltune.mpi.programs import ANY_LEGAL
 from colltune.tune.settings import Settings
 
 
 def _settings(spent_s: float) -> Settings:
     campaign = laptop().changed(total_s=30.0)
-    return Settings(campaign, Path("out"), "auto", ANY_LEGAL, 0, time.monotonic() - spent_s)
+    return Settings(campaign, Path("out"), "auto", 0, time.monotonic() - spent_s)
 
 
 def test_measuring_gets_a_part_of_what_is_left() -> None:

@@ -9,6 +9,7 @@ from colltune.decisions import Status
 from colltune.domain import Collective, Configuration, Shape
 from colltune.models.confirmations import Confirmation
 from colltune.models.fitting import fit
+from colltune.mpi.programs import ANY_LEGAL
 from colltune.verify.confirm import Asked, proposals, unconfirmed, with_refuted
 from tests.models.machines import MSIZES, configuration, measured
 
@@ -28,7 +29,7 @@ def test_what_production_refuted_is_measured_first() -> None:
         for shape, weight in ((Shape(8, 4), 2.0), (Shape(16, 4), 9.0))
     ]
     wanted = unconfirmed(bundle, with_refuted(bundle, asked))
-    found = proposals(bundle, ReplayBackend(measured(msizes=(*MSIZES, 512))), wanted)
+    found = proposals(bundle, ReplayBackend(measured(msizes=(*MSIZES, 512))), wanted, ANY_LEGAL)
     by_weight = sorted(found, key=lambda contest: -contest.weight)
     assert [c.shape for c in by_weight[:2]] == [Shape(8, 4), Shape(4, 4)]
     assert all(256 <= c.instance.msize_bytes <= 1023 for c in by_weight[:2])

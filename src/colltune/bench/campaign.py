@@ -16,6 +16,7 @@ from colltune.domain import Collective, Instance, Portfolio, Shape, Synchronisat
 from colltune.errors import CampaignError
 from colltune.mpi import DEFAULT_LIBRARY, LIBRARIES, MpiLibrary
 from colltune.mpi.libcolltune.library import with_libcolltune
+from colltune.mpi.programs import FOR_A_PROGRAM, Programs
 from colltune.provenance import usable_cores
 from colltune.text import counted
 
@@ -32,7 +33,7 @@ _BOUNDS = (
 )
 _OUTSIDE_IDENTITY = ("total_s", "part", "profile")
 # their defaults are left out: a run that was killed before there was a choice goes on
-_CAME_LATER = ("interposed", "smpi", "focus", "contests", "weights", "repeat_shapes")
+_CAME_LATER = ("programs", "interposed", "smpi", "focus", "contests", "weights", "repeat_shapes")
 
 
 class Spent(NamedTuple):
@@ -171,9 +172,9 @@ class Campaign:
     ``part`` tells which of its shapes are measured here, with an equal share of the budget.
 
     Most fields are keys of the file, with the same meaning and default: `collectives, nodes, ppn`,
-    `msizes_bytes, msizes_bytes_of, only, skip, segsizes_bytes, fanouts, profile, weights`,
-    `machine, fabric, cores_per_node, library, release, mpi, interposed, mpibenchmark, smpi`,
-    `launcher, launcher_options, hostfile, backend, strategy, synchronisation`, `subshapes`,
+    `msizes_bytes, msizes_bytes_of, only, skip, segsizes_bytes, fanouts, programs, profile`,
+    `weights, machine, fabric, cores_per_node, library, release, mpi, interposed, mpibenchmark`,
+    `smpi, launcher, launcher_options, hostfile, backend, strategy, synchronisation`, `subshapes`,
     `side_by_side, repeat_shapes, max_reps, cell_s, max_buffer_bytes` and `total_s`, the wall time
     in seconds of all parts. An empty `ppn` stands for what `usual_ppn` says. `focus` is what the
     profile tells (`bench.profiled_campaign`); None: all instances are worth as much. `contests` are
@@ -198,6 +199,7 @@ class Campaign:
     skip: tuple[str, ...] = ()
     segsizes_bytes: tuple[int, ...] | None = None
     fanouts: tuple[int, ...] | None = None
+    programs: Programs = FOR_A_PROGRAM
     interposed: bool = False
     msizes_bytes_of: Mapping[Collective, tuple[int, ...]] = field(default_factory=dict)
     profile: str | None = None
@@ -315,7 +317,8 @@ class Campaign:
     def offered(self, library: MpiLibrary, release: str, collective: Collective) -> Portfolio:
         """Return what `library` offers with the campaign's parameter values, globs not applied.
 
-        That is its portfolio, and what a job as a whole can choose on one of the campaign's shapes.
+        That is its portfolio, and what a job as a whole can choose on one of the campaign's shapes,
+        without what breaks some of the campaign's programs.
         `release` is that of the installed library.
         """
         chosen = {"segsizes_bytes": self.segsizes_bytes, "fanouts": self.fanouts}
@@ -329,9 +332,10 @@ class Campaign:
             for configuration in bound.job_wide_configurations(collective, **values)
             if any(not bound.why_not_on(configuration, s) for s in self._every_shape)
         )
-        return Portfolio(
-            found.library, found.release, collective, (*found.configurations, *job_wide)
-        )
+        every = (*found.configurations, *job_wide)
+        bound = whole.at(release)
+        legal = (c for c in every if not bound.harms(c).why_unsafe(self.programs))
+        return Portfolio(found.library, found.release, collective, tuple(legal))
 
     @property
     def identity(self) -> str:

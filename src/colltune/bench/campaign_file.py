@@ -33,6 +33,7 @@ from colltune.files.toml_schema import (
     strings,
 )
 from colltune.mpi import LIBRARIES
+from colltune.mpi.programs import Programs
 from colltune.text import parse_bytes
 
 _WEIGHTS = "weights."
@@ -105,6 +106,12 @@ KEYS: Tables = {
         "skip": strings("skip"),
         "segsizes_bytes": _size_key("segsizes_bytes", several=True),
         "fanouts": integers("fanouts"),
+        "programs": Key(
+            "programs",
+            "any-legal, same-types, builtin-operations, or the last two with a comma",
+            instance_of(str),
+            Programs.parse,
+        ),
         "profile": string("profile"),
     },
     "weights": {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from colltune.cli.options import programs_of
 from colltune.errors import CampaignError, DataError, ProgramError
 from colltune.text import bytes_text
 
@@ -32,6 +33,7 @@ def campaign_of(
     *,
     interposed: bool = False,
     profiles: list[Path] | None = None,
+    programs: str | None = None,
 ) -> Campaign:
     """Return the campaign in `path` (default: this machine), changed by what the user says.
 
@@ -52,6 +54,7 @@ def campaign_of(
         only=tuple(only) if only else None,
         skip=tuple(skip) if skip else None,
         interposed=interposed or None,
+        programs=programs_of(programs, otherwise=campaign.programs),
     )
     if not profiles and campaign.profile is None:
         return changed

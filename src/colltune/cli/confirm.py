@@ -10,6 +10,7 @@ import typer
 
 from colltune.cli.console import Mark, Table, marked, output, warn
 from colltune.cli.options import (
+    ForPrograms,
     Fresh,
     Json,
     MeasuringBackend,
@@ -19,6 +20,7 @@ from colltune.cli.options import (
     Replay,
     Seed,
     SiteUsage,
+    programs_of,
     writable_folder,
 )
 from colltune.cli.progress import progress
@@ -72,6 +74,7 @@ def confirm(
             "--again", help="Also measure decisions that were already confirmed or withdrawn."
         ),
     ] = False,
+    programs: ForPrograms = None,
     backend: MeasuringBackend = None,
     replay: Replay = None,
     mpi: Mpi = None,
@@ -121,6 +124,7 @@ def confirm(
     with progress("preparing", quiet=quiet or json, interrupted=_INTERRUPTED) as shown:
         old = load(bundle)
         plan = _campaign(old, campaign, budget, backend, nodes, ppn, profile)
+        plan = plan.changed(programs=programs_of(programs, otherwise=plan.programs))
         if site is not None:
             plan = focused(plan, usage_of(site, old.context))
         measures = backend_of(plan, replay, mpi)
@@ -130,7 +134,7 @@ def confirm(
             asked = asked_by_jobs(old, read_demand(demand))
         if site is not None:
             asked = with_refuted(old, asked)
-        found = proposals(old, measures, asked if again else unconfirmed(old, asked))
+        found = proposals(old, measures, asked if again else unconfirmed(old, asked), plan.programs)
         if not found:
             _show(old, CampaignReport(), target, as_json=json)
             return

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colltune.cli.console import Table
-from colltune.cli.options import parse_pairs
+from colltune.cli.options import parse_pairs, programs_of
 from colltune.decisions import Prediction
 from colltune.domain import Configuration, Instance, Shape
 from colltune.errors import BundleError, DataError
@@ -53,7 +53,7 @@ def explained_costs(
     `data` are measurements to fit a cost model to, where the bundle has none.
     """
     from colltune.models.bundle import load
-    from colltune.selector.argmin import ModelSelector
+    from colltune.selector.argmin import legal_selector
 
     bundle = load(path, (call.collective,))
     if configuration.library != bundle.context.library:
@@ -68,7 +68,8 @@ def explained_costs(
     parts = tuple(
         _part(bundle, costs, one, shape, call) for one in dict.fromkeys((configuration, default))
     )
-    decision = ModelSelector(bundle).select(Instance(call.collective, shape, call.msize_bytes))
+    selector = legal_selector(bundle, programs_of(None))
+    decision = selector.select(Instance(call.collective, shape, call.msize_bytes))
     return ExplainedCosts(shape, decision, bool(forecast.extrapolated[0]), source, parts)
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from colltune.cli.console import Verbatim, output, warn
-from colltune.cli.options import BuiltinOperationsOnly, Caution, Json, Mpi
+from colltune.cli.options import BuiltinOperationsOnly, Caution, ForEverybody, Json, Mpi
 from colltune.errors import ColltuneError
 from colltune.text import printable
 
@@ -61,6 +61,7 @@ def env(
     limit: Annotated[
         float, typer.Option(help="Seconds to wait for the service.", min=0.2, max=2.0)
     ] = _DEFAULT_LIMIT_S,
+    programs: ForEverybody = None,
     builtin_operations_only: BuiltinOperationsOnly = False,
     interposed: Annotated[
         bool,
@@ -104,7 +105,8 @@ def env(
         mpi=mpi or "",
         folder=folder or "",
         limit_s=limit,
-        programs="builtin-operations" if builtin_operations_only else "",
+        programs=programs or "",
+        builtin_operations_only=builtin_operations_only,
         interposed=interposed,
         caution=caution,
     )

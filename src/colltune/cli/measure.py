@@ -11,6 +11,7 @@ import typer
 from colltune.cli.console import output, warn
 from colltune.cli.options import (
     CampaignFile,
+    ForPrograms,
     Fresh,
     Interposed,
     Json,
@@ -56,6 +57,7 @@ def measure(
     only: Only = None,
     skip: Skip = None,
     interposed: Interposed = False,
+    programs: ForPrograms = None,
     profile: Profiles = None,
     fresh: Fresh = False,
     seed: Seed = None,
@@ -74,7 +76,15 @@ def measure(
     from colltune.cli.campaigns import backend_of, campaign_of, on_named_mpi, run_here
 
     plan = campaign_of(
-        campaign, budget, backend, strategy, only, skip, interposed=interposed, profiles=profile
+        campaign,
+        budget,
+        backend,
+        strategy,
+        only,
+        skip,
+        interposed=interposed,
+        profiles=profile,
+        programs=programs,
     )
     plan = plan.changed(part=Part.parse(task) if task else None)
     with progress("preparing", quiet=quiet or json, interrupted=_INTERRUPTED) as shown:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from colltune.text import parse_bytes
 
 if TYPE_CHECKING:
     from colltune.models.workers import Workers
+    from colltune.mpi.programs import Programs
 
 _SHAPE = re.compile(r"([0-9]{1,10})x([0-9]{1,10})", re.IGNORECASE)
 
@@ -193,12 +195,31 @@ Interposed = Annotated[
         "preloaded.",
     ),
 ]
+ForPrograms = Annotated[
+    str | None,
+    typer.Option(
+        "--programs",
+        metavar="PROMISE",
+        help="Which programs it is for: any-legal, same-types (all ranks name the data of a call "
+        "by the same type and count), builtin-operations (no operations of their own), or the last "
+        "two with a comma; default: $COLLTUNE_PROGRAMS, else same-types.",
+    ),
+]
+ForEverybody = Annotated[
+    str | None,
+    typer.Option(
+        "--programs",
+        metavar="PROMISE",
+        help="Which programs it is for: any-legal, same-types, builtin-operations, or the last two "
+        "with a comma; default: $COLLTUNE_PROGRAMS, else any-legal.",
+    ),
+]
 BuiltinOperationsOnly = Annotated[
     bool,
     typer.Option(
         "--builtin-operations-only",
-        help="The job reduces with MPI's built-in operations only: also use algorithms that are "
-        "wrong for non-commutative operations.",
+        help="Adds builtin-operations to --programs: the job reduces with MPI's built-in "
+        "operations only.",
     ),
 ]
 Cores = Annotated[
@@ -275,6 +296,24 @@ Scheduler = Annotated[
         help="Dask's scheduler; default: start workers on this host.",
     ),
 ]
+
+
+def programs_of(
+    named: str | None,
+    *,
+    builtin_operations_only: bool = False,
+    otherwise: Programs | None = None,
+) -> Programs:
+    """Return for which programs something is made: by the options, the environment, `otherwise`.
+
+    Without any of them it is made by somebody for a program.
+    """
+    from dataclasses import replace
+
+    from colltune.mpi.programs import FOR_A_PROGRAM, Programs
+
+    found = Programs.named(named, os.environ, otherwise or FOR_A_PROGRAM)
+    return replace(found, builtin_operations=True) if builtin_operations_only else found
 
 
 def workers_of(

@@ -13,9 +13,11 @@ from colltune.cli.options import (
     BuiltinOperationsOnly,
     Caution,
     Cores,
+    ForPrograms,
     Json,
     ProgramNames,
     Quiet,
+    programs_of,
     writable_folder,
 )
 from colltune.cli.progress import progress
@@ -55,6 +57,7 @@ def pack(
     ] = None,
     program: ProgramNames = None,
     cores: Cores = None,
+    programs: ForPrograms = None,
     builtin_operations_only: BuiltinOperationsOnly = False,
     caution: Caution = 1.0,
     quiet: Quiet = False,
@@ -71,7 +74,6 @@ def pack(
     from colltune.dataset.profile import read_profiles
     from colltune.models.bundle import load
     from colltune.models.guard import Guard
-    from colltune.mpi.programs import Programs
     from colltune.selector import packing
     from colltune.selector.configuration import Target
 
@@ -81,7 +83,7 @@ def pack(
         target = Target.named(
             format_ or found.library,
             release or found.release,
-            programs=Programs(builtin_operations=builtin_operations_only),
+            programs=programs_of(programs, builtin_operations_only=builtin_operations_only),
         )
         shown.phase("deciding")
         shape, guard = Shape(nodes, ppn), Guard(caution=caution)
@@ -111,5 +113,6 @@ def _lines(packed: Packed, written: WrittenConfiguration) -> Iterator[str | Tabl
     yield packed.expected
     yield f"{written.written.format} for {written.table.library} {written.written.release}:"
     yield f"  {written.rules_path}"
+    yield f"for {written.programs.phrase}"
     yield Verbatim(f"add to the job: . {written.rules_path.with_name(SCRIPT)}")
     yield Verbatim(f"or start it with: {written.start_line}")

@@ -16,6 +16,7 @@ from colltune.cli.console import Table, output
 from colltune.cli.options import (
     CampaignFile,
     CollectivesShare,
+    ForPrograms,
     Interposed,
     JobNodeHours,
     Json,
@@ -79,6 +80,7 @@ def plan(
     only: Only = None,
     skip: Skip = None,
     interposed: Interposed = False,
+    programs: ForPrograms = None,
     profile: Profiles = None,
     site: SiteUsage = None,
     node_hours_per_month: JobNodeHours = None,
@@ -114,7 +116,15 @@ def plan(
 
         picture_format(picture)
     chosen = campaign_of(
-        campaign, budget, backend, strategy, only, skip, interposed=interposed, profiles=profile
+        campaign,
+        budget,
+        backend,
+        strategy,
+        only,
+        skip,
+        interposed=interposed,
+        profiles=profile,
+        programs=programs,
     )
     chosen = chosen.changed(part=Part.parse(task) if task else None)
     with progress("reading", quiet=quiet or json) as shown:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from colltune.cli.console import Table, Verbatim, output
-from colltune.cli.options import Caution, Json, ProgramNames, Quiet, picture_file
+from colltune.cli.options import Caution, Json, ProgramNames, Quiet, picture_file, programs_of
 from colltune.cli.progress import progress
 from colltune.text import counted, printable, range_text, time_text
 
@@ -99,10 +99,11 @@ def _show_what_is_sent(paths: Sequence[Path], *, json: bool) -> None:
 def _outlook(profile: Profile, bundle: Path, caution: float) -> Outlook:
     from colltune.models.bundle import load
     from colltune.models.guard import Guard
-    from colltune.selector.argmin import ModelSelector
+    from colltune.selector.argmin import legal_selector
     from colltune.selector.profiled import outlook
 
-    return outlook(profile, ModelSelector(load(bundle), guard=Guard(caution=caution)))
+    selector = legal_selector(load(bundle), programs_of(None), guard=Guard(caution=caution))
+    return outlook(profile, selector)
 
 
 _SENT = (

@@ -21,10 +21,12 @@ from colltune.cli.options import (
     BuiltinOperationsOnly,
     Caution,
     Cores,
+    ForPrograms,
     Guarded,
     Json,
     Quiet,
     Size,
+    programs_of,
     writable_file,
 )
 from colltune.domain import Collective, Context, Instance, Shape, parse_collective
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from colltune.decisions import Selection
     from colltune.models.bundle import Bundle
     from colltune.models.guard import Guard
+    from colltune.mpi.programs import Programs
     from colltune.selector.argmin import ModelSelector
     from colltune.selector.configuration import Target, WrittenConfiguration
 
@@ -67,6 +70,7 @@ def select(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="File to write.", callback=writable_file)] = None,
     cores: Cores = None,
+    programs: ForPrograms = None,
     builtin_operations_only: BuiltinOperationsOnly = False,
     guard: Guarded = True,
     caution: Caution = 1.0,
@@ -89,21 +93,21 @@ def select(
     from colltune.models.guard import Guard
 
     limits = Guard(caution=caution) if guard else False
+    promised = programs_of(programs, builtin_operations_only=builtin_operations_only)
     if instances is not None:
         path = _needed(out, "--out")
-        _select_many(bundle, instances, path, limits, cores, quiet=quiet, json=json)
+        _select_many(bundle, instances, path, limits, cores, promised, quiet=quiet, json=json)
         return
     shape = Shape(_needed(nodes, "--nodes"), _needed(ppn, "--ppn"))
     wanted = (parse_collective(collective),) if collective else None
     loaded = load(bundle, wanted)
     if format_ is not None:
-        from colltune.mpi.programs import Programs
         from colltune.selector.configuration import Target, render, selector_for, write_rendered
 
         target = Target.named(
             format_,
             release or loaded.context.library_version,
-            programs=Programs(builtin_operations=builtin_operations_only),
+            programs=promised,
         )
         path = _needed(out, "--out")
         cores = job_cores(cores, loaded.context, shape)
@@ -113,14 +117,15 @@ def select(
         found = render(selector, shape, target)
         _show_written(write_rendered(found, path, *libcolltune_for(target)), as_json=json)
         return
-    from colltune.selector.argmin import ModelSelector
+    from colltune.selector.argmin import legal_selector
 
-    selector = ModelSelector(loaded, guard=limits, cores=job_cores(cores, loaded.context, shape))
+    enough = job_cores(cores, loaded.context, shape)
+    selector = legal_selector(loaded, promised, guard=limits, cores=enough)
     collectives = wanted or loaded.collectives
     if msize is not None:
         _show_some(selector, [Instance(each, shape, msize) for each in collectives], json=json)
     else:
-        _show_table(loaded, selector, shape, collectives, json=json)
+        _show_table(loaded, selector, shape, collectives, promised, json=json)
 
 
 def job_cores(named: int | None, context: Context, shape: Shape) -> int:
@@ -128,12 +133,14 @@ def job_cores(named: int | None, context: Context, shape: Shape) -> int:
     import socket
 
     from colltune.decisions import ENOUGH_CORES
-    from colltune.provenance import usable_cores
 
     if named is not None:
         return named
-    here = shape.nodes == 1 and context.machine == socket.gethostname()
-    return usable_cores() if here else ENOUGH_CORES
+    if shape.nodes > 1 or context.machine != socket.gethostname():
+        return ENOUGH_CORES
+    from colltune.provenance import usable_cores
+
+    return usable_cores()
 
 
 def libcolltune_for(target: Target) -> tuple[Path | None, tuple[str, ...]]:
@@ -154,10 +161,12 @@ def _show_written(found: WrittenConfiguration, *, as_json: bool) -> None:
         "environment": found.environment,
         "notes": written.notes,
         "release": written.release,
+        "promise": str(found.programs),
     }
     lines = [
         f"{written.format} for {found.table.library} {written.release}, {found.table.shape}:",
         f"  {found.rules_path}",
+        f"for {found.programs.phrase}",
         Verbatim(f"add to the job: {found.job_line}"),
         Verbatim(f"or start it with: {found.start_line}"),
     ]
@@ -199,6 +208,7 @@ def _show_table(
     selector: ModelSelector,
     shape: Shape,
     collectives: Sequence[Collective],
+    programs: Programs,
     *,
     json: bool,
 ) -> None:
@@ -217,10 +227,10 @@ def _show_table(
     where = f"{counted(shape.nodes, 'node')} x {counted(shape.ppn, 'process', 'es')}"
     header = ("collective", "message size", "configuration", "why")
     lines: list[str | Table] = [
-        f"{bundle.context}; {where}; {bundle.objective} times",
+        f"{bundle.context}; {where}; {bundle.objective} times; for {programs.phrase}",
         Table(header, rows, wrap=("why", "configuration")),
     ]
-    output(tables_json(bundle, shape, found), lines, json=json)
+    output(tables_json(bundle, shape, found, programs), lines, json=json)
 
 
 def _select_many(
@@ -229,6 +239,7 @@ def _select_many(
     out: Path,
     guard: bool | Guard,
     cores: int | None,
+    programs: Programs,
     *,
     quiet: bool,
     json: bool,
@@ -236,7 +247,7 @@ def _select_many(
     from colltune.cli.progress import progress
     from colltune.decisions import ENOUGH_CORES
     from colltune.models.bundle import load
-    from colltune.selector.argmin import ModelSelector, no_models
+    from colltune.selector.argmin import legal_selector, no_models
     from colltune.selector.selection_json import COLUMNS, selection_row
 
     with progress("reading", quiet=quiet or json) as shown:
@@ -244,7 +255,8 @@ def _select_many(
         asked = Counter(instance.collective for instance in instances)
         bundle = load(path, tuple(asked), partly=True)
         shown.phase("selecting")
-        selector = ModelSelector(bundle, guard=guard, cores=cores or ENOUGH_CORES)
+        enough = cores or ENOUGH_CORES
+        selector = legal_selector(bundle, programs, guard=guard, cores=enough)
         selections = selector.select_many(instances)
         shown.phase("writing")
         write_rows(out, COLUMNS, [selection_row(selection) for selection in selections])

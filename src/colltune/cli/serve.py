@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.options import Caution
+from colltune.cli.options import Caution, ForEverybody
 from colltune.errors import BundleError
 from colltune.on_demand import require
 
@@ -73,6 +73,7 @@ def serve(
             "alice:measurements (only for measurements).",
         ),
     ] = None,
+    programs: ForEverybody = None,
     caution: Caution = 1.0,
     site: Annotated[
         Path | None,
@@ -118,6 +119,7 @@ def serve(
         return
     require("service", *_NEEDED)
     of_site = _of_site(site) if site else {}
+    of_site["programs"] = programs or os.environ.get("COLLTUNE_PROGRAMS") or of_site.get("programs")
     if registry is None and bundle is None:
         registry = of_site.pop("registry", None)
     from colltune.server.supervisor import settle_in
@@ -173,6 +175,7 @@ def _of_site(path: Path) -> dict[str, Any]:
 
     site = load(path)
     found: dict[str, Any] = {"registry": site.registry, "machine": site.machine}
+    found["programs"] = str(site.programs)
     if site.production.record:
         require("service", *_NEEDED_TO_JUDGE)
         found["production"] = site.production

@@ -18,6 +18,7 @@ from colltune.cli.console import (
 )
 from colltune.cli.options import (
     BuiltinOperationsOnly,
+    ForPrograms,
     Interposed,
     Json,
     Mpi,
@@ -25,6 +26,7 @@ from colltune.cli.options import (
     Quiet,
     Seed,
     Skip,
+    programs_of,
     writable_folder,
 )
 from colltune.cli.progress import progress
@@ -62,6 +64,7 @@ def tune(
     only: Only = None,
     skip: Skip = None,
     interposed: Interposed = False,
+    programs: ForPrograms = None,
     builtin_operations_only: BuiltinOperationsOnly = False,
     seed: Seed = None,
     quiet: Quiet = False,
@@ -83,7 +86,6 @@ def tune(
     from colltune.bench import campaign_file, durations
     from colltune.bench.backends.native import NativeBackend
     from colltune.cli.campaigns import installation_of
-    from colltune.mpi.programs import Programs
     from colltune.tune import pipeline
     from colltune.tune.settings import Settings, slowdown
 
@@ -94,10 +96,12 @@ def tune(
         only=tuple(only) if only else None,
         skip=tuple(skip) if skip else None,
         interposed=interposed or None,
+        programs=programs_of(
+            programs, builtin_operations_only=builtin_operations_only, otherwise=plan.programs
+        ),
     )
     slow = slowdown(began, 0.0)
-    programs = Programs(builtin_operations=builtin_operations_only)
-    settings = Settings(plan, out, learner, programs, seed, began, slow)
+    settings = Settings(plan, out, learner, seed, began, slow)
     settings.insist_on_enough()
     kept = f"the measurements are kept in {out}; the same command starts from the beginning"
     with (
@@ -158,6 +162,7 @@ def _lines(result: TuneResult) -> Iterator[str | Table]:
         f"{counted(result.report.launches, 'launch', 'es')}"
     )
     yield f"tuned          {result.mpirun}"
+    yield f"for            {result.written.programs.phrase}"
     yield f"dataset        {result.dataset_path}"
     yield f"bundle         {result.bundle_path}"
     yield f"configuration  {result.written.rules_path}"
@@ -196,6 +201,7 @@ def _cells(row: Row, shared: str) -> list[object]:
 def _facts(result: TuneResult) -> dict[str, Any]:
     return {
         "context": result.context,
+        "promise": str(result.written.programs),
         "mpirun": result.mpirun,
         "nodes": result.shape.nodes,
         "ppn": result.shape.ppn,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 from typing import ClassVar
@@ -12,8 +12,10 @@ from typing import ClassVar
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.catalogue import NO_ID, Algorithm, Catalogue, CollectiveEntry, Limit, SizeUnit
-from colltune.mpi.programs import Programs
+from colltune.mpi.programs import MODES, Harm, Harms, Outcome, Programs, harms_of
 from colltune.text import counted
+
+NON_COMMUTATIVE = MODES["non_commutative"]
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,8 @@ class ConfigurationSpace(ABC):
     `colltune.mpi.release.Release` tells what is asked. The base answers for configurations that run
     on all communicators as they are, are right for every program, and need a launch of their own.
     """
+
+    release: str
 
     @abstractmethod
     def owns(self, configuration: Configuration) -> bool: ...
@@ -83,9 +87,13 @@ class ConfigurationSpace(ABC):
         programs: Programs,
         nprocs: int | None = None,
     ) -> str:
-        """Return which legal program it would break; empty if none."""
-        self.canonical(configuration)
-        return ""
+        """Return which of `programs` it would break; empty if none."""
+        return self.harms(configuration).why_unsafe(programs)
+
+    def harms(self, configuration: Configuration) -> Harms:
+        """Return what it does to legal programs."""
+        spelled = self.canonical(configuration)
+        return Harms() if spelled.is_default else harms_of(spelled, self.release)
 
     def force(self, configuration: Configuration) -> dict[str, int | str]:
         self.canonical(configuration)
@@ -110,7 +118,7 @@ class CatalogueSpace(ConfigurationSpace):
     for more. ``defaults`` are the values of parameters that are not given, where the algorithm's
     own entry does not tell. A parameter without one is left out where it is not given, or is 0, and
     is never offered. ``otherwise`` tells what happens outside of a limit, where it is not the
-    algorithm's fallback.
+    algorithm's fallback; ``breaks`` are those limits outside of which programs break.
 
     A library has to say `chosen_by` and `forced_environment`; whatever it can do beyond that, it
     overrides.
@@ -118,6 +126,7 @@ class CatalogueSpace(ConfigurationSpace):
 
     ranges: ClassVar[Mapping[str, tuple[int, int]]] = {}
     defaults: ClassVar[Mapping[str, int]] = {}
+    breaks: ClassVar[frozenset[Limit]] = frozenset()
     otherwise: ClassVar[Mapping[Limit, str]] = {}
 
     def __init__(self, library: str, title: str, release: str, catalogue: Catalogue) -> None:
@@ -272,7 +281,22 @@ class CatalogueSpace(ConfigurationSpace):
         if configuration.is_default:
             return ""
         algorithm = self.algorithm_of(configuration)
-        return f"{algorithm.name}: {algorithm.wrong}" if algorithm.wrong else ""
+        if algorithm.wrong:
+            return f"{algorithm.name}: {algorithm.wrong}"
+        unmet = algorithm.limits & self.breaks
+        if Limit.TWO_PROCESSES in unmet and nprocs not in (None, 2):
+            return f"{algorithm.name} ends the program unless there are 2 processes"
+        if Limit.EQUAL_COUNTS in unmet:
+            return f"{algorithm.name} ends the program unless all blocks are of one size"
+        return super().why_unsafe(configuration, programs=programs, nprocs=nprocs)
+
+    def harms(self, configuration: Configuration) -> Harms:
+        found = super().harms(configuration)
+        if configuration.is_default or any(h.mode is NON_COMMUTATIVE for h in found.found):
+            return found
+        if Limit.COMMUTATIVE not in self.algorithm_of(configuration).limits & self.breaks:
+            return found
+        return replace(found, found=(*found.found, Harm(NON_COMMUTATIVE, Outcome.WRONG)))
 
     def _check_library(self, configuration: Configuration) -> None:
         if configuration.library != self.library:

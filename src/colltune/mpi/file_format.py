@@ -9,7 +9,7 @@ what is wrong with it; only what is no file of the format at all is an error.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import PurePath
@@ -20,7 +20,8 @@ from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import LIBRARIES
 from colltune.mpi.catalogue import Catalogue, compared_sizes
-from colltune.mpi.programs import ANY_LEGAL, Programs
+from colltune.mpi.programs import ANY_LEGAL, MOST_PROMISED, Harm, Harms, Programs
+from colltune.mpi.programs import Outcome as ProgramOutcome
 
 
 class Severity(StrEnum):
@@ -43,8 +44,8 @@ class Fault(StrEnum):
     rule or value. ``ENDS_PROGRAM``, ``HANGS``, ``WRONG_RESULT``, ``RANKS_DISAGREE``: a legal
     program aborts, hangs, computes wrong numbers, or its ranks choose different algorithms.
 
-    ``COMMUTATIVE_ONLY``: numbers are wrong with operations that do not commute. ``DEAD_RULE``:
-    never reached. ``UNSORTED``: stands where the library stops looking, or takes another one first.
+    ``SOME_PROGRAMS``: the same, of legal programs that a promise leaves out. ``DEAD_RULE``: never
+    reached. ``UNSORTED``: stands where the library stops looking, or takes another one first.
     ``INHERITED``: reaches communicators or messages that its author hardly meant. ``WRONG_UNIT``:
     sizes look as if they were in another unit than the library's. ``UNKNOWN``: a collective,
     algorithm, key or parameter that the release does not have, and ignores. ``NO_EFFECT``: a value
@@ -75,7 +76,7 @@ class Fault(StrEnum):
     OVERRIDDEN = "overridden"
     MALFORMED = "malformed"
     OTHER_RELEASE = "other-release"
-    COMMUTATIVE_ONLY = "commutative-only"
+    SOME_PROGRAMS = "some-programs"
     NOT_EVERYWHERE = "not-everywhere"
     REMARK = "remark"
 
@@ -110,6 +111,33 @@ class Finding:
     def severity(self) -> Severity:
         """How much it matters."""
         return self.fault.severity
+
+
+_FAULTS = {
+    ProgramOutcome.WRONG: Fault.WRONG_RESULT,
+    ProgramOutcome.ABORTS: Fault.ENDS_PROGRAM,
+    ProgramOutcome.HANGS: Fault.HANGS,
+}
+
+
+def harm_findings(line: int, what: str, harms: Harms) -> Iterator[Finding]:
+    """Yield what an algorithm, called `what` in messages, does to legal programs."""
+    always = harms.done_to(MOST_PROMISED)
+    if always:
+        fault = _FAULTS[min((harm.outcome for harm in always), key=list(_FAULTS).index)]
+        yield Finding(line, fault, f"{what} {_told(harms, always)}", "choose another algorithm")
+    others: dict[str, list[Harm]] = {}
+    for harm in harms.found:
+        if harm not in always:
+            others.setdefault(harm.mode.left_out_by, []).append(harm)
+    for promise, some in others.items():
+        mend = f"use it only where all programs keep the promise {promise}"
+        yield Finding(line, Fault.SOME_PROGRAMS, f"{what} {_told(harms, some)}", mend)
+
+
+def _told(harms: Harms, some: Sequence[Harm]) -> str:
+    texts = dict.fromkeys(map(str, some))
+    return f"{'; '.join(texts)}{harms.where(some[0])}"
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,12 @@ Each of these is a `Mode`. What every algorithm does in every mode is measured, 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
+from functools import cache, lru_cache
+from itertools import zip_longest
 from pathlib import Path
 
 from colltune.domain import Collective, Configuration
@@ -119,6 +121,27 @@ class Programs:
             )
         return cls(SAME in words, BUILT_IN in words)
 
+    @classmethod
+    def named(
+        cls, text: str | None, environment: Mapping[str, str], otherwise: Programs
+    ) -> Programs:
+        """Return what an option says, else the variable in `environment`, else `otherwise`."""
+        said = text or environment.get(VARIABLE, "")
+        if not said:
+            return otherwise
+        try:
+            return cls.parse(said)
+        except DataError as error:
+            raise DataError(f"{'--programs' if text else VARIABLE}: {error}") from None
+
+    @property
+    def phrase(self) -> str:
+        """Which programs these are, in words."""
+        if self == ANY_LEGAL:
+            return "any legal program"
+        told = [_PHRASES[name] for name in str(self).split(",")]
+        return f"programs that {' and '.join(told)}"
+
     def __str__(self) -> str:
         promised = [SAME] * self.same_types + [BUILT_IN] * self.builtin_operations
         return ",".join(promised) or ANY
@@ -128,9 +151,18 @@ class Programs:
         return mode.left_out_by not in str(self).split(",")
 
 
+_PHRASES = {
+    SAME: "name the data of a call by the same type and count on all ranks",
+    BUILT_IN: "reduce with MPI's own operations alone",
+}
 ANY_LEGAL = Programs()
 SAME_TYPES = Programs(same_types=True)
 MOST_PROMISED = Programs(same_types=True, builtin_operations=True)
+FOR_EVERYBODY = ANY_LEGAL
+"""By default, where a site hands files to all jobs."""
+FOR_A_PROGRAM = SAME_TYPES
+"""By default, where somebody makes files for a program."""
+VARIABLE = "COLLTUNE_PROGRAMS"
 
 
 def kind_of(configuration: Configuration) -> str:
@@ -207,12 +239,135 @@ def text_of(measured: Measured) -> str:
 
 
 @cache
+def releases(library: str, folder: Path = FOLDER) -> tuple[str, ...]:
+    """Return the releases of a library that were measured, the oldest first."""
+    files = folder.glob(f"{library}-*.toml")
+    return tuple(sorted((file.stem.removeprefix(f"{library}-") for file in files), key=_numbers))
+
+
 def measured(library: str, folder: Path = FOLDER) -> tuple[Measured, ...]:
     """Return what was measured of a library's releases, the oldest first."""
-    files = folder.glob(f"{library}-*.toml")
-    found = (parse(file.read_text(encoding="utf-8"), file.name) for file in files)
-    return tuple(sorted(found, key=lambda one: _numbers(one.release)))
+    return tuple(of_release(library, one, folder) for one in releases(library, folder))
+
+
+@cache
+def of_release(library: str, release: str, folder: Path = FOLDER) -> Measured:
+    """Return what was measured of a release that is one of `releases`."""
+    file = folder / f"{library}-{release}.toml"
+    return parse(file.read_text(encoding="utf-8"), file.name)
+
+
+def nearest(release: str, known: Sequence[str]) -> tuple[str, ...]:
+    """Return which of the `known` releases, the oldest first, tell what `release` does.
+
+    Itself, or else the nearest one of its series, or else the nearest older and the nearest newer
+    one.
+    """
+    wanted = _numbers(release)
+    if release in known or not wanted:
+        return (release,) if release in known else tuple(known)
+    same = [one for one in known if _numbers(one)[:2] == wanted[:2]]
+    if same:
+        return (min(same, key=lambda one: _distance(_numbers(one), wanted)),)
+    older = [one for one in known if _numbers(one) < wanted]
+    newer = [one for one in known if _numbers(one) > wanted]
+    return (*older[-1:], *newer[:1])
 
 
 def _numbers(release: str) -> tuple[int, ...]:
-    return tuple(map(int, release.split(".")))
+    """Return the numbers that a release begins with, ``5.0.7rc2`` those of 5.0.7."""
+    found = re.match(r"v?(\d+(?:\.\d+)*)", release.strip())
+    return tuple(map(int, found[1].split("."))) if found else ()
+
+
+def _distance(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(abs(a - b) for a, b in zip_longest(one, other, fillvalue=0))
+
+
+@dataclass(frozen=True)
+class Harm:
+    """What a configuration does to legal programs of one mode.
+
+    ``outcome`` is neither right nor unknown; ``seen_in`` is the release that was measured, empty
+    where the catalogue tells.
+    """
+
+    mode: Mode
+    outcome: Outcome
+    seen_in: str = ""
+
+    def __str__(self) -> str:
+        return f"{_DOES[self.outcome]} programs that {self.mode.program}"
+
+
+_DOES = {
+    Outcome.WRONG: "gives wrong results in",
+    Outcome.ABORTS: "ends",
+    Outcome.HANGS: "hangs",
+}
+
+
+@dataclass(frozen=True)
+class Harms:
+    """What a configuration does to legal programs, as far as that is known.
+
+    ``found`` are the modes in which it is not right; ``measured`` the releases that tell;
+    ``is_known`` whether it was measured with any of them. Where no release of the library was
+    measured at all, only the catalogue can tell.
+    """
+
+    kind: str = ""
+    release: str = ""
+    found: tuple[Harm, ...] = ()
+    measured: tuple[str, ...] = ()
+    is_known: bool = False
+
+    def done_to(self, programs: Programs) -> tuple[Harm, ...]:
+        """Return what it does to `programs`."""
+        return tuple(harm for harm in self.found if programs.include(harm.mode))
+
+    def why_unsafe(self, programs: Programs) -> str:
+        """Return which of `programs` it breaks; empty if none.
+
+        What was never measured is unsafe unless all ranks name the same data alike.
+        """
+        for harm in self.done_to(programs):
+            return f"{self.what(harm)} {harm}{self.where(harm)}"
+        if self.measured and not self.is_known and not programs.same_types:
+            there = " and ".join(self.measured)
+            return f"what {self.kind} does to legal programs was not measured with {there}"
+        return ""
+
+    def what(self, harm: Harm) -> str:
+        """Return the algorithm, with its segments where these were measured."""
+        name, _, cut = self.kind.partition(" ")
+        return f"{name} with segments" if cut and harm.seen_in else name
+
+    def where(self, harm: Harm) -> str:
+        """Return in which release a harm was seen, in brackets."""
+        if not harm.seen_in:
+            return ""
+        near = "" if harm.seen_in == self.release else ", the nearest that was measured"
+        return f" (seen in {harm.seen_in}{near})"
+
+
+def harms_of(configuration: Configuration, release: str) -> Harms:
+    """Return what was measured of `configuration`, spelled as its space does, with `release`."""
+    return _harms_of(configuration, release, FOLDER)
+
+
+@lru_cache(maxsize=8192)
+def _harms_of(configuration: Configuration, release: str, folder: Path) -> Harms:
+    names = nearest(release, releases(configuration.library, folder))
+    told = [of_release(configuration.library, name, folder) for name in names]
+    default = Configuration.default(configuration.library, configuration.collective)
+    known = False
+    found: dict[str, Harm] = {}
+    for one in reversed(told):
+        for mode in MODES.values():
+            outcome = one.outcome(configuration, mode.name)
+            known |= outcome is not Outcome.NOT_MEASURED
+            # what the library's own decision breaks, too, is not the algorithm's fault
+            if outcome in _DOES and one.outcome(default, mode.name) not in _DOES:
+                found.setdefault(mode.name, Harm(mode, outcome, one.release))
+    return Harms(kind_of(configuration), release, tuple(found.values()), names, known)

@@ -18,7 +18,7 @@ from colltune.mpi import catalogue
 from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.configuration_space import CatalogueSpace, ConfigurationSpace
 from colltune.mpi.in_effect import Setting, Settings, of_environment, same_files
-from colltune.mpi.programs import Programs
+from colltune.mpi.programs import MOST_PROMISED, Harms, Programs
 from colltune.mpi.toolchain import Toolchain
 
 if TYPE_CHECKING:
@@ -72,11 +72,14 @@ class Release:
     ) -> Portfolio:
         """Return all configurations that can be chosen, the library's own decision first.
 
-        `segsizes_bytes` and `fanouts` are the values of these parameters to be offered.
+        `segsizes_bytes` and `fanouts` are the values of these parameters to be offered. What breaks
+        legal programs whatever is promised of them is left out.
         """
         spaces = (self.space, *self.others)
         found = (space.offered(collective, segsizes_bytes, fanouts) for space in spaces)
-        every = tuple(chain.from_iterable(found))
+        every = tuple(
+            c for c in chain.from_iterable(found) if not self.harms(c).why_unsafe(MOST_PROMISED)
+        )
         return Portfolio(self.space.library, self.name, collective, every)
 
     def job_wide_configurations(
@@ -131,6 +134,10 @@ class Release:
         """Return the smallest message in bytes with which it runs as itself; None if with none."""
         space = self.space_of(configuration)
         return space.running_range(configuration, nprocs, element_bytes).first_bytes
+
+    def harms(self, configuration: Configuration) -> Harms:
+        """Return what `configuration` does to legal programs, as far as that is known."""
+        return self.space_of(configuration).harms(configuration)
 
     def safe(
         self,

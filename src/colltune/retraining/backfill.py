@@ -36,6 +36,7 @@ from colltune.files import write_text
 from colltune.models.bundle import Bundle
 from colltune.models.guard import Guard
 from colltune.mpi import installation
+from colltune.mpi.programs import FOR_EVERYBODY, Programs
 from colltune.retraining.site_file import Backfill
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.demand import Demand, read_demand
@@ -181,7 +182,11 @@ def _fits(collective: Collective, shape: Shape, sizes: NDArray[np.int64]) -> Fla
 
 
 def plan(
-    bundle: Bundle, cells: Sequence[Wanted], budget_s: float, launch_s: float
+    bundle: Bundle,
+    cells: Sequence[Wanted],
+    budget_s: float,
+    launch_s: float,
+    programs: Programs = FOR_EVERYBODY,
 ) -> NextCampaign | None:
     """Return the campaign that answers most within `budget_s`, None if nothing is wanted.
 
@@ -218,7 +223,7 @@ def plan(
     if not chosen:
         chosen = frozenset([max(weights, key=lambda shape: (weights[shape], shape))])
     covered = worth(chosen) / sum(weights.values())
-    campaign = _campaign(bundle, cells, chosen, budget_s)
+    campaign = _campaign(bundle, cells, chosen, budget_s).changed(programs=programs)
     return NextCampaign(campaign, tuple(cells), covered, cost_s(chosen))
 
 
@@ -305,6 +310,7 @@ def _lines(campaign: Campaign) -> Iterator[str]:
             "nodes": list(campaign.nodes),
             "ppn": list(campaign.ppn),
             "msizes_bytes": list(campaign.msizes_bytes),
+            "programs": str(campaign.programs),
         },
         "space.msizes_bytes_of": {
             c.value: list(sizes) for c, sizes in campaign.msizes_bytes_of.items()
@@ -337,7 +343,7 @@ def confirmed(
         return bundle, {}
     backend = backend_for(bundle, wishes)
     insist_on_context(bundle, campaign, backend)
-    found = proposals(bundle, backend, asked)
+    found = proposals(bundle, backend, asked, wishes.programs)
     if not found:
         return bundle, {}
     assert wishes.measurements is not None

@@ -100,6 +100,7 @@ from colltune.models.cells import HELD_OUT
 from colltune.models.learners import learner_entry
 from colltune.models.workers import BACKENDS, Slurm, Workers
 from colltune.mpi import library
+from colltune.mpi.programs import FOR_EVERYBODY, Programs
 from colltune.production.settings import Production
 
 DEPLOY_FILES: dict[str, str] = {
@@ -219,6 +220,7 @@ class Backfill:
     confirm_s: float = 0.0
     measurements: Path | None = None
     mpi: str | None = None
+    programs: Programs = FOR_EVERYBODY
 
 
 @dataclass(frozen=True)
@@ -251,6 +253,7 @@ class Site:
     registry: str
     datasets: tuple[str, ...]
     fabric: str | None = None
+    programs: Programs = FOR_EVERYBODY
     cluster: Cluster | None = None
     min_new: int = 1
     learner: str = "auto"
@@ -328,7 +331,12 @@ _DURATION = Key(
     "", 'seconds, or a wall time such as "4h"', instance_of(int, float, str), durations.seconds
 )
 _CHECKS: Tables = {
-    "site": {"machine": _TEXT, "registry": _TEXT, "fabric": _TEXT},
+    "site": {
+        "machine": _TEXT,
+        "registry": _TEXT,
+        "fabric": _TEXT,
+        "programs": replace(_TEXT, convert=Programs.parse),
+    },
     "cluster": {
         "user": _matching("the name of a user", r"[A-Za-z_][A-Za-z0-9_.-]*"),
         "mpi": _several("openmpi/4.1.6", SiteMpi.parse),
@@ -473,6 +481,7 @@ def parse(text: str, source: str, folder: Path) -> Site:
         return {_FIELDS.get(n, n): values[key] for n, key in names.items() if key in values}
 
     slurm = of("compute.slurm")
+    programs = {k: v for k, v in of("site").items() if k == "programs"}
     webhook = Webhook(**of("hooks.webhook")) if "hooks.webhook" in present else None
     return Site(
         **of("site"),
@@ -483,7 +492,7 @@ def parse(text: str, source: str, folder: Path) -> Site:
         examination=Examination(**of("evaluate")),
         thresholds=Thresholds(**of("promote")),
         drift=DriftLimits(**of("drift")),
-        backfill=Backfill(**of("backfill")) if "backfill" in present else None,
+        backfill=Backfill(**of("backfill"), **programs) if "backfill" in present else None,
         production=Production(**of("production")),
         hooks=Hooks(**of("hooks"), webhook=webhook),
     )

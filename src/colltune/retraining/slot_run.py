@@ -341,7 +341,9 @@ class SlotRun:
             bundle = self.registry.load(result.in_force)
             demand = read_demand(wishes.demand)
             cells = backfill.wanted(bundle, demand, self._guard, dataset.shapes(), self._usage)
-            planned = backfill.plan(bundle, cells, wishes.budget_s, wishes.launch_s)
+            planned = backfill.plan(
+                bundle, cells, wishes.budget_s, wishes.launch_s, wishes.programs
+            )
             if planned is None:
                 backfill.remove(path)
                 return replace(result, campaign={"wanted": []})

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from colltune.decisions import AS_MEASURED, Candidate, Prediction, Selection, Status
 from colltune.domain import Collective, Configuration, Instance, Shape
-from colltune.errors import BundleError
+from colltune.errors import BundleError, LibraryError
 from colltune.models.bundle import Bundle
 from colltune.models.collective_model import CollectiveModel, Forecast
 from colltune.models.guard import Guard
+
+if TYPE_CHECKING:
+    from colltune.mpi.programs import Programs
 
 Allowed = Callable[[Configuration, Instance], bool]
 UsableFrom = Callable[[Configuration, int], int | None]
@@ -285,6 +288,51 @@ class ModelSelector:
         if first_bytes is None or instance.msize_bytes < first_bytes:
             return False
         return self._allowed is None or self._allowed(configuration, instance)
+
+
+def legal_selector(
+    bundle: Bundle,
+    programs: Programs,
+    *,
+    guard: bool | Guard = True,
+    cores: int = AS_MEASURED,
+) -> ModelSelector:
+    """Return the selector among what is safe for `programs`, for whatever file.
+
+    What is not in the catalogue of the bundle's library, if there is one, nobody can judge.
+    """
+
+    def usable_from(configuration: Configuration, nprocs: int) -> int | None:
+        return None if why_unsafe(bundle, configuration, programs, nprocs) else 0
+
+    return ModelSelector(bundle, guard=guard, usable_from=usable_from, cores=cores)
+
+
+def why_unsafe(
+    bundle: Bundle, configuration: Configuration, programs: Programs, nprocs: int | None = None
+) -> str:
+    """Return which of `programs` a configuration of a bundle breaks; empty if none is known."""
+    from colltune.mpi.programs import harms_of
+
+    context = bundle.context
+    if configuration.is_default:
+        return ""
+    known = harms_of(configuration, context.library_version)
+    why = known.why_unsafe(programs)
+    if why or known.is_known:
+        return why
+    from colltune.mpi import LIBRARIES
+
+    if context.library not in LIBRARIES:
+        return ""
+    from colltune.mpi.libcolltune.library import with_libcolltune
+
+    try:
+        bound = with_libcolltune(LIBRARIES[context.library]).at(context.library_version)
+        space = bound.space_of(configuration)
+        return space.why_unsafe(configuration, programs=programs, nprocs=nprocs)
+    except LibraryError:
+        return ""
 
 
 def _instance(model: CollectiveModel, numbers: Sequence[int]) -> Instance:

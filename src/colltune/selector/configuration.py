@@ -17,10 +17,10 @@ from colltune.mpi import MpiLibrary, Release, library
 from colltune.mpi.file_format import Format, Written
 from colltune.mpi.formats import format_for
 from colltune.mpi.libcolltune import assignment, is_libcolltune
-from colltune.mpi.programs import ANY_LEGAL, Programs
-from colltune.selector.all_or_nothing import all_or_nothing_table
+from colltune.mpi.programs import FOR_EVERYBODY, Programs
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.decision_table import decision_table, single_algorithm_table
+from colltune.text import counted
 
 LARGEST_ELEMENT_BYTES = 8
 """Of the datatypes for which a written algorithm has to run as itself: a double."""
@@ -35,7 +35,7 @@ class Target:
 
     form: Format
     release: str
-    programs: Programs = ANY_LEGAL
+    programs: Programs = FOR_EVERYBODY
 
     @property
     def mpi(self) -> MpiLibrary:
@@ -53,7 +53,7 @@ class Target:
         return self.mpi.at(self.release)
 
     @classmethod
-    def named(cls, name: str, release: str, *, programs: Programs = ANY_LEGAL) -> Target:
+    def named(cls, name: str, release: str, *, programs: Programs = FOR_EVERYBODY) -> Target:
         """Return the target for a format, or for a library's preferred one, called `name`.
 
         Raises
@@ -111,10 +111,10 @@ def render(selector: ModelSelector, shape: Shape, target: Target) -> Rendered:
         If what was written would not be read as it is meant.
     """
     found = rendered(target, table_for(selector, shape, target, describe=False))
-    why = selector.why_not_on(shape)
-    if not why:
+    said = (*unsafe_in(selector.bundle, target), *filter(None, [selector.why_not_on(shape)]))
+    if not said:
         return found
-    return replace(found, written=replace(found.written, notes=(*found.written.notes, why)))
+    return replace(found, written=replace(found.written, notes=(*found.written.notes, *said)))
 
 
 def rendered(target: Target, table: DecisionTable) -> Rendered:
@@ -136,6 +136,30 @@ def rendered(target: Target, table: DecisionTable) -> Rendered:
     return Rendered(target, table, replace(written, notes=notes))
 
 
+def unsafe_in(bundle: Bundle, target: Target) -> tuple[str, ...]:
+    """Return a note on what of `bundle` is never chosen, since it breaks some programs."""
+    found: dict[str, int] = {}
+    for configuration in bundle.configurations():
+        try:
+            why = "" if configuration.is_default else _harm(target, configuration)
+        except LibraryError:
+            continue
+        if why:
+            what = f"{configuration.collective} {why}"
+            found[what] = found.get(what, 0) + 1
+    if not found:
+        return ()
+    more = f", and {counted(len(found) - 1, 'reason')} more" if len(found) > 1 else ""
+    return (
+        f"{counted(sum(found.values()), 'configuration')} of the bundle may not be used for "
+        f"{target.programs.phrase}: {next(iter(found))}{more}",
+    )
+
+
+def _harm(target: Target, configuration: Configuration) -> str:
+    return target.bound.harms(configuration).why_unsafe(target.programs)
+
+
 def _chooses(table: DecisionTable) -> bool:
     every = (*table.rules.values(), *table.by_layout.values())
     return any(not i.configuration.is_default for rule in every for i in rule)
@@ -154,8 +178,10 @@ def _nothing(target: Target, table: DecisionTable) -> tuple[str, ...]:
     )
 
 
-def target_of(bundle: Bundle) -> Target:
+def target_of(bundle: Bundle, programs: Programs = FOR_EVERYBODY) -> Target:
     """Return what all configurations of `bundle` can be written for.
+
+    `programs` are those that it is for, by default all that a site has.
 
     Raises
     ------
@@ -164,7 +190,7 @@ def target_of(bundle: Bundle) -> Target:
     """
     library, release = bundle.context.library, bundle.context.library_version
     with_own = any(map(is_libcolltune, bundle.configurations()))
-    return Target.named(f"{library}-table" if with_own else library, release)
+    return Target.named(f"{library}-table" if with_own else library, release, programs=programs)
 
 
 def selector_for(
@@ -229,6 +255,8 @@ def _table(
     if target.form.single_algorithm:
         return single_algorithm_table(selector, shape, collectives)
     if not target.form.allows_partial_collective:
+        from colltune.selector.all_or_nothing import all_or_nothing_table
+
         return all_or_nothing_table(
             selector, shape, collectives, by_layout=target.form.knows_layout
         )
@@ -279,7 +307,7 @@ class WrittenConfiguration:
 
     ``table`` holds the decisions, ``written`` the texts. ``rules_path`` is the main file,
     ``parameter_path`` the one that ``start_line`` names, None where such a file cannot say it;
-    ``environment`` does the same.
+    ``environment`` does the same. ``programs`` are those that it is for.
     """
 
     table: DecisionTable
@@ -288,6 +316,7 @@ class WrittenConfiguration:
     parameter_path: Path | None
     environment: dict[str, str]
     start_line: str
+    programs: Programs = FOR_EVERYBODY
 
     @property
     def job_line(self) -> str:
@@ -321,6 +350,7 @@ def write_rendered(
         parameter_path,
         environment,
         start_line,
+        found.target.programs,
     )
 
 

@@ -246,6 +246,7 @@ class Packed:
             "bundle": self.bundle.id,
             "profile": self.profile.digest,
             "programs": list(self.profile.programs),
+            "promise": str(written.programs),
             "library": self.table.library,
             "release": written.written.release,
             "shape": str(self.table.shape),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from colltune.decisions import Interval, Selection
 from colltune.domain import Collective, Shape
 from colltune.models.bundle import Bundle
 from colltune.selector.argmin import ModelSelector
+
+if TYPE_CHECKING:
+    from colltune.mpi.programs import Programs
 
 COLUMNS = (
     "collective",
@@ -76,12 +79,16 @@ def tables(
 
 
 def tables_json(
-    bundle: Bundle, shape: Shape, found: Iterable[tuple[Collective, Interval]]
+    bundle: Bundle,
+    shape: Shape,
+    found: Iterable[tuple[Collective, Interval]],
+    programs: Programs,
 ) -> dict[str, Any]:
     """Return what `tables` found, with the bundle and shape that it is for."""
     return {
         "bundle": bundle.id,
         "objective": bundle.objective,
+        "promise": str(programs),
         "shape": {"nodes": shape.nodes, "ppn": shape.ppn},
         "intervals": [_interval_json(c, interval) for c, interval in found],
     }

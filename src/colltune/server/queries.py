@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from colltune.domain import LARGEST_NUMBER, Collective, parse_collective
 from colltune.errors import DataError
+from colltune.mpi.programs import Programs
 
 _DECIMAL = re.compile(r"[0-9]{1,19}")
 
@@ -32,6 +33,13 @@ def _folder(path: str) -> str:
     if any(part in (".", "..") for part in path.split("/")):
         raise ValueError("the folder must be named without . and ..")
     return path.rstrip("/") or "/"
+
+
+def _promise(text: str) -> str:
+    try:
+        return str(Programs.parse(text))
+    except DataError as error:
+        raise ValueError(str(error)) from None
 
 
 Whole = BeforeValidator(_decimal)
@@ -88,6 +96,16 @@ FormatName = Annotated[
         description="openmpi-json, mpich-cvars, …; default: the best that the release reads.",
     ),
 ]
+Promise = Annotated[
+    str,
+    Field(
+        max_length=60,
+        description="any-legal, same-types, builtin-operations, or the last two with a comma: "
+        "which programs it is for; default: the service's.",
+        examples=["same-types"],
+    ),
+    AfterValidator(_promise),
+]
 Part = Annotated[
     str,
     Field(
@@ -139,12 +157,14 @@ class SelectQuery(Query):
     msize: Msize | None = None
     library: LibraryName | None = None
     release: ReleaseName | None = None
+    programs: Promise | None = None
 
 
 class ConfigQuery(Query):
     nodes: Nodes
     ppn: Ppn
     format: FormatName | None = None
+    programs: Promise | None = None
     part: Part | None = None
     folder: Folder | None = None
 
@@ -164,6 +184,7 @@ class JobQuery(Query):
     ppn: Annotated[tuple[Ppn, ...], Field(min_length=1, max_length=8)]
     folder: Folder
     format: FormatName | None = None
+    programs: Promise | None = None
     job: JobId | None = Field(None, repr=False)
 
 
@@ -193,6 +214,7 @@ class JobViewQuery(PageQuery):
     nodes: Nodes
     ppn: Ppn
     format: FormatName | None = None
+    programs: Promise | None = None
 
 
 class MonthQuery(BaseModel):

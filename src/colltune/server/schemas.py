@@ -128,6 +128,7 @@ class Table(BaseModel):
 
     bundle: BundleId
     objective: Objective
+    promise: str
     shape: ShapeOf
     intervals: list[IntervalOf]
 

@@ -16,11 +16,12 @@ from colltune.domain import Collective, Instance, Shape
 from colltune.errors import DataError, LibraryError
 from colltune.models.guard import Guard
 from colltune.mpi.formats import FORMATS
+from colltune.mpi.programs import Programs
 from colltune.production.arms import Arm
 from colltune.production.settings import Production
 from colltune.production.status import ProductionStatus, status_of
 from colltune.registry import Entry, Registry
-from colltune.selector.argmin import ModelSelector
+from colltune.selector.argmin import ModelSelector, legal_selector
 from colltune.selector.configuration import Target, render, selector_for
 from colltune.selector.demand import Demand, DemandLog
 from colltune.selector.selection_json import selection_json, tables, tables_json
@@ -196,10 +197,11 @@ class Service:
         loaded = self.pick(state, query.bundle, query.library, query.release)
         bundle, shape = loaded.bundle, Shape(query.nodes, query.ppn)
         asked = (Collective(query.collective),) if query.collective else bundle.collectives
-        selector = ModelSelector(bundle, guard=self.guard)
+        programs = self._programs(query.programs)
+        selector = legal_selector(bundle, programs, guard=self.guard)
         if query.msize is None:
             found = tables(selector, asked, shape)
-            content: Any = tables_json(bundle, shape, found)
+            content: Any = tables_json(bundle, shape, found, programs)
             decided = [(c, i.configuration.is_default) for c, i in found]
         else:
             instances = [Instance(c, shape, query.msize) for c in asked]
@@ -222,7 +224,7 @@ class Service:
     ) -> Document:
         loaded = self.pick(state, query.bundle, library, release)
         shape = Shape(query.nodes, query.ppn)
-        target = _target(library, release, query.format)
+        target = _target(library, release, query.format, self._programs(query.programs))
         found = loaded.rendering(shape, target, self.guard)
         text = _part(found, query.part, query.folder)
         parts = [end for end in found.rendered.written.texts if end]
@@ -234,6 +236,7 @@ class Service:
             loaded.bundle.id,
             {
                 "X-Colltune-Format": target.form.name,
+                "X-Colltune-Programs": str(target.programs),
                 "X-Colltune-Release": f"{library} {release}",
                 "X-Colltune-Parts": " ".join((*parts, ".params")),
                 "X-Colltune-Replaced": " ".join(found.replaced),
@@ -247,7 +250,7 @@ class Service:
     def job(self, state: State, library: str, release: str, query: queries.JobQuery) -> Document:
         loaded, given = self._given(state, library, release, query)
         is_control = given is not None and given.arm == Arm.CONTROL
-        target = _target(library, release, query.format)
+        target = _target(library, release, query.format, self._programs(query.programs))
         shapes = [Shape(query.nodes, ppn) for ppn in dict.fromkeys(query.ppn)]
         found = [loaded.rendering(shape, target, self.guard) for shape in shapes]
         # where nothing is replaced, a job is better told nothing
@@ -290,7 +293,7 @@ class Service:
 
     def _render_ahead(self, state: State, asked: Demand) -> None:
         loaded = state.pick(asked.library, asked.release)
-        target = _target(asked.library, asked.release, None)
+        target = _target(asked.library, asked.release, None, self._programs(None))
         loaded.rendering(Shape(asked.nodes, asked.ppn), target, self.guard)
 
     def bundles(self) -> Document:
@@ -390,19 +393,25 @@ class Service:
         loaded = self.pick(state, query.bundle, query.library, query.release)
         context = loaded.bundle.context
         target = Target.named(
-            query.format or context.library, query.release or context.library_version
+            query.format or context.library,
+            query.release or context.library_version,
+            programs=self._programs(query.programs),
         )
         selector = selector_for(loaded.bundle, target, guard=self.guard)
-        asked = query.model_dump(include={"format", "bundle"}, exclude_none=True)
+        asked = query.model_dump(include={"format", "bundle", "programs"}, exclude_none=True)
         rendered = render(selector, Shape(query.nodes, query.ppn), target)
         view = job_view(selector, loaded.slot, rendered, asked)
         return self._view_document(loaded, query, view)
 
+    def _programs(self, asked: str | None) -> Programs:
+        """Return for which programs an answer is: those of the job that asks, or all of here."""
+        return Programs.parse(asked or self.settings.programs)
+
     def _selector(self, loaded: Loaded) -> tuple[ModelSelector, Target | None]:
         """Return what decides for the files that are handed out, if any can be written."""
-        context = loaded.bundle.context
+        context, programs = loaded.bundle.context, self._programs(None)
         try:
-            target = Target.named(context.library, context.library_version)
+            target = Target.named(context.library, context.library_version, programs=programs)
         except LibraryError:
             return ModelSelector(loaded.bundle, guard=self.guard), None
         return selector_for(loaded.bundle, target, guard=self.guard), target
@@ -435,15 +444,15 @@ class Service:
 
     def _etag(self, loaded: Loaded, what: str, shape: Shape | None = None) -> str:
         """Return a tag that covers everything that an answer hangs on."""
-        salt = f"{__version__} {self.settings.caution} {what}"
+        salt = f"{__version__} {self.settings.caution} {self.settings.programs} {what}"
         short = hashlib.sha256(salt.encode()).hexdigest()[:16]
         parts = (loaded.bundle.id, str(shape), short) if shape else (loaded.bundle.id, short)
         return f'"{"-".join(parts)}"'
 
 
-def _target(library: str, release: str, format_name: str | None) -> Target:
+def _target(library: str, release: str, format_name: str | None, programs: Programs) -> Target:
     try:
-        found = Target.named(format_name or library, release)
+        found = Target.named(format_name or library, release, programs=programs)
     except LibraryError as error:
         if format_name is None:
             raise ServiceError(404, str(error)) from error

@@ -9,6 +9,8 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from colltune.errors import DataError
+from colltune.mpi.programs import FOR_EVERYBODY, Programs
 from colltune.production.settings import Production
 from colltune.server.auth.token_file import Scope
 
@@ -63,6 +65,13 @@ class ConnectionLimits(BaseSettings):
     proxy_users: Names = ()
 
 
+def _known_programs(text: str) -> str:
+    try:
+        return str(Programs.parse(text))
+    except DataError as error:
+        raise ValueError(str(error)) from None
+
+
 class Settings(BaseSettings):
     """All settings of a service.
 
@@ -100,6 +109,8 @@ class Settings(BaseSettings):
         Between looks at what jobs reported.
     caution
         Of the guard; see `colltune.models.guard`.
+    programs
+        Which programs files are for, where a job does not tell.
     poll_s
         Between looks at the registry.
     threads
@@ -134,6 +145,7 @@ class Settings(BaseSettings):
     production: Production | None = None
     judge_s: Seconds = 60.0
     caution: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
+    programs: Annotated[str, AfterValidator(_known_programs)] = str(FOR_EVERYBODY)
     poll_s: Seconds = 1.0
     threads: Count = 2
     max_pending: Count = 64

@@ -47,7 +47,7 @@ class Loaded:
 
     bundle: Bundle
     since_utc: str
-    renderings: Lru[tuple[str, str, str], Rendering] = field(
+    renderings: Lru[tuple[str, str, str, str], Rendering] = field(
         default_factory=lambda: Lru(_MOST_RENDERINGS, _MOST_BYTES, _rendering_bytes)
     )
 
@@ -57,7 +57,7 @@ class Loaded:
 
     def rendering(self, shape: Shape, target: Target, guard: Guard) -> Rendering:
         """Return the configuration of a job of `shape`, rendered now or kept from before."""
-        key = (target.form.name, target.release, str(shape))
+        key = (target.form.name, target.release, str(target.programs), str(shape))
         found = self.renderings.get(key)
         if found is None:
             # a selector remembers every shape that it was asked for, so each gets its own

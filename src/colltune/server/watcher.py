@@ -17,6 +17,7 @@ from colltune.domain import Shape
 from colltune.errors import BundleError, ColltuneError
 from colltune.models.bundle import insist_answers
 from colltune.models.guard import Guard
+from colltune.mpi.programs import Programs
 from colltune.selector.configuration import Target
 from colltune.selector.demand import Demand, read_demand
 from colltune.server.answers import Answer, Answers, Lru, answer_bytes
@@ -231,7 +232,8 @@ class Watcher:
         if loaded.slot != slot:
             raise BundleError(f"it is a bundle for {loaded.slot}, not for {slot}")
         insist_answers(loaded.bundle)
-        _prepare(loaded, Guard(caution=self._settings.caution))
+        programs = Programs.parse(self._settings.programs)
+        _prepare(loaded, Guard(caution=self._settings.caution), programs)
         self._refused.pop((slot, event.bundle_id), None)
         self._metrics.loads.labels(slot).inc()
         seconds = round(time.monotonic() - started, 3)
@@ -248,11 +250,11 @@ class Watcher:
         return f"{slot}: the bundle {bundle_id[:12]} was refused: {why}"
 
 
-def _prepare(loaded: Loaded, guard: Guard) -> None:
+def _prepare(loaded: Loaded, guard: Guard, programs: Programs) -> None:
     """Make one configuration, so that catalogues are read and the first client does not wait."""
     context = loaded.bundle.context
     try:
-        target = Target.named(context.library, context.library_version)
+        target = Target.named(context.library, context.library_version, programs=programs)
         # what rests on other machines alone has no shapes of its own
         loaded.rendering(max(loaded.bundle.training_shapes, default=Shape(2, 1)), target, guard)
     except ColltuneError as error:

@@ -285,7 +285,7 @@ def _bundles(subject: Subject) -> Answer:
             return _nothing_in_force(subject, mpi)
         event = current[f"{mpi.library}-{release}"]
         bundle = subject.registry.load(event.bundle_id)
-        target = Target.named(mpi.library, mpi.release)
+        target = Target.named(mpi.library, mpi.release, programs=subject.site.programs)
         made = render(selector_for(bundle, target), subject.shape, target)
         text = made.written.texts[""]
         for finding in target.form.lint(target.form.parse(text, "its file", mpi.release)):

@@ -34,6 +34,7 @@ from colltune.errors import OutputError, ProgramError, SiteError
 from colltune.files import locked, write_text
 from colltune.files.reading import json_of
 from colltune.mpi.installation import find_launcher
+from colltune.mpi.programs import FOR_EVERYBODY
 from colltune.production.payback import Payback, load_of, payback, recorded
 from colltune.retraining.site_file import Cluster, Site, SiteMpi, deploy_file, load, parse
 from colltune.selector.demand import counted_hours, read_demand
@@ -228,6 +229,7 @@ def _campaign(site: Site, cluster: Cluster, mpi: SiteMpi) -> str:
         "nodes": cluster.nodes,
         "ppn": cluster.ppn,
         "total": f"{cluster.budget_s:g}s",
+        "programs": str(site.programs),
     }
     texts = {name: json.dumps(value, ensure_ascii=False) for name, value in values.items()}
     texts["mpi"] = f"mpi = {json.dumps(mpi.mpirun)}\n" if mpi.mpirun else ""
@@ -266,6 +268,8 @@ def _service(site: Site, cluster: Cluster, folder: Path) -> str:
         "ProtectHome": "read-only",
         "ReadOnlyPaths": f"-{folder}",
     }
+    if site.programs != FOR_EVERYBODY:
+        settings["Environment=COLLTUNE_SERVER_PROGRAMS"] = str(site.programs)
     written: list[str] = []
     if site.backfill is not None:
         settings["Environment=COLLTUNE_SERVER_DEMAND"] = str(site.backfill.demand)

@@ -100,7 +100,7 @@ def tune(
     target = Target.named(
         f"{library}-table" if settings.campaign.interposed else library,
         release,
-        programs=settings.programs,
+        programs=settings.campaign.programs,
     )
     folder = settings.out / f"{settings.campaign.machine}-{library}-{release}"
     with process.ending_by(settings.moment()):
@@ -274,7 +274,7 @@ class _Tuning:
         found = [
             # what is not measured will be withdrawn, however certain its prediction is
             replace(contest, doubt=_DOUBTFUL)
-            for contest in proposals(bundle, self.backend, asked)
+            for contest in proposals(bundle, self.backend, asked, self.target.programs)
             if contest.gain > 1
             and not job.same(contest.candidates[0], [contest.instance], default_seen)
         ]

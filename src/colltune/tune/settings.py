@@ -15,7 +15,6 @@ from pathlib import Path
 from colltune import process
 from colltune.bench.campaign import Campaign
 from colltune.errors import BudgetError, ProgramError
-from colltune.mpi.programs import Programs
 
 _LEAST_BUDGET_S = 15.0
 _AFTERWARDS_S = 8.0
@@ -32,7 +31,6 @@ class Settings:
     campaign: Campaign
     out: Path
     learner: str
-    programs: Programs
     seed: int | None
     started: float
     slowdown: float = 1.0

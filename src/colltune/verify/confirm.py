@@ -22,6 +22,7 @@ from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.errors import CampaignError
 from colltune.models.bundle import Bundle
 from colltune.mpi import LIBRARIES
+from colltune.mpi.programs import Programs
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.configuration import selector_for, target_of
 from colltune.selector.confirming import Contest, Judgement, confirmations, contests
@@ -133,9 +134,11 @@ def unconfirmed(bundle: Bundle, asked: Iterable[Asked]) -> tuple[Asked, ...]:
     )
 
 
-def proposals(bundle: Bundle, backend: Backend, asked: Iterable[Asked]) -> tuple[Contest, ...]:
-    """Return what is to be measured so that what is `asked` is proved."""
-    selector = _selector(bundle, backend)
+def proposals(
+    bundle: Bundle, backend: Backend, asked: Iterable[Asked], programs: Programs
+) -> tuple[Contest, ...]:
+    """Return what is to be measured so that what is `asked` is proved, for `programs`."""
+    selector = _selector(bundle, backend, programs)
     found = [
         contest
         for one in asked
@@ -170,11 +173,11 @@ def _fitting(bundle: Bundle, asked: Asked) -> tuple[int, ...]:
     return tuple(m for m in sizes if m * blocks <= Campaign.max_buffer_bytes)
 
 
-def _selector(bundle: Bundle, backend: Backend) -> ModelSelector:
+def _selector(bundle: Bundle, backend: Backend, programs: Programs) -> ModelSelector:
     """Return what proposes only what can be measured, and written for the library."""
     written = ModelSelector(bundle)
     if bundle.context.library in LIBRARIES:
-        written = selector_for(bundle, target_of(bundle), cores=AS_MEASURED)
+        written = selector_for(bundle, target_of(bundle, programs), cores=AS_MEASURED)
 
     def allowed(configuration: Configuration, instance: Instance) -> bool:
         return written.permits(configuration, instance) and backend.feasible(

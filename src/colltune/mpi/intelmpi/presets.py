@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from colltune.domain import Collective, Configuration
-from colltune.mpi.file_format import Call, Fault, Finding, Outcome, Rule
+from colltune.mpi.file_format import Call, Fault, Finding, Outcome, Rule, harm_findings
 from colltune.mpi.intelmpi.library import BUILT_IN, BUILT_IN_LOGIC, INTEL_MPI, LIBRARY
 
 PPN, COMM_SIZE, COMM_ID, MSG_SIZE = "ppn", "comm_size", "comm_id", "msg_size"
@@ -241,6 +241,8 @@ def preset_findings(leaf: Preset, collective: Collective, release: str) -> Itera
         if algorithm.wrong:
             message = f"{text}: {algorithm.wrong}"
             yield Finding(line, Fault.WRONG_RESULT, message, "name another preset")
+        named = presets.configuration(collective, algorithm, {})
+        yield from harm_findings(line, text, presets.harms(named))
         if algorithm.limits:
             needs = ", ".join(sorted(algorithm.limits)).replace("_", " ")
             message = f"{text} needs {needs}; elsewhere {algorithm.fallback} runs"

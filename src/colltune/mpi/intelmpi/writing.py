@@ -17,7 +17,7 @@ from colltune.mpi.choosing import check_intervals, span
 from colltune.mpi.file_format import ParsedFile
 from colltune.mpi.intelmpi.library import BUILT_IN, INTEL_MPI, LIBRARY, TITLE
 from colltune.mpi.intelmpi.presets import COMM_SIZE, MSG_SIZE, PPN, Preset, PresetFile, shown
-from colltune.mpi.programs import ANY_LEGAL, Programs
+from colltune.mpi.programs import MOST_PROMISED, Programs
 
 LARGEST_BYTES = (1 << 31) - 1
 """Largest end of messages that the library reads as it is written."""
@@ -232,7 +232,7 @@ def _why_not_same(collective: Collective, preset: int, source: str, target: str)
     if anew is not None and (old < anew) != (new < anew):
         return f"its presets were renumbered in {anew[0]}.{anew[1]}"
     configuration = presets.chosen(collective, preset)
-    return presets.why_unsafe(configuration, programs=ANY_LEGAL)
+    return presets.why_unsafe(configuration, programs=MOST_PROMISED)
 
 
 def _numbers(release: str) -> tuple[int, ...]:

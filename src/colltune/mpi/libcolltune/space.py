@@ -197,7 +197,9 @@ FORCED_PREFIX = "colltune."
 
 
 class LibcolltuneSpace(ConfigurationSpace):
-    """The algorithms of libcolltune."""
+    """The algorithms of libcolltune, which are the same with all releases."""
+
+    release = ""
 
     def owns(self, configuration: Configuration) -> bool:
         return is_libcolltune(configuration)

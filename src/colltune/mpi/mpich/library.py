@@ -15,7 +15,6 @@ from colltune.domain import Collective, Configuration
 from colltune.mpi.catalogue import Limit
 from colltune.mpi.configuration_space import CatalogueSpace
 from colltune.mpi.in_effect import Rank, Setting, of_environment
-from colltune.mpi.programs import ANY_LEGAL, Programs
 from colltune.mpi.release import MpiLibrary, UserPatterns
 from colltune.mpi.toolchain import Toolchain, module_named
 
@@ -56,6 +55,8 @@ class MpichSpace(CatalogueSpace):
         "fanout": (_LEAST_RADIX, 2**16),
         "segsize": (0, 2**31 - 1),
     }
+    # the other limits MPICH checks itself at every call, and decides on its own outside of them
+    breaks: ClassVar[frozenset[Limit]] = frozenset({Limit.EQUAL_COUNTS})
     otherwise: ClassVar[Mapping[Limit, str]] = {
         Limit.EQUAL_COUNTS: "the program ends",
         # the restrictions in src/mpi/coll/coll_algorithms.txt
@@ -108,23 +109,6 @@ class MpichSpace(CatalogueSpace):
         if not segmented and parameters.get("segsize", 0) >= max(1, msize_bytes):
             parameters["segsize"] = 0
         return self.configuration(spelled.collective, algorithm, parameters)
-
-    def why_unsafe(
-        self,
-        configuration: Configuration,
-        *,
-        programs: Programs = ANY_LEGAL,
-        nprocs: int | None = None,
-    ) -> str:
-        # MPICH checks most limits itself at every call, and decides on its own outside of them
-        if configuration.is_default:
-            return ""
-        algorithm = self.algorithm_of(configuration)
-        if algorithm.wrong:
-            return f"{algorithm.name}: {algorithm.wrong}"
-        if Limit.EQUAL_COUNTS in algorithm.limits:
-            return f"{algorithm.name} ends the program unless all blocks are of one size"
-        return ""
 
     def force(self, configuration: Configuration) -> dict[str, int | str]:
         # the device's own collectives would come first, and use the algorithm within their parts

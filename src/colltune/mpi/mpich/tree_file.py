@@ -20,7 +20,7 @@ from colltune.mpi.mpich.tree_reader import Reading, read
 NAME = "mpich-json"
 _MOST_POWERS = 21
 _WIDEST_GAP = 4096
-_COLLECTIVES = {str(collective): collective for collective in Collective}
+COLLECTIVES = {str(collective): collective for collective in Collective}
 
 
 @lru_cache(maxsize=4)
@@ -198,7 +198,7 @@ def collective_trees(tree: Tree) -> dict[str, Tree] | None:
 
 def _collective(path: tuple[Test, ...]) -> Collective | None:
     name = next((found.value for found in path if found.name == "collective"), "")
-    return _COLLECTIVES.get(name)
+    return COLLECTIVES.get(name)
 
 
 def _trees_of(tree: Tree, collective: Collective) -> Iterator[tuple[tuple[Test, ...], Tree]]:

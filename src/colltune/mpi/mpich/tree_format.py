@@ -73,10 +73,9 @@ class MpichJson(Format):
     ) -> Written:
         """Return the complete tree, and the device's beside it.
 
-        What an algorithm needs is asked for in the tree, so that it makes no difference whether a
-        program has operations of its own.
+        What an algorithm needs of a call is asked for in the tree.
         """
-        return plan_of(table, release).written(NAME)
+        return plan_of(table, release, programs).written(NAME)
 
     def convert(self, parsed: ParsedFile, release: str) -> Written:
         """Return a file's tree for another release, or a list of variables as a tree."""

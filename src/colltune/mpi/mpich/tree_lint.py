@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from colltune.mpi.file_format import Fault, Finding
+from colltune.mpi.file_format import Fault, Finding, harm_findings
 from colltune.mpi.mpich.environment import DEVICE
 from colltune.mpi.mpich.functions import LEAST_CHUNK, TREE_TYPES, Functions
 from colltune.mpi.mpich.library import TITLE
@@ -22,7 +22,7 @@ from colltune.mpi.mpich.tree import (
     brief,
     leaves,
 )
-from colltune.mpi.mpich.tree_file import ParsedTree
+from colltune.mpi.mpich.tree_file import COLLECTIVES, ParsedTree
 
 _OPPOSITE = {"yes": "no", "no": "yes", "intra": "inter", "inter": "intra"}
 _NEEDS = {
@@ -160,8 +160,19 @@ class _Linter:
             what = f"{function} runs {where} communicators of the other type, and fails there"
             self.find(leaf.line, Fault.ENDS_PROGRAM, what, f'put it below "comm_type={kind}"')
         self.check_parameters(leaf)
+        self.check_programs(leaf, path)
         if other not in path.holds:
             self.check_needs(leaf, path)
+
+    def check_programs(self, leaf: Leaf, path: _Path) -> None:
+        collective = COLLECTIVES.get(path.collective)
+        if collective is None or leaf.left_to_library or "_inter_" in leaf.function:
+            return
+        found = self.functions.configuration_of(collective, leaf)
+        if found is not None:
+            harms = self.functions.space.harms(found)
+            for each in harm_findings(leaf.line, leaf.function, harms):
+                self.find(leaf.line, each.fault, each.message, each.mend)
 
     def check_parameters(self, leaf: Leaf) -> None:
         function = leaf.function

@@ -36,6 +36,7 @@ from colltune.mpi.mpich.tree import (
     rendered,
     with_leaves,
 )
+from colltune.mpi.programs import MOST_PROMISED, Programs
 from colltune.mpi.release import Release
 
 DEVICE = ".ch4"
@@ -64,8 +65,9 @@ class Plan:
         except LibraryError as error:
             self.notes.append(f"line {line}: {error}; left to the library")
             return
-        if algorithm.wrong or spelled.is_default:
-            why = algorithm.wrong or "the default is not a choice"
+        why = algorithm.wrong or space.harms(spelled).why_unsafe(MOST_PROMISED)
+        if why or spelled.is_default:
+            why = why or "the default is not a choice"
             self.notes.append(f"line {line}: {spelled.id}: {why}; left to the library")
             return
         tree = guarded(self.functions, spelled)
@@ -113,14 +115,14 @@ def guarded(functions: Functions, spelled: Configuration) -> Tree:
     return tree
 
 
-def plan_of(table: DecisionTable, release: str) -> Plan:
-    """Return what a table says, as trees."""
+def plan_of(table: DecisionTable, release: str, programs: Programs) -> Plan:
+    """Return what a table says for `programs`, as trees."""
     plan = Plan(functions_of(release))
     if table.library != LIBRARY:
         raise LibraryError(f"a decision table of {table.library} cannot be written for {TITLE}")
     collectives = {c for c, _ in table.rules} | {c for c, _ in table.by_layout}
     for collective in sorted(collectives):
-        tree = merged(_Planner(plan, table, collective).tree())
+        tree = merged(_Planner(plan, table, collective, programs).tree())
         if tree != DEFAULT:
             plan.trees[str(collective)] = tree
     return plan
@@ -161,12 +163,15 @@ def unwrapped(tree: Tree) -> Tree | None:
 class _Planner(Chooser):
     """Makes the tree of one collective."""
 
-    def __init__(self, plan: Plan, table: DecisionTable, collective: Collective) -> None:
+    def __init__(
+        self, plan: Plan, table: DecisionTable, collective: Collective, programs: Programs
+    ) -> None:
         one_rule = frozenset(Collective) - frozenset(UNITS)
         space = plan.functions.space
         super().__init__(
             Release(MPICH, space, one_rule=one_rule),
             ", because only one rule for all message sizes is safe for this collective",
+            programs=programs,
         )
         self.plan, self.table, self.collective = plan, table, collective
         self.notes = plan.notes
@@ -243,8 +248,11 @@ class _Planner(Chooser):
             found = space.running_range(spelled, comm_size, 1)
         except LibraryError as error:
             return str(error), 0
-        if found.first_bytes is None:
-            return found.reason, 0
+        # what an algorithm needs of a call is asked for in the tree
+        why = found.reason if found.first_bytes is None else ""
+        why = why or space.harms(spelled).why_unsafe(self.programs)
+        if why or found.first_bytes is None:
+            return why, 0
         barrier = spelled.algorithm == "recexch" and self.collective is Collective.BARRIER
         if barrier and spelled.numbers.get("fanout", 0) > _MOST_RADIX_OF_BARRIER:
             return f"{spelled.id} needs more than a tree can express", 0

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
-from colltune.mpi.file_format import Call, Fault, Finding, Outcome, Rule
+from colltune.mpi.file_format import Call, Fault, Finding, Outcome, Rule, harm_findings
 from colltune.mpi.mpich.environment import ABORTS_INSIDE, FALLBACK, Forced, JobVariables, bare
 from colltune.mpi.mpich.functions import LEAST_CHUNK, Functions, function_of, functions_of
 from colltune.mpi.mpich.library import LIBRARY, MPICH, PREFIXES, TITLE
@@ -301,6 +301,9 @@ def _on_choice(
         )
         yield _finding(assignment.line, Fault.ENDS_PROGRAM, what, "name recursive_doubling")
         return
+    if chosen.configuration is not None:
+        harms = parsed.functions.space.harms(chosen.configuration)
+        yield from harm_findings(assignment.line, assignment.text, harms)
     needs = parsed.functions.needs.get(chosen.function, ())
     if needs:
         what = f"{assignment.text} needs {', '.join(needs)}; other calls are left to {TITLE}"

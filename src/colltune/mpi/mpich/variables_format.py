@@ -13,7 +13,7 @@ from colltune.mpi.mpich.library import LIBRARY, MPICH, TITLE
 from colltune.mpi.mpich.tree import Leaf, leaves
 from colltune.mpi.mpich.tree_file import ParsedTree
 from colltune.mpi.mpich.variables import LINE, NAME, ParsedVariables, lint, parse
-from colltune.mpi.programs import ANY_LEGAL, Programs
+from colltune.mpi.programs import ANY_LEGAL, MOST_PROMISED, Programs
 
 _EMPTY = "# MPICH decides by itself: MPIR_CVAR_COLLECTIVE_FALLBACK=silent is its default\n"
 
@@ -54,7 +54,7 @@ class MpichVariables(Format):
             if len(choices) > 1:
                 what = "needs more than one variable; left to the library"
                 notes.append(f"{collective}: {what}")
-            elif why := _why_not(release, choices[0], table):
+            elif why := _why_not(release, choices[0], table, programs):
                 notes.append(f"{collective}: {why}; left to the library")
             else:
                 found[collective] = choices[0]
@@ -75,9 +75,11 @@ class MpichVariables(Format):
         found = {}
         for configuration, line in choices:
             try:
-                MPICH.at(release).canonical(configuration)
+                why = MPICH.at(release).harms(configuration).why_unsafe(MOST_PROMISED)
             except LibraryError as error:
-                notes.append(f"line {line}: {error}; left to the library")
+                why = str(error)
+            if why:
+                notes.append(f"line {line}: {why}; left to the library")
                 continue
             found[configuration.collective] = configuration
         return _written(release, found, notes)
@@ -107,14 +109,16 @@ def _choices(table: DecisionTable) -> dict[Collective, list[Configuration]]:
     return found
 
 
-def _why_not(release: str, configuration: Configuration, table: DecisionTable) -> str:
+def _why_not(
+    release: str, configuration: Configuration, table: DecisionTable, programs: Programs
+) -> str:
     """Return why a choice cannot be written for everything; empty if it can."""
     space = MPICH.at(release).space
     try:
         spelled = space.canonical(configuration)
     except LibraryError as error:
         return str(error)
-    unsafe = space.why_unsafe(spelled, programs=ANY_LEGAL)
+    unsafe = space.why_unsafe(spelled, programs=programs)
     if unsafe:
         return unsafe
     sizes = [size for c, size in table.rules if c is spelled.collective]

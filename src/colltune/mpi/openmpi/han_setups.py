@@ -71,7 +71,7 @@ class HanSetups(ConfigurationSpace):
     """The setups that a release has; `tuned` are its algorithms of coll/tuned."""
 
     def __init__(self, release: str, catalogue: Catalogue, tuned: CatalogueSpace) -> None:
-        self._release, self._catalogue, self.tuned = release, catalogue, tuned
+        self.release, self._catalogue, self.tuned = release, catalogue, tuned
 
     def owns(self, configuration: Configuration) -> bool:
         return is_setup(configuration)
@@ -80,7 +80,7 @@ class HanSetups(ConfigurationSpace):
         """Return the modules within a node by their numbers."""
         if self._catalogue.series not in _LOW_MODULES:
             raise LibraryError(
-                f"Open MPI {self._release} does not use coll/han; its setups are for 5.0 and later"
+                f"Open MPI {self.release} does not use coll/han; its setups are for 5.0 and later"
             )
         return dict(_LOW_MODULES[self._catalogue.series])
 
@@ -93,7 +93,7 @@ class HanSetups(ConfigurationSpace):
     def canonical(self, configuration: Configuration) -> Configuration:
         if not is_setup(configuration) or not self._has(configuration.collective):
             raise LibraryError(
-                f"{configuration.id}: Open MPI {self._release} has no such setup of coll/han"
+                f"{configuration.id}: Open MPI {self.release} has no such setup of coll/han"
             )
         given = dict(configuration.parameters)
         up = _word(configuration, given.pop("up", "libnbc"), "up", UP_MODULES)

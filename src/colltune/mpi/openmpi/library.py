@@ -26,7 +26,6 @@ from colltune.mpi.openmpi.mca import (
     same,
 )
 from colltune.mpi.openmpi.releases import LIBRARY, TITLE, catalogue_of
-from colltune.mpi.programs import Programs
 from colltune.mpi.release import MpiLibrary, Release, UserPatterns
 from colltune.mpi.toolchain import Toolchain, module_named, root_allowance
 
@@ -57,6 +56,7 @@ class TunedSpace(CatalogueSpace):
     }
     # what coll/tuned uses for a parameter that is not set; 0 requests stand for any number
     defaults: ClassVar[Mapping[str, int]] = {"fanout": 4, "segsize": 0}
+    breaks: ClassVar[frozenset[Limit]] = frozenset({Limit.COMMUTATIVE, Limit.TWO_PROCESSES})
     otherwise: ClassVar[Mapping[Limit, str]] = {
         Limit.TWO_PROCESSES: "the call fails, which ends the program",
         Limit.COMMUTATIVE: "wrong numbers, without a message",
@@ -102,25 +102,6 @@ class TunedSpace(CatalogueSpace):
         if segmented and "segsize" in parameters and parameters["segsize"] >= msize_bytes:
             parameters["segsize"] = 0
         return self.configuration(spelled.collective, algorithm, parameters)
-
-    def why_unsafe(
-        self,
-        configuration: Configuration,
-        *,
-        programs: Programs,
-        nprocs: int | None = None,
-    ) -> str:
-        """Return which legal program `configuration` would break; empty if none."""
-        if configuration.is_default:
-            return ""
-        algorithm = self.algorithm_of(configuration)
-        if algorithm.wrong:
-            return f"{algorithm.name}: {algorithm.wrong}"
-        if Limit.COMMUTATIVE in algorithm.limits and not programs.builtin_operations:
-            return f"{algorithm.name} gives wrong results with non-commutative operations"
-        if Limit.TWO_PROCESSES in algorithm.limits and nprocs not in (None, 2):
-            return f"{algorithm.name} ends the program unless there are 2 processes"
-        return ""
 
     def force(self, configuration: Configuration) -> dict[str, int | str]:
         """Return control variables (MPI_T) or parameters that make new communicators use it."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from colltune.domain import Configuration
 from colltune.errors import LibraryError
 from colltune.mpi.catalogue import Algorithm, Catalogue, CollectiveEntry, Limit, SizeUnit
-from colltune.mpi.file_format import Fault, Finding
+from colltune.mpi.file_format import Fault, Finding, harm_findings
 from colltune.mpi.openmpi.decide.tuned import Numbers, configuration_of
 from colltune.mpi.openmpi.library import MAX_FANOUT, OPENMPI
 from colltune.mpi.openmpi.mca import as_int
@@ -18,6 +19,7 @@ from colltune.mpi.openmpi.ranges import (
     Ranges,
     SizeRule,
 )
+from colltune.mpi.openmpi.releases import LIBRARY
 from colltune.text import counted
 
 _PARTLY: dict[Limit, tuple[str, Callable[[int], bool]]] = {
@@ -126,13 +128,9 @@ def algorithm_findings(
     if algorithm.wrong:
         message = f"{name}: {algorithm.wrong}"
         yield Finding(place.line, Fault.WRONG_RESULT, message, "choose another algorithm")
-    if Limit.COMMUTATIVE in algorithm.limits:
-        yield found(
-            Fault.COMMUTATIVE_ONLY,
-            "gives wrong numbers with non-commutative operations, which a program has to "
-            "define itself",
-            "use it only for programs with built-in operations",
-        )
+    cut = (("segsize", max(0, as_int(numbers.segsize_bytes))),)
+    named = Configuration(LIBRARY, entry.collective, algorithm.name, cut)
+    yield from harm_findings(place.line, name, OPENMPI.at(place.release).harms(named))
     if Limit.TWO_PROCESSES in algorithm.limits and (place.last_size is None or place.last_size > 2):
         yield found(
             Fault.ENDS_PROGRAM,

@@ -14,7 +14,7 @@ from colltune.mpi.openmpi.library import OPENMPI
 from colltune.mpi.openmpi.ranges import SizeRule
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of, reads_version_header
 from colltune.mpi.openmpi.tuned_format import DISPATCH
-from colltune.mpi.programs import Programs
+from colltune.mpi.programs import MOST_PROMISED, Programs
 from colltune.text import counted
 
 
@@ -89,11 +89,13 @@ class Converter:
         unsaid = dict(self.defaults) | dict(algorithm.defaults) | dict(algorithm.minimums)
         values = unsaid | given.numbers
         found = {name: values[name] for name in algorithm.parameters if name in values}
+        chosen = Configuration(LIBRARY, rule.collective, algorithm.name, tuple(found.items()))
         why = self._refusal(algorithm, found, first_size, last_size)
+        why = why or OPENMPI.at(self.release).harms(chosen).why_unsafe(MOST_PROMISED)
         if why:
             self.note(rule.line, f"left to the library: {why}")
             return default
-        return Configuration(LIBRARY, rule.collective, algorithm.name, tuple(found.items()))
+        return chosen
 
     def _refusal(
         self,

@@ -42,6 +42,7 @@ class JobRequest:
     folder: str = ""
     limit_s: float = 1.0
     programs: str = ""
+    builtin_operations_only: bool = False
     interposed: bool = False
     caution: float = 1.0
 
@@ -72,6 +73,7 @@ def decide(
     if shape.nprocs == 1:
         return {}, ""
     library, release = release_of(request, environment)
+    request = replace(request, programs=_programs(request, environment))
     folder = folder_of(request, environment, shape)
     check_plain(folder)
     job = environment.get("SLURM_JOB_ID", "")
@@ -113,6 +115,18 @@ def decide(
         is_there = ours in user.replace(" ", ":").split(":")
         variables[PRELOAD] = user if is_there else f"{user}:{ours}"
     return variables | _for_hooks(variables, environment, shape, section), ""
+
+
+def _programs(request: JobRequest, environment: Mapping[str, str]) -> str:
+    """Return for which programs the job is, empty where nobody says."""
+    from colltune.mpi.programs import FOR_EVERYBODY, VARIABLE, Programs
+
+    if not (request.programs or environment.get(VARIABLE) or request.builtin_operations_only):
+        return ""
+    found = Programs.named(request.programs, environment, FOR_EVERYBODY)
+    return str(
+        replace(found, builtin_operations=True) if request.builtin_operations_only else found
+    )
 
 
 def _users(mpi: MpiLibrary, environment: Mapping[str, str]) -> dict[str, Setting]:
@@ -161,7 +175,7 @@ def _decision(wanted: _Wanted, environment: Mapping[str, str]) -> JobDecisions:
 def _by_bundle(wanted: _Wanted, path: Path) -> JobDecisions:
     from colltune.models.bundle import load
     from colltune.models.guard import Guard
-    from colltune.mpi.programs import Programs
+    from colltune.mpi.programs import FOR_EVERYBODY, Programs
     from colltune.selector.configuration import Target, render, selector_for
     from colltune.server.slurm.job_file import section_of
 
@@ -170,7 +184,7 @@ def _by_bundle(wanted: _Wanted, path: Path) -> JobDecisions:
     target = Target.named(
         f"{wanted.library}-table" if request.interposed else wanted.library,
         wanted.release,
-        programs=Programs.parse(request.programs) if request.programs else Programs(),
+        programs=Programs.named(request.programs, {}, FOR_EVERYBODY),
     )
     guard = Guard(caution=request.caution)
     selector = selector_for(bundle, target, guard=guard, cores=wanted.cores)
@@ -216,6 +230,8 @@ def _by_service(wanted: _Wanted, url: str) -> JobDecisions:
     release = wanted.library, wanted.release
     folder = wanted.folder / part_name(*release)
     query = {"nodes": wanted.shape.nodes, "ppn": wanted.shape.ppn, "folder": str(folder)}
+    if wanted.request.programs:
+        query["programs"] = wanted.request.programs
     if wanted.pin:
         query["bundle"] = wanted.pin
     elif wanted.job:

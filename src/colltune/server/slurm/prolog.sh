@@ -5,7 +5,8 @@
 # starts as without it: status 0, and one line to syslog.
 #
 # A user's wishes that are known at this point come with the job's comment: colltune:off,
-# colltune:bundle=<begin of a bundle's id>, or colltune:record where the site records who asks.
+# colltune:bundle=<begin of a bundle's id>, colltune:programs=<what its programs promise>, or
+# colltune:record where the site records who asks.
 #
 # Where the site records, the folder says when the job was prepared (started), until when it may run,
 # and has a drop-box for its profiles (records): users may put files there, and not list it.
@@ -86,7 +87,7 @@ is_first_node() {
 
 # Ask for one library and release ($1/$2); the answer goes to a file, the reason beside it.
 ask() {
-    url="${COLLTUNE_SITE_URL:-http://localhost}/v1/job/$1/$2?nodes=$nodes$query&folder=$target/$1-$2$pin$named"
+    url="${COLLTUNE_SITE_URL:-http://localhost}/v1/job/$1/$2?nodes=$nodes$query&folder=$target/$1-$2$pin$promise$named"
     # shellcheck disable=SC2086 # the site's options are words
     curl --disable --silent --show-error --fail --noproxy '*' --max-redirs 0 --max-time "$limit" \
         ${header:+--header "@$header"} ${COLLTUNE_SITE_SOCKET:+--unix-socket "$COLLTUNE_SITE_SOCKET"} ${COLLTUNE_SITE_CURL-} \
@@ -157,6 +158,14 @@ case " ${SLURM_JOB_COMMENT-} " in
     pin=${SLURM_JOB_COMMENT#*colltune:bundle=}
     pin=${pin%%[!0-9a-f]*}
     pin="&bundle=$pin"
+    ;;
+esac
+promise=
+case " ${SLURM_JOB_COMMENT-} " in
+*[\ ,\;]colltune:programs=*)
+    promise=${SLURM_JOB_COMMENT#*colltune:programs=}
+    promise=${promise%%[!a-z,-]*}
+    promise="&programs=${promise%,}"
     ;;
 esac
 shapes= query= reasons= taken= number=0

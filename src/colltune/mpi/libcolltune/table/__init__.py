@@ -22,6 +22,7 @@ from colltune.mpi.file_format import (
     Severity,
     Written,
     absolute_path,
+    harm_findings,
     refuse_dropped,
 )
 from colltune.mpi.libcolltune import PRELOAD, is_libcolltune
@@ -293,9 +294,11 @@ def _of_entry(entry: Entry, bound: Release) -> Iterator[Finding]:
     if wanted != set(entry.settings):
         message = f"{spelled.id} is chosen by other control variables in {title}"
         yield Finding(entry.line, Fault.OTHER_RELEASE, message, AGAIN)
-    if not bound.safe(spelled, programs=MOST_PROMISED):
-        message = f"{spelled.id} is wrong for some programs"
-        yield Finding(entry.line, Fault.WRONG_RESULT, message, AGAIN)
+    harms = bound.harms(spelled)
+    yield from harm_findings(entry.line, spelled.id, harms)
+    why = bound.space_of(spelled).why_unsafe(spelled, programs=MOST_PROMISED)
+    if why and not harms.done_to(MOST_PROMISED):
+        yield Finding(entry.line, Fault.WRONG_RESULT, f"{spelled.id}: {why}", AGAIN)
 
 
 def _of_step(block: RuleBlock, step: Step, entry: Entry, bound: Release) -> Iterator[Finding]:

@@ -109,7 +109,7 @@ def write(table: DecisionTable, release: str, *, programs: Programs = ANY_LEGAL)
     heading = (
         f"Open MPI coll_tuned rules for {table.shape} (nodes x processes per node), release"
         f" {release}",
-        "Written by colltune. All ranks must read the same file.",
+        f"Written by colltune for {programs.phrase}. All ranks must read the same file.",
         *table.warnings,
     )
     by_collective: dict[Collective, dict[int, Steps]] = {}

@@ -61,7 +61,10 @@ def write(table: DecisionTable, release: str, *, programs: Programs = ANY_LEGAL)
             f"{collective} on {shape} processes: left out, because a forced algorithm holds "
             "for all layouts"
         )
-    title = f"# Open MPI parameters for {table.shape}, release {release}. Written by colltune.\n"
+    title = (
+        f"# Open MPI parameters for {table.shape}, release {release}. Written by colltune for"
+        f" {programs.phrase}.\n"
+    )
     lines = _lines(release, choices, spans_nodes=table.shape.nodes > 1)
     text = title + "".join(f"--mca {line}\n" for line in lines)
     return Written(NAME, release, {"": text}, tuple(chooser.notes))

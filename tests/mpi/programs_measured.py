@@ -1,0 +1,58 @@
+"""Outcomes as if they had been measured, for tests of what obeys them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from colltune.mpi import programs
+
+Measured = Callable[[str], None]
+OPENMPI = """
+library = "openmpi"
+release = "5.0.11"
+processes = [2, 3, 4]
+calls = 100
+
+[bcast]
+modes = ["layouts", "mixed_types"]
+[bcast.algorithms]
+chain = {}
+"chain segmented" = { mixed_types = "wrong" }
+binomial = {}
+basic_linear = {}
+"split_binary_tree segmented" = { layouts = "hangs" }
+split_binary_tree = { mixed_types = "aborts", layouts = "hangs" }
+"""
+MPICH = """
+library = "mpich"
+release = "5.0.2"
+processes = [2, 3, 4]
+calls = 100
+
+[allgather]
+modes = ["layouts"]
+[allgather.algorithms]
+ring = {}
+brucks = {}
+recexch_doubling = { layouts = "wrong" }
+"""
+
+
+@pytest.fixture
+def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Measured:
+    """Return what makes the text of a file, and those before it, all that was measured."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    monkeypatch.setattr(programs, "FOLDER", folder)
+
+    def add(text: str) -> None:
+        found = programs.parse(text, "text")
+        file = folder / f"{found.library}-{found.release}.toml"
+        file.write_text(text, encoding="utf-8")
+        programs.releases.cache_clear()
+        programs._harms_of.cache_clear()
+
+    return add
