@@ -37,6 +37,8 @@ class _Product(NamedTuple):
 
 
 _PROGRAM = _Product(("-O3", *_C11), ("-ldl", "-lm"))
+# what it defines takes the place of what libraries call
+_YIELDING = _PROGRAM._replace(linked=(*_PROGRAM.linked, "-rdynamic"))
 _LIBRARY = _Product(
     ("-O2", *_C11, "-pthread", *_SHARED, "-DCT_LATE", "-Wl,--as-needed"),
     ("-ldl", "-lm", "-lrt"),
@@ -62,7 +64,7 @@ def legal_program(mpi: Installation, cache: Path | None = None) -> Path:
     """Return the compiled conformance program, which writes variables as the benchmark does."""
     texts = _sources("colltune.verify", *_LEGAL) | _sources("colltune.bench", *_COLLECTIVES)
     texts |= _sources("colltune.mpi.libcolltune", *_VARIABLES)
-    return _for("legal", _PROGRAM, texts, mpi, cache)
+    return _for("legal", _YIELDING, texts, mpi, cache)
 
 
 def interposed_library(mpi: Installation, cache: Path | None = None) -> Path:

@@ -80,6 +80,7 @@ _LAST_WORDS = {"aborts", "hangs", "refused"}
 _CALM = {
     "OMPI_MCA_mpi_yield_when_idle": "1",
     "MPIR_CVAR_POLLS_BEFORE_YIELD": "1",
+    "MPIR_CVAR_ENABLE_HEAVY_YIELD": "1",
     "I_MPI_FABRICS": "shm",
     "I_MPI_THREAD_YIELD": "3",
     "I_MPI_THREAD_SLEEP": "1",

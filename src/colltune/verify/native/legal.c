@@ -23,6 +23,7 @@
 #include "legal.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -143,6 +144,13 @@ int all_equal(const void *mine, size_t bytes) {
 static void pause_for(long microseconds) {
     struct timespec t = {0, microseconds * 1000};
     nanosleep(&t, NULL);
+}
+
+/* Libraries call this while they wait. On fewer cores than processes, those that wait must let the
+ * others run, which the kernel's own does not. */
+int sched_yield(void) {
+    const struct timespec moment = {0, 10000};
+    return nanosleep(&moment, NULL);
 }
 
 /* ---- configurations ---- */
