@@ -87,6 +87,12 @@ def test_what_was_measured_wrong_is_unsafe_unless_a_promise_leaves_it_out(
     assert not bound.safe(tree, programs=MOST_PROMISED)
 
 
+def test_harm_counts_also_where_the_default_is_not_always_right(measured: Measured) -> None:
+    """Algorithms are measured only in calls that the default does right, so their rows count."""
+    measured(OPENMPI.replace("chain = {}", "default = { mixed_types = 'hangs' }\nchain = {}"))
+    assert not library("openmpi").at("5.0.11").safe(CUT, programs=ANY_LEGAL)
+
+
 def test_what_was_never_measured_needs_programs_of_the_same_types(measured: Measured) -> None:
     """Nobody knows what it does to others; without any measurement the catalogue tells alone."""
     knomial = Configuration.parse("openmpi.bcast.knomial:segsize=0")

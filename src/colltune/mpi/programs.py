@@ -360,14 +360,12 @@ def harms_of(configuration: Configuration, release: str) -> Harms:
 def _harms_of(configuration: Configuration, release: str, folder: Path) -> Harms:
     names = nearest(release, releases(configuration.library, folder))
     told = [of_release(configuration.library, name, folder) for name in names]
-    default = Configuration.default(configuration.library, configuration.collective)
     known = False
     found: dict[str, Harm] = {}
     for one in reversed(told):
         for mode in MODES.values():
             outcome = one.outcome(configuration, mode.name)
             known |= outcome is not Outcome.NOT_MEASURED
-            # what the library's own decision breaks, too, is not the algorithm's fault
-            if outcome in _DOES and one.outcome(default, mode.name) not in _DOES:
+            if outcome in _DOES:
                 found.setdefault(mode.name, Harm(mode, outcome, one.release))
     return Harms(kind_of(configuration), release, tuple(found.values()), names, known)
