@@ -14,6 +14,8 @@ from colltune.domain import Collective, Configuration, Context, Instance, Measur
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
 from colltune.mpi.formats import FORMATS, readers
+from colltune.mpi.programs import ANY_LEGAL, SAME_TYPES
+from colltune.selector.argmin import legal_selector
 from colltune.selector.configuration import Target, render, rendered, selector_for, write_rendered
 from tests.models.machines import measured
 
@@ -171,3 +173,22 @@ def test_leaders_are_not_chosen_where_there_are_none() -> None:
         found = table.by_layout.get(layout) or table.rules[Collective.ALLGATHER, nprocs]
         chosen = {i.configuration.numbers["leaders"] for i in found if i.configuration.parameters}
         assert chosen == {wanted}
+
+
+def test_what_breaks_programs_is_served_no_more_from_an_old_bundle(bundle: Bundle) -> None:
+    """It is not chosen, neither for a file nor alone, and a note of the file says so."""
+    chosen, notes = {}, {}
+    job = Shape(8, 4)
+    for programs in (ANY_LEGAL, SAME_TYPES):
+        target = Target.named("openmpi-classic", "5.0.11", programs=programs)
+        found = render(selector_for(bundle, target), job, target)
+        rules = found.table.rules[Collective.BCAST, job.nprocs]
+        alone = legal_selector(bundle, programs).select(Instance(Collective.BCAST, job, 1 << 22))
+        chosen[programs] = {i.configuration.algorithm for i in rules} | {
+            alone.configuration.algorithm
+        }
+        notes[programs] = [note for note in found.written.notes if programs.phrase in note]
+    assert "scatter_allgather" in chosen[SAME_TYPES]
+    assert "scatter_allgather" not in chosen[ANY_LEGAL]
+    assert notes[SAME_TYPES] == []
+    assert len(notes[ANY_LEGAL]) == 1

@@ -9,6 +9,7 @@ from fastapi.testclient import TestClient
 
 from colltune.domain import Shape
 from colltune.models.bundle import load
+from colltune.mpi.programs import Programs
 from colltune.selector.configuration import Target, render, selector_for
 
 CONFIG = "/v1/config/openmpi/4.1.4"
@@ -145,3 +146,21 @@ def test_a_shape_that_is_left_to_the_library_gets_nothing(client: TestClient) ->
     """One process calls no collective worth deciding on: no file, no variables."""
     text = client.get(JOB, params={"nodes": 1, "ppn": 1, "folder": "/f"}).text
     assert text.endswith("shape 1x1\nend\n")
+
+
+def test_an_answer_is_for_the_programs_that_a_job_names(client: TestClient) -> None:
+    """Without a promise it is for any legal program; each has an answer and a tag of its own."""
+    answers = {
+        promise: client.get(CONFIG, params={**SHAPE, **asked})
+        for promise, asked in (
+            ("any-legal", {}),
+            ("same-types", {"programs": "same-types"}),
+            ("builtin-operations", {"programs": "builtin-operations"}),
+        )
+    }
+    for promise, answer in answers.items():
+        assert answer.status_code == 200
+        assert answer.headers["X-Colltune-Programs"] == promise
+        assert Programs.parse(promise).phrase in answer.text
+    assert len({answer.headers["ETag"] for answer in answers.values()}) == len(answers)
+    assert client.get(CONFIG, params={**SHAPE, "programs": "mine"}).status_code == 422

@@ -8,10 +8,13 @@ catalogue as TOML; and a line in `LIBRARIES`. One that derives from another one 
 from __future__ import annotations
 
 from collections.abc import MutableMapping
+from typing import TYPE_CHECKING
 
 from colltune.errors import LibraryError
-from colltune.mpi.release import MpiLibrary, Release, UserOverrides, UserPatterns
 from colltune.on_demand import OnDemand
+
+if TYPE_CHECKING:
+    from colltune.mpi.release import MpiLibrary, Release, UserOverrides, UserPatterns
 
 DEFAULT_LIBRARY = "openmpi"
 """The library of a campaign that does not tell."""
@@ -64,6 +67,15 @@ def library(name: str) -> MpiLibrary:
             f"there is no catalogue of the MPI library {name!r}, so its algorithms are "
             f"unknown. Known libraries: {known}"
         ) from None
+
+
+def __getattr__(name: str) -> object:
+    # who asks what was measured of an algorithm needs no library
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module("colltune.mpi.release"), name)
 
 
 __all__ = ["LIBRARIES", "MpiLibrary", "Release", "UserOverrides", "UserPatterns", "library"]

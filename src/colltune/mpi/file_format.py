@@ -121,7 +121,7 @@ _FAULTS = {
 
 
 def harm_findings(line: int, what: str, harms: Harms) -> Iterator[Finding]:
-    """Yield what an algorithm, called `what` in messages, does to legal programs."""
+    """Yield what an algorithm on a `line`, called `what` in messages, does to legal programs."""
     always = harms.done_to(MOST_PROMISED)
     if always:
         fault = _FAULTS[min((harm.outcome for harm in always), key=list(_FAULTS).index)]

@@ -10,7 +10,6 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from colltune.domain import LARGEST_NUMBER, Collective, parse_collective
 from colltune.errors import DataError
-from colltune.mpi.programs import Programs
 
 _DECIMAL = re.compile(r"[0-9]{1,19}")
 
@@ -33,13 +32,6 @@ def _folder(path: str) -> str:
     if any(part in (".", "..") for part in path.split("/")):
         raise ValueError("the folder must be named without . and ..")
     return path.rstrip("/") or "/"
-
-
-def _promise(text: str) -> str:
-    try:
-        return str(Programs.parse(text))
-    except DataError as error:
-        raise ValueError(str(error)) from None
 
 
 Whole = BeforeValidator(_decimal)
@@ -99,12 +91,11 @@ FormatName = Annotated[
 Promise = Annotated[
     str,
     Field(
-        max_length=60,
+        pattern=r"^(any-legal|same-types(,builtin-operations)?|builtin-operations(,same-types)?)$",
         description="any-legal, same-types, builtin-operations, or the last two with a comma: "
         "which programs it is for; default: the service's.",
         examples=["same-types"],
     ),
-    AfterValidator(_promise),
 ]
 Part = Annotated[
     str,

@@ -35,6 +35,7 @@ class Asked:
         self.folder = query["folder"][0]
         self.bundle = query.get("bundle", [""])[0]
         self.job = query.get("job", [""])[0]
+        self.programs = query.get("programs", [""])[0]
 
 
 Answer = Callable[[Asked], bytes]

@@ -115,3 +115,25 @@ def test_without_a_job_the_folder_is_here(monkeypatch: pytest.MonkeyPatch, tmp_p
     there = {"SLURM_SUBMIT_DIR": "/home/me", "SLURM_JOB_ID": "17"}
     assert folder_of(JobRequest(), there, shape) == Path("/home/me/.colltune/17")
     assert folder_of(JobRequest(folder="f"), there, shape) == tmp_path / "f"
+
+
+@pytest.mark.parametrize(
+    ("said", "variable", "builtin", "asked"),
+    [
+        ("", "", False, ""),
+        ("", "same-types", False, "same-types"),
+        ("any-legal", "same-types", False, "any-legal"),
+        ("", "same-types", True, "same-types,builtin-operations"),
+        ("", "", True, "builtin-operations"),
+    ],
+)
+def test_a_job_says_which_programs_it_has(
+    service: FakeService, tmp_path: Path, said: str, variable: str, builtin: bool, asked: str
+) -> None:
+    """An option goes before the job's variable; where nobody says, the service does."""
+    service.answer = good
+    request = JobRequest("4", "8", library="openmpi", release="4.1.4", folder=str(tmp_path / "f"))
+    request = replace(request, url=f"unix:{service.path}", limit_s=30, programs=said)
+    request = replace(request, builtin_operations_only=builtin)
+    decide(request, {"COLLTUNE_PROGRAMS": variable} if variable else {}, lambda *_: Path())
+    assert service.asked[-1].programs == asked

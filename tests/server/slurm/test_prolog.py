@@ -58,6 +58,26 @@ def test_the_hook_shows_that_it_asks_for_a_job(site: Site, service: FakeService)
 
 
 @pytest.mark.parametrize(
+    ("comment", "asked"),
+    [
+        ("", ""),
+        ("colltune:programs=same-types", "same-types"),
+        (
+            "mine; colltune:programs=same-types,builtin-operations; more",
+            "same-types,builtin-operations",
+        ),
+        ("colltune:programs=same-types&nodes=1", "same-types"),
+    ],
+)
+def test_a_job_says_which_programs_it_has(
+    site: Site, service: FakeService, comment: str, asked: str
+) -> None:
+    """What its comment promises goes with the request, and nothing else of it."""
+    site.run("prolog.sh", {**JOB, "SLURM_JOB_COMMENT": comment})
+    assert service.asked[-1].programs == asked
+
+
+@pytest.mark.parametrize(
     ("told", "prepared"),
     [
         ({"SLURM_JOB_NTASKS": "24"}, {"4x6"}),
