@@ -204,3 +204,16 @@ def test_wrong_bundles(
         "rules", "explain", rules, *JOB, "--msize", 0, "--collective", "bcast", "--data", other
     )
     assert (alone.status, "--data needs --bundle" in alone.err) == (2, True)
+
+
+def test_which_programs_an_algorithm_breaks_is_told(colltune: Verb, tmp_path: Path) -> None:
+    """With the promise that leaves them out; of a harmless one there is nothing to tell."""
+    rules = tmp_path / "rules"
+    asked = ("--release", "5.0.11", "--nodes", 1, "--ppn", 8, "--collective", "bcast")
+    for row, breaks in (("0 2 4 1024", True), ("0 1 0 0", False)):
+        rules.write_text(f"1\n7\n1\n0 1\n{row}\n")
+        found = colltune("rules", "explain", rules, *asked, "--msize", 65536, "--json").json
+        assert bool(found["breaks"]) == breaks
+        assert {each["left_out_by"] for each in found["breaks"]} <= {"same-types"}
+        said = colltune("rules", "explain", rules, *asked, "--msize", 65536).out
+        assert ("same-types" in said) == breaks

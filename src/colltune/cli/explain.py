@@ -28,6 +28,7 @@ from colltune.text import counted, printable
 if TYPE_CHECKING:
     from colltune.mpi.file_format import Call, Outcome, ParsedFile
     from colltune.mpi.opened_file import OpenFile
+    from colltune.mpi.programs import Harms
 
 
 class Communicator(StrEnum):
@@ -172,12 +173,31 @@ def _sentences(
     told = {outcome.ends_program, parsed.dropped}
     yield from (_ended(reason) for reason in outcome.reasons if reason not in told)
     runs = not outcome.ends_program and not outcome.returns_at_once
+    harms = _harms(opened, call, outcome)
+    for harm in harms.found if runs else ():
+        what = f"{harms.what(harm)} {harm}{harms.where(harm)}"
+        left_out = harm.mode.left_out_by
+        yield f"{what}, which the promise {left_out} leaves out." if left_out else f"{what}."
     if runs and outcome.chosen != outcome.configuration:
         yield f"The file chose {_configuration(outcome.chosen)}, but something else runs."
     for number, (part, inner) in enumerate(outcome.inner, 1):
         yield from _inner(number, part, inner)
     if not given and not parsed.dropped:
         yield "This holds for a job that sets exactly the variables that put the file into effect."
+
+
+def _harms(opened: OpenFile, call: Call, outcome: Outcome) -> Harms:
+    """Return what the algorithm that runs does to legal programs with messages of this size."""
+    from colltune.mpi import library
+    from colltune.mpi.libcolltune.library import with_libcolltune
+    from colltune.mpi.programs import Harms
+
+    bound = with_libcolltune(library(opened.format.library)).at(opened.release)
+    try:
+        runs = bound.effective(outcome.configuration, call.comm_size, call.msize_bytes)
+        return bound.harms(runs)
+    except LibraryError:
+        return Harms()
 
 
 def _inner(number: int, call: Call, outcome: Outcome) -> Iterator[str]:
@@ -235,6 +255,15 @@ def _json(opened: OpenFile, parsed: ParsedFile, call: Call, outcome: Outcome) ->
         "dropped": parsed.dropped,
         "call": call,
         **_outcome_json(outcome),
+        "breaks": [
+            {
+                "programs": harm.mode.program,
+                "outcome": harm.outcome,
+                "left_out_by": harm.mode.left_out_by,
+                "seen_in": harm.seen_in,
+            }
+            for harm in _harms(opened, call, outcome).found
+        ],
     }
 
 
