@@ -369,23 +369,25 @@ class Measurement:
             trials = sorted(left, key=lambda trial: trial != again)
 
     def _isolate(self, launch: Launch, made: Iterable[Trial], nprocs: int) -> None:
-        """Find whose calls do harm that shows only later, and in which mode.
+        """Find whose calls do harm that shows only later, and in which way of which mode.
 
         A launch ended outside of its calls, or in one that is right when it is made first: an
         earlier one has damaged what the library keeps. Each configuration, the last one first, and
-        then each of its modes gets a launch of its own.
+        then each way of its modes gets a launch of its own.
         """
         tried = list(dict.fromkeys(trial.configuration for trial in made))
         for configuration in reversed(tried):
-            right: dict[str, list[Trial]] = defaultdict(list)
+            right: dict[tuple[str, int], list[Trial]] = defaultdict(list)
             for call in self.matrix.calls(configuration.collective, nprocs):
                 if self._journal.answer(configuration, call) == Outcome.RIGHT:
-                    right[call.mode].append(Trial(configuration, call))
+                    right[call.mode, call.variant].append(Trial(configuration, call))
             if self._is_harmless(launch, list(chain.from_iterable(right.values())), nprocs):
                 continue
-            guilty = [m for m, b in right.items() if not self._is_harmless(launch, b, nprocs)]
-            for mode in guilty:
-                self._condemn(right[mode][0], Outcome.ABORTS.value)
+            guilty = [way for way, b in right.items() if not self._is_harmless(launch, b, nprocs)]
+            for way in guilty:
+                # what the default only seems to do right is not to be asked of any algorithm
+                for trial in right[way][: None if configuration.is_default else 1]:
+                    self._condemn(trial, Outcome.ABORTS.value)
             if guilty:
                 return
         self.odd.append(f"{tried[-1].id} on {nprocs} processes")
@@ -394,8 +396,8 @@ class Measurement:
         return not batch or any(self._launch(launch, batch, nprocs).whole for _ in range(_ATTEMPTS))
 
     def _is_known(self, trial: Trial) -> bool:
-        """Tell whether enough is known of what is alike."""
-        ended = self._endings[trial.suspect[:3]]
+        """Tell whether enough is known of what is alike; of the default, all ways are tried."""
+        ended = 0 if trial.configuration.is_default else self._endings[trial.suspect[:3]]
         return self._bad[trial.suspect] >= _ENOUGH or ended >= _ENOUGH_ENDINGS
 
     def _take(self, answers: Mapping[Trial, str]) -> None:
