@@ -27,11 +27,13 @@ from colltune.errors import BundleError, ColltuneError, RegistryConflict
 from colltune.models.bundle import Bundle
 from colltune.models.confirmations import Confirmation
 from colltune.models.guard import Guard
+from colltune.mpi.programs import Programs
 from colltune.production.judgement import Finding, Judgement, Step, Verdict
 from colltune.production.settings import Production
 from colltune.registry import Action, Event, Registry
 from colltune.registry.events import time_of, trials
 from colltune.registry.registry import NOTHING
+from colltune.selector.argmin import ModelSelector
 from colltune.selector.configuration import Target, selector_for, target_of
 from colltune.selector.decision_table import decision_table
 
@@ -152,7 +154,7 @@ class _Slot(NamedTuple):
 
         Decisions that the bundles `kept` have withdrawn stay.
         """
-        now = (event.bundle_id, kept, self.guard)
+        now = (event.bundle_id, kept, self.guard, self.settings.promise)
         keys = {
             (*now, f.bundle_id, f.range, f.configuration, f.shapes, f.since_utc): f
             for f in refuted
@@ -167,10 +169,11 @@ class _Slot(NamedTuple):
             with suppress(BundleError):
                 theirs = self.registry.load(bundle_id, ()).confirmations
                 known += [record for record in theirs if record.jobs]
+        selector = _selector(bundle, self.guard, Programs.parse(self.settings.promise))
         records = [
             record
             for finding in left.values()
-            for record in withdrawals(bundle, finding, self.guard, self.judgement.at_utc, known)
+            for record in withdrawals(*selector, finding, self.judgement.at_utc, known)
         ]
         if not records:
             # a bundle never changes, and what was refuted stays in the judgement for months
@@ -209,13 +212,24 @@ def _step_note(step: Step) -> str:
     return text + ("; this harms them" if step.harmed else "; no harm shown")
 
 
+def _selector(bundle: Bundle, guard: Guard, programs: Programs) -> tuple[ModelSelector, Target]:
+    """Return what decides for jobs, and for which files."""
+    target = target_of(bundle, programs)
+    return selector_for(bundle, target, guard=guard), target
+
+
 def withdrawals(
-    bundle: Bundle, finding: Finding, guard: Guard, at_utc: str, known: Sequence[Confirmation]
+    selector: ModelSelector,
+    target: Target,
+    finding: Finding,
+    at_utc: str,
+    known: Sequence[Confirmation],
 ) -> list[Confirmation]:
-    """Return what takes a refuted decision back where `bundle` decides so, nothing where not.
+    """Return what takes a refuted decision back where `selector` decides so, nothing where not.
 
     What is settled by the confirmations `known` stays as it is.
     """
+    bundle = selector.bundle
     gain, lower, upper = finding.gain, finding.lower, finding.upper
     of, configuration = finding.range, Configuration.parse(finding.configuration)
     is_there = of.collective in bundle.collectives and configuration in bundle.configurations()
@@ -237,16 +251,16 @@ def withdrawals(
             at_utc,
             max(1, finding.jobs.get(finding.arm, 0)),
         )
-        for shape, first_bytes, last_bytes in _decided(bundle, finding, configuration, guard)
+        for shape, first_bytes, last_bytes in _decided(selector, target, finding, configuration)
         if not _is_settled(known, finding, shape, first_bytes, last_bytes)
     ]
 
 
 def _decided(
-    bundle: Bundle, finding: Finding, configuration: Configuration, guard: Guard
+    selector: ModelSelector, target: Target, finding: Finding, configuration: Configuration
 ) -> Iterator[tuple[Shape, int, int]]:
-    """Yield the shapes with the message sizes of a finding where `bundle` decides as it says."""
-    target, of = target_of(bundle), finding.range
+    """Yield the shapes with the message sizes of a finding where `selector` decides so."""
+    of = finding.range
     form = target.form
     as_a_whole = (
         form.single_algorithm
@@ -256,17 +270,17 @@ def _decided(
     parts = [(shape, of.first_bytes, of.last_bytes) for shape in _shapes(finding)]
     if as_a_whole:
         # what a job gets there rests on all its communicators: only its own bundle is sure
-        yield from (part for part in parts if finding.bundle_id == bundle.id)
+        yield from (part for part in parts if finding.bundle_id == selector.bundle.id)
     else:
-        yield from _intervals(bundle, target, finding, configuration, guard)
+        yield from _intervals(selector, finding, configuration)
 
 
 def _intervals(
-    bundle: Bundle, target: Target, finding: Finding, configuration: Configuration, guard: Guard
+    selector: ModelSelector, finding: Finding, configuration: Configuration
 ) -> Iterator[tuple[Shape, int, int]]:
     of = finding.range
     table = decision_table(
-        selector_for(bundle, target, guard=guard),
+        selector,
         Shape(of.nodes_last, of.ppn),
         (of.collective,),
         comm_layouts={shape.nprocs: (shape,) for shape in _shapes(finding)},

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from colltune.domain import Collective, Shape
 from colltune.errors import DataError
 from colltune.models.guard import Guard
+from colltune.mpi.programs import Programs
 from colltune.production.arms import Arm
 from colltune.production.cases import CELLS, JUDGED, SLOTS, STRATA, Cases, forget, utc
 from colltune.production.evidence import Decided, Evidence, discoveries, saved
@@ -209,7 +210,7 @@ def judge(
         if judging is None:
             return latest(store)
         events = (registry.current(), registry.trials())
-        cases = Cases(judging, _decisions(registry, guard or Guard()), settings, *events)
+        cases = Cases(judging, _decisions(registry, guard or Guard(), settings), settings, *events)
         received = judging.new(MOST_AT_ONCE)
         cases.take(received)
         cases.close()
@@ -222,13 +223,15 @@ def judge(
     return found
 
 
-_LAST: list[tuple[Registry, Guard, Decisions]] = []
+_LAST: list[tuple[Registry, tuple[Guard, str], Decisions]] = []
 
 
-def _decisions(registry: Registry, guard: Guard) -> Decisions:
+def _decisions(registry: Registry, guard: Guard, settings: Production) -> Decisions:
     """Return what the bundles decide, with what was looked up at the last time."""
-    if not (_LAST and _LAST[0][0] is registry and _LAST[0][1] == guard):
-        _LAST[:] = [(registry, guard, Decisions(registry, guard))]
+    told = guard, settings.promise
+    if not (_LAST and _LAST[0][0] is registry and _LAST[0][1] == told):
+        programs = Programs.parse(settings.promise)
+        _LAST[:] = [(registry, told, Decisions(registry, guard, programs))]
     return _LAST[0][2]
 
 

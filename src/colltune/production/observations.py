@@ -15,6 +15,7 @@ from colltune.domain import Shape
 from colltune.errors import ColltuneError
 from colltune.models.bundle import Bundle
 from colltune.models.guard import Guard
+from colltune.mpi.programs import FOR_EVERYBODY, Programs
 from colltune.production.summary import Given, Run, Summary
 from colltune.registry import Registry, slot_of
 from colltune.selector.configuration import selector_for, table_for, target_of
@@ -33,10 +34,15 @@ class Choice(NamedTuple):
 
 
 class Decisions:
-    """What the bundles of a registry decide, as the service with this `guard` hands it out."""
+    """What the bundles of a registry decide, as the service hands it out to jobs.
 
-    def __init__(self, registry: Registry, guard: Guard) -> None:
-        self._registry, self._guard = registry, guard
+    `guard` and `programs` are those of the service.
+    """
+
+    def __init__(
+        self, registry: Registry, guard: Guard, programs: Programs = FOR_EVERYBODY
+    ) -> None:
+        self._registry, self._guard, self._programs = registry, guard, programs
         self._bundles: dict[str, Bundle] = {}
         self._slots: dict[str, str] = {}
         self._tables: dict[tuple[str, Shape], _Table] = {}
@@ -67,7 +73,7 @@ class Decisions:
     def _table(self, bundle_id: str, job: Shape) -> _Table:
         try:
             bundle = self._bundle(bundle_id)
-            target = target_of(bundle)
+            target = target_of(bundle, self._programs)
             selector = selector_for(bundle, target, guard=self._guard)
             found = table_for(selector, job, target, describe=False)
         except ColltuneError:

@@ -6,13 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from colltune.mpi.programs import FOR_EVERYBODY
+
 FIRST_STEP = 0.05
 """Share of the jobs that get a bundle first, by default."""
 
 
 @dataclass(frozen=True)
 class Production:
-    """The table ``[production]`` of a site file; `colltune.retraining.site_file` tells its keys."""
+    """The table ``[production]`` of a site file; `colltune.retraining.site_file` tells its keys.
+
+    ``promise`` says which programs jobs are taken for, as ``[site] programs`` does.
+    """
 
     record: bool = False
     control: float = 0.05
@@ -27,3 +32,4 @@ class Production:
     archive: Path = Path("production")
     months: int = 12
     user_share: float = 0.2
+    promise: str = str(FOR_EVERYBODY)

@@ -481,7 +481,7 @@ def parse(text: str, source: str, folder: Path) -> Site:
         return {_FIELDS.get(n, n): values[key] for n, key in names.items() if key in values}
 
     slurm = of("compute.slurm")
-    programs = {k: v for k, v in of("site").items() if k == "programs"}
+    programs = values.get("site.programs", FOR_EVERYBODY)
     webhook = Webhook(**of("hooks.webhook")) if "hooks.webhook" in present else None
     return Site(
         **of("site"),
@@ -492,8 +492,8 @@ def parse(text: str, source: str, folder: Path) -> Site:
         examination=Examination(**of("evaluate")),
         thresholds=Thresholds(**of("promote")),
         drift=DriftLimits(**of("drift")),
-        backfill=Backfill(**of("backfill"), **programs) if "backfill" in present else None,
-        production=Production(**of("production")),
+        backfill=Backfill(**of("backfill"), programs=programs) if "backfill" in present else None,
+        production=Production(**of("production"), promise=str(programs)),
         hooks=Hooks(**of("hooks"), webhook=webhook),
     )
 
