@@ -103,6 +103,7 @@ def test_json(colltune: Verb, rules: Path, tmp_path: Path) -> None:
                 "severity": "error",
                 "message": "it says error",
                 "mend": "remove it",
+                "promise": "",
             }
         ],
         "activation": {"PLAIN_ON": "1", "PLAIN_FILE": str(rules), "PLAIN_HAN": "0"},

@@ -4,20 +4,30 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from colltune.cli.console import Mark, activation_lines, output, painted
-from colltune.cli.options import Environment, FormatName, Json, Parameters, Release, job_variables
+from colltune.cli.options import (
+    Environment,
+    ForEverybody,
+    FormatName,
+    Json,
+    Parameters,
+    Release,
+    job_variables,
+    programs_of,
+)
 from colltune.errors import LibraryError
 from colltune.text import printable
 
 if TYPE_CHECKING:
     from colltune.mpi.file_format import Finding, ParsedFile
     from colltune.mpi.opened_file import OpenFile
+    from colltune.mpi.programs import Programs
 
 
 def lint(
@@ -29,6 +39,7 @@ def lint(
     format_: FormatName = None,
     environment: Environment = None,
     parameters: Parameters = None,
+    programs: ForEverybody = None,
     strict: Annotated[
         bool,
         typer.Option("--strict", help="Treat notes as findings: they set the exit status, too."),
@@ -48,8 +59,11 @@ def lint(
 
     colltune rules lint rules.conf --release 4.1.6 --parameters job.params
     """
+    from colltune.mpi.programs import ANY_LEGAL
+
     variables = job_variables(environment, parameters)
-    linted = [_linted(file, release, format_, variables) for file in files]
+    meant = programs_of(programs, otherwise=ANY_LEGAL)
+    linted = [_linted(file, release, format_, variables).meant_for(meant) for file in files]
     status = _exit_status(linted, strict=strict)
     files_json = [one.as_json() for one in linted]
     facts = {"version": 1, "exit_status": status, "files": files_json}
@@ -125,6 +139,12 @@ class Linted:
     activation_checked: bool = False
     error: str = ""
 
+    def meant_for(self, programs: Programs) -> Linted:
+        """Return it without programs that `programs` leave out."""
+        left_out = str(programs).split(",")
+        found = tuple(f for f in self.findings if not f.promise or f.promise not in left_out)
+        return replace(self, findings=found)
+
     def as_json(self) -> dict[str, Any]:
         opened = self.opened
         return {
@@ -144,7 +164,7 @@ class Linted:
         }
 
 
-_FINDING = ("line", "fault", "severity", "message", "mend")
+_FINDING = ("line", "fault", "severity", "message", "mend", "promise")
 
 
 def _exit_status(linted: Sequence[Linted], *, strict: bool) -> int:

@@ -99,13 +99,15 @@ _NOTES = frozenset({Fault.NOT_EVERYWHERE, Fault.REMARK})
 class Finding:
     """One finding of the lint: where (``line`` from 1 on, 0 for the file as a whole), what, mend.
 
-    ``message`` says what the library does with it; ``mend`` what to write instead.
+    ``message`` says what the library does with it; ``mend`` what to write instead. Of
+    ``SOME_PROGRAMS``, ``promise`` is the one that leaves them out.
     """
 
     line: int
     fault: Fault
     message: str
     mend: str
+    promise: str = ""
 
     @property
     def severity(self) -> Severity:
@@ -132,7 +134,7 @@ def harm_findings(line: int, what: str, harms: Harms) -> Iterator[Finding]:
             others.setdefault(harm.mode.left_out_by, []).append(harm)
     for promise, some in others.items():
         mend = f"use it only where all programs keep the promise {promise}"
-        yield Finding(line, Fault.SOME_PROGRAMS, f"{what} {_told(harms, some)}", mend)
+        yield Finding(line, Fault.SOME_PROGRAMS, f"{what} {_told(harms, some)}", mend, promise)
 
 
 def _told(harms: Harms, some: Sequence[Harm]) -> str:

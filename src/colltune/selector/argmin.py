@@ -299,7 +299,8 @@ def legal_selector(
 ) -> ModelSelector:
     """Return the selector among what is safe for `programs`, for whatever file.
 
-    What is not in the catalogue of the bundle's library, if there is one, nobody can judge.
+    What is not in the catalogue of the bundle's library, if there is one, nobody can judge. `guard`
+    and `cores` are as for `ModelSelector`.
     """
 
     def usable_from(configuration: Configuration, nprocs: int) -> int | None:
@@ -311,7 +312,10 @@ def legal_selector(
 def why_unsafe(
     bundle: Bundle, configuration: Configuration, programs: Programs, nprocs: int | None = None
 ) -> str:
-    """Return which of `programs` a configuration of a bundle breaks; empty if none is known."""
+    """Return which of `programs` a configuration of a bundle breaks; empty if none is known.
+
+    Without `nprocs`, on any communicator.
+    """
     from colltune.mpi.programs import harms_of
 
     context = bundle.context

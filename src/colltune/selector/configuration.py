@@ -137,11 +137,15 @@ def rendered(target: Target, table: DecisionTable) -> Rendered:
 
 
 def unsafe_in(bundle: Bundle, target: Target) -> tuple[str, ...]:
-    """Return a note on what of `bundle` is never chosen, since it breaks some programs."""
+    """Return a note on what of `bundle` is never chosen, since it breaks some programs.
+
+    What is wrong with operations of a program's own alone is usual, and not told.
+    """
+    programs = replace(target.programs, builtin_operations=True)
     found: dict[str, int] = {}
     for configuration in bundle.configurations():
         try:
-            why = "" if configuration.is_default else _harm(target, configuration)
+            why = target.bound.harms(configuration).why_unsafe(programs)
         except LibraryError:
             continue
         if why:
@@ -154,10 +158,6 @@ def unsafe_in(bundle: Bundle, target: Target) -> tuple[str, ...]:
         f"{counted(sum(found.values()), 'configuration')} of the bundle may not be used for "
         f"{target.programs.phrase}: {next(iter(found))}{more}",
     )
-
-
-def _harm(target: Target, configuration: Configuration) -> str:
-    return target.bound.harms(configuration).why_unsafe(target.programs)
 
 
 def _chooses(table: DecisionTable) -> bool:

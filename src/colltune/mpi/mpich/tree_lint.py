@@ -172,7 +172,8 @@ class _Linter:
         if found is not None:
             harms = self.functions.space.harms(found)
             for each in harm_findings(leaf.line, leaf.function, harms):
-                self.find(leaf.line, each.fault, each.message, each.mend)
+                short = replace(each, message=brief(each.message), mend=brief(each.mend))
+                self.findings.append(short)
 
     def check_parameters(self, leaf: Leaf) -> None:
         function = leaf.function
