@@ -27,7 +27,7 @@ from colltune.verify.user_line import UserLine
 from tests.cli.conftest import Verb
 
 PAGE = Path(__file__).parents[2] / "docs/howto/troubleshooting.md"
-RULES = "1\n7\n2\n0 1\n0 0 0 0\n4 2\n0 6 0 0\n8192 3 0 4096\n"
+RULES = "1\n7\n2\n0 1\n0 0 0 0\n4 2\n0 6 0 0\n8192 3 0 0\n"
 DYNAMIC = "OMPI_MCA_coll_tuned_use_dynamic_rules"
 FILE = "OMPI_MCA_coll_tuned_dynamic_rules_filename"
 _RELEVANT = ("OMPI_", "PMI", "SLURM_", "COLLTUNE", "LD_PRELOAD", "LOADEDMODULES", "EBVERSION")

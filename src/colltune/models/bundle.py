@@ -173,7 +173,8 @@ class Bundle:
         share = found.get("share")
         gained = "no gain was possible" if share is None else f"{share:.0%} of the possible gain"
         slower = f"{found['harm']:.1%} slower than the default"
-        return f"held out: {gained}, {slower}, in {found['instances']} decisions"
+        among = f", in {found['instances']} decisions" if "instances" in found else ""
+        return f"held out: {gained}, {slower}{among}"
 
     def configurations(self) -> tuple[Configuration, ...]:
         """Return all configurations modelled, collective by collective."""

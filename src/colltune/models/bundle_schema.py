@@ -169,8 +169,10 @@ def checked_manifest(manifest: Mapping[str, Any]) -> None:
         _insist(len(manifest[name]) <= _LONGEST_NAME, f"{name} is too long")
     _insist(type(manifest.get("objective", "")) is str, "objective is no text")
     for name, value in manifest["context"].items():
-        good = type(value) is str and len(value) <= _LONGEST_NAME and value.isprintable()
-        _insist(good, f"context.{name} is no name")
+        good = type(value) is str and len(value) <= _LONGEST_NAME
+        _insist(
+            good and all(" " <= letter != "\x7f" for letter in value), f"context.{name} is no name"
+        )
     shapes = manifest["training_shapes"]
     good = type(shapes) is list and all(
         type(pair) is list and [type(number) for number in pair] == [int, int] for pair in shapes
@@ -193,8 +195,8 @@ def _check_evidence(evidence: object) -> None:
                 value = figures.get(figure)
                 is_number = type(value) in (int, float) and abs(value) < 1e18
                 _insist(value is None or is_number, f"evidence.learners.{name}: no {figure}")
-            known = not figures or type(figures.get("instances")) is int
-            _insist(known, f"evidence.learners.{name}: no instances")
+            counted = type(figures.get("instances", 0)) is int
+            _insist(counted, f"evidence.learners.{name}: instances are no number")
 
 
 def arrays_in(content: bytes, names: Sequence[str]) -> dict[str, NDArray[Any]]:

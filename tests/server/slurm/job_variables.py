@@ -16,6 +16,7 @@ from colltune.mpi.formats import FORMATS
 from colltune.mpi.mpich.tree_writer import DEVICE
 from colltune.mpi.openmpi.tuned_format import DISPATCH
 from colltune.server.slurm.job_file import VARIABLES
+from colltune.verify.legal_programs import configurations
 
 HEAD = """\
 # The variables that the service may tell a job to set, by library: by a value, or by naming a file
@@ -49,7 +50,8 @@ def _of(library: MpiLibrary) -> Iterator[str]:
             if not found:
                 # a list of variables, of which every one is set
                 for collective in library.catalogue_of(release).collectives:
-                    for configuration in library.at(release).portfolio(collective).configurations:
+                    # those that are never used too, so that the list outlives what is measured
+                    for configuration in configurations(library.at(release), collective):
                         for name in library.at(release).forced_environment(configuration):
                             yield f"value {name}"
 
