@@ -331,7 +331,7 @@ class MpiLibrary:
         return name
 
     def same(self, name: str, one: str, other: str) -> bool:
-        """Tell whether two values of the variable `name` mean the same to the library."""
+        """Tell whether `one` and `other`, values of the variable `name`, mean the same."""
         return one == other or (other.startswith("/") and same_files(one, other))
 
     def in_effect(
@@ -344,7 +344,7 @@ class MpiLibrary:
         return of_environment(environment)
 
     def setting_in_file(self, value: str, source: str) -> Setting | None:
-        """Return the setting that a program shows, if it comes from a file: where it shows that."""
+        """Return the setting `value` that a program shows, if its `source` is a file."""
         return None
 
     def user_overrides(self, environment: Mapping[str, str], user: Settings) -> UserOverrides:
