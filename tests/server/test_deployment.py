@@ -15,7 +15,7 @@ import yaml
 from colltune import process
 from colltune.retraining.site_file import deploy_file as unit_text
 from colltune.server.deployment import EXAMPLES, example
-from colltune.server.settings import PREFIX, Settings
+from colltune.server.settings import PREFIX, ConnectionLimits, Settings
 from tests.dockerfile import stages
 
 ROOT = Path(__file__).parents[2]
@@ -51,7 +51,8 @@ def container() -> dict[str, Any]:
 
 def test_the_examples_know_the_settings() -> None:
     """Variables that they name are ones that the service reads."""
-    known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
+    fields = (*Settings.model_fields, *ConnectionLimits.model_fields)
+    known = {f"{PREFIX}{name.upper()}" for name in fields}
     named = {one for name in EXAMPLES for one in re.findall(rf"{PREFIX}[A-Z_]+", example(name))}
     assert named
     assert named <= known

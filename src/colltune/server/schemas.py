@@ -128,7 +128,7 @@ class Table(BaseModel):
 
     bundle: BundleId
     objective: Objective
-    promise: str
+    promise: str = Field(examples=["any-legal"])
     shape: ShapeOf
     intervals: list[IntervalOf]
 

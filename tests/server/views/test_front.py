@@ -17,6 +17,7 @@ from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
 from colltune.registry import Registry
 from colltune.selector.argmin import ModelSelector
+from colltune.selector.configuration import selector_for, target_of
 from colltune.server.app import create_app
 from colltune.server.job_counts import Asked, JobCounts, Outcome
 from colltune.server.settings import Settings
@@ -166,7 +167,7 @@ def test_requests_are_told_by_release_shape_and_reason(client: TestClient, tmp_p
 def test_changes_stand_on_the_fields_of_the_map(bundle: Bundle) -> None:
     """A field is marked as begun or ended exactly where the two maps differ in that way."""
     without = fit(measured(collectives=(Collective.ALLREDUCE,)), "knn")
-    view = map_view(ModelSelector(bundle), SLOT, Collective.BCAST, without)
+    view = map_view(selector_for(bundle, target_of(bundle)), SLOT, Collective.BCAST, without)
     kinds = Counter(change.kind for row in view.rows for change in row.changes)
     assert set(kinds) == {"begun"}
     for row in view.rows:
