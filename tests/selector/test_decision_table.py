@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from colltune.decisions import Interval, Status
 from colltune.domain import Collective, Configuration, Instance, Shape
+from colltune.models.bundle import Bundle
 from colltune.models.confirmations import Confirmation
 from colltune.models.fitting import fit
 from colltune.selector.argmin import ModelSelector
@@ -302,3 +304,34 @@ def test_one_for_all_sizes_is_no_more_where_a_size_was_withdrawn() -> None:
     (before,), (after,) = (table.rules[BCAST, 48] for table in chosen)
     assert before.configuration == CHOSEN
     assert after.configuration == DEFAULT
+
+
+def _near_ties(twice: float) -> Bundle:
+    """Return a bundle of two algorithms that are faster by turns, by 0.6 %, than each other."""
+    data = measured(algorithms=("default", "linear", "binomial"), msizes=_MANY_SIZES)
+    frame = data.frame.copy()
+    turn = np.log2(frame["msize_bytes"].to_numpy()).astype(int) % 2
+    second = (frame["algorithm"] == "linear").to_numpy()
+    steps = np.where(frame["algorithm"] == "default", 2.0, 1 + (twice - 1) * (turn == second))
+    frame["time_s"] = 1e-6 * frame["nodes"] * frame["ppn"] * (frame["msize_bytes"] + 99) * steps
+    frame["times_s"] = [(t,) for t in frame["time_s"]]
+    return fit(replace(data, frame=frame), jobs=1)
+
+
+_MANY_SIZES = tuple(4**k for k in range(11)) + tuple(2 * 4**k for k in range(11))
+
+
+def test_there_is_no_switch_between_near_ties() -> None:
+    """One algorithm goes on where another is faster by less than 1 %, and not where by 20 %."""
+    shape = Shape(4, 4)
+    near, far = _near_ties(1.006), _near_ties(1.2)
+    exact = intervals(ModelSelector(near, guard=False), BCAST, shape)
+    found = intervals(ModelSelector(near), BCAST, shape)
+    assert adjacent(found)
+    assert len(found) < len(exact) / 2
+    for interval in found[:-1]:
+        assert interval.prediction is not None
+        assert not interval.configuration.is_default
+        assert "faster than the default" in interval.reason
+    kept, every = (intervals(ModelSelector(far, guard=g), BCAST, shape) for g in (True, False))
+    assert len(kept) > len(every) / 2 > 5

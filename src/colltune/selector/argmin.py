@@ -52,6 +52,14 @@ class Decisions(NamedTuple):
     forecast: Forecast
     confirmation: Integers
 
+    def allowed(self, default: int | None) -> Flags:
+        """Return what the guard lets be chosen instead of the column `default`, (n, C)."""
+        if default is None:
+            return np.isfinite(self.rank_s) & ~self.beyond[:, None]
+        with np.errstate(invalid="ignore"):
+            gain = np.log(self.forecast.time_s[:, [default]]) - np.log(self.rank_s)
+        return np.asarray((gain > self.required) & ~self.beyond[:, None] & (not self.withheld))
+
 
 def no_models(collective: Collective) -> str:
     """Return why the default of a collective is kept that a bundle has no models of."""

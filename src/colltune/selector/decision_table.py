@@ -7,13 +7,15 @@ therefore a configuration is used for a communicator size only where the layouts
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colltune.decisions import DecisionTable, Interval, Status
+from colltune.decisions import DecisionTable, Interval, Selection, Status
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.models.collective_model import CollectiveModel
 from colltune.models.confirmations import Confirmation
@@ -21,7 +23,10 @@ from colltune.mpi.choosing import even_layouts
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.switch_points import grid, switch_points
 
+_LEAST_NEAR, _MOST_NEAR = math.log(1.01), math.log(1.025)
+"""A file does not switch for less than the first, whatever the noise, and always for the second."""
 Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 Layouts = tuple[Shape, ...]
 Intervals = tuple[Interval, ...]
 
@@ -189,6 +194,105 @@ class _Agreement:
         told = least + self._columns * (1 + decisions.confirmation[starts])
         return np.where(least == most, told, self.default_code)
 
+    def steadied(
+        self, found: Sequence[list[tuple[int, int]]], sizes: Integers
+    ) -> list[list[tuple[int, int]]]:
+        """Return the switch points `found`, by rule, without those that gain nothing.
+
+        Between neighbouring `sizes` a decision changes once, or goes over the default. And from the
+        smallest messages on, a configuration goes on as long as the guard allows it and it
+        is predicted within `_near` of the fastest in each layout, at the ends of each interval and
+        at the `sizes` inside. What is left to the default or confirmed stays as it is.
+        """
+        if self._selector.guard is None:
+            return list(found)
+        found = [self._once_between(switches, sizes) for switches in found]
+        pieces = [
+            (rule, k, np.unique(np.r_[first, sizes[(sizes > first) & (sizes < last)], last - 1]))
+            for rule, switches in enumerate(found)
+            for k, ((first, code), last) in enumerate(
+                zip(switches, [*(f for f, _ in switches[1:]), int(sizes[-1]) + 1], strict=True)
+            )
+            if k and self._plain(code) and self._plain(switches[k - 1][1])
+        ]
+        near = dict(zip(((rule, k) for rule, k, _ in pieces), self._near(pieces), strict=True))
+        result = []
+        for rule, switches in enumerate(found):
+            kept = switches[:1]
+            for k, (first, code) in enumerate(switches[1:], start=1):
+                going_on = kept[-1][1]
+                stays = (rule, k) in near and self._plain(going_on) and near[rule, k][going_on]
+                if code != going_on and not stays:
+                    kept.append((first, code))
+            result.append(kept)
+        return result
+
+    def _once_between(
+        self, switches: Sequence[tuple[int, int]], sizes: Integers
+    ) -> list[tuple[int, int]]:
+        """Let the last of several changes between two of `sizes` be the only one.
+
+        If the default is among what is decided there, it is from the first change on.
+        """
+        kept = list(switches[:1])
+        places = np.searchsorted(sizes, [first for first, _ in switches])
+        for _, group in groupby(zip(places[1:], switches[1:], strict=True), lambda pair: pair[0]):
+            changes = [switch for _, switch in group]
+            codes = {kept[-1][1], *(code for _, code in changes)}
+            if len(changes) > 1 and max(codes) < self._columns:
+                over = self.default_code in codes
+                changes = [(changes[0][0], self.default_code)] * over + changes[-1:]
+            kept += [
+                c
+                for c, before in zip(changes, [kept[-1], *changes], strict=False)
+                if c[1] != before[1]
+            ]
+        return kept
+
+    def _plain(self, code: int) -> bool:
+        """Tell whether a code is a prediction that is not the default."""
+        return code < self._columns and code != self.default_code
+
+    def _near(self, pieces: Sequence[tuple[int, int, Integers]]) -> Iterator[Flags]:
+        """Yield for each of `pieces`, rules with sizes, which columns are as good as the fastest.
+
+        That is within what noise makes of a gain, between `_LEAST_NEAR` and `_MOST_NEAR`.
+        """
+        at = [
+            (layout, size)
+            for rule, _, probes in pieces
+            for layout in range(self._starts[rule], self._starts[rule] + self._counts[rule])
+            for size in probes.tolist()
+        ]
+        if not at:
+            return
+        layout, size = np.array(at).T
+        decided = self._selector.decide(
+            self._collective, self._nodes[layout], self._ppn[layout], size
+        )
+        rows = np.arange(len(at))
+        # a size at an interval's end can be decided otherwise in one of two layouts
+        fastest_s = np.append(decided.rank_s.T, [np.zeros(len(at))], axis=0)[decided.chosen, rows]
+        limit = np.exp(np.clip(decided.forecast.noise, _LEAST_NEAR, _MOST_NEAR))
+        default = self._selector.bundle.model(self._collective).default_column
+        near = decided.rank_s <= (limit * fastest_s)[:, None]
+        near &= decided.allowed(default)
+        if self._selector.asks_for_instances:
+            near &= self._permitted(near, layout, size)
+        done = 0
+        for rule, _, probes in pieces:
+            count = int(self._counts[rule]) * len(probes)
+            yield near[done : done + count].all(axis=0)
+            done += count
+
+    def _permitted(self, near: Flags, layout: Integers, size: Integers) -> Flags:
+        portfolio, found = self._selector.portfolio(self._collective), near.copy()
+        for row, column in np.argwhere(near).tolist():
+            shape = Shape(int(self._nodes[layout[row]]), int(self._ppn[layout[row]]))
+            instance = Instance(self._collective, shape, int(size[row]))
+            found[row, column] = self._selector.permits(portfolio[column], instance)
+        return found
+
 
 def largest_msize(selector: ModelSelector, collective: Collective) -> int:
     """Return the largest message in bytes for which the default may be replaced."""
@@ -205,10 +309,11 @@ def _tabulated(
     coverage = selector.bundle.model(collective).coverage
     bound = largest_msize(selector, collective)
     agreement = _Agreement(selector, collective, rules)
-    found = switch_points(agreement, len(rules), grid(bound, coverage.sizes))
+    sizes = grid(bound, coverage.sizes)
+    found = switch_points(agreement, len(rules), sizes)
     portfolio = selector.portfolio(collective)
     drafts: list[Intervals] = []
-    for switches in found:
+    for switches in agreement.steadied(found, sizes):
         if switches[-1][1] != agreement.default_code:
             switches.append((bound + 1, agreement.default_code))
         drafts.append(between_switches(portfolio, switches, selector.bundle.confirmations))
@@ -242,11 +347,25 @@ def _described(
 ) -> list[Intervals]:
     """Add to each interval the prediction and reason at its middle, on the first layout."""
     pairs = [(rule, i) for rule, draft in zip(rules, drafts, strict=True) for i in draft]
-    selections = iter(
-        selector.select_many(
-            [Instance(i.configuration.collective, rule[0], i.middle(bound)) for rule, i in pairs]
-        )
-    )
+
+    def at(sizes: Sequence[int], of: Sequence[tuple[Layouts, Interval]]) -> list[Selection]:
+        instances = [
+            Instance(i.configuration.collective, rule[0], size)
+            for (rule, i), size in zip(of, sizes, strict=True)
+        ]
+        return selector.select_many(instances)
+
+    found = at([i.middle(bound) for _, i in pairs], pairs)
+    # where an interval goes on through near-ties, the fastest at its beginning decided
+    other = [
+        k
+        for k, (_, i) in enumerate(pairs)
+        if not i.configuration.is_default and found[k].configuration != i.configuration
+    ]
+    begun = [pairs[k] for k in other]
+    for k, selection in zip(other, at([i.first_bytes for _, i in begun], begun), strict=True):
+        found[k] = selection
+    selections = iter(found)
 
     def described(interval: Interval, rule: Layouts) -> Interval:
         found = next(selections)
