@@ -15,14 +15,15 @@ from tests.cli.conftest import Verb
 HERE = Path("/opt/mpi/bin/mpirun")
 
 
+@pytest.mark.parametrize("library", ["mpich", "intelmpi"])
 def test_nothing_is_written_for_another_library_than_the_measured_one(
-    colltune: Verb, bundle_path: Path, tmp_path: Path
+    library: str, colltune: Verb, bundle_path: Path, tmp_path: Path
 ) -> None:
-    """No algorithm of one library is taken for one of another."""
+    """No algorithm of one library is taken for one of another, nor a release of one looked up."""
     shape = ("--bundle", bundle_path, "--nodes", 2, "--ppn", 2)
-    answer = colltune("select", *shape, "--format", "mpich", "--out", tmp_path / "rules")
+    answer = colltune("select", *shape, "--format", library, "--out", tmp_path / "rules")
     assert answer.status == LibraryError.exit_status
-    wanted = "the bundle was measured with openmpi, so it says nothing about mpich"
+    wanted = f"the bundle was measured with openmpi, so it says nothing about {library}"
     assert wanted in " ".join(answer.err.split())
     assert not list(tmp_path.iterdir())
 

@@ -169,6 +169,21 @@ def test_a_bundle_in_force_is_written_and_linted(
     assert not list((made / "registry").glob(".check*"))
 
 
+def test_a_bundle_of_another_machine_is_told_as_retraining_tells_it(
+    made: Path, bundle_path: Path, colltune: Verb
+) -> None:
+    """It fails the check: nothing can be learned beside it."""
+    registry = ("--registry", made / "registry")
+    site_file = made / "site.toml"
+    site_file.write_text(site_file.read_text().replace('"hydra"', '"jupiter"'))
+    colltune("site", "bundles", "add", bundle_path, *registry)
+    bundle = colltune("site", "bundles", "list", *registry, "--json").json["bundles"][0]["id"]
+    colltune("site", "bundles", "promote", bundle, *registry)
+    seen = found(colltune("site", "check", made, "--no-job", "--json"))["bundles"]
+    assert seen[0] == "problem"
+    assert "Use one registry per machine" in " ".join(seen[1:])
+
+
 def test_people_see_a_line_for_each_finding_and_its_mend(made: Path, colltune: Verb) -> None:
     """The last line counts."""
     answer = colltune("site", "check", made, "--no-job")

@@ -102,20 +102,20 @@ def select(
     wanted = (parse_collective(collective),) if collective else None
     loaded = load(bundle, wanted)
     if format_ is not None:
-        from colltune.selector.configuration import Target, render, selector_for, write_rendered
+        from colltune.mpi.formats import format_for
+        from colltune.selector import configuration as files
 
-        target = Target.named(
-            format_,
-            release or loaded.context.library_version,
-            programs=promised,
-        )
+        of_release = release or loaded.context.library_version
+        # before a release of another library's is looked up
+        files.insist_measured_with(loaded, format_for(format_, of_release))
+        target = files.Target.named(format_, of_release, programs=promised)
         path = _needed(out, "--out")
         cores = job_cores(cores, loaded.context, shape)
-        selector = selector_for(loaded, target, guard=limits, cores=cores)
+        selector = files.selector_for(loaded, target, guard=limits, cores=cores)
         if why := selector.why_not_on(shape):
             raise BundleError(f"nothing was written for {shape}: {why}")
-        found = render(selector, shape, target)
-        _show_written(write_rendered(found, path, *libcolltune_for(target)), as_json=json)
+        found = files.render(selector, shape, target)
+        _show_written(files.write_rendered(found, path, *libcolltune_for(target)), as_json=json)
         return
     from colltune.selector.argmin import legal_selector
 

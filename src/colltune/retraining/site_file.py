@@ -83,7 +83,7 @@ from colltune.bench import durations
 from colltune.bench.launchers import LAUNCHERS
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective, parse_objective
 from colltune.domain import Collective, parse_collective
-from colltune.errors import SiteError
+from colltune.errors import BundleError, SiteError
 from colltune.files.reading import text_of
 from colltune.files.toml_schema import (
     Key,
@@ -96,6 +96,7 @@ from colltune.files.toml_schema import (
     string,
     strings,
 )
+from colltune.models.bundle import Bundle
 from colltune.models.cells import HELD_OUT
 from colltune.models.learners import learner_entry
 from colltune.models.workers import BACKENDS, Slurm, Workers
@@ -265,6 +266,14 @@ class Site:
     backfill: Backfill | None = None
     production: Production = field(default_factory=Production)
     hooks: Hooks = field(default_factory=Hooks)
+
+    def insist_own(self, bundle: Bundle) -> None:
+        """Raise BundleError if `bundle`, which is in force, is for another machine."""
+        if bundle.context.machine != self.machine:
+            raise BundleError(
+                f"{self.registry}: the bundle {bundle.id[:12]} in force is for {bundle.context}, "
+                f"but the site is {self.machine}. Use one registry per machine."
+            )
 
     def settings(self) -> dict[str, Any]:
         """Return what decides over a candidate, JSON-able: with others it may be decided anew."""

@@ -193,6 +193,15 @@ def target_of(bundle: Bundle, programs: Programs = FOR_EVERYBODY) -> Target:
     return Target.named(f"{library}-table" if with_own else library, release, programs=programs)
 
 
+def insist_measured_with(bundle: Bundle, form: Format) -> None:
+    """Raise LibraryError if `bundle` was measured with another library than that of `form`."""
+    if bundle.context.library != form.library:
+        raise LibraryError(
+            f"the bundle was measured with {bundle.context.library}, so it says nothing about "
+            f"{form.library}"
+        )
+
+
 def selector_for(
     bundle: Bundle, target: Target, *, guard: bool | Guard = True, cores: int = ENOUGH_CORES
 ) -> ModelSelector:
@@ -206,11 +215,7 @@ def selector_for(
     LibraryError
         If the bundle was measured with another library.
     """
-    if bundle.context.library != target.form.library:
-        raise LibraryError(
-            f"the bundle was measured with {bundle.context.library}, so it says nothing about "
-            f"{target.form.library}"
-        )
+    insist_measured_with(bundle, target.form)
     return ModelSelector(
         bundle,
         guard=guard,

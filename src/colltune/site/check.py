@@ -285,6 +285,7 @@ def _bundles(subject: Subject) -> Answer:
             return _nothing_in_force(subject, mpi)
         event = current[f"{mpi.library}-{release}"]
         bundle = subject.registry.load(event.bundle_id)
+        subject.site.insist_own(bundle)
         target = Target.named(mpi.library, mpi.release, programs=subject.site.programs)
         made = render(selector_for(bundle, target), subject.shape, target)
         text = made.written.texts[""]
