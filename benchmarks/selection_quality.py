@@ -24,7 +24,6 @@ from colltune.models.published import PUBLISHED
 
 FRONTIER = tuple(os.environ.get("COLLTUNE_FRONTIER", "").split())
 _NO_GUARD, _PERFECT = "no guard", "perfect guard"
-_PUBLISHED = tuple(f"published_{name}" for name in PUBLISHED)
 
 
 def run() -> Figure:
@@ -39,12 +38,12 @@ def run() -> Figure:
     for row in rows():
         found = pooled(row, _decided, lambda name: name == LEARNER)
         ours[row.name] = found[LEARNER]
-        published[row.name] = {name: f for name, f in found.items() if name in _PUBLISHED}
+        published[row.name] = {name: f for name, f in found.items() if name in PUBLISHED}
         _report(row, found)
     share = fmean(f.share for f in ours.values())
     best = [
         fmean(of_row[name].share for of_row in published.values())
-        for name in _PUBLISHED
+        for name in PUBLISHED
         if all(name in of_row for of_row in published.values())
     ]
     simulated = [f for name, f in ours.items() if name.startswith("simulated")]
@@ -101,7 +100,7 @@ def _report(row: Row, found: Mapping[str, Figures]) -> None:
         f" {_NO_GUARD}: {found[_NO_GUARD]}; {_PERFECT}: share {found[_PERFECT].share:.3f}",
         file=sys.stderr,
     )
-    for name in _PUBLISHED if not FRONTIER else ():
+    for name in PUBLISHED if not FRONTIER else ():
         print(f"  {name}: {found[name]}", file=sys.stderr)
     for name in (LEARNER, _NO_GUARD, _PERFECT, *FRONTIER) if FRONTIER else ():
         line = {"row": row.name, "guard": name, **summary({name: found[name]})[name]}

@@ -21,6 +21,12 @@ from docs._ext import json_output
 _ALGORITHMS = {"default": 3.0, "binomial": 1.0, "chain": 6.0, "ring": 4.5}
 
 
+@pytest.fixture(autouse=True)
+def _without_r(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let published_gam be pygam's, since R takes seconds to start for each fold."""
+    monkeypatch.setattr("colltune.models.mgcv.available", lambda: False)
+
+
 @dataclass(frozen=True)
 class Answer:
     """What a verb printed and the status it ended with."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 
 from colltune.dataset.objective import Objective
 from colltune.domain import Collective, Instance, Shape
@@ -25,7 +26,31 @@ def test_baselines_are_always_shown() -> None:
     baselines = ["default", "single_best", "virtual_best", *REFERENCES]
     assert list(found.scores) == [*baselines, "knn"]
     assert found.learners == ("knn",)
-    assert found.notes == ()
+    (note,) = found.notes
+    assert note.startswith("published_gam is pygam's, not mgcv's")
+
+
+def test_a_published_learner_that_is_asked_for_is_shown_once() -> None:
+    """It then decides as `fit` and `select` use it, with the guard."""
+    names = ("published_knn",)
+    found = evaluate_split(measured(nodes=(2, 4, 8)), Extrapolation(), learners=names)
+    assert found.learners == names
+    assert sorted(found.scores).count("published_knn") == 1
+
+
+def test_what_cannot_be_fitted_is_left_to_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A learner that fails altogether decides for the default in that fold, and says why."""
+
+    def refuse(*_: object) -> None:
+        raise ValueError("no convergence")
+
+    monkeypatch.setattr("colltune.models.published.GammaAdditiveModel.fit", refuse)
+    found = evaluate_split(measured(nodes=(2, 4, 8)), LeaveNodesOut(), learners=("gam",), jobs=1)
+    for name in ("gam", "published_gam"):
+        assert found.decided[name].kept.all()
+        assert any(
+            note.startswith(f"{name}: ") and "no convergence" in note for note in found.notes
+        )
 
 
 def test_baselines_choose_by_what_was_measured() -> None:

@@ -17,6 +17,7 @@ from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.models.error_model import LaunchNoise
 from colltune.models.fitting import HeldOut, fit, folds
 from colltune.models.guard import Guard
+from colltune.models.learners import LEARNERS
 from tests.models.machines import CONTEXT, configuration, measured
 
 NOISY = measured(nodes=(2, 3, 4, 6, 8, 12, 16), ppn=(1, 2, 4), noise=0.05)
@@ -110,17 +111,65 @@ def test_nothing_usable_is_an_error() -> None:
         fit(PerformanceDataset.of(CONTEXT, [failed]))
 
 
-def test_a_learner_that_fails_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Auto goes on without a learner that cannot be fitted; asked for by name, it is an error."""
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_configuration_that_cannot_be_fitted_is_left_out(
+    jobs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One regression that fails is told in the bundle and leaves the others as they were."""
+    monkeypatch.setattr(workers, "_CELLS_WORTH_PROCESSES", 0)
+    data = broken("linear", measured())
+    bundle, sound = fit(data, "gam", jobs=jobs), fit(measured(), "gam", jobs=1)
+    assert list(bundle.evidence["left_out"]) == [configuration("linear").id]
+    assert set(sound.configurations()) - set(bundle.configurations()) == {configuration("linear")}
+    asked = [8, 8], [1, 4], [64, 65536]
+    ours, theirs = (b.model(Collective.BCAST) for b in (bundle, sound))
+    columns = [theirs.configurations.index(c) for c in ours.configurations]
+    np.testing.assert_allclose(
+        ours.forecast(*asked).time_s, theirs.forecast(*asked).time_s[:, columns]
+    )
+    judged = [b.held_out(Collective.BCAST)["instances"] for b in (bundle, sound)]
+    assert judged[0] == judged[1]
 
-    def refuse(*_: object) -> None:
-        raise ValueError("no convergence")
 
-    monkeypatch.setattr("colltune.models.published.GammaAdditiveModel.fit", refuse)
-    (model,) = fit(measured(), jobs=1).models
-    assert model.learner != "gam"
-    with pytest.raises(DataError, match=r"openmpi\.bcast\.\w+: no convergence"):
-        fit(measured(), "gam", jobs=1)
+def test_without_its_default_a_collective_is_left_to_the_library() -> None:
+    """What cannot be compared with the default is not decided; other collectives are."""
+    both = (Collective.ALLREDUCE, Collective.BCAST)
+    data = broken("default", measured(collectives=both), Collective.BCAST)
+    bundle = fit(data, "gam", jobs=1)
+    assert bundle.collectives == (Collective.ALLREDUCE,)
+    assert list(bundle.evidence["left_out"]) == ["bcast"]
+
+
+def test_a_bundle_of_nothing_is_refused() -> None:
+    """If no configuration can be fitted, the error names one and says why."""
+    data = broken("default", measured())
+    with pytest.raises(DataError, match=r"bcast: without its default .* pygam cannot fit"):
+        fit(data, "gam", jobs=1)
+
+
+@pytest.mark.parametrize(
+    "learner", [name for name, entry in LEARNERS.items() if entry.program is None]
+)
+def test_a_broken_column_spoils_no_bundle(learner: str) -> None:
+    """With times that no regression can follow, the bundle is made, and predicts positive times."""
+    bundle = fit(broken("linear", measured()), learner, jobs=1)
+    model = bundle.model(Collective.BCAST)
+    assert {configuration("default"), configuration("binomial")} <= set(model.configurations)
+    assert (model.forecast([3, 8], [1, 4], [64, 65536]).time_s > 0).all()
+
+
+def broken(
+    algorithm: str, data: PerformanceDataset, collective: Collective = Collective.BCAST
+) -> PerformanceDataset:
+    """Return `data` in which every second time of an algorithm is 1e200 of the others."""
+    frame = data.frame.copy()
+    rows = (frame["algorithm"] == algorithm) & (frame["collective"] == collective)
+    swing = np.where(np.arange(int(rows.sum())) % 2, 1e-100, 1e100)
+    frame.loc[rows, "time_s"] *= swing
+    frame["times_s"] = [(t,) for t in frame["time_s"]]
+    for name in ("time_mean_s", "time_min_s", "time_p90_s", "time_max_s"):
+        frame[name] = frame["time_s"]
+    return replace(data, frame=frame)
 
 
 def test_slow_cells_are_told_from_unknown_ones() -> None:

@@ -116,7 +116,7 @@ def test_failures_of_r_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
         (
             'printf "output,message\\n1,no luck\\n" > "$3/errors.csv"',
             ValueError,
-            "mgcv cannot fit configuration 0: no luck",
+            "configuration 0: mgcv cannot fit it: no luck",
         ),
     ]
     for body, error, told in cases:

@@ -12,6 +12,7 @@ import pytest
 
 from colltune import errors
 from colltune.bench.backends.replay import ReplayBackend
+from colltune.cli.retrain import lines
 from colltune.dataset.parquet import put, read_parquet
 from colltune.decisions import Status
 from colltune.domain import Collective, Configuration, Instance, Shape
@@ -164,10 +165,10 @@ def test_each_release_has_its_own_bundle(root: Path) -> None:
     assert "cannot be judged: the split parts leaves nothing" in night.results[-1].reason
 
 
-def test_a_collective_that_cannot_be_fitted_keeps_the_old_bundle(
+def test_a_collective_that_cannot_be_fitted_is_left_out(
     retrained: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where a learner makes nothing of one collective, the whole old bundle stays, and why."""
+    """Where a learner makes nothing of one collective, the others are learned, and it is told."""
     before = _in_force(retrained)
     fit_one = NearestNeighbours.fit
 
@@ -180,11 +181,12 @@ def test_a_collective_that_cannot_be_fitted_keeps_the_old_bundle(
     launch(
         retrained / "data", "one cell", seed=9, collectives=[Collective.SCAN], shapes=[Shape(2, 1)]
     )
+    launch(retrained / "data", "launch 3", seed=3)
     night = retrain(site_of(retrained))
-    assert night.outcomes == (Outcome.FAILED,)
-    assert night.exit_status == DataError.exit_status
-    assert night.results[0].reason == "openmpi.scan.binomial: too few cells"
-    assert _in_force(retrained) == before
+    assert night.outcomes == (Outcome.PROMOTED,)
+    assert list(night.results[0].unfitted) == ["scan"]
+    assert "too few cells" in "\n".join(lines(night))
+    assert _in_force(retrained) != before
 
 
 def test_a_bundle_that_was_rolled_back_is_not_brought_back(retrained: Path) -> None:

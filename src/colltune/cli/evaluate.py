@@ -25,6 +25,7 @@ from colltune.errors import DataError
 from colltune.text import printable
 
 if TYPE_CHECKING:
+    from colltune.dataset import PerformanceDataset
     from colltune.evaluation import Evaluation
     from colltune.evaluation.request import Result
     from colltune.evaluation.scores import Difference, Score
@@ -194,7 +195,7 @@ def evaluate(
         datasets = request.read()
         shown.phase("evaluating", "fits")
         result = request.run(datasets, shown.part, shown.count)
-    _show_result(result, out, json=json)
+    _show_result(result, datasets, out, json=json)
 
 
 _SCORE: tuple[tuple[str, str, str], ...] = (
@@ -230,9 +231,11 @@ _PAPER_NAMES = {
 }
 
 
-def _show_result(result: Result, out: Path | None, *, json: bool) -> None:
+def _show_result(
+    result: Result, datasets: Sequence[PerformanceDataset], out: Path | None, *, json: bool
+) -> None:
     """Print `result`, and write it, and the paper's figures if they were asked for, to `out`."""
-    written = _written(result, out)
+    written = _written(result, datasets, out)
     facts = _as_dict(result) | ({"written": written} if written else {})
     output(facts, _lines(result, written), json=json)
 
@@ -271,7 +274,9 @@ def _show_comparison(paths: Sequence[Path], *, json: bool) -> None:
     output(facts, lines, json=json)
 
 
-def _written(result: Result, out: Path | None) -> list[Path]:
+def _written(
+    result: Result, datasets: Sequence[PerformanceDataset], out: Path | None
+) -> list[Path]:
     if out is None:
         return []
     from colltune.evaluation.results_file import write
@@ -280,7 +285,7 @@ def _written(result: Result, out: Path | None) -> list[Path]:
         return [write(result.runs, out)]
     from colltune.plots.evaluations import draw_all
 
-    return [write(result.runs, out / "results.json"), *draw_all(result.paper, out)]
+    return [write(result.runs, out / "results.json"), *draw_all(result.paper, datasets, out)]
 
 
 def _as_dict(result: Result) -> dict[str, Any]:

@@ -27,7 +27,7 @@ def fit(
         str,
         typer.Option(
             help="auto (regret_trees), or another learner: knn, gam, xgboost, mgcv (needs R), "
-            "cost_model."
+            "cost_model, or the paper's published_knn, published_gam, published_xgboost."
         ),
     ] = "auto",
     objective: Annotated[
@@ -105,6 +105,8 @@ def fit(
     transfer: Mapping[str, Mapping[str, object]] = bundle.evidence.get("transfer", {})
     for collective, why in transfer.get("left_out", {}).items():
         warn(f"the priors do not help for {collective}: {why}")
+    for what, why in bundle.left_out.items():
+        warn(f"{what} is left out: {why}")
     warnings = (
         f"{model.collective}: only the library's own decision was measured, so there is "
         "nothing to select. Measure more configurations. For imported files name the "
@@ -155,6 +157,7 @@ def _facts(bundle: Bundle) -> dict[str, object]:
         "configurations": len(bundle.configurations()),
         "shapes": bundle.training_shapes,
         "confirmations": len(bundle.confirmations),
+        "left_out": bundle.left_out,
     }
     transfer = bundle.evidence.get("transfer")
     return facts if transfer is None else facts | {"transfer": transfer}

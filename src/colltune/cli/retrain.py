@@ -119,6 +119,8 @@ def _of_slot(result: SlotResult) -> Iterator[str]:
     candidate = f", candidate {_short(result.candidate)}" if result.candidate else ""
     moved = f"was {before}, now {after}" if before != after else after
     yield f"  in force: {moved}{candidate}"
+    for what, why in result.unfitted.items():
+        yield f"  left out of the candidate: {what}: {why}"
     if result.contest is not None:
         yield from _of_contest(result.contest)
     if result.changes:

@@ -12,12 +12,14 @@ import numpy as np
 from colltune.domain import Collective, Configuration, Context
 from colltune.errors import DataError, ProgramError
 from colltune.evaluation.folds import Fold
+from colltune.features import feature_set
+from colltune.models import mgcv
 from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix
 from colltune.models.fitting import fit_cells
 from colltune.models.guard import Guard
-from colltune.models.learners import learner_entry
-from colltune.models.published import PUBLISHED, predicted_s
+from colltune.models.learners import fitted, learner_entry
+from colltune.models.published import PUBLISHED
 from colltune.selector.argmin import ModelSelector
 
 BASELINES = ("default", "single_best", "virtual_best")
@@ -79,22 +81,32 @@ def _single_best(cells: CellMatrix) -> Configuration:
 
 @dataclass(frozen=True)
 class Published:
-    """A learner of `colltune.models.published`: the least prediction, without guard."""
+    """A learner of `PUBLISHED`: the least prediction, without guard or interval."""
 
     name: str
-    learner: str
 
     def decide(self, context: Context, fold: Fold, jobs: int | None) -> Choice:
         """Return the decisions; where nothing can be predicted, the default is left."""
         started = time.perf_counter()
-        time_s, failures = predicted_s(self.learner, fold.training, fold.testing)
         default = Configuration.default(context.library, fold.collective)
-        candidates = (*fold.training.configurations, default)
-        least = np.where(np.isfinite(time_s), time_s, np.inf)
-        columns = np.where(np.isfinite(least).any(axis=1), least.argmin(axis=1), -1)
-        chosen = tuple(candidates[column] for column in columns)
-        seconds = time.perf_counter() - started
-        return Choice(chosen, seconds, 0.0, tuple(f"{self.name}: {f}" for f in failures))
+        chosen: tuple[Configuration, ...] = (default,) * len(fold.testing)
+        problems: tuple[str, ...] = ()
+        try:
+            found = fitted(fold.training, self.name)
+        except DataError as error:
+            problems = (f"{self.name}: {error}",)
+        else:
+            features = feature_set(learner_entry(self.name).feature_set)
+            asked = fold.testing
+            inputs = features.matrix(asked.nodes, asked.ppn, asked.msize_bytes)
+            columns = found.predictor.predict(inputs).argmin(axis=1)
+            chosen = tuple(found.cells.configurations[column] for column in columns)
+            problems = _unfitted(self.name, found.left_out)
+        return Choice(chosen, time.perf_counter() - started, 0.0, problems)
+
+
+def _unfitted(name: str, left_out: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(f"{name}: {what}: {why}" for what, why in left_out.items())
 
 
 def decided_by(bundle: Bundle, guard: bool | Guard, fold: Fold) -> Choice:
@@ -118,10 +130,17 @@ class Learned:
         return self.learner
 
     def decide(self, context: Context, fold: Fold, jobs: int | None) -> Choice:
+        """Return the decisions; where nothing can be fitted, the default is left."""
         started = time.perf_counter()
-        bundle = self.bundle(context, fold, jobs)
+        try:
+            bundle = self.bundle(context, fold, jobs)
+        except DataError as error:
+            default = Configuration.default(context.library, fold.collective)
+            problem = f"{self.name}: {error}"
+            return Choice((default,) * len(fold.testing), 0.0, 0.0, (problem,))
         fitted_s = time.perf_counter() - started
-        return decided_by(bundle, self.guard, fold)._replace(fit_s=fitted_s)
+        problems = _unfitted(self.name, bundle.left_out)
+        return decided_by(bundle, self.guard, fold)._replace(fit_s=fitted_s, problems=problems)
 
     def bundle(self, context: Context, fold: Fold, jobs: int | None) -> Bundle:
         cells = {fold.collective: fold.training}
@@ -161,16 +180,25 @@ class OfFolds:
         return self.bundles[fold.collective, fold.name]
 
 
-def references() -> tuple[list[Recipe], list[str]]:
-    """Return the learned baselines that are always shown, and why some are not."""
+def references(asked: Sequence[str] = ()) -> tuple[list[Recipe], list[str]]:
+    """Return the learned baselines that are always shown, and why some are not.
+
+    Those `asked` for as learners are not shown twice: `fit` and `select` have a guard for them.
+    """
     found: list[Recipe] = []
     notes = []
     for name in PUBLISHED:
+        if name in asked:
+            continue
         try:
             learner_entry(name)
-            found.append(Published(f"published_{name}", name))
+            found.append(Published(name))
         except ProgramError as error:
-            notes.append(f"published_{name} is left out: {error}")
+            notes.append(f"{name} is left out: {error}")
+    if not mgcv.available():
+        notes.append(
+            f"published_gam is pygam's, not mgcv's as in the paper. For that one, {mgcv.INSTALL}."
+        )
     return found, notes
 
 

@@ -115,7 +115,7 @@ def evaluate_split(  # noqa: PLR0913
         )
     if seed < 0:
         raise DataError(f"seed {seed} must not be negative")
-    others, absent = references() if with_references else ([], [])
+    others, absent = references(learners) if with_references else ([], [])
     notes = tuple(absent)
     asked = learned(learners, guard)
     recipes: list[Recipe] = [*(Baseline(name) for name in BASELINES), *others, *asked]

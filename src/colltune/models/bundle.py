@@ -156,6 +156,11 @@ class Bundle:
             f"{', '.join(self.collectives)}. Measure {collective} and fit again."
         )
 
+    @property
+    def left_out(self) -> dict[str, str]:
+        """Why configurations, by id, and whole collectives could not be fitted."""
+        return dict(self.evidence.get("left_out", {}))
+
     def held_out(self, collective: Collective) -> Mapping[str, Any]:
         """Return the figures of held-out decisions, empty for bundles that have none.
 

@@ -21,8 +21,7 @@ from colltune.models.collective_model import CollectiveModel
 from colltune.models.error_model import ErrorModel
 from colltune.models.grown_trees import coverage
 from colltune.models.guard import HARM, Guard
-from colltune.models.learners import AUTO, fitted, learner_entry, resolved
-from colltune.models.predictors import Predictor
+from colltune.models.learners import AUTO, Fitted, fitted, learner_entry, resolved
 from colltune.models.workers import processes, spread
 
 Progress = Callable[[int, int, str], None]
@@ -46,15 +45,15 @@ class _Task:
     def __str__(self) -> str:
         return f"{self.cells.collective}: {self.learner}"
 
-    def model(self, predictor: Predictor, error: ErrorModel | None = None) -> CollectiveModel:
-        """Return the model that a predictor fitted to these cells is."""
-        cells = self.cells
+    def model(self, found: Fitted, error: ErrorModel | None = None) -> CollectiveModel:
+        """Return the model that was `found`."""
+        cells = found.cells
         return CollectiveModel(
             cells.collective,
             cells.configurations,
             self.learner,
             self.feature_set,
-            predictor,
+            found.predictor,
             coverage(cells),
             error or ErrorModel.unknown(len(cells.configurations), cells.noise),
         )
@@ -70,6 +69,10 @@ def fit(
     progress: Progress | None = None,
 ) -> Bundle:
     """Fit one regressor per configuration and collective.
+
+    A configuration to which the learner cannot be fitted is left out. Without its default, which
+    the guard compares with, a collective is left out as a whole. The bundle's
+    ``evidence["left_out"]`` tells what was, and why.
 
     Parameters
     ----------
@@ -90,7 +93,7 @@ def fit(
     ------
     DataError
         If a name is unknown, nothing was measured well, the `objective` is not known of a
-        measurement, or the learner cannot be fitted to a configuration.
+        measurement, or the learner cannot be fitted to anything.
     """
     matrices = cell_matrices(dataset, objective)
     if not matrices:
@@ -118,19 +121,29 @@ def fit_cells(
     name = resolved(learner)
     features = named_feature_set(feature_set or learner_entry(name).feature_set).name
     tasks = [task for cells in matrices.values() for task in _tasks(cells, name, features)]
-    found: dict[Collective, list[tuple[_Task, Predictor]]] = {c: [] for c in matrices}
-    for task, predictor in zip(tasks, _run(tasks, jobs, progress), strict=True):
-        found[task.cells.collective].append((task, predictor))
-    held_out = {c: _held_out(cells, found[c][1:]) for c, cells in matrices.items()}
-    figures = {
-        c.value: {name: held_out[c].figures(cells, Guard())} for c, cells in matrices.items()
-    }
+    wholes: dict[Collective, tuple[_Task, Fitted]] = {}
+    held_out = {c: HeldOut.empty(cells) for c, cells in matrices.items()}
+    left_out: dict[str, str] = {}
+    for task, found in zip(tasks, _run(tasks, jobs, progress), strict=True):
+        collective, is_whole = task.cells.collective, task.fold == _WHOLE
+        if isinstance(found, Fitted) and is_whole:
+            wholes[collective] = task, found
+            left_out |= found.left_out
+        elif isinstance(found, Fitted):
+            cells = matrices[collective]
+            held_out[collective].fill(cells, folds(cells) == task.fold, task.model(found))
+        elif is_whole:
+            left_out[collective.value] = str(found)
+    if not wholes:
+        raise DataError("; ".join(left_out.values()))
+    models = [_model(*whole, held_out[c]) for c, whole in wholes.items()]
+    figures = {c.value: {name: held_out[c].figures(matrices[c], Guard())} for c in wholes}
     return Bundle.new(
         context,
-        [_model(*found[c][0], held_out[c]) for c in matrices],
+        models,
         shapes_measured(matrices.values()),
         objective=objective.value,
-        evidence={"learners": figures},
+        evidence={"learners": figures, **({"left_out": left_out} if left_out else {})},
     )
 
 
@@ -146,8 +159,8 @@ def _tasks(cells: CellMatrix, learner: str, features: str) -> Iterator[_Task]:
 
 def _run(
     tasks: Sequence[_Task], jobs: int | None, progress: Progress | None
-) -> Iterator[Predictor]:
-    """Yield the predictors of `tasks` in order."""
+) -> Iterator[Fitted | DataError]:
+    """Yield what comes of `tasks` in order."""
     n_cells = sum(int(np.isfinite(task.cells.time_s).sum()) for task in tasks)
     results = spread(
         (delayed(_fitted)(task) for task in tasks), processes(len(tasks), n_cells, jobs)
@@ -155,14 +168,12 @@ def _run(
     told = progress or (lambda _done, _total, _next: None)
     counts = [len(task.cells.configurations) for task in tasks]
     told(0, sum(counts), str(tasks[0]))
-    for number, predictor in enumerate(results, start=1):
+    for number, found in enumerate(results, start=1):
         told(sum(counts[:number]), sum(counts), str(tasks[number]) if tasks[number:] else "")
-        if isinstance(predictor, DataError):
-            raise predictor
-        yield predictor
+        yield found
 
 
-def _fitted(task: _Task) -> Predictor | DataError:
+def _fitted(task: _Task) -> Fitted | DataError:
     """Fit a task, or return why not: an error raised in a process would lose its place.
 
     On one thread: linear algebra on matrices as small as these only waits for further ones.
@@ -170,24 +181,24 @@ def _fitted(task: _Task) -> Predictor | DataError:
     features = named_feature_set(task.feature_set)
     with threadpool_limits(limits=1):
         try:
-            return fitted(task.cells, task.learner, features, in_fold=task.fold != _WHOLE)
+            found = fitted(task.cells, task.learner, features, in_fold=task.fold != _WHOLE)
         except DataError as error:
             return error
+    default = task.cells.default_column
+    if default is None or found.cells.default_column is not None:
+        return found
+    why = found.left_out[task.cells.configurations[default].id]
+    return DataError(f"{task.cells.collective}: without its default there is no guard: {why}")
 
 
-def _model(whole: _Task, predictor: Predictor, held_out: HeldOut) -> CollectiveModel:
+def _model(task: _Task, found: Fitted, held_out: HeldOut) -> CollectiveModel:
     """Return the model of all cells, with the errors of its held-out predictions."""
-    cells = whole.cells
-    error = ErrorModel.of(cells.time_s, held_out.predicted_s, cells.default_column, cells.noise)
-    return whole.model(predictor, error)
-
-
-def _held_out(cells: CellMatrix, parts: Sequence[tuple[_Task, Predictor]]) -> HeldOut:
-    fold_of = folds(cells)
-    result = HeldOut.empty(cells)
-    for task, predictor in parts:
-        result.fill(cells, fold_of == task.fold, task.model(predictor))
-    return result
+    cells = task.cells
+    kept = np.array([c in found.cells.configurations for c in cells.configurations])
+    held_out.candidate[:, ~kept] = False
+    errors = cells.time_s[:, kept], held_out.predicted_s[:, kept]
+    error = ErrorModel.of(*errors, found.cells.default_column, cells.noise)
+    return task.model(found, error)
 
 
 def folds(cells: CellMatrix) -> NDArray[np.int64]:

@@ -13,9 +13,11 @@ will do, one in `predictors.PREDICTORS`; the contract tests cover the new entry 
 from __future__ import annotations
 
 import importlib
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,8 +56,8 @@ class LearnerEntry:
     ``joint`` learners are fitted to all configurations at once; ``informed`` ones are told which
     these are, by ``inform(configurations, columns)``, in the order of the times' columns and of the
     features. ``program`` is what must be on PATH for it, ``package`` what the extra ``learners``
-    brings for it. ``in_folds`` are parameters that make it
-    cheaper where only its errors are of interest.
+    brings for it; of both, one will do. ``in_folds`` are parameters that make it cheaper where only
+    its errors are of interest.
 
     ``location`` is ``module:class``, ``feature_set`` a key of ``FEATURE_SETS``.
     """
@@ -90,6 +92,17 @@ LEARNERS: dict[str, LearnerEntry] = {
     "cost_model": LearnerEntry(
         "colltune.models.cost_learner:CostModel", "basic", joint=True, informed=True
     ),
+    "published_knn": LearnerEntry("colltune.models.published:PublishedNeighbours", "basic"),
+    "published_gam": LearnerEntry(
+        "colltune.models.published:PublishedAdditiveModel",
+        "basic",
+        joint=True,
+        program="Rscript",
+        package="pygam",
+    ),
+    "published_xgboost": LearnerEntry(
+        "colltune.models.published:TweedieTrees", "basic", package="xgboost"
+    ),
 }
 AUTO, PREFERRED = "auto", "regret_trees"
 """``auto`` stands for the learner that decided best on all data tried
@@ -117,15 +130,36 @@ def learner_entry(name: str) -> LearnerEntry:
         raise DataError(
             f"unknown learner {name!r}; known: {', '.join([*LEARNERS, AUTO])}"
         ) from None
-    if entry.package:
+    if entry.package and not (entry.program and shutil.which(entry.program)):
         require("learners", entry.package)
     return entry
 
 
+class UnfittableError(ValueError):
+    """Some configurations of a joint learner have no model; ``reasons`` by their column."""
+
+    def __init__(self, reasons: Mapping[int, str]) -> None:
+        self.reasons = dict(reasons)
+        super().__init__("; ".join(f"configuration {k}: {why}" for k, why in reasons.items()))
+
+
+class Fitted(NamedTuple):
+    """What was learned: ``predictor`` has an output for each configuration of ``cells``.
+
+    ``left_out`` tells why others have none, by their id.
+    """
+
+    predictor: Predictor
+    cells: CellMatrix
+    left_out: dict[str, str]
+
+
 def fitted(
     cells: CellMatrix, learner: str, features: FeatureSet | None = None, *, in_fold: bool = False
-) -> Predictor:
+) -> Fitted:
     """Fit `learner` to all configurations of `cells` and put the predictors side by side.
+
+    A configuration to which it cannot be fitted is left out.
 
     Parameters
     ----------
@@ -141,26 +175,59 @@ def fitted(
     Raises
     ------
     DataError
-        If there is no such learner, or it has no model of a configuration.
+        If there is no such learner, or it can be fitted to no configuration.
     """
     entry = learner_entry(learner)
     features = features or feature_set(entry.feature_set)
-    inputs = features.matrix(cells.nodes, cells.ppn, cells.msize_bytes)
-    what: object = cells.collective
+    fit = partial(_at_once, in_fold=in_fold) if entry.joint else _one_by_one
+    left_out: dict[str, str] = {}
+    while True:
+        try:
+            found, reasons = fit(entry, cells, features)
+        except ValueError as error:
+            raise DataError(f"{cells.collective}: {error}") from error
+        left_out |= {cells.configurations[k].id: why for k, why in reasons.items()}
+        rest = [c for k, c in enumerate(cells.configurations) if k not in reasons]
+        if not rest:
+            which, why = next(iter(left_out.items()))
+            raise DataError(
+                f"{learner} can be fitted to nothing of {cells.collective}; {which}: {why}"
+            )
+        if reasons:
+            cells = cells.with_configurations(rest)
+        if found is not None:
+            return Fitted(found, cells, left_out)
+
+
+def _at_once(
+    entry: LearnerEntry, cells: CellMatrix, features: FeatureSet, *, in_fold: bool
+) -> tuple[Predictor | None, Mapping[int, str]]:
+    """Return the predictor, or none and what has to be left out."""
+    learner = entry.create()
+    if in_fold and entry.in_folds:
+        learner.set_params(**entry.in_folds)
+    if entry.informed:
+        learner.inform(cells.configurations, features.columns)
+    times_s = np.where(cells.slow, np.inf, cells.time_s)
     try:
-        if entry.joint:
-            joint = entry.create()
-            if in_fold and entry.in_folds:
-                joint.set_params(**entry.in_folds)
-            if entry.informed:
-                joint.inform(cells.configurations, features.columns)
-            times_s = np.where(cells.slow, np.inf, cells.time_s)
-            predictor: Predictor = joint.fit(inputs, times_s).export()
-            return predictor
-        alone = []
-        for configuration, time_s in zip(cells.configurations, cells.time_s.T, strict=True):
-            what, rows = configuration.id, np.isfinite(time_s)
+        return learner.fit(_inputs(cells, features), times_s).export(), {}
+    except UnfittableError as error:
+        return None, error.reasons
+
+
+def _one_by_one(
+    entry: LearnerEntry, cells: CellMatrix, features: FeatureSet
+) -> tuple[Predictor | None, Mapping[int, str]]:
+    """Return the predictor of what could be fitted, if anything, and what could not."""
+    inputs, alone, reasons = _inputs(cells, features), [], {}
+    for column, time_s in enumerate(cells.time_s.T):
+        rows = np.isfinite(time_s)
+        try:
             alone.append(entry.create().fit(inputs[rows], time_s[rows]).export())
-    except ValueError as error:
-        raise DataError(f"{what}: {error}") from error
-    return predictor_class(alone[0].kind).stacked(alone)
+        except ValueError as error:
+            reasons[column] = str(error)
+    return predictor_class(alone[0].kind).stacked(alone) if alone else None, reasons
+
+
+def _inputs(cells: CellMatrix, features: FeatureSet) -> Numbers:
+    return features.matrix(cells.nodes, cells.ppn, cells.msize_bytes)

@@ -29,7 +29,8 @@ _STEPS = 40
 class PlainFit:
     """What one learner makes of one collective's cells.
 
-    ``learner`` is a key of ``LEARNERS``; the C ``configurations`` are in the order of the outputs.
+    ``learner`` is a key of ``LEARNERS``; the C ``configurations`` are those that it could be fitted
+    to, in the order of the outputs.
     """
 
     learner: str
@@ -44,11 +45,12 @@ class PlainFit:
         Raises
         ------
         DataError
-            If there is no such learner, or it has no model of a configuration.
+            If there is no such learner, or it can be fitted to no configuration.
         ProgramError
             If it needs a program, such as R, that is missing or fails.
         """
-        return cls(learner, cells.collective, cells.configurations, fitted(cells, learner))
+        found = fitted(cells, learner)
+        return cls(learner, cells.collective, found.cells.configurations, found.predictor)
 
     def time_s(self, nodes: ArrayLike, ppn: ArrayLike, msize_bytes: ArrayLike) -> Numbers:
         """Return predicted seconds, shape (n, C), for n instances.

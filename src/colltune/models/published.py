@@ -1,13 +1,12 @@
 """The three learners of Hunold, Bhatele, Bosilca and Knees (CLUSTER 2020, sec. III-B and IV-B).
 
 KNN with K = 5 on scaled inputs, a generalised additive model of the Gamma family with a logarithmic
-link, XGBoost with the Tweedie loss and 200 rounds; where the paper used R's mgcv this is pygam, on
-the same model. As learners they work on logarithms, and KNN takes a geometric mean.
+link, XGBoost with the Tweedie loss and 200 rounds. `NearestNeighbours`, `GammaAdditiveModel` and
+`TweedieTrees` are made for logarithms of message size, nodes and processes per node.
 
-`predicted_s` has them as they were published, for comparison: one regression per configuration of
-raw message size, nodes and processes per node (feature set ``basic``), and the configuration with
-the least prediction is taken: no interval and no guard. In one respect they are helped: the
-library's default is a candidate here, which has no regression in the paper (j > 0).
+The learners `PUBLISHED` are the paper's: one regression per configuration on these three as they
+are (feature set ``basic``). In one respect they are helped: the library's default is a candidate
+here, which has no regression in the paper (j > 0).
 """
 
 from __future__ import annotations
@@ -21,20 +20,24 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.interpolate import CubicSpline
 
-from colltune.features import feature_set
-from colltune.models.cells import CellMatrix
-from colltune.models.learners import learner_entry
+from colltune.models import mgcv
+from colltune.models.learners import UnfittableError
 from colltune.models.predictors.neighbours import Neighbours
-from colltune.models.predictors.splines import ORDER, Splines
+from colltune.models.predictors.splines import ORDER, NaturalSplines, Splines
 from colltune.models.predictors.trees import Trees
-from colltune.models.regressor import RuntimeRegressor, validated
+from colltune.models.regressor import (
+    JointRegressor,
+    RuntimeRegressor,
+    slow_guessed,
+    validated,
+)
 from colltune.text import counted
 
 Numbers = NDArray[np.float64]
-PUBLISHED = ("knn", "gam", "xgboost")
+PUBLISHED = ("published_knn", "published_gam", "published_xgboost")
 _K = 5
-_ROUNDING = 1e-9
 _STIFFER = (1.0, 10.0, 100.0, 1000.0)
 _MOST_SPLINES = 10
 """Per feature; no more than it has distinct values, and at least 4."""
@@ -57,6 +60,19 @@ class NearestNeighbours(RuntimeRegressor):
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Keep the measured points `X` (n, k) and their positive times `y` (n)."""
         self.predictor_ = Neighbours.fit(*validated(self, X, y), _K)
+        return self
+
+
+class PublishedNeighbours(RuntimeRegressor):
+    """Arithmetic mean of the five nearest measured times.
+
+    Inputs are standardised. As in R's caret all points at the distance of the fifth are used, where
+    scikit-learn would take any five.
+    """
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Keep the measured points `X` (n, k) and their positive times `y` (n)."""
+        self.predictor_ = Neighbours.fit(*validated(self, X, y), _K, arithmetic=True)
         return self
 
 
@@ -145,40 +161,51 @@ def _splines(gam: Any, sizes: NDArray[Any], unit: float, mean: float) -> Splines
     return Splines(np.array([intercept + np.log(unit)]), knots, sizes[None], coefficients)
 
 
-def predicted_s(name: str, training: CellMatrix, asked: CellMatrix) -> tuple[Numbers, list[str]]:
-    """Return what a published learner predicts, and which configurations it cannot be fitted to.
+class PublishedAdditiveModel(JointRegressor):
+    """The paper's ``s(msize) + s(nodes) + s(ppn)`` by R's mgcv, else by pygam.
 
-    `name` is one of `PUBLISHED`; each configuration of `training` is learned by itself; the n
-    instances of `asked` are predicted, its times not looked at. The seconds (n, C) are NaN for the
-    configurations named in the second value, a list of messages.
+    pygam's knots are uniform, which puts all but one of them where no message has so many bytes. So
+    pygam is given ranks among the distinct values, and its knots are at their quantiles. Between
+    and beyond them a natural cubic spline goes on, as mgcv's does.
     """
-    features = feature_set("basic")
-    inputs, outputs = (
-        features.matrix(cells.nodes, cells.ppn, cells.msize_bytes) for cells in (training, asked)
-    )
-    result = np.full((len(asked), len(training.configurations)), np.nan)
-    failures = []
-    for column, configuration in enumerate(training.configurations):
-        time_s = training.time_s[:, column]
-        rows = np.isfinite(time_s)
-        try:
-            if name == "knn":
-                result[:, column] = _arithmetic_knn(inputs[rows], time_s[rows], outputs)
-            else:
-                learner = learner_entry(name).create().fit(inputs[rows], time_s[rows])
-                result[:, column] = learner.predict(outputs)
-        except ValueError as error:
-            failures.append(f"{configuration.id}: {error}")
-    return result, failures
+
+    predictor_: NaturalSplines
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Fit to features `X` (n, k) and positive times `y`, (n, C) or (n)."""
+        features, times = self._validated(X, y)
+        if mgcv.available():
+            self.predictor_ = mgcv.ReferenceAdditiveModel().fit(features, times).predictor_
+            return self
+        known = slow_guessed(times)
+        found, reasons = [], {}
+        for output, column in enumerate(known.T):
+            rows = np.isfinite(column)
+            try:
+                found.append(_by_ranks(features[rows], column[rows]))
+            except ValueError as error:
+                reasons[output] = str(error)
+        if reasons:
+            raise UnfittableError(reasons)
+        self.predictor_ = NaturalSplines.stacked(found)
+        return self
 
 
-def _arithmetic_knn(inputs: Numbers, time_s: Numbers, asked: Numbers) -> Numbers:
-    """Return the mean time of the five nearest points, and of all that tie with the fifth."""
-    center, deviation = inputs.mean(axis=0), inputs.std(axis=0)
-    scale = np.where(deviation > 0, deviation, 1.0)
-    known, wanted = (inputs - center) / scale, (asked - center) / scale
-    distance = ((wanted[:, None, :] - known[None, :, :]) ** 2).sum(axis=2)
-    last = min(_K, len(known)) - 1
-    reach = np.partition(distance, last, axis=1)[:, last]
-    near = distance <= reach[:, None] * (1 + _ROUNDING) + _ROUNDING**2
-    return np.asarray((near * time_s).sum(axis=1) / near.sum(axis=1))
+def _by_ranks(X: Numbers, y: Numbers) -> NaturalSplines:
+    """Fit `GammaAdditiveModel` to ranks; lay natural splines through its terms' values."""
+    distinct = [np.unique(column) for column in X.T]
+    ranks = [np.searchsorted(d, column) for d, column in zip(distinct, X.T, strict=True)]
+    model = GammaAdditiveModel().fit(np.column_stack(ranks), y)
+    origin = np.zeros((1, len(distinct)))
+    level = np.log(model.predict(origin))
+    counts = np.array([len(d) if len(d) > 1 else 0 for d in distinct])
+    knots, values, bends = [np.zeros(0)], [np.zeros(0)], [np.zeros(0)]
+    for feature in np.flatnonzero(counts).tolist():
+        asked = np.repeat(origin, counts[feature], axis=0)
+        asked[:, feature] = np.arange(counts[feature])
+        term = np.log(model.predict(asked)) - level
+        knots.append(distinct[feature])
+        values.append(term)
+        bends.append(CubicSpline(distinct[feature], term, bc_type="natural")(distinct[feature], 2))
+    joined = (np.concatenate(parts) for parts in (knots, values, bends))
+    return NaturalSplines(level, counts[None], *joined)

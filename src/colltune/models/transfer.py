@@ -265,7 +265,7 @@ def _corpus_time_s(corpus: CellMatrix, *asked: CellMatrix) -> list[Numbers]:
     """
     known = np.asarray(np.isfinite(corpus.time_s).any(axis=0))
     seen = [c for c, its in zip(corpus.configurations, known, strict=True) if its]
-    predictor = fitted(corpus.with_configurations(seen), PREFERRED)
+    predictor = fitted(corpus.with_configurations(seen), PREFERRED).predictor
     features = feature_set(learner_entry(PREFERRED).feature_set)
     found = []
     for at in asked:

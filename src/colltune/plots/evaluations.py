@@ -15,6 +15,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -59,18 +60,23 @@ Pair = tuple[int, int]
 Flags = NDArray[np.bool_]
 
 
-def draw_all(datasets: Sequence[PaperDataset], folder: Path) -> list[Path]:
-    """Draw both pictures of each dataset into PNG files in `folder` and return their paths.
+def draw_all(
+    datasets: Sequence[PaperDataset], measured: Sequence[PerformanceDataset], folder: Path
+) -> list[Path]:
+    """Draw the pictures of each dataset into PNG files in `folder` and return their paths.
 
-    They show the decisions after the large training.
-
-    `datasets` are drawn one after another.
+    Figures 4 and 5 show the decisions after the large training, figure 2 what was `measured`, where
+    that is more than one configuration. `datasets` are drawn one after another.
     """
     paths = []
+    of_context = {data.context: data for data in measured}
     for dataset in datasets:
         context = dataset.context
         name = f"{dataset.label}_{context.machine}_{context.library}_{dataset.collective}"
         stem = re.sub(r"[^\w.-]+", "-", name)
+        with suppress(DataError):
+            figure = algorithm_speedups(speedups(of_context[context], dataset.collective))
+            paths.append(saved(figure, folder / f"figure2_{stem}.png", dpi=110))
         paths.append(saved(runtimes(dataset), folder / f"figure4_{stem}.png", dpi=110))
         paths.append(saved(decisions(dataset), folder / f"figure5_{stem}.png", dpi=110))
     return paths

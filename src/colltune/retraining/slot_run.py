@@ -60,7 +60,8 @@ class SlotResult:
 
     ``seen`` are the tokens of the launches that the last run saw, as they came in;
     ``judged_bundle`` was in force when the run began, ``in_force`` is now; ``new`` counts
-    measurements that the last run had not seen; ``failure`` is set where the outcome is failed.
+    measurements that the last run had not seen; ``unfitted`` tells what the candidate has no models
+    of, and why; ``failure`` is set where the outcome is failed.
     """
 
     slot: str
@@ -73,6 +74,7 @@ class SlotResult:
     judged_bundle: str | None = None
     in_force: str | None = None
     candidate: str | None = None
+    unfitted: dict[str, str] = field(default_factory=dict)
     contest: Contest | None = None
     changes: dict[str, Any] = field(default_factory=dict)
     drift: Drift | None = None
@@ -90,6 +92,7 @@ class SlotResult:
             "was_in_force": self.judged_bundle,
             "in_force": self.in_force,
             "candidate": self.candidate,
+            "unfitted": self.unfitted,
             "comparison": None if self.contest is None else self.contest.as_dict(),
             "changes": self.changes,
             "drift": None if self.drift is None else self.drift.as_dict(),
@@ -206,7 +209,7 @@ class SlotRun:
         if bundle is not None:
             records = upheld(bundle.confirmations, arrived.dataset)
             candidate = candidate.with_confirmations(records)
-        start = replace(start, candidate=candidate.id)
+        start = replace(start, candidate=candidate.id, unfitted=candidate.left_out)
         if candidate.id == start.in_force:
             reason = "the bundle in force was fitted to these measurements already"
             return replace(start, outcome=Outcome.NOTHING_NEW, reason=reason)
@@ -224,12 +227,7 @@ class SlotRun:
         if start.in_force is None:
             return None
         bundle = self.registry.load(start.in_force)
-        theirs, ours = bundle.context, self.arrived.dataset.context
-        if theirs.machine != ours.machine:
-            raise BundleError(
-                f"{self.registry}: the bundle {bundle.id[:12]} in force is for {theirs}, but "
-                f"the measurements are for {ours}. Use one registry per machine."
-            )
+        self.site.insist_own(bundle)
         return bundle
 
     def _fitted(self, source: Source) -> Bundle:

@@ -241,6 +241,8 @@ class _Tuning:
                     self.notes.append(
                         f"fitted by {_QUICK}, because there was no time for {PREFERRED}"
                     )
+                left_out = bundle.left_out.items()
+                self.notes += [f"{what} is left out: {why}" for what, why in left_out]
                 bundle.save(self.folder / "bundle")
                 return bundle
         raise BudgetError(

@@ -124,7 +124,7 @@ def of_model(model: CollectiveModel) -> Costs | None:
 def of_cells(cells: CellMatrix) -> Costs:
     """Fit a cost model to measured cells."""
     try:
-        predictor = learners.fitted(cells, "cost_model")
+        predictor = learners.fitted(cells, "cost_model").predictor
     except DataError as error:
         raise DataError(f"no cost model can be fitted: {error}") from error
     assert isinstance(predictor, CostPredictor)

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from colltune.models.predictors import Arrays, Numbers
 from colltune.models.predictors.level import distinct
 
-_TIE = 0.05
+_TIE, _EXACT_TIE = 0.05, 1e-9
 _ROUNDING = 1e-18
-_STEP = 2.0**-36
+_STEP, _STEPS = 2.0**-36, 45
 _CHUNK_ELEMENTS = 1 << 16
 
 
@@ -34,27 +34,30 @@ class _Site:
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """Geometric mean over the `k` nearest measured points, all that tie with the last included.
+    """Mean over the `k` nearest measured points, all that tie with the last included.
 
-    Squared distances within 5 % are ties: on a grid of powers of two the fifth and the sixth
-    neighbour are often equally far, and a decision must not hang on a single byte. Inputs are
-    standardised by the measured points' mean and standard deviation. Logarithms of times are whole
-    multiples of a small step and their sums therefore exact: a prediction does not depend on how
-    it is computed.
+    The mean is geometric, and squared distances within 5 % are ties: on a grid of powers of two the
+    fifth and the sixth neighbour are often equally far, and a decision must not hang on a single
+    byte. An ``arithmetic`` mean is that of the seconds, over what is exactly as far.
+
+    Inputs are standardised by the measured points' mean and standard deviation. Logarithms of times
+    are whole multiples of a small step, and so are times for an arithmetic mean; their sums are
+    therefore exact, and a prediction does not depend on how it is computed.
     """
 
     kind: ClassVar[str] = "neighbours"
     k: int
     sites: tuple[_Site, ...]
+    arithmetic: bool = False
 
     @classmethod
-    def fit(cls, X: Numbers, time_s: Numbers, k: int) -> Neighbours:
+    def fit(cls, X: Numbers, time_s: Numbers, k: int, *, arithmetic: bool = False) -> Neighbours:
         """Keep the points `X` (n, features) with their times in seconds (n)."""
         center, deviation = X.mean(axis=0), X.std(axis=0)
         scale = np.where(deviation > 0, deviation, 1.0)
         log_times = _in_steps(np.log(time_s)[:, None])
         site = _Site((X - center) / scale, center, scale, log_times, np.zeros(1, np.int64))
-        return cls(k, (site,))
+        return cls(k, (site,), arithmetic)
 
     @property
     def n_outputs(self) -> int:
@@ -67,7 +70,7 @@ class Neighbours:
             for first in range(0, len(X), rows):
                 part = slice(first, first + rows)
                 result[part, site.outputs] = self._at_site(site, X[part])
-        return np.exp(result)
+        return result
 
     def _at_site(self, site: _Site, X: Numbers) -> Numbers:
         queries = (X - site.center) / site.scale
@@ -77,13 +80,17 @@ class Neighbours:
             distances += np.square(values[:, None] - point)[places]
         last = min(self.k, len(site.points)) - 1
         reach = np.partition(distances, last, axis=1)[:, last, None]
-        near = (distances <= reach * (1 + _TIE) + _ROUNDING).astype(np.float64)
-        means: Numbers = near @ site.log_times / near.sum(axis=1, keepdims=True)
-        return means
+        tie = _EXACT_TIE if self.arithmetic else _TIE
+        near = (distances <= reach * (1 + tie) + _ROUNDING).astype(np.float64)
+        count = near.sum(axis=1, keepdims=True)
+        if self.arithmetic:
+            return np.asarray(near @ _whole_steps(np.exp(site.log_times)) / count)
+        return np.asarray(np.exp(near @ site.log_times / count))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the points, scalings and times of all sites, concatenated, with their lengths."""
-        return {
+        arithmetic = {"arithmetic": np.ones(1)} if self.arithmetic else {}
+        return arithmetic | {
             "k": np.array([self.k]),
             "site_points": np.array([len(s.points) for s in self.sites]),
             "site_outputs": np.array([len(s.outputs) for s in self.sites]),
@@ -106,7 +113,7 @@ class Neighbours:
                 points, arrays["center"], arrays["scale"], times, outputs, strict=True
             )
         )
-        return cls(int(arrays["k"][0]), sites)
+        return cls(int(arrays["k"][0]), sites, "arithmetic" in arrays)
 
     @classmethod
     def stacked(cls, predictors: Sequence[Self]) -> Self:
@@ -127,7 +134,13 @@ class Neighbours:
             )
             for group in groups.values()
         )
-        return cls(predictors[0].k, sites)
+        return cls(predictors[0].k, sites, predictors[0].arithmetic)
+
+
+def _whole_steps(time_s: Numbers) -> Numbers:
+    """Return times (P, c) as multiples of a small part of each column's longest; not 0."""
+    step = np.exp2(np.ceil(np.log2(time_s.max(axis=0))) - _STEPS)
+    return np.asarray(np.maximum(np.rint(time_s / step), 1.0) * step)
 
 
 def _in_steps(log_times: Numbers) -> Numbers:
