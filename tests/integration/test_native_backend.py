@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from colltune.bench import runner
-from colltune.bench.backends import Ending, LaunchPlan, raw
+from colltune.bench.backends import Ending, LaunchPlan
 from colltune.bench.backends.native import NativeBackend
 from colltune.bench.campaign import Campaign
 from colltune.bench.launchers import Placed, launcher_of
@@ -124,13 +124,11 @@ def test_an_unknown_variable_is_a_status(backend: NativeBackend, tmp_path: Path)
 def test_a_bad_algorithm_costs_only_its_cell(
     corrupt: Path,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     trouble: str,
     ending: Ending,
     status: RunStatus,
 ) -> None:
     """A rank that dies in a call, or never comes back, is a status of the cell that was called."""
-    monkeypatch.setattr(raw, "_SILENCE_S", 4.0)
     found = installation.find()
     variables = (f"LD_PRELOAD={corrupt}", "COLLTUNE_CORRUPT=3", f"COLLTUNE_TROUBLE={trouble}")
     options = tuple(word for variable in variables for word in ("-x", variable))

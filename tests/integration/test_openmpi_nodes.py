@@ -10,6 +10,7 @@ import pytest
 from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi import library
 from colltune.mpi.formats import FORMATS
+from colltune.mpi.programs import SAME_TYPES
 from colltune.mpi.trace import Observation
 from tests.integration.real import RealMpi
 from tests.integration.virtual_nodes import Namespaces, openmpi_hosts
@@ -28,7 +29,7 @@ TABLE = table(
             (0, "allreduce.recursive_doubling"), (2048, "allreduce.default")
         ),
         (Collective.ALLGATHER, 4): intervals((0, "allgather.default"), (64, "allgather.neighbor")),
-        (Collective.GATHER, 4): intervals((0, "gather.binomial")),
+        (Collective.GATHER, 4): intervals((0, "gather.basic_linear")),
         (Collective.BARRIER, 4): intervals((0, "barrier.bruck")),
         (Collective.ALLTOALL, 4): intervals((0, "alltoall.default"), (64, "alltoall.pairwise")),
     },
@@ -44,9 +45,9 @@ CHOSEN = {
     "allreduce:2047": "allreduce_intra_recursivedoubling",
     "allgather:64": "allgather_intra_neighborexchange",
     "allgather:64:inplace": "allgather_intra_recursivedoubling",
-    "gather:64": "gather_intra_binomial",
-    "gather:64:inplace": "gather_intra_binomial",
-    "gather:64:null": "gather_intra_binomial",
+    "gather:64": "gather_intra_basic_linear",
+    "gather:64:inplace": "gather_intra_basic_linear",
+    "gather:64:null": "gather_intra_basic_linear",
     "barrier:0": "barrier_intra_bruck",
     "alltoall:64": "alltoall_intra_pairwise",
 }
@@ -75,7 +76,7 @@ def nodes(mpi: RealMpi, spaces: Namespaces, tmp_path_factory: pytest.TempPathFac
 
 def activate(nodes: Nodes, folder: Path) -> dict[str, str]:
     """Write both files of the table and return the environment that puts them into effect."""
-    written = CLASSIC.write(TABLE, nodes.mpi.release)
+    written = CLASSIC.write(TABLE, nodes.mpi.release, programs=SAME_TYPES)
     paths = {end: folder / f"rules{end}" for end in written.texts}
     for end, path in paths.items():
         path.write_text(written.texts[end])
@@ -120,7 +121,7 @@ def test_a_parameter_file_forces_flat_algorithms_and_leaves_the_rest_to_han(
         "bcast:64": ("bcast.pipeline:segsize=0", "bcast_intra_pipeline"),
         "allreduce:64": ("allreduce.recursive_doubling", "allreduce_intra_recursivedoubling"),
         "allgather:64": ("allgather.neighbor", "allgather_intra_neighborexchange"),
-        "gather:64": ("gather.binomial", "gather_intra_binomial"),
+        "gather:64": ("gather.basic_linear", "gather_intra_basic_linear"),
         "scatter:64": ("scatter.binomial", "scatter_intra_binomial"),
         "reduce:64": ("reduce.linear", "reduce_intra_basic_linear"),
         "barrier:0": ("barrier.bruck", "barrier_intra_bruck"),

@@ -11,7 +11,7 @@ from colltune.mpi import library, trace
 from colltune.mpi.file_format import Call, Written
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.openmpi.releases import catalogue_of
-from colltune.mpi.programs import MOST_PROMISED
+from colltune.mpi.programs import MOST_PROMISED, SAME_TYPES
 from tests.integration.real import RealMpi
 from tests.mpi.tables import intervals, table
 
@@ -94,7 +94,7 @@ def test_exactly_the_written_algorithms_run(
 
 def test_the_parameter_file_is_a_channel_too(mpi: RealMpi, tmp_path: Path) -> None:
     """`mpirun --tune` with our parameter file puts the same rules into effect."""
-    written = CLASSIC.write(TABLE, mpi.release)
+    written = CLASSIC.write(TABLE, mpi.release, programs=SAME_TYPES)
     rules, tune = tmp_path / "rules", tmp_path / "tune"
     rules.write_text(written.text)
     tune.write_text(
