@@ -187,8 +187,9 @@ def _fitted(task: _Task) -> Fitted | DataError:
     default = task.cells.default_column
     if default is None or found.cells.default_column is not None:
         return found
-    why = found.left_out[task.cells.configurations[default].id]
-    return DataError(f"{task.cells.collective}: without its default there is no guard: {why}")
+    configuration = task.cells.configurations[default].id
+    why = found.left_out[configuration]
+    return DataError(f"{configuration}: {why} Without it {task.cells.collective} has no guard.")
 
 
 def _model(task: _Task, found: Fitted, held_out: HeldOut) -> CollectiveModel:
