@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -41,6 +43,11 @@ recexch_doubling = { layouts = "wrong" }
 """
 
 
+def stored(text: str) -> str:
+    """Return the file that says what `text` says more briefly, in TOML."""
+    return json.dumps(tomllib.loads(text))
+
+
 @pytest.fixture
 def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Measured:
     """Return what makes the text of a file, and those before it, all that was measured."""
@@ -49,9 +56,9 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Measured:
     monkeypatch.setattr(programs, "FOLDER", folder)
 
     def add(text: str) -> None:
-        found = programs.parse(text, "text")
-        file = folder / f"{found.library}-{found.release}.toml"
-        file.write_text(text, encoding="utf-8")
+        found = programs.parse(stored(text), "text")
+        file = folder / f"{found.library}-{found.release}.json"
+        file.write_text(stored(text), encoding="utf-8")
         programs.releases.cache_clear()
         programs._harms_of.cache_clear()
 

@@ -22,7 +22,7 @@ from colltune.mpi.programs import (
     parse,
 )
 from colltune.mpi.programs import measured as all_measured
-from tests.mpi.programs_measured import MPICH, OPENMPI, Measured, measured
+from tests.mpi.programs_measured import MPICH, OPENMPI, Measured, measured, stored
 
 __all__ = ["measured"]
 Rules = dict[tuple[Collective, int], tuple[Interval, ...]]
@@ -224,7 +224,7 @@ def test_damaged_files_of_outcomes_are_refused() -> None:
     """An unknown mode, outcome or collective is no outcome."""
     for old, new in (("wrong", "bad"), ("mixed_types", "mixed"), ("[bcast", "[bkast")):
         with pytest.raises(LibraryError, match="text"):
-            parse(OPENMPI.replace(old, new), "text")
+            parse(stored(OPENMPI.replace(old, new)), "text")
 
 
 def test_catalogue_and_measurements_do_not_contradict_each_other() -> None:

@@ -82,7 +82,7 @@ def catalog(
 
     colltune rules catalog --check --mpi /opt/openmpi
 
-    colltune rules catalog --measure-programs openmpi-5.0.12.toml --mpi /opt/openmpi
+    colltune rules catalog --measure-programs openmpi-5.0.12.json --mpi /opt/openmpi
     """
     if measure_programs is not None:
         if check or collective is not None:
