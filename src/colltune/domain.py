@@ -88,7 +88,8 @@ class RunStatus(StrEnum):
     """What became of one cell of a campaign.
 
     ``abandoned``: the few repetitions that were timed prove it slower than another configuration;
-    ``skipped``: predicted to be too slow for the time that was left, never timed.
+    ``skipped``: predicted to be too slow for the time that was left, never timed; ``too_fast``:
+    below the smallest time that the network allows, so that it did not measure the collective.
     """
 
     OK = "ok"
@@ -98,6 +99,7 @@ class RunStatus(StrEnum):
     CRASH = "crash"
     WRONG_RESULT = "wrong_result"
     NOT_APPLICABLE = "not_applicable"
+    TOO_FAST = "too_fast"
 
     @property
     def is_timed(self) -> bool:

@@ -125,7 +125,7 @@ def test_every_key_has_its_field() -> None:
             SizeWeight(Collective.BCAST, 65, None, 10.0),
         ),
         backend="replay",
-        synchronisation=Synchronisation.WINDOW,
+        synchronisation=(Synchronisation.WINDOW,),
         subshapes=False,
         side_by_side=True,
         repeat_shapes=0.5,
@@ -229,7 +229,7 @@ MISTAKES = (
     ("msizes_bytes = [1, 1024]", "", r"c\.toml: key space\.msizes_bytes is missing"),
     ("[budget]", "[space.msizes_bytes_of]\nfoo = [1]", r"unknown collective 'foo'"),
     ("[budget]", "[space.msizes_bytes_of]\nscan = 1", r"key space\.msizes_bytes_of"),
-    ("[budget]", '[measure]\nsynchronisation = "w"', r'"barrier" or "window"'),
+    ("[budget]", '[measure]\nsynchronisation = "w"', r'"barrier", "window"'),
     ("[budget]", "[measure]\nrepeat_shapes = 2", r"repeat_shapes must be from 0"),
     (
         "[budget]",

@@ -207,7 +207,7 @@ class Campaign:
     weights: tuple[SizeWeight, ...] = ()
     backend: str = "native"
     strategy: str = "full_grid"
-    synchronisation: Synchronisation = Synchronisation.BARRIER
+    synchronisation: tuple[Synchronisation, ...] = (Synchronisation.BARRIER,)
     subshapes: bool = True
     side_by_side: bool = False
     repeat_shapes: float = 0.1
@@ -342,6 +342,8 @@ class Campaign:
         """Hash of everything but the budget: a killed run of this campaign has the same one."""
         facts = {k: v for k, v in asdict(self).items() if k not in _OUTSIDE_IDENTITY}
         facts["ppn"] = self.each_ppn
+        if len(self.synchronisation) == 1:
+            facts["synchronisation"] = self.synchronisation[0]
         for name in _CAME_LATER:
             if getattr(self, name) == getattr(Campaign, name):
                 del facts[name]

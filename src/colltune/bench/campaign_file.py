@@ -37,6 +37,7 @@ from colltune.mpi.programs import Programs
 from colltune.text import parse_bytes
 
 _WEIGHTS = "weights."
+_SYNCHRONISATIONS = ("barrier", "window", ["window", "barrier"])
 _SMPI = "smpi."
 _SMPI_NUMBERS = (
     *("speed_gflops", "latency_us", "rate_mbit", "memory_latency_us", "memory_rate_mbit"),
@@ -125,7 +126,12 @@ KEYS: Tables = {
     "measure": {
         "backend": choice("backend", BACKENDS),
         "strategy": choice("strategy", STRATEGIES),
-        "synchronisation": choice("synchronisation", list(Synchronisation), Synchronisation),
+        "synchronisation": Key(
+            "synchronisation",
+            '"barrier", "window", or ["window", "barrier"]: barriers where no window can be kept',
+            lambda value: value in _SYNCHRONISATIONS,
+            lambda value: tuple(map(Synchronisation, [value] if isinstance(value, str) else value)),
+        ),
         "subshapes": flag("subshapes"),
         "side_by_side": flag("side_by_side"),
         "repeat_shapes": _number("repeat_shapes"),

@@ -250,7 +250,7 @@ class CampaignRun:
             self.measured.cells,
             visit.steps,
             budget_s,
-            self.campaign.synchronisation,
+            self.campaign.synchronisation[0],
             self.campaign.side_by_side and not self.measured.apart,
             self._patience_s,
         )
@@ -261,6 +261,8 @@ class CampaignRun:
             return self._failed(visit.shape, str(error))
         self.report.launches += 1
         self.report.timed_s += result.timed_s
+        if result.note and result.note not in self.report.problems:
+            self.report.problems.append(result.note)
         if (cell := result.suspect) is not None:
             self.report.problems.append(
                 f"{cell.configuration.id} on {cell.instance.shape} at"

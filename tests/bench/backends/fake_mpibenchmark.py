@@ -57,6 +57,7 @@ def header() -> None:
         "procsync": option("proc-sync"),
         "runtime_type": option("runtime-type"),
         "reproMPIcommitSHA1": "abc",
+        "bcast_runtime_s": os.environ.get("FAKE_BROADCAST_S", "0.0000010000"),
     }
     emit("".join(f"#@{name}={value}\n" for name, value in facts.items()))
     emit(f"{'test':>50} {'nrep':>10} {'count':>12}    runtime_sec \n")
@@ -71,14 +72,19 @@ def measure() -> None:
             time.sleep(60)
         if (number == 1 and fake == "partial") or (clocks and fake == "nothing"):
             continue
+        if clocks and fake == "narrow" and not measures_network and not option("bcast-mult"):
+            continue
         count = size // SIZES[option("datatype", "MPI_BYTE")]
         times = (100e-6 if i == 0 else i * 1e-6 for i in range(nrep))
+        if call == "Send_Recv":
+            times = (float(os.environ.get("FAKE_ROUND_TRIP_S", "1e-7")) for _ in range(nrep))
         emit("".join(f"{call:>50} {i:>10} {count:>12} {t:.10f}\n" for i, t in enumerate(times)))
 
 
 fake = os.environ.get("FAKE", "good")
 clocks = option("proc-sync") == "roundtime" and not option("rt-barrier-count")
-probing = not option("input-file")
+measures_network = bool(option("pingpong-ranks"))
+probing = measures_network or not option("input-file")
 if fake == "stranger":
     print("usage: stranger FILE")
     sys.exit(2)

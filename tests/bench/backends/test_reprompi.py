@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,11 +69,17 @@ def backend(programs: Path) -> ReproMpiBackend:
     return _backend(programs, str(programs / "mpibenchmark"))
 
 
-def _backend(programs: Path, program: str | None, cores: int = 4) -> ReproMpiBackend:
+def _backend(
+    programs: Path,
+    program: str | None,
+    cores: int = 4,
+    synchronisation: Sequence[Synchronisation] = (Synchronisation.BARRIER,),
+) -> ReproMpiBackend:
     missing = programs / "missing"
     mpirun = programs / "mpirun"
     found = Installation("openmpi", "5.0.11", mpirun, missing, missing, "cc")
-    return ReproMpiBackend(found, program=program, cores=cores)
+    asked = tuple(synchronisation)
+    return ReproMpiBackend(found, program=program, cores=cores, synchronisation=asked)
 
 
 def _run(
@@ -87,7 +93,8 @@ def _run(
     folder.mkdir(exist_ok=True)
     steps = steps or tuple(Step(i, 3, 0.05) for i in range(len(cells)))
     patience_s = vars(reprompi)["MOST_PATIENCE_S"]
-    plan = LaunchPlan(SHAPE, cells, steps, budget_s, synchronisation, patience_s=patience_s)
+    shape = cells[0].instance.shape
+    plan = LaunchPlan(shape, cells, steps, budget_s, synchronisation, patience_s=patience_s)
     return backend.run(plan, "l", folder, lambda _: None)
 
 
@@ -182,21 +189,75 @@ def test_a_program_without_time_bounds_counts(
 
 def test_windows_are_kept_by_synchronised_clocks(run: Run) -> None:
     """Asked for windows, repetitions start at an agreed time."""
-    result = run("", synchronisation=Synchronisation.WINDOW)
+    result = run("", synchronisation=WINDOW)
     assert _found(result) == {8: GOOD, 64: GOOD}
     assert result.facts["clock_synchronisation"] == "HCA3O"
 
 
-def test_clocks_without_a_valid_repetition_are_given_up(
-    backend: ReproMpiBackend, run: Run, tmp_path: Path
+WINDOW, BARRIER = Synchronisation.WINDOW, Synchronisation.BARRIER
+
+
+def _windows(programs: Path, *, cores: int = 4, barriers: bool = False) -> ReproMpiBackend:
+    asked = (WINDOW, BARRIER) if barriers else (WINDOW,)
+    return _backend(programs, str(programs / "mpibenchmark"), cores, asked)
+
+
+def test_windows_that_cannot_be_had_are_an_error(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same launch starts again with barriers, says so, and later launches do not try."""
-    window = Synchronisation.WINDOW
-    result = run("nothing", synchronisation=window)
+    """Clocks that never agree, and processes that share cores, are told with the mend."""
+    monkeypatch.setenv("FAKE", "nothing")
+    with pytest.raises(ProgramError, match=r'synchronisation = \["window", "barrier"\]'):
+        _run(_windows(programs), tmp_path / "1", synchronisation=WINDOW)
+    monkeypatch.setenv("FAKE", "good")
+    with pytest.raises(ProgramError, match="4 processes share 2 cores"):
+        _run(_windows(programs, cores=2), tmp_path / "2", synchronisation=WINDOW)
+
+
+def test_barriers_take_the_place_of_windows_where_they_may(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The launch measures, and says that it was synchronised otherwise than asked."""
+    monkeypatch.setenv("FAKE", "nothing")
+    result = _run(_windows(programs, barriers=True), tmp_path / "l", synchronisation=WINDOW)
     assert _found(result) == {8: GOOD, 64: GOOD}
     assert "barrier" in result.facts["synchronisation"]
-    _run(backend, tmp_path / "2", synchronisation=window)
-    assert not (tmp_path / "2" / "output-clocks.txt").exists()
+    assert "barriers in place of windows on 1x4" in result.note
+
+
+def test_a_launch_that_lost_its_windows_gets_wider_ones(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It starts again with windows, and so do later ones."""
+    backend = _windows(programs)
+    monkeypatch.setenv("FAKE", "narrow")
+    result = _run(backend, tmp_path / "l", synchronisation=WINDOW)
+    assert (_found(result), result.note) == ({8: GOOD, 64: GOOD}, "")
+    assert "--bcast-mult=12" in (tmp_path / "l" / "command-clocks.txt").read_text()
+    later = _run(backend, tmp_path / "2", synchronisation=WINDOW)
+    assert later.facts["clock_synchronisation"] == "HCA3O"
+
+
+def test_a_job_is_never_shorter_than_some_repetitions(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the network takes counts, whatever a step grants."""
+    monkeypatch.setenv("FAKE_BROADCAST_S", "0.008")
+    steps = (Step(0, 20, 0.0005), Step(1, 20, 0.0005))
+    _run(_windows(programs), tmp_path / "l", steps=steps, synchronisation=WINDOW)
+    assert "--rt-bench-time-ms=480.000" in (tmp_path / "l" / "command-clocks.txt").read_text()
+
+
+def test_a_time_below_the_possible_is_a_status(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a round trip between nodes is needed by whatever algorithm."""
+    monkeypatch.setenv("COLLBENCH_NODES", "by-rank")
+    monkeypatch.setenv("FAKE_ROUND_TRIP_S", "4e-3")
+    cells = (_cell(8, shape=Shape(2, 2)),)
+    result = _run(_windows(programs), tmp_path / "l", cells, synchronisation=WINDOW)
+    assert _found(result) == {8: ("too_fast", ())}
+    assert float(result.facts["round_trip_s"]) == pytest.approx(4e-3)
 
 
 def test_processes_that_share_cores_follow_a_dissemination_barrier(
@@ -204,11 +265,9 @@ def test_processes_that_share_cores_follow_a_dissemination_barrier(
 ) -> None:
     """A rank that does not run when its time has come would make every repetition invalid."""
     shared = _backend(programs, str(programs / "mpibenchmark"), cores=2)
-    for how in Synchronisation:
-        result = _run(shared, tmp_path / how, synchronisation=how)
-        assert result.facts["synchronisation"].startswith("dissemination barrier")
-        found = [file.name for file in (tmp_path / how).glob("output-*")]
-        assert found == ["output-counted.txt"], how
+    result = _run(shared, tmp_path / "l")
+    assert result.facts["synchronisation"].startswith("dissemination barrier")
+    assert [file.name for file in (tmp_path / "l").glob("output-*")] == ["output-counted.txt"]
 
 
 def test_the_cell_in_flight_is_to_blame(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

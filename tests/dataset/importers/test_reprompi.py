@@ -391,3 +391,10 @@ def test_all_runs_facts_are_kept() -> None:
     second = REPROMPI.replace("clocksync=HCA3O", "clocksync=None")
     facts = _parsed(REPROMPI + second).facts
     assert (facts["clocksync"], facts["procsync"]) == ("HCA3O; None", "MPI_Barrier")
+
+
+def test_round_trips_of_the_file_are_known() -> None:
+    """The shortest ping-pong of a small message counts; its file's times are held against it."""
+    rows = ("Send_Recv 0 8 5e-3", "Send_Recv 1 8 4e-3", "Send_Recv 0 100000 1e-3")
+    read = parse_output(output(RAW, *rows, "MPI_Bcast 0 8 1e-5"), "f")
+    assert read.round_trip_s == 4e-3

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from colltune import process
 from colltune.bench.schedule import Cell
 from colltune.dataset.importers.reprompi import ReproMpiOutput, parse_output
-from colltune.domain import Collective, Instance
+from colltune.domain import Collective, Instance, Shape
 from colltune.errors import DataError, ProgramError
 from colltune.text import counted
 
@@ -33,6 +33,8 @@ _NO_LIBRARY = "error while loading shared libraries"
 _MOST_ELEMENTS = 2**31 - 2  # mpibenchmark asserts that all counts are less than INT_MAX
 # measures offsets alone, as the default of later releases does; linear models take seconds per job
 _OFFSETS = ("--clock-sync=SKaMPI", "--params=alg:skampi@skampi_offset@5@20")
+BROADCAST_MULTIPLE = 3.0
+"""A window begins so many broadcasts after it was agreed upon, unless it is told otherwise."""
 _ABSENT = frozenset({Collective.ALLGATHERV, Collective.ALLTOALLV})
 
 
@@ -176,10 +178,13 @@ def job_file(jobs: Iterable[Job]) -> str:
     )
 
 
-def options(mode: Mode, elements: Elements, slot_s: float) -> tuple[str, ...]:
+def options(
+    mode: Mode, elements: Elements, slot_s: float, multiple: float = BROADCAST_MULTIPLE
+) -> tuple[str, ...]:
     """Return the options of a run whose jobs take up to `slot_s` seconds each.
 
-    The last one must stay the last one: any option behind it resets it. ``--clock-sync`` is for the
+    `multiple` is how many broadcasts lie between agreeing on a window and its beginning. The last
+    option must stay the last one: any option behind it resets it. ``--clock-sync`` is for the
     releases before 2025; later ones choose by the environment and ignore it.
     """
     words = [f"--datatype={elements.datatype}", f"--operation={elements.operation}"]
@@ -187,10 +192,28 @@ def options(mode: Mode, elements: Elements, slot_s: float) -> tuple[str, ...]:
     if mode is not Mode.COUNTED:
         words.append(f"--rt-bench-time-ms={slot_s * 1e3:.3f}")
     words += _OFFSETS if mode is Mode.CLOCKS else ("--clock-sync=None",)
+    if mode is Mode.CLOCKS and multiple != BROADCAST_MULTIPLE:
+        words.append(f"--bcast-mult={multiple:g}")
     if mode is Mode.TIMED:
         # from messages of this many elements on a barrier starts a repetition, clocks or not
         words.append("--rt-barrier-count=0")
     return (*words, "--runtime-type=local")
+
+
+def network_job(shape: Shape, nrep: int) -> tuple[str, tuple[str, ...]]:
+    """Return the jobs and options that measure round trips and a small broadcast on `shape`."""
+    other = shape.ppn if shape.nodes > 1 else shape.nprocs - 1
+    jobs = f"Send_Recv {BYTES.size_bytes} {nrep}\nMPI_Bcast 8 {nrep}\n"
+    return jobs, (f"--pingpong-ranks=0,{other}",)
+
+
+def broadcast_s(output: ReproMpiOutput | None) -> float | None:
+    """Return how long ReproMPI's own small broadcast took, which windows are laid out by."""
+    told = (output.facts if output else {}).get("bcast_runtime_s", "")
+    try:
+        return float(told) or None
+    except ValueError:
+        return None
 
 
 def read(output_path: Path) -> ReproMpiOutput | None:
@@ -218,6 +241,8 @@ def contradictions(output: ReproMpiOutput, mode: Mode, jobs: Sequence[Job]) -> s
         for name, value in asked.items()
         if output.facts.get(name, value) != value
     ]
+    if mode is Mode.CLOCKS and output.facts.get("clocksync", "").lower() == "none":
+        wrong.append("clocksync is None, so that there are no windows (does MPITS_PARAMS say so?)")
     unasked = sorted(set(output.rows) - {key_of(job.cell) for job in jobs})
     wrong += [
         f"it measured {c} of {counted(m, 'byte')}, which was not asked for"

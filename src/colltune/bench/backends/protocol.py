@@ -62,7 +62,8 @@ class LaunchResult:
     ``timed_s`` are the seconds inside timed loops, ``wall_s`` those of the whole launch;
     ``suspect`` is the cell to blame for a crash or hang, ``in_flight`` those that may be where
     several were measured at once, and ``message`` what the program said. ``facts`` are what only
-    the launch could tell: hosts, binding, clock scheme.
+    the launch could tell: hosts, binding, clock scheme. ``note`` is a sentence for the user about
+    what could not be had as it was asked for.
 
     ``measurements`` hold one entry for each cell that was timed or is to blame.
     """
@@ -75,6 +76,7 @@ class LaunchResult:
     message: str = ""
     in_flight: tuple[Cell, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
+    note: str = ""
 
 
 @runtime_checkable

@@ -18,6 +18,7 @@ from pathlib import Path
 from colltune import process
 from colltune.bench.backends.protocol import MOST_PATIENCE_S, LaunchPlan
 from colltune.bench.schedule import Cell
+from colltune.dataset.floor import possible
 from colltune.domain import Collective, Configuration, Instance, Measurement, RunStatus, Shape
 from colltune.errors import DataError
 from colltune.files.reading import json_of
@@ -161,14 +162,15 @@ def measurements(
     launch: str,
     blamed: Mapping[int, RunStatus] | None = None,
 ) -> tuple[Measurement, ...]:
-    """Return one measurement per cell that was timed, refused, wrong, or `blamed`."""
+    """Return one measurement per cell that was timed, too fast, refused, wrong, or `blamed`."""
     found = []
     for index, cell in enumerate(cells):
         status = (blamed or {}).get(index) or raw.problems.get(index, (RunStatus.OK, ""))[0]
         times = raw.times_s.get(index, ()) if status.is_timed else ()
         if times or not status.is_timed:
             found.append(Measurement(cell.instance, cell.configuration, launch, status, times))
-    return tuple(found)
+    round_trip_s = raw.facts.get("round_trip_s")
+    return possible(found, float(round_trip_s) if round_trip_s else None)
 
 
 def save_cells(path: Path, cells: Sequence[Cell], launch: str) -> None:

@@ -6,10 +6,11 @@ wherever the program can do that; its raw rows are read while it is still known 
 
 from __future__ import annotations
 
+import math
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import disk_usage
 from statistics import median
@@ -30,6 +31,7 @@ from colltune.bench.backends.protocol import (
 from colltune.bench.campaign import Campaign
 from colltune.bench.launchers import Launcher
 from colltune.bench.schedule import Cell, grouped
+from colltune.dataset.floor import possible
 from colltune.dataset.importers.reprompi import ReproMpiOutput
 from colltune.domain import Collective, Measurement, Portfolio, RunStatus, Shape, Synchronisation
 from colltune.errors import CampaignError, OutputError, ProgramError
@@ -38,11 +40,24 @@ from colltune.mpi import library
 from colltune.mpi.installation import Installation
 
 _LAUNCH_S = 1.0
+_NETWORK_REPS = 12
+_NETWORK_SLOTS_S = (1.0, 4.0, 16.0)
+_WIDER = 4.0
+_MOST_MULTIPLE = 400.0
+# barriers and agreements around a repetition, each about as long as a small broadcast
+_BROADCASTS_AROUND = 3.0
+_LEAST_REPS = 10
+_PINGS = 25
 _PROBE_TIMEOUT_S = 60.0
 _BLIND_REPS = 10
 _STUCK_S = 5.0
+_ROUND_TRIP = "round-trip-s.txt"
 _LEAST_FREE_BYTES = 4096
 _CANNOT_OPEN = "Cannot open output file"
+_NO_WINDOWS = (
+    "Give each process a core of its own, or allow barriers: "
+    'synchronisation = ["window", "barrier"]'
+)
 _SYNCHRONISATIONS = {
     Mode.CLOCKS: "start time agreed upon by synchronised clocks (ReproMPI's roundtime)",
     Mode.TIMED: "the library's barrier before each repetition (ReproMPI's roundtime)",
@@ -61,6 +76,7 @@ class ReproMpiBackend(InstalledMpi):
         launcher: Launcher | None = None,
         program: str | Path | None = None,
         cores: int | None = None,
+        synchronisation: Sequence[Synchronisation] = (Synchronisation.BARRIER,),
     ) -> None:
         super().__init__(installation, launcher, cores)
         self._release = library(installation.library).at(installation.release)
@@ -68,9 +84,10 @@ class ReproMpiBackend(InstalledMpi):
         self._path = program if isinstance(program, Path) else mpibenchmark.find(program)
         self._program: Program | None = None
         self._owed_s = 0.0
-        self._clocks_fail = False
+        self._networks: dict[Shape, _Network | None] = {}
+        self._asked = tuple(synchronisation)
         self._time_s: dict[Cell, float] = {}
-        self.launch_s = _LAUNCH_S
+        self._around_s = _LAUNCH_S
 
     @classmethod
     def made_for(cls, campaign: Campaign, means: Means) -> Self:
@@ -82,7 +99,18 @@ class ReproMpiBackend(InstalledMpi):
         installation = means.installation()
         program = Path("mpibenchmark") if means.imagined else campaign.mpibenchmark
         launcher = means.launcher(installation)
-        return cls(installation, launcher, program, campaign.cores_per_node)
+        cores, asked = campaign.cores_per_node, campaign.synchronisation
+        return cls(installation, launcher, program, cores, asked)
+
+    @property
+    def launch_s(self) -> float:
+        """Seconds that a launch costs beside its steps, with the least that one job takes."""
+        least_s = 0.0
+        if self._asked[0] is Synchronisation.WINDOW:
+            known = [(shape, found) for shape, found in self._networks.items() if found]
+            each = [n.job_s(shape) + _LEAST_REPS * n.around_s(Mode.CLOCKS) for shape, n in known]
+            least_s = max(each, default=0.0)
+        return self._around_s + least_s
 
     def portfolio(self, campaign: Campaign, collective: Collective) -> Portfolio:
         offered = campaign.offered(library(self.mpi.library), self.mpi.release, collective)
@@ -137,20 +165,88 @@ class ReproMpiBackend(InstalledMpi):
             raise ValueError("the steps are not of one group; see `together`")
         raw.save_cells(folder / "cells.json", [*dict.fromkeys(cells)], launch)
 
+        asked = time.monotonic()
+        told = self._network(plan, folder)
+        ends += time.monotonic() - asked
+        round_trip_s = told.round_trip_s if told else None
+        _keep(folder / _ROUND_TRIP, f"{round_trip_s or ''}")
+        note, synchronisation = "", plan.synchronisation
+        if synchronisation is Synchronisation.WINDOW and (why := self._why_no_windows(plan.shape)):
+            if Synchronisation.BARRIER not in self._asked:
+                raise ProgramError(f"windows cannot be kept on {plan.shape}: {why}. {_NO_WINDOWS}")
+            note = f"barriers in place of windows on {plan.shape}: {why}"
+            synchronisation = Synchronisation.BARRIER
+        plan = replace(plan, synchronisation=synchronisation)
+
         def attempt() -> _Attempt:
             return self._attempt(plan, folder, ends, lambda: progress(time.monotonic() - started))
 
         made = attempt()
         if made.mode is Mode.CLOCKS and made.measured_nothing:
-            self._clocks_fail = True
+            # this launch alone; what others have seen of the network still holds for them
+            self._widen(plan.shape)
             made = attempt()
-        result = made.result(launch, time.monotonic() - started)
+            if made.measured_nothing:
+                lost = cells[0].configuration.id
+                note = f"{lost} on {plan.shape}: no repetition began within its window"
+        result = made.result(
+            launch, time.monotonic() - started, told.round_trip_s if told else None
+        )
         self._time_s |= {
             Cell(m.configuration, m.instance): median(m.times_s)
             for m in result.measurements
             if m.times_s
         }
-        return result
+        return replace(result, note=note)
+
+    def _why_no_windows(self, shape: Shape) -> str:
+        if shape.ppn > self.cores:
+            return f"{shape.ppn} processes share {self.cores} cores of a node"
+        if not self.program().timed:
+            return "this mpibenchmark, of before 2019, has no roundtime"
+        if self._networks.get(shape) is None:
+            return (
+                f"in {_NETWORK_SLOTS_S[-1]:g} s no broadcast began on all processes at the time "
+                "agreed upon"
+            )
+        return ""
+
+    def _network(self, plan: LaunchPlan, folder: Path) -> _Network | None:
+        """Return what is known of the network between the nodes of `plan`; it is measured once."""
+        shape, windows = plan.shape, plan.synchronisation is Synchronisation.WINDOW
+        wanted = shape.nprocs > 1 and (windows or shape.nodes > 1)
+        if wanted and shape not in self._networks:
+            mode = self._mode(Collective.BCAST, plan)
+            self._networks[shape] = self._measured_network(shape, mode, folder)
+        return self._networks.get(shape)
+
+    def _measured_network(self, shape: Shape, mode: Mode, folder: Path) -> _Network | None:
+        """Measure round trips and a broadcast, in ever wider windows until one is kept."""
+        multiple = mpibenchmark.BROADCAST_MULTIPLE
+        jobs, options = mpibenchmark.network_job(shape, _NETWORK_REPS)
+        jobs_path, output_path = folder / "network-jobs.txt", folder / "network.txt"
+        _keep(jobs_path, jobs)
+        for slot_s in _NETWORK_SLOTS_S:
+            files = (f"--input-file={jobs_path}", f"--output-file={output_path}")
+            words: list[str | Path] = [self._path, *files]
+            words += [*options, *mpibenchmark.options(mode, mpibenchmark.BYTES, slot_s, multiple)]
+            command, environment = self.command(shape, words, mode.environment)
+            outcome = self.start(shape, command, environment, _PROBE_TIMEOUT_S)
+            output = mpibenchmark.read(output_path)
+            if output is None or not output.complete:
+                raise ProgramError(f"mpibenchmark did not run on {shape}\n{outcome.explain()}")
+            rows = output.rows.values()
+            if any(row.n_valid > 1 for row in rows):
+                around_s = mpibenchmark.broadcast_s(output) or 0.0
+                return _Network(output.round_trip_s, around_s, multiple)
+            multiple *= _WIDER
+        return None
+
+    def _widen(self, shape: Shape) -> None:
+        known = self._networks[shape]
+        if known is not None:
+            multiple = min(_MOST_MULTIPLE, _WIDER * known.multiple)
+            self._networks[shape] = replace(known, multiple=multiple)
 
     def _attempt(
         self, plan: LaunchPlan, folder: Path, ends: float, progress: Callable[[], None]
@@ -158,12 +254,16 @@ class ReproMpiBackend(InstalledMpi):
         """Start mpibenchmark once; what it was asked and what it said stays in `folder`."""
         first = plan.cells[plan.steps[0].cell]
         mode = self._mode(first.instance.collective, plan)
+        network = self._networks.get(plan.shape) or _Network()
+        slot_s = self._slot_s(plan, mode, network)
         jobs = self._jobs(mode, plan)
-        # one number for all jobs: none may take longer than it was granted
-        slot_s = min(step.max_seconds for step in plan.steps)
+        if mode is Mode.CLOCKS:
+            left_s = ends - time.monotonic() - self._around_s
+            jobs = _fitting(jobs, left_s, network.job_s(plan.shape) + slot_s)
         jobs_path, output_path = _file(folder, "jobs", mode), _file(folder, "output", mode)
         _keep(jobs_path, mpibenchmark.job_file(jobs))
-        options = mpibenchmark.options(mode, mpibenchmark.elements_of(first.instance), slot_s)
+        elements = mpibenchmark.elements_of(first.instance)
+        options = mpibenchmark.options(mode, elements, slot_s, network.multiple)
         files = (f"--input-file={jobs_path}", f"--output-file={output_path}")
         wanted = self._release.forced_environment(first.configuration) | mode.environment
         command, environment = self.command(
@@ -181,10 +281,22 @@ class ReproMpiBackend(InstalledMpi):
             raise ProgramError(f"{output_path}: mpibenchmark did not do what was asked: {wrong}")
         ending = _ending(outcome, output, output_path, watch)
         if ending is Ending.PLAN:
-            self.launch_s = watch.around_s(outcome.seconds)
+            self._around_s = watch.around_s(outcome.seconds)
         to_blame = ending in BLAME and output_path.exists()
         suspect = mpibenchmark.in_flight(jobs, output) if to_blame else None
-        return _Attempt(mode, jobs, outcome, output, ending, suspect)
+        made = _Attempt(mode, jobs, outcome, output, ending, suspect)
+        if mode is Mode.CLOCKS and made.loses_windows(slot_s, network):
+            self._widen(plan.shape)
+        return made
+
+    def _slot_s(self, plan: LaunchPlan, mode: Mode, network: _Network) -> float:
+        """Return how long each job may take: what it was granted, but some repetitions at least.
+
+        It is one number for all of them.
+        """
+        granted_s = min(step.max_seconds for step in plan.steps)
+        known = [self._time_s.get(plan.cells[step.cell], 0.0) for step in plan.steps]
+        return max(granted_s, _LEAST_REPS * (network.around_s(mode) + max(known)))
 
     def _mode(self, collective: Collective, plan: LaunchPlan) -> Mode:
         """Return how to synchronise and to end jobs: by time unless that would bend the result.
@@ -195,7 +307,7 @@ class ReproMpiBackend(InstalledMpi):
         oversubscribed = plan.shape.ppn > self.cores
         if oversubscribed or not self.program().timed:
             return Mode.COUNTED
-        if plan.synchronisation is Synchronisation.WINDOW and not self._clocks_fail:
+        if plan.synchronisation is Synchronisation.WINDOW:
             return Mode.CLOCKS
         return Mode.COUNTED if collective is Collective.BARRIER else Mode.TIMED
 
@@ -213,12 +325,44 @@ class ReproMpiBackend(InstalledMpi):
     def salvage(self, folder: Path) -> tuple[Measurement, ...]:
         cells, launch = raw.load_cells(folder / "cells.json")
         outputs = [mpibenchmark.read(_file(folder, "output", mode)) for mode in Mode]
-        return tuple(
+        found = (
             Measurement(cell.instance, cell.configuration, launch, RunStatus.OK, times_s)
             for output in outputs
             for cell in cells
             if (times_s := warm_times_s(output, cell))
         )
+        kept = folder / _ROUND_TRIP
+        round_trip_s = kept.read_text() if kept.exists() else ""
+        return possible(found, float(round_trip_s) if round_trip_s else None)
+
+
+@dataclass(frozen=True)
+class _Network:
+    """What is known of the network of a shape; seconds, and the ``multiple`` of `mpibenchmark`."""
+
+    round_trip_s: float | None = None
+    broadcast_s: float = 0.0
+    multiple: float = mpibenchmark.BROADCAST_MULTIPLE
+
+    def around_s(self, mode: Mode) -> float:
+        """Return what a repetition takes beside its collective."""
+        waited = self.multiple if mode is Mode.CLOCKS else 0.0
+        return (waited + _BROADCASTS_AROUND) * self.broadcast_s
+
+    def job_s(self, shape: Shape) -> float:
+        """Return what synchronising clocks takes before each job."""
+        return _PINGS * (self.round_trip_s or 0.0) * math.ceil(math.log2(max(2, shape.nprocs)))
+
+
+def _fitting(jobs: Sequence[Job], left_s: float, each_s: float) -> tuple[Job, ...]:
+    """Return as many jobs as fit: visits of a cell become one, and the last cells are left out."""
+    most = max(1, int(left_s / each_s))
+    if len(jobs) <= most:
+        return tuple(jobs)
+    nrep: dict[Cell, int] = {}
+    for job in jobs:
+        nrep[job.cell] = nrep.get(job.cell, 0) + job.nrep
+    return tuple(map(Job, nrep, nrep.values()))[:most]
 
 
 def _group(cell: Cell) -> tuple[str, Shape, Elements, bool]:
@@ -288,7 +432,19 @@ class _Attempt:
         rows = self.output.rows.values() if self.output else ()
         return self.ending not in BLAME and not any(row.n_valid for row in rows)
 
-    def result(self, launch: str, wall_s: float) -> LaunchResult:
+    def loses_windows(self, slot_s: float, network: _Network) -> bool:
+        """Whether most of the time went into repetitions that did not begin within their window."""
+        around_s = network.around_s(self.mode)
+        rows = self.output.rows if self.output else {}
+        for job in self.jobs:
+            row = rows.get(mpibenchmark.key_of(job.cell))
+            if row and row.n_valid < job.nrep:
+                used_s = row.n_valid * around_s + sum(row.times_s)
+                if used_s < slot_s * max(1, len(row.visits)) / 3:
+                    return True
+        return False
+
+    def result(self, launch: str, wall_s: float, round_trip_s: float | None = None) -> LaunchResult:
         """Return what it brought, the cold repetitions left out of all but the seconds timed."""
         output, message = self.output, ""
         if not self.outcome.ok:
@@ -296,7 +452,7 @@ class _Attempt:
         elif output:
             message = "; ".join(output.errors + output.remarks)
         return LaunchResult(
-            measurements=self._measurements(launch),
+            measurements=possible(self._measurements(launch), round_trip_s),
             ending=self.ending,
             timed_s=sum(sum(row.times_s) for row in output.rows.values()) if output else 0.0,
             wall_s=wall_s,
@@ -306,6 +462,7 @@ class _Attempt:
                 "synchronisation": _SYNCHRONISATIONS[self.mode],
                 "clock_synchronisation": (output.facts.get("clocksync") if output else "")
                 or "unknown",
+                **({"round_trip_s": f"{round_trip_s:.3g}"} if round_trip_s else {}),
             },
         )
 

@@ -1,12 +1,13 @@
 /* Which process is on which node, and the groups of processes that measure together. */
 #include "collbench.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { FACT_LENGTH = 128, GROUP_TAG = 9 };
+enum { FACT_LENGTH = 128, GROUP_TAG = 9, PING_TAG = 10, ROUND_TRIPS = 10 };
 
 static int *ranks_on; /* world rank at node * most + slot, -1: none */
 static int n_nodes, most, my_node, my_slot;
@@ -152,6 +153,23 @@ static void report_library(void) {
     output_fact("mpi_wtime_resolution_s", "%g", MPI_Wtick());
 }
 
+/* The shortest of several round trips between the first processes of the first two nodes. */
+static void report_round_trip(void) {
+    if (n_nodes < 2) return;
+    int other = ranks_on[most], peer = world_rank ? 0 : other;
+    double shortest = INFINITY;
+    if (world_rank && world_rank != other) return;
+    for (int i = 0; i < ROUND_TRIPS; i++) {
+        double before = now();
+        if (!world_rank) MPI_Send(NULL, 0, MPI_BYTE, peer, PING_TAG, MPI_COMM_WORLD);
+        MPI_Recv(NULL, 0, MPI_BYTE, peer, PING_TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (world_rank) MPI_Send(NULL, 0, MPI_BYTE, peer, PING_TAG, MPI_COMM_WORLD);
+        double seconds = now() - before;
+        if (seconds < shortest) shortest = seconds;
+    }
+    if (!world_rank) output_fact("round_trip_s", "%.3g", shortest);
+}
+
 void report_layout(void) {
     place_t mine, *places = NULL;
     memset(&mine, 0, sizeof mine);
@@ -161,6 +179,7 @@ void report_layout(void) {
         die("out of memory", "");
     MPI_Gather(&mine, (int)sizeof mine, MPI_BYTE, places, (int)sizeof mine, MPI_BYTE, 0,
                MPI_COMM_WORLD);
+    report_round_trip();
     if (world_rank) return;
     report_places(places);
     report_library();

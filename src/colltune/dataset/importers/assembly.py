@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
+from colltune.dataset.floor import possible
 from colltune.dataset.frame import PerformanceDataset
 from colltune.dataset.importers.protocol import (
     Imported,
@@ -93,8 +94,15 @@ def assemble(reading: Reading, source: Source, request: Request) -> Imported:
         # a cell that comes again belongs to a further launch
         again = f"/{launches[cell]}" if launches[cell] > 1 else ""
         measurements.append(replace(found, launch=f"{found.launch}{again}"))
+    round_trip_s = reading.facts.get("round_trip_s", "")
+    checked = possible(measurements, float(round_trip_s) if round_trip_s else None)
+    below = sum(m.status is RunStatus.TOO_FAST for m in checked)
+    if below:
+        remarks[f"below half of the file's round trip of {round_trip_s} s: left without time"] = (
+            below
+        )
     return Imported(
-        PerformanceDataset.of(told.context, measurements),
+        PerformanceDataset.of(told.context, checked),
         frozenset(row.kind for row in rows),
         reading.facts,
         tuple(_counted(remarks)),

@@ -20,6 +20,8 @@ from colltune.text import counted
 
 Key = tuple[Collective, int]
 _DATATYPE_BYTES = {"MPI_BYTE": 1, "MPI_CHAR": 1, "MPI_INT": 4, "MPI_FLOAT": 4, "MPI_DOUBLE": 8}
+_PINGPONG = "Send_Recv"
+_SMALL = 64
 _NO_COLLECTIVES = {"Empty", "Send_Recv", "Sendrecv", "Isend_Recv", "Isend_Irecv", "Send_Irecv"}
 # verbose output is gathered in chunks of so many repetitions; error codes and global times of all
 # but the first chunk are those of the first (ReproMPI's print_measurement_results)
@@ -63,7 +65,8 @@ class ReproMpiOutput:
 
     ``facts`` are the header's ``#@key=value`` lines, the ``command_line`` and the table's
     ``columns``. A requested cell without a row is in ``missing``. ``errors`` are the program's own
-    error messages, ``remarks`` tell what was left out here and why.
+    error messages, ``remarks`` tell what was left out here and why. ``round_trip_s`` is the
+    shortest one of small messages, where ``Send_Recv`` was measured.
     """
 
     facts: Mapping[str, str]
@@ -73,6 +76,7 @@ class ReproMpiOutput:
     missing: tuple[Key, ...] = ()
     errors: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    round_trip_s: float | None = None
 
 
 def parse_output(text: str, source: str) -> ReproMpiOutput:
@@ -111,6 +115,9 @@ def parse(lines: Iterable[str], name: str) -> Reading:
     for run in runs:
         for key, value in run.facts.items():
             facts.setdefault(key, {})[value] = None
+    round_trips_s = [run.round_trip_s for run in runs if run.round_trip_s]
+    if round_trips_s:
+        facts["round_trip_s"] = {f"{min(round_trips_s):.3g}": None}
     return Reading(
         tuple(row for run in runs for row in _rows(run)),
         {key: "; ".join(values) for key, values in facts.items()},
@@ -196,6 +203,7 @@ class _Run:
     named: dict[tuple[str, int], ReproMpiCell | None] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
     remarks: dict[str, None] = field(default_factory=dict)
+    round_trips_s: list[float] = field(default_factory=list)
 
     @property
     def is_empty(self) -> bool:
@@ -240,6 +248,7 @@ class _Run:
             tuple(missing),
             tuple(self.errors),
             tuple(self.remarks),
+            min(self.round_trips_s, default=None),
         )
 
 
@@ -307,6 +316,9 @@ class _Reader(LineReader):
             run.named[named] = self._cell(run, *named)
         cell = run.named[named]
         if cell is None:
+            time_s = numbers.get("runtime_sec", numbers.get("min_sec", 0.0))
+            if call == _PINGPONG and named[1] <= _SMALL and time_s > 0:
+                run.round_trips_s.append(time_s)
             run.remarks[f"{call} is not a collective operation and is left out"] = None
         elif "runtime_sec" in numbers:
             if numbers["nrep"] == 0:
