@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -36,15 +36,31 @@ def test_known_faults_are_found_again(library: str, collective: Collective, tmp_
     def keeps(_release: Release, configuration: Configuration) -> bool:
         return configuration.algorithm in algorithms
 
-    def calls(wanted: Collective, nprocs: int) -> Iterator[Call]:
-        every = legal_programs.calls(wanted, nprocs)
-        return (call for call in every if call.mode in ("tidy", mode))
-
-    matrix = Matrix((3,), (collective,), calls=calls, keeps=keeps)
+    matrix = Matrix((3,), (collective,), calls=_in_modes("tidy", mode), keeps=keeps)
     found = Measurement(mpi, tmp_path / "outcomes.toml", matrix).run()
     for configuration in matrix.configurations(release)[collective]:
         assert found.outcome(configuration, "tidy") is Outcome.RIGHT, configuration.id
         assert _is_right(found, configuration, mode) == _is_right(known, configuration, mode)
+
+
+@pytest.mark.parametrize("library", ["mpich", "openmpi", "intelmpi"])
+def test_libcolltune_takes_data_at_bottom(library: str, tmp_path: Path) -> None:
+    """Its algorithms move data at MPI_BOTTOM, also several elements of a type with gaps."""
+    collectives = (Collective.ALLGATHER, Collective.ALLTOALLV, Collective.BCAST)
+    matrix = Matrix((3,), collectives, own=True, calls=_in_modes("absolute"))
+    measurement = Measurement(real.installed(library), tmp_path / "outcomes.toml", matrix)
+    measurement.run()
+    assert measurement.answers[Outcome.RIGHT] > 0
+    assert set(measurement.answers) == {Outcome.RIGHT}
+
+
+def _in_modes(*modes: str) -> Callable[[Collective, int], Iterator[Call]]:
+    """Return what yields the calls of these modes alone."""
+
+    def calls(wanted: Collective, nprocs: int) -> Iterator[Call]:
+        return (call for call in legal_programs.calls(wanted, nprocs) if call.mode in modes)
+
+    return calls
 
 
 def _is_right(one: Measured, configuration: Configuration, mode: str) -> bool:

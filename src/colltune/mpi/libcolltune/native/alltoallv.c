@@ -217,8 +217,8 @@ static int send_copies(const ct_comm_t *c, ct_exchange_t *x, const side_t *in, l
         if (!is_eager(in, to, threshold)) continue;
         int sent = PMPI(Pack_size)(in->counts[to], in->type, c->base, &bytes);
         if (sent == MPI_SUCCESS)
-            sent = PMPI(Pack)(block(in, to), in->counts[to], in->type, buffer, bytes, &packed,
-                             c->base);
+            sent = ct_pack_from(block(in, to), in->counts[to], in->type, buffer, bytes, &packed,
+                                c->base);
         if (sent == MPI_SUCCESS)
             sent = PMPI(Isend)(buffer, packed, MPI_PACKED, to, ct_tag(c), c->base, &x->requests[*n]);
         if (sent == MPI_SUCCESS) ++*n;

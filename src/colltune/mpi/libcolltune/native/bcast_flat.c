@@ -17,7 +17,7 @@ static int copy_of_bytes(ct_message_t *m) {
     if ((size_t)room < m->msize) room = (int)m->msize;
     if (!(m->bytes = malloc((size_t)room))) return MPI_ERR_NO_MEM;
     if (!m->in_buffer) return MPI_SUCCESS;
-    error = PMPI(Pack)(m->buffer, m->count, m->type, m->bytes, room, &position, m->comm);
+    error = ct_pack_from(m->buffer, m->count, m->type, m->bytes, room, &position, m->comm);
     if (error == MPI_SUCCESS && (size_t)position != m->msize) error = MPI_ERR_INTERN;
     m->in_bytes = error == MPI_SUCCESS;
     return error;
@@ -35,7 +35,7 @@ int ct_message_buffer(ct_message_t *m) {
     int position = 0, error = MPI_SUCCESS;
     if (m->in_buffer || !m->in_bytes) return MPI_SUCCESS;
     if (m->bytes != m->buffer)
-        error = PMPI(Unpack)(m->bytes, (int)m->msize, &position, m->buffer, m->count, m->type, m->comm);
+        error = ct_unpack_to(m->bytes, (int)m->msize, &position, m->buffer, m->count, m->type, m->comm);
     m->in_buffer = error == MPI_SUCCESS;
     return error;
 }

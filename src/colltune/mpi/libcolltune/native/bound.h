@@ -34,8 +34,9 @@
     X(Pack_size) X(Query_thread) X(Recv) X(Reduce_local) X(Send) X(Sendrecv) X(Sendrecv_replace) \
     X(T_cvar_get_index) X(T_cvar_get_info) X(T_cvar_handle_alloc) X(T_cvar_handle_free) \
     X(T_cvar_read) X(T_cvar_write) X(T_enum_get_info) X(T_enum_get_item) X(T_finalize) \
-    X(T_init_thread) X(Test) X(Type_free) X(Type_get_extent) X(Type_get_extent_x) \
-    X(Type_get_true_extent) X(Type_size) X(Type_size_x) X(Unpack) X(Wait)
+    X(T_init_thread) X(Test) X(Type_commit) X(Type_create_hindexed) X(Type_free) \
+    X(Type_get_extent) X(Type_get_extent_x) X(Type_get_true_extent) X(Type_size) X(Type_size_x) \
+    X(Unpack) X(Wait)
 #if MPI_VERSION >= 4
 #define CT_MPI_LARGE(X) \
     X(Allgather_c) X(Allgatherv_c) X(Allreduce_c) X(Alltoall_c) X(Alltoallv_c) X(Bcast_c) \

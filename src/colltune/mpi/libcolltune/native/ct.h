@@ -161,6 +161,11 @@ int ct_type_size(MPI_Datatype type, size_t *bytes);
 int ct_type_is_plain(MPI_Datatype type);
 /* Whether an operation of the user's may be applied in any order. */
 int ct_op_commutes(MPI_Op op, MPI_Datatype type);
+/* MPI_Pack and MPI_Unpack, of buffers at MPI_BOTTOM, too. */
+int ct_pack_from(const void *buffer, int count, MPI_Datatype type, void *bytes, int room, int *at,
+                 MPI_Comm comm);
+int ct_unpack_to(const void *bytes, int length, int *at, void *buffer, int count, MPI_Datatype type,
+                 MPI_Comm comm);
 
 /* ---- which calls are looked at (interposed.c) ---- */
 

@@ -30,7 +30,7 @@ int ct_pack(const ct_elements_t *e, const void *buffer, size_t count, void *byte
         return MPI_SUCCESS;
     }
     int at = 0;
-    int code = PMPI(Pack)(buffer, (int)count, e->type, bytes, (int)length, &at, comm);
+    int code = ct_pack_from(buffer, (int)count, e->type, bytes, (int)length, &at, comm);
     return code == MPI_SUCCESS && (size_t)at != length ? MPI_ERR_TYPE : code;
 }
 
@@ -42,7 +42,7 @@ int ct_unpack(const ct_elements_t *e, const void *bytes, void *buffer, size_t co
         return MPI_SUCCESS;
     }
     int at = 0;
-    return PMPI(Unpack)(bytes, (int)length, &at, buffer, (int)count, e->type, comm);
+    return ct_unpack_to(bytes, (int)length, &at, buffer, (int)count, e->type, comm);
 }
 
 /* ---- which operations ---- */

@@ -122,6 +122,40 @@ int ct_type_size(MPI_Datatype type, size_t *size) {
     return 0;
 }
 
+/* ---- packing ---- */
+
+/* MPICH neither packs from MPI_BOTTOM nor unpacks to it. The same data as one element which begins
+ * elsewhere; `moved` is what it made of `count` elements of a type. */
+enum { ELSEWHERE = 64 };
+
+static int move_from_bottom(int count, MPI_Datatype type, MPI_Datatype *moved) {
+    const MPI_Aint back = -ELSEWHERE;
+    int error = PMPI(Type_create_hindexed)(1, &count, &back, type, moved);
+    return error == MPI_SUCCESS ? PMPI(Type_commit)(moved) : error;
+}
+
+int ct_pack_from(const void *buffer, int count, MPI_Datatype type, void *bytes, int room, int *at,
+                 MPI_Comm comm) {
+    MPI_Datatype moved;
+    if (buffer || !count) return PMPI(Pack)(buffer, count, type, bytes, room, at, comm);
+    int error = move_from_bottom(count, type, &moved);
+    if (error != MPI_SUCCESS) return error;
+    error = PMPI(Pack)((const char *)buffer + ELSEWHERE, 1, moved, bytes, room, at, comm);
+    PMPI(Type_free)(&moved);
+    return error;
+}
+
+int ct_unpack_to(const void *bytes, int length, int *at, void *buffer, int count, MPI_Datatype type,
+                 MPI_Comm comm) {
+    MPI_Datatype moved;
+    if (buffer || !count) return PMPI(Unpack)(bytes, length, at, buffer, count, type, comm);
+    int error = move_from_bottom(count, type, &moved);
+    if (error != MPI_SUCCESS) return error;
+    error = PMPI(Unpack)(bytes, length, at, (char *)buffer + ELSEWHERE, 1, moved, comm);
+    PMPI(Type_free)(&moved);
+    return error;
+}
+
 /* ---- operations ---- */
 
 /* On one process nothing is combined. */
