@@ -13,8 +13,15 @@ from colltune.errors import CampaignError, ProgramError
 from colltune.mpi import programs
 from colltune.mpi.installation import Installation
 from colltune.mpi.openmpi.library import OPENMPI
-from colltune.mpi.programs import Measured, Outcome
-from colltune.verify.legal_programs import Matrix, Measurement, calls, configurations
+from colltune.mpi.programs import Measured, Outcome, kind_of
+from colltune.verify.legal_programs import (
+    Matrix,
+    Measurement,
+    calls,
+    configurations,
+    large_call,
+    reduced,
+)
 
 # starts the program behind its options, once
 LAUNCHER = """#!/bin/sh
@@ -25,8 +32,11 @@ exec "$@"
 PROGRAM = """#!{python}
 import os, re, sys, time
 plan, results, asked = sys.argv[1], open(sys.argv[2], "a", buffering=1), open({asked!r}, "a")
-config, bad, damaged = "", {bad!r}, False
+config, bad, damaged, limit_s = "", {bad!r}, False, int(sys.argv[3])
 for line in open(plan):
+    if line.startswith("limit"):
+        limit_s = int(line.split()[1])
+        continue
     if line.startswith("config"):
         config = line.strip()
         continue
@@ -39,6 +49,8 @@ for line in open(plan):
         time.sleep(60)
     if what == "crash":
         os.abort()
+    if what == "slow" and limit_s == 1:
+        what = "hangs"
     if what in ("hangs", "refused"):
         print(what, number, file=results)
         os._exit(9)
@@ -56,7 +68,10 @@ class Fake:
 
     folder: Path
 
-    def measurement(self, bad: dict[str, str], silence_s: float = 30.0) -> Measurement:
+    def measurement(
+        self, bad: dict[str, str], silence_s: float = 30.0, large: tuple[int, ...] = ()
+    ) -> Measurement:
+        """Return a measurement of barriers; on the processes `large`, with large calls."""
         mpirun, program = self.folder / "mpirun", self.folder / "legal"
         mpirun.write_text(LAUNCHER)
         filled = {"python": sys.executable, "asked": str(self.folder / "asked"), "bad": bad}
@@ -64,7 +79,13 @@ class Fake:
         for file in (mpirun, program):
             file.chmod(0o755)
         installation = Installation("openmpi", "5.0.11", mpirun, mpirun, mpirun, "cc")
-        matrix = Matrix((2,), (Collective.BARRIER,), limit_s=1, silence_s=silence_s)
+        matrix = Matrix(
+            large or (2,),
+            (Collective.BARRIER,),
+            limit_s=1,
+            silence_s=silence_s,
+            large=bool(large),
+        )
         return Measurement(installation, self.folder / "out.toml", matrix, program)
 
     @property
@@ -102,6 +123,13 @@ def test_what_goes_wrong_is_of_its_algorithm_and_mode(
     assert outcome(measured, "tree") is seen
     assert outcome(measured, "tree", "communicators") is Outcome.RIGHT
     assert outcome(measured, "linear") is Outcome.RIGHT
+
+
+def test_a_call_that_is_slow_once_does_not_hang(fake: Fake) -> None:
+    """What seems to hang is made again with more time."""
+    measured = fake.measurement({TREE: "slow", f"{TREE[:-5]}.*in_a_row": "hangs"}).run()
+    assert outcome(measured, "tree") is Outcome.RIGHT
+    assert outcome(measured, "tree", "in_a_row") is Outcome.HANGS
 
 
 def test_a_silent_launch_is_stopped(fake: Fake) -> None:
@@ -156,6 +184,22 @@ def test_what_is_written_is_read_again(fake: Fake) -> None:
     assert programs.parse((fake.folder / "out.toml").read_text(), "out.toml") == measured
 
 
+def test_large_calls_are_made_where_they_are_asked_for(fake: Fake) -> None:
+    """Of each configuration there is one, on the fewest processes."""
+    fake.measurement({}, large=(3, 2)).run()
+    asked = [case for case in fake.asked if " large " in case]
+    assert len(asked) == len(set(asked)) > 1
+    fake.measurement({}).run()
+    assert len([case for case in fake.asked if " large " in case]) == len(asked)
+
+
+def test_a_large_call_moves_more_than_an_int_counts() -> None:
+    """It is more than 2^31 bytes in all, of a count that an int holds."""
+    for collective, blocks in ((Collective.BCAST, 1), (Collective.ALLGATHER, 4)):
+        call = large_call(collective, 4)
+        assert blocks * call.ints * 4 > 2**31 > call.ints
+
+
 def test_a_program_that_does_not_start_is_an_error(fake: Fake) -> None:
     """Nothing is written about algorithms when the launcher fails."""
     measurement = fake.measurement({})
@@ -176,6 +220,22 @@ def test_algorithms_that_are_never_used_are_measured_too() -> None:
     """A fault that the catalogue tells of is found again."""
     found = configurations(OPENMPI.at("5.0.11"), Collective.ALLGATHER)
     assert "sparbit" in {each.algorithm for each in found}
+
+
+def test_a_reduced_matrix_has_all_kinds_and_ways() -> None:
+    """Fewer sizes and parameters leave out no kind of configuration and no way of a mode."""
+    release = OPENMPI.at("5.0.11")
+    whole = Matrix(collectives=(Collective.BCAST,))
+    few = reduced(whole)
+
+    def kinds(matrix: Matrix) -> set[str]:
+        return {kind_of(each) for each in matrix.configurations(release)[Collective.BCAST]}
+
+    def ways(matrix: Matrix) -> set[tuple[str, int]]:
+        return {(call.mode, call.variant) for call in matrix.calls(Collective.BCAST, 3)}
+
+    assert kinds(few) == kinds(whole)
+    assert ways(few) == ways(whole)
 
 
 def test_a_call_is_tried_once() -> None:

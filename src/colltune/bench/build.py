@@ -25,7 +25,14 @@ _EXPORTED = "exported.map"
 """Tells the linker what a library shows to others."""
 _COLLECTIVES = ("collectives.c", "collectives.h")
 _VARIABLES = ("bound.h", "cvar.c", "cvar.h", "why.h")
-_LEGAL = ("legal.c", "legal.h", "legal_data.c", "legal_moves.c", "legal_reductions.c")
+_LEGAL = (
+    "legal.c",
+    "legal.h",
+    "legal_data.c",
+    "legal_large.c",
+    "legal_moves.c",
+    "legal_reductions.c",
+)
 
 
 class _Product(NamedTuple):

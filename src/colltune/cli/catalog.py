@@ -18,8 +18,10 @@ from colltune.text import counted
 
 if TYPE_CHECKING:
     from colltune.mpi import MpiLibrary, Release
+    from colltune.mpi.installation import Installation
     from colltune.mpi.installation_facts import Check
     from colltune.mpi.reference import AlgorithmFacts, CollectiveFacts
+    from colltune.verify.legal_programs import Matrix
 
 
 def catalog(
@@ -44,7 +46,7 @@ def catalog(
         typer.Option(
             metavar="FILE",
             help="Measure what each algorithm of the installed MPI does to legal programs, and "
-            "write it to this file. Takes an hour; an interrupted run goes on where it was.",
+            "write it to this file. Takes about an hour; an interrupted run goes on where it was.",
         ),
     ] = None,
     processes: Annotated[
@@ -61,6 +63,22 @@ def catalog(
         typer.Option(
             "--libcolltune",
             help="With --measure-programs: libcolltune's algorithms, over the installed MPI.",
+        ),
+    ] = False,
+    fewer: Annotated[
+        bool,
+        typer.Option(
+            "--fewer",
+            help="With --measure-programs: fewer sizes, segment sizes and fan-outs. Takes a third "
+            "of the time.",
+        ),
+    ] = False,
+    large: Annotated[
+        bool,
+        typer.Option(
+            "--large",
+            help="With --measure-programs: also calls of more than 2^31 bytes, on the smallest "
+            "number of processes. Needs 17 GB of memory.",
         ),
     ] = False,
     mpi: Mpi = None,
@@ -87,9 +105,11 @@ def catalog(
     if measure_programs is not None:
         if check or collective is not None:
             raise typer.BadParameter("--measure-programs measures all of an installed MPI")
-        return _measure(library, measure_programs, processes, libcolltune, mpi, quiet, json)
-    if processes or libcolltune:
-        raise typer.BadParameter("--processes and --libcolltune work only with --measure-programs")
+        matrix = _matrix(processes, libcolltune, fewer, large)
+        return _measure(_installed(library, mpi), measure_programs, matrix, quiet, json)
+    if processes or libcolltune or fewer or large:
+        named = "--processes, --libcolltune, --fewer and --large"
+        raise typer.BadParameter(f"{named} work only with --measure-programs")
     if check:
         with progress("inspecting the installed MPI", quiet=quiet or json):
             found = _checked(library, collective, mpi)
@@ -101,27 +121,30 @@ def catalog(
     return 0
 
 
-def _measure(
-    library: str | None,
-    out: Path,
-    processes: list[int] | None,
-    own: bool,
-    mpi: str | None,
-    quiet: bool,
-    json: bool,
-) -> int:
+def _installed(library: str | None, mpi: str | None) -> Installation:
     from colltune.mpi import installation
-    from colltune.mpi.programs import MODES
-    from colltune.verify.legal_programs import PROCESSES, Matrix, Measurement
 
     known, _ = _named(library) if library else (None, None)
-    found = installation.find(mpi, None if known is None else known.name)
-    numbers = tuple(dict.fromkeys(processes or PROCESSES))
+    return installation.find(mpi, None if known is None else known.name)
+
+
+def _matrix(processes: list[int] | None, own: bool, fewer: bool, large: bool) -> Matrix:
+    from colltune.verify import legal_programs
+
+    numbers = tuple(dict.fromkeys(processes or legal_programs.PROCESSES))
+    matrix = legal_programs.Matrix(numbers, own=own, large=large)
+    return legal_programs.reduced(matrix) if fewer else matrix
+
+
+def _measure(found: Installation, out: Path, matrix: Matrix, quiet: bool, json: bool) -> int:
+    from colltune.mpi.programs import MODES
+    from colltune.verify.legal_programs import Measurement
+
     title = f"measuring {found.mpi.title} {found.release}"
     again = "give the command again to go on"
     with progress(title, quiet=quiet or json, interrupted=again) as shown:
         shown.phase(title, "configurations")
-        measurement = Measurement(found, out, Matrix(numbers, own=own))
+        measurement = Measurement(found, out, matrix)
         measured = measurement.run(shown.count)
     rows = [
         (f"{collective} {kind}", str(outcome), MODES[mode].program)

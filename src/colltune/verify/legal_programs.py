@@ -1,8 +1,9 @@
 """Measures what every algorithm of an MPI does to legal programs (see native/legal.c).
 
 A launch makes thousands of calls. One that ends or hangs a launch is made again at the start of the
-next one: only what happens twice is held against an algorithm. What was found out is kept beside
-the result until that is whole, so that an interrupted measurement goes on where it was.
+next one, where it may take longer: only what happens twice is held against an algorithm. What was
+found out is kept beside the result until that is whole, so that an interrupted measurement goes on
+where it was.
 """
 
 from __future__ import annotations
@@ -56,12 +57,18 @@ VARIANTS: Mapping[str, int] = {
     "own_operations": 12,
     "same_bits": 4,
 }
+_FEWER_INTS = (0, 1, 100, 20000)
 _SEGSIZES_BYTES = (0, 64, 1024, 65536)
+_SEGSIZE_BYTES = 1024
 _FANOUTS = (2, 4)
 _MOST_GROUPS = 4
 """Of libcolltune's broadcasts; more of them differ in nothing but their numbers."""
 _MOST_SEGMENTS, _INT_BYTES = 128, 4
+_LARGE, _LARGE_INTS, _LARGE_S = "large", (1 << 29) + 1000, 120
+"""What such a call moves, and how long it may take."""
 _LIMIT_S = 8
+_PATIENCE = 4
+"""So many times as long may a call take that seems to hang, when it is made again."""
 _SILENCE_S = 30.0
 _LAUNCH_S = 3600.0
 _CALLS_PER_LAUNCH = 4000
@@ -105,9 +112,17 @@ class Call:
 def calls(collective: Collective, nprocs: int) -> Iterator[Call]:
     """Yield all calls of a collective that are tried on `nprocs` processes."""
     for mode in MODES:
+        if mode == _LARGE:
+            continue
         variants = range(VARIANTS.get(mode, 1))
         for variant, ints in product(variants, _INTS_OF.get(mode, INTS)):
             yield Call(collective, mode, variant, ints, nprocs)
+
+
+def large_call(collective: Collective, nprocs: int) -> Call:
+    """Return the call that moves more than 2^31 bytes."""
+    ints = _LARGE_INTS // (nprocs if collective.has_block_per_rank else 1)
+    return Call(collective, _LARGE, 0, ints, nprocs)
 
 
 @dataclass(frozen=True)
@@ -219,6 +234,8 @@ def chosen_at(release: Release, configuration: Configuration, call: Call) -> boo
     the thousand take some libraries minutes, which would pass for a hang.
     """
     segsize = configuration.numbers.get("segsize", 0)
+    if segsize and call.mode == _LARGE:
+        return segsize == max(_SEGSIZES_BYTES)
     if segsize and call.ints * _INT_BYTES > _MOST_SEGMENTS * segsize:
         return False
     if configuration.is_default or configuration.library == INTERPOSED:
@@ -232,7 +249,8 @@ class Matrix:
     """What is measured: the configurations and calls of which collectives on how many processes.
 
     ``own`` asks for libcolltune's algorithms in place of the library's. A call may take ``limit_s``
-    seconds; a launch that tells nothing for ``silence_s`` is stopped.
+    seconds; a launch that tells nothing for ``silence_s`` is stopped. ``large`` adds calls of more
+    than 2^31 bytes, on the smallest number of processes.
     """
 
     processes: tuple[int, ...] = PROCESSES
@@ -242,6 +260,13 @@ class Matrix:
     keeps: Callable[[Release, Configuration], bool] = lambda _release, _configuration: True
     limit_s: int = _LIMIT_S
     silence_s: float = _SILENCE_S
+    large: bool = False
+
+    def every_call(self, collective: Collective, nprocs: int) -> Iterator[Call]:
+        """Yield what is called on `nprocs` processes."""
+        yield from self.calls(collective, nprocs)
+        if self.large and nprocs == min(self.processes):
+            yield large_call(collective, nprocs)
 
     def configurations(self, release: Release) -> dict[Collective, tuple[Configuration, ...]]:
         """Return what is measured of each collective beside the default."""
@@ -254,6 +279,24 @@ class Matrix:
             for collective in self.collectives
         }
         return {collective: every for collective, every in found.items() if every}
+
+
+def reduced(matrix: Matrix) -> Matrix:
+    """Return about a third of it: few, some and many elements, one segment size and fan-out."""
+
+    def fewer_calls(collective: Collective, nprocs: int) -> Iterator[Call]:
+        for call in matrix.calls(collective, nprocs):
+            if call.ints in _FEWER_INTS and not (call.mode == "operations" and call.ints == 1):
+                yield call
+
+    def keeps(release: Release, configuration: Configuration) -> bool:
+        numbers = configuration.numbers
+        usual = numbers.get("segsize", 0) in (0, _SEGSIZE_BYTES) and numbers.get("fanout", 2) == 2
+        return matrix.keeps(release, configuration) and (
+            usual or configuration.library == INTERPOSED
+        )
+
+    return replace(matrix, calls=fewer_calls, keeps=keeps)
 
 
 class Measurement:
@@ -332,7 +375,7 @@ class Measurement:
 
     def _trials(self, launch: Launch, nprocs: int) -> Iterator[Trial]:
         for each in launch.configurations:
-            for call in self.matrix.calls(each.collective, nprocs):
+            for call in self.matrix.every_call(each.collective, nprocs):
                 if self._journal.answer(each, call) is None and self._is_fair(each, call):
                     yield Trial(each, call)
 
@@ -351,7 +394,7 @@ class Measurement:
         before = list[Trial]()
         while trials := [trial for trial in trials if not self._is_known(trial)]:
             batch = trials[:_CALLS_PER_LAUNCH]
-            seen = self._launch(launch, batch, nprocs)
+            seen = self._launch(launch, batch, nprocs, patient=int(again == batch[0]))
             self._take(seen.answers)
             if again is not None and again in seen.answers:
                 self._isolate(launch, before, nprocs)
@@ -378,7 +421,7 @@ class Measurement:
         tried = list(dict.fromkeys(trial.configuration for trial in made))
         for configuration in reversed(tried):
             right: dict[tuple[str, int], list[Trial]] = defaultdict(list)
-            for call in self.matrix.calls(configuration.collective, nprocs):
+            for call in self.matrix.every_call(configuration.collective, nprocs):
                 if self._journal.answer(configuration, call) == Outcome.RIGHT:
                     right[call.mode, call.variant].append(Trial(configuration, call))
             if self._is_harmless(launch, list(chain.from_iterable(right.values())), nprocs):
@@ -393,7 +436,9 @@ class Measurement:
         self.odd.append(f"{tried[-1].id} on {nprocs} processes")
 
     def _is_harmless(self, launch: Launch, batch: Sequence[Trial], nprocs: int) -> bool:
-        return not batch or any(self._launch(launch, batch, nprocs).whole for _ in range(_ATTEMPTS))
+        patient = len(batch)
+        tries = (self._launch(launch, batch, nprocs, patient) for _ in range(_ATTEMPTS))
+        return not batch or any(seen.whole for seen in tries)
 
     def _is_known(self, trial: Trial) -> bool:
         """Tell whether enough is known of what is alike; of the default, all ways are tried."""
@@ -421,15 +466,20 @@ class Measurement:
             return
         self._journal.note((t, Outcome.ABORTS.value) for t in self._trials(launch, nprocs))
 
-    def _launch(self, launch: Launch, batch: Sequence[Trial], nprocs: int) -> Launched:
+    def _launch(
+        self, launch: Launch, batch: Sequence[Trial], nprocs: int, patient: int = 0
+    ) -> Launched:
+        """Make the calls of `batch`, of which the first `patient` ones may take long."""
+        longest_s = max(limit_s for _, limit_s in self._limits(batch, patient))
+        silence_s = self.matrix.silence_s + longest_s - self.matrix.limit_s
         with tempfile.TemporaryDirectory() as folder:
             plan, results = Path(folder) / "plan", Path(folder) / "results"
-            plan.write_text("".join(self._plan(batch)), encoding="utf-8")
+            plan.write_text("".join(self._plan(batch, patient)), encoding="utf-8")
             words: list[str | Path] = [self._program, plan, results, str(self.matrix.limit_s)]
             if self._preload is not None:
                 words = ["env", f"{PRELOAD}={self._preload}", *words]
             wanted = _CALM | dict(launch.environment)
-            shape, watch = Shape(1, nprocs), _Speaking(results, self.matrix.silence_s)
+            shape, watch = Shape(1, nprocs), _Speaking(results, silence_s)
             command, environment = self._starter.command(shape, words, wanted)
             seen = Launched({})
             try:
@@ -440,9 +490,20 @@ class Measurement:
                 self._journal.note(seen.answers.items())
         return replace(seen, explained=outcome.explain())
 
-    def _plan(self, batch: Sequence[Trial]) -> Iterator[str]:
-        chosen: Configuration | None = None
+    def _limits(self, batch: Sequence[Trial], patient: int) -> Iterator[tuple[Trial, int]]:
+        """Yield each trial with the seconds that it may take."""
         for number, trial in enumerate(batch):
+            longer = _PATIENCE if number < patient else 1
+            large_s = _LARGE_S if trial.call.mode == _LARGE else 0
+            yield trial, max(self.matrix.limit_s * longer, large_s)
+
+    def _plan(self, batch: Sequence[Trial], patient: int) -> Iterator[str]:
+        chosen: Configuration | None = None
+        told_s = self.matrix.limit_s
+        for number, (trial, limit_s) in enumerate(self._limits(batch, patient)):
+            if limit_s != told_s:
+                told_s = limit_s
+                yield f"limit {limit_s}\n"
             if trial.configuration != chosen:
                 chosen = trial.configuration
                 yield f"config{''.join(f' {n}={v}' for n, v in self._settings(chosen).items())}\n"
@@ -494,7 +555,7 @@ class Measurement:
     def _of(self, configuration: Configuration) -> Iterator[tuple[Call, str]]:
         """Yield the calls that were made under a configuration, and what became of them."""
         for nprocs in self.matrix.processes:
-            for call in self.matrix.calls(configuration.collective, nprocs):
+            for call in self.matrix.every_call(configuration.collective, nprocs):
                 answer = self._journal.answer(configuration, call)
                 if answer is not None and answer != _SKIPPED:
                     yield call, answer

@@ -5,6 +5,7 @@
  * PLAN has the lines
  *   config [NAME=VALUE ...]   control variables (MPI_T), or colltune.COLLECTIVE=ID of libcolltune, for
  *                             the cases that follow
+ *   limit SECONDS              that a call of the cases that follow may take, in place of LIMIT
  *   case NUMBER COLLECTIVE MODE VARIANT INTS
  * Each case is one call, or a few, on all processes. What is right, the program computes itself: every
  * byte of what is received, of the gaps in it and around it, and of what was sent. To RESULTS it
@@ -328,6 +329,7 @@ static int way_of(const case_t *one, way_t *w) {
         return one->variant < 2 && !of(one, "scan") && !of(one, "exscan");
     if (is(one, "in_a_row")) return !one->variant;
     if (is(one, "pending")) return one->variant < 2;
+    if (is(one, "large")) return !one->variant && is_large_known(one->collective);
     return with_shapes(one, w);
 }
 
@@ -419,6 +421,7 @@ static answer_t called(const case_t *one, const way_t *way) {
     if (is(one, "pending")) return with_pending(one, way);
     if (of(one, "barrier")) return call_barrier();
     place_t place = place_in(comm, way->root, 0);
+    if (is(one, "large")) return large(&place, one);
     return call_on(&place, one, way);
 }
 
@@ -431,6 +434,13 @@ static int exists(const case_t *one, way_t *way) {
            is(one, "in_a_row") || is(one, "pending");
 }
 
+/* Of all processes: one of them looks. */
+static int is_short_of_memory(const case_t *one) {
+    int found = is(one, "large") && worst(!world_rank && !has_room_for(one, world_size));
+    if (found && !world_rank) tell("note %d 0 short of memory", one->number);
+    return found;
+}
+
 static int has_several(shape_t shape) {
     return shape == GAPS || shape == BACKWARDS || shape == BELOW;
 }
@@ -438,7 +448,7 @@ static int has_several(shape_t shape) {
 static void run_case(case_t *one) {
     static const char *const words[] = {"right", "skip", "wrong", "aborts"};
     way_t way;
-    if (!exists(one, &way)) {
+    if (!exists(one, &way) || is_short_of_memory(one)) {
         if (!world_rank) tell("skip %d", one->number);
         return;
     }
@@ -468,6 +478,7 @@ static void run_plan(const char *path) {
         case_t one = {0};
         line[strcspn(line, "\n")] = '\0';
         if (!strncmp(line, "config", 6)) configure(line + 6);
+        else if (sscanf(line, "limit %d", &limit_s) == 1) continue;
         else if (sscanf(line, "case %d %95s %95s %d %zu", &one.number, one.collective, one.mode,
                         &one.variant, &one.ints) == 5)
             run_case(&one);

@@ -52,7 +52,7 @@ void put(const area_t *area, const layout_t *layout, size_t first, size_t count,
 int differs(const area_t *area, const area_t *wanted);
 void *room(size_t bytes);
 
-/* ---- legal_moves.c, legal_reductions.c: the calls ---- */
+/* ---- legal_moves.c, legal_reductions.c, legal_large.c: the calls ---- */
 
 /* Where a call takes place. Ids tell processes apart, of both groups of an intercommunicator. */
 typedef struct {
@@ -87,6 +87,10 @@ int is_reduction(const char *collective);
  * mode is not about them. Returns what else the variant may mean. */
 int choose_element(const char *mode, int variant, way_t *way);
 void make_elements(void);
+
+answer_t large(const place_t *place, const case_t *one);
+int is_large_known(const char *collective);
+int has_room_for(const case_t *one, int processes); /* on this host, with what a library keeps */
 
 /* What the last call returned, and what is wrong with what it left; of this rank. */
 extern char reason[256];
