@@ -21,6 +21,13 @@ from matplotlib.image import imread
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
+from tests.small_datasets import KINDS
+
+_WITH_NODE_COUNTS = (
+    "ReproMPI, one configuration a launch",
+    "summaries of one size",
+    "one collective, no broadcast",
+)
 FOLDER = Path(__file__).parents[1] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 ARTIFACTS = "COLLTUNE_TEST_ARTIFACTS"
@@ -29,10 +36,12 @@ _KERNEL = "tested"
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "LOKY_MAX_CPU_COUNT")
 _LIBRARIES = {"colltune", "matplotlib", "numpy", "pandas", "IPython"}
 # figures that were shown are still among the kernel's results; a panel may say why it is empty
+_DRAWN = """
+assert _shown, "no cell ends with a figure"
+"""
 _CHECK = """
 from matplotlib.figure import Figure as _Figure
 _shown = [result for result in Out.values() if isinstance(result, _Figure)]
-assert _shown, "no cell ends with a figure"
 for _figure in _shown:
     for _panel in _figure.axes:
         assert _panel.has_data() or _panel.texts or not _panel.axison, "an empty panel"
@@ -75,9 +84,9 @@ def _kept(path: Path, notebook: Any) -> None:
         _write(notebook, folder / path.name)
 
 
-def _executed(path: Path, kernel: str) -> Any:
+def _executed(path: Path, kernel: str, check: str = _CHECK + _DRAWN) -> Any:
     notebook = _read(path, as_version=4)
-    notebook.cells.append(_new_cell(_CHECK))
+    notebook.cells.append(_new_cell(check))
     client = NotebookClient(
         notebook,
         kernel_name=kernel,
@@ -110,6 +119,20 @@ def test_runs_and_draws(path: Path, kernel: str) -> None:
         pixels = imread(io.BytesIO(base64.b64decode(image)), format="png")
         assert min(pixels.shape[:2]) > 100
         assert len({tuple(pixel) for pixel in pixels[::3, ::3].reshape(-1, pixels.shape[2])}) > 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@notebooks
+def test_runs_on_any_data(
+    path: Path, kind: str, kernel: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All cells run without a warning on every kind of data, and no panel is empty."""
+    if path.stem[:2] == "03" and kind not in _WITH_NODE_COUNTS:
+        pytest.skip("it says that this cannot be shown, and goes on with the recorded data")
+    monkeypatch.setenv("COLLTUNE_DATA", str(KINDS[kind].write(tmp_path / "data")))
+    outputs = [o for cell in _code(_executed(path, kernel, _CHECK)) for o in cell.outputs]
+    assert [out.text for out in outputs if out.get("name") == "stderr"] == []
 
 
 @notebooks

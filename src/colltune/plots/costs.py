@@ -23,7 +23,7 @@ from colltune.models.costs.hierarchical import BroadcastCost
 from colltune.models.costs.multi_hca import MultiAdapterAllgather
 from colltune.models.costs.network import ONE_RAIL, Instances
 from colltune.models.plain_fit import PlainFit
-from colltune.plots.scaffold import COLOURS, finish, plain, shortened, small_log_panel
+from colltune.plots.scaffold import COLOURS, entitle, finish, plain, shortened, small_log_panel
 from colltune.text import counted
 
 _ACROSS = 5
@@ -135,8 +135,9 @@ def fitted(cells: CellMatrix, costs: Costs, shapes: Sequence[Shape]) -> Figure:
         error = _median_error(cells, column, costs)
         panel.set_title(f"{_short(configuration)}: {100 * error:.0f} %", fontsize="small")
     finish(figure, panels, len(shown))
-    figure.suptitle(
-        f"{cells.collective.mpi_name}: measured (dots), fitted (lines), median error over all"
+    entitle(
+        figure,
+        f"{cells.collective.mpi_name}: measured (dots), fitted (lines), median error over all",
     )
     return figure
 
@@ -206,9 +207,10 @@ def extrapolated(
     panels[0].set_ylabel("time [µs]")
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
-    figure.suptitle(
+    entitle(
+        figure,
         f"{cells.collective.mpi_name}, {ppn} processes per node, {msize_bytes} bytes;"
-        f" fitted up to {trained_up_to} nodes"
+        f" fitted up to {trained_up_to} nodes",
     )
     return figure
 
@@ -241,5 +243,5 @@ def reach(evaluations: Sequence[Evaluation], learners: Sequence[str]) -> Figure:
     harm.set_ylabel("decisions that harm by > 5 % [%]")
     tested = ", ".join(map(str, evaluations[0].test_nodes)) if evaluations else ""
     figure.legend(loc="outside lower center", ncols=len(learners), frameon=False)
-    figure.suptitle(f"Decisions for {tested} nodes, without guard")
+    entitle(figure, f"Decisions for {tested} nodes, without guard")
     return figure

@@ -24,7 +24,6 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from matplotlib.ticker import LogLocator
 from numpy.typing import NDArray
 
 from colltune.dataset import PerformanceDataset
@@ -38,7 +37,7 @@ from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.plot_data.pick import spread
 from colltune.plots import scaffold
 from colltune.plots.saving import saved
-from colltune.plots.scaffold import COLOURS, finish, plain
+from colltune.plots.scaffold import COLOURS, entitle, finish, legend_columns, plain
 from colltune.text import bytes_text
 
 _MARKERS = "x+1*2d3"
@@ -83,7 +82,7 @@ def draw_all(
 
 
 def _title(dataset: PaperDataset, what: str) -> str:
-    return plain(f"{what} for {dataset.collective.mpi_name}; {dataset.context}")
+    return f"{what} for {dataset.collective.mpi_name}; {dataset.context}"
 
 
 def _shapes(run: Evaluation, rows: Flags) -> list[Pair]:
@@ -111,7 +110,7 @@ def runtimes(dataset: PaperDataset, most_panels: int = _MOST_PANELS) -> Figure:
     panels[0, 0].set_ylim(0.93, 1.1 * highest)
     hidden = len(shapes) - len(shown)
     note = f" ({hidden} more shapes not shown)" if hidden else ""
-    figure.suptitle(_title(dataset, "Algorithm selection strategies") + note)
+    entitle(figure, _title(dataset, "Algorithm selection strategies") + note)
     return figure
 
 
@@ -172,9 +171,9 @@ def decisions(dataset: PaperDataset) -> Figure:
     for panel in panels.flat[len(chosen) :]:
         panel.set_axis_off()
     patches = [Patch(color=colour[name], label=plain(name)) for name in names]
-    columns = max(1, min(len(names), int(width // 1.9)))
+    columns = legend_columns(figure, names)
     figure.legend(handles=patches, loc="outside lower center", ncols=columns, fontsize="small")
-    figure.suptitle(_title(dataset, "Selected algorithm by nodes x ppn"))
+    entitle(figure, _title(dataset, "Selected algorithm by nodes x ppn"))
     return figure
 
 
@@ -324,13 +323,10 @@ def algorithm_speedups(found: Speedups) -> Figure:
         )
     panel.axhline(1, color="0.3", linewidth=0.8)
     scaffold.size_axis(panel, sizes)
-    panel.set(yscale="log", xlabel="message size")
+    panel.set_xlabel("message size")
+    known = found.speedup[np.isfinite(found.speedup)]
+    scaffold.ratio_axis(panel, "y", *(float(f(known)) for f in (np.min, np.max)))
     panel.set_ylabel(plain(f"speed-up over {found.reference.short}"))
-    low, high = panel.get_ylim()
-    steps = (1, 2, 5) if high < 100 * low else (1,)
-    panel.yaxis.set_major_locator(LogLocator(base=10, subs=steps, numticks=12))
-    panel.yaxis.set_major_formatter(lambda value, _position: f"{value:g}")
-    panel.yaxis.set_minor_formatter(lambda _value, _position: "")
     panel.grid(color="0.9")
     figure.legend(loc="outside right upper", frameon=False, fontsize="small")
     what = f"configurations of {found.family}" if found.family else "algorithms"
@@ -375,7 +371,7 @@ def gain_and_harm(
     panel.set_title("filled: with guard, open: the same models without", fontsize="small")
     figure.legend(loc="outside right upper", frameon=False, fontsize="small")
     if title:
-        figure.suptitle(plain(title))
+        entitle(figure, title)
     return figure
 
 

@@ -50,7 +50,7 @@ def guard(selector: ModelSelector, instances: Sequence[Instance]) -> Figure:
     _shade_kept(panel, sizes, guarded)
     panel.legend(loc="best", frameon=False, fontsize="small")
     first = instances[0]
-    figure.suptitle(f"{first.collective.mpi_name} on {first.shape}: the guard")
+    scaffold.entitle(figure, f"{first.collective.mpi_name} on {first.shape}: the guard")
     return figure
 
 

@@ -19,7 +19,7 @@ from matplotlib.ticker import FormatStrFormatter, LogLocator
 from colltune.domain import Collective, Shape
 from colltune.errors import DataError
 from colltune.mpi.libcolltune.adaptation import Adaptation, Iteration, Kind, Verdict
-from colltune.plots.scaffold import COLOURS, plain
+from colltune.plots.scaffold import COLOURS, entitle
 from colltune.text import bytes_text
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def regret_over_cost(curves: Sequence[Curve], title: str = "") -> Figure:
         _panel(panel, curves, collective)
     panels[0].set_ylabel("regret on unseen node counts, geo. mean [%]")
     panels[0].legend(loc="upper right", frameon=False)
-    figure.suptitle(plain(title) or "What the schedule strategies reach, by replay")
+    entitle(figure, title or "What the schedule strategies reach, by replay")
     return figure
 
 
@@ -116,9 +116,7 @@ def threshold_over_iterations(adaptation: Adaptation, title: str = "") -> Figure
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
     _draw_times(above, adaptation.iterations)
     _draw_thresholds(below, adaptation.iterations)
-    figure.suptitle(
-        plain(title) or f"MPI_Alltoallv on {adaptation.nprocs} processes, threshold adapted"
-    )
+    entitle(figure, title or f"MPI_Alltoallv on {adaptation.nprocs} processes, threshold adapted")
     return figure
 
 

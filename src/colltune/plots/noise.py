@@ -23,7 +23,7 @@ from colltune.dataset.noise import (
 from colltune.dataset.noise.choices import Payoff
 from colltune.domain import Configuration
 from colltune.errors import DataError
-from colltune.plots.scaffold import COLOURS, plain
+from colltune.plots.scaffold import COLOURS, entitle
 from colltune.text import counted
 
 _LEAST_PERCENT = 0.1
@@ -46,9 +46,10 @@ def levels(table: pd.DataFrame, report: NoiseReport) -> Figure:
     _drift(drift, table)
     _detectable(detectable, groups)
     context = report.context
-    figure.suptitle(
+    entitle(
+        figure,
         f"Noise on {context['machine']}, {context['library']} {context['library_version']};"
-        f" launches: {report.overall.launches}, allocations: {report.overall.allocations}"
+        f" launches: {report.overall.launches}, allocations: {report.overall.allocations}",
     )
     return figure
 
@@ -181,9 +182,10 @@ def repetitions(table: pd.DataFrame, cell: NoisyCell) -> Figure:
     along, across = figure.subplots(1, 2, sharey=True, width_ratios=[4, 1])
     _along(along, launches)
     _across(across, launches)
-    figure.suptitle(
-        f"{plain(cell.configuration)}, {cell.nodes}x{cell.ppn}, {cell.msize_bytes} bytes:"
-        f" {len(launches)} launches, a colour for each allocation"
+    entitle(
+        figure,
+        f"{cell.configuration}, {cell.nodes}x{cell.ppn}, {cell.msize_bytes} bytes:"
+        f" {len(launches)} launches, a colour for each allocation",
     )
     return figure
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from colltune.domain import Instance, Shape
 from colltune.models.plain_fit import MEASURED
-from colltune.plots.scaffold import finish, plain, shortened, small_log_panel
+from colltune.plots.scaffold import entitle, finish, plain, shortened, small_log_panel
 from colltune.text import bytes_text
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def what_if(asked: WhatIf, bundle: Bundle, now: Situation, then: Situation) -> F
     panels[0].legend(loc="best", frameon=False)
     instance = then.instance
     size = bytes_text(instance.msize_bytes)
-    figure.suptitle(f"{instance.collective.mpi_name} of {size}, {bundle.context}")
+    entitle(figure, f"{instance.collective.mpi_name} of {size}, {bundle.context}")
     return figure
 
 

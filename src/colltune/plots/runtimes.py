@@ -201,7 +201,7 @@ def tuned(dataset: PerformanceDataset, table: DecisionTable, shape: Shape) -> Fi
         intervals = table.rules.get((collective, shape.nprocs), ())
         _tuned_panel(panel, cells[cells["collective"] == collective], collective, intervals)
     panels[0].set_ylabel("runtime [µs], median")
-    figure.suptitle(f"{dataset.context}, {shape.nodes} x {shape.ppn} processes")
+    scaffold.entitle(figure, f"{dataset.context}, {shape.nodes} x {shape.ppn} processes")
     return figure
 
 

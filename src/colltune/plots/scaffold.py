@@ -28,6 +28,7 @@ LEGEND_IN, _HANDLE_IN = 2.2, 2.9
 # around a panel: to the right; above and below; of these below, for ticks and label
 _GAP_IN, _AROUND_IN, _BELOW_IN = 0.1, 0.85, 0.5
 _SIGNS_PER_IN = 12
+_LEGEND_HANDLE_IN = 0.6
 _ALIKE = 1.5
 _MOST_NOTES = 4
 _MOST_SIZE_LABELS = 6
@@ -191,6 +192,18 @@ def _title(frame: Frame, width_in: float) -> str:
     return "\n".join(plain(line) for part in parts for line in wrap(part, signs))
 
 
+def entitle(figure: Figure, text: str) -> None:
+    """Write a title of as many lines as the figure's width asks for."""
+    signs = int(figure.get_figwidth() * _SIGNS_PER_IN)
+    figure.suptitle("\n".join(map(plain, wrap(text, signs))), fontsize="medium")
+
+
+def legend_columns(figure: Figure, labels: Sequence[str]) -> int:
+    """Return how many labels fit beside each other below a figure."""
+    longest_in = max(map(len, labels), default=0) / _SIGNS_PER_IN + _LEGEND_HANDLE_IN
+    return max(1, min(len(labels), int(figure.get_figwidth() / longest_in)))
+
+
 def label_rows(block: Block, words: str) -> None:
     for panel in block.panels[::_MOST_ACROSS]:
         panel.set_ylabel(words, fontsize="small")
@@ -287,4 +300,5 @@ def finish(figure: Figure, panels: Any, used: int, upwards: str = "time [µs]") 
     for panel in panels[:, 0]:
         panel.set_ylabel(upwards)
     handles, labels = panels[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+    columns = legend_columns(figure, labels)
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
