@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from colltune.cli.app import app
+from colltune.domain import Collective, Shape
 from colltune.errors import CampaignError, DataError
-from tests.han.samples import replace_measuring, write_tasks, write_whole
+from colltune.han import tasks_file
+from colltune.han.space import Inputs, Request, Space
+from tests.han.samples import (
+    CONTEXT,
+    SETUP,
+    SHAPE,
+    TASKS,
+    replace_measuring,
+    write_tasks,
+    write_whole,
+)
 
 ONE = ("--collective", "bcast", "--segsize", "4K", "--up", "libnbc", "--low", "sm")
 
@@ -37,6 +49,27 @@ def test_picks_are_shown_and_written(tmp_path: Path) -> None:
         "--mca coll_han_bcast_segsize 4096",
         "--mca coll_han_bcast_low_module 1",
     ]
+
+
+def test_sizes_and_setups_are_those_of_the_file(tmp_path: Path) -> None:
+    """Without options, what the file was measured for is picked from, and its only shape."""
+    tasks = write_tasks(tmp_path / "tasks.jsonl")
+    inputs = Inputs((Collective.BCAST,), (SHAPE,), (4096, 40960))
+    asked = Request(inputs, Space((4096,), ("libnbc",), ("sm",))).asked()
+    tasks_file.begin(tasks, CONTEXT, asked)
+    found = json.loads(_run("select", tasks, "--json"))
+    assert [pick["msize_bytes"] for pick in found["picks"]] == [4096, 40960]
+    assert {pick["setup"] for pick in found["picks"]} == {SETUP.id}
+    assert list(found["job"]) == ["bcast"]
+
+
+def test_of_several_shapes_one_must_be_named(tmp_path: Path) -> None:
+    """The message names those of the file."""
+    tasks = write_tasks(tmp_path / "tasks.jsonl")
+    tasks_file.append(tasks, [replace(TASKS[0], shape=Shape(2, 3))])
+    result = CliRunner().invoke(app(["han"]), ["han", "select", str(tasks)])
+    assert result.exit_code == 2
+    assert "2x2, 2x3" in result.output
 
 
 def test_json_tells_setups_by_their_ids(tmp_path: Path) -> None:

@@ -229,6 +229,7 @@ EXAMPLES: dict[str, Callable[[Place], Words]] = {
         *("han", "compare", _tasks(p)[0], _whole(p), "--segsize", "4K", "--up", "libnbc"),
         *("--low", "sm", "--picture", p.folder / "p.svg"),
     ),
+    "han overlap": lambda p: ("han", "overlap", _tasks(p)[0], "--out", p.folder),
     "data noise": lambda p: ("data", "noise", p.data),
     "fit": lambda p: ("fit", p.data, "--learner", "knn", "--out", p.folder / "b"),
     "confirm": lambda p: (

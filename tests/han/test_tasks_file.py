@@ -42,6 +42,35 @@ def test_a_line_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
     assert tasks_file.read(path).series == (SERIES, FAILED)
 
 
+def test_what_was_asked_for_is_told_once_for_each_campaign(tmp_path: Path) -> None:
+    """Words of options are kept in order; a campaign that goes on adds nothing."""
+    path = tmp_path / "tasks.jsonl"
+    first, second = {"msize": ("4096", "65536")}, {"msize": ("4096", "8"), "up": ("libnbc",)}
+    for asked in (first, first, second):
+        tasks_file.begin(path, CONTEXT, asked)
+        tasks_file.append(path, [SERIES])
+    found = tasks_file.read(path)
+    assert found.asked == (first, second)
+    assert found.words("msize") == ("4096", "65536", "8")
+    assert found.words("low") == ()
+    assert found.series == (SERIES,) * 3
+
+
+def test_a_file_of_version_1_is_read_and_goes_on(tmp_path: Path) -> None:
+    """It does not tell what was asked for; from the next campaign on it does."""
+    path = tmp_path / "tasks.jsonl"
+    tasks_file.begin(path, CONTEXT)
+    tasks_file.append(path, [SERIES])
+    old = path.read_text().replace('"version": 2', '"version": 1')
+    path.write_text(old)
+    assert tasks_file.read(path).asked == ()
+    assert path.read_text() == old
+    found = tasks_file.begin(path, CONTEXT, {"msize": ("8",)})
+    assert found == tasks_file.read(path)
+    assert (found.series, found.words("msize")) == ((SERIES,), ("8",))
+    assert '"version": 2' in path.read_text()
+
+
 def test_another_context_is_refused(tmp_path: Path) -> None:
     """Task times of two machines are never joined."""
     path = tmp_path / "tasks.jsonl"
@@ -54,7 +83,10 @@ def test_another_context_is_refused(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"format": "x"}, "line 1: this is not a file of task times"),
-        ({"version": 9}, "line 1: the file has version 9, but this colltune reads 1"),
+        (
+            {"version": 9},
+            "line 1: the file has version 9, but this colltune reads versions up to 2",
+        ),
         ({"context": {}}, "line 1: the context"),
     ],
 )
@@ -75,6 +107,7 @@ def test_other_files_are_refused(tmp_path: Path, change: dict[str, object], mess
         ("shape", "2", "line 2: invalid literal"),
         ("setup", "x", "line 2: 'x' is not a configuration id"),
         ("segments", None, "line 2: int"),
+        ("asked", ["4096"], "line 2: asked does not hold lists of words"),
     ],
 )
 def test_a_bad_series_is_told_by_its_line(

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from colltune.domain import Collective, Configuration, Shape
     from colltune.han.choosing import Compared, JobSetup, Pick
     from colltune.han.measuring import TaskProgress
+    from colltune.han.overlap import Overlap
     from colltune.han.space import Inputs, Space
     from colltune.han.tasks_file import TaskTimes
 
@@ -59,6 +60,43 @@ Inner = Annotated[
     str,
     typer.Option(
         "--inner", metavar="BYTES,…", help="Segment sizes inside coll/adapt; 0: no segments."
+    ),
+]
+_OF_FILE = "default: those of the file"
+FileMsizes = Annotated[
+    str | None,
+    typer.Option("--msize", metavar="BYTES,…", help=f"Message sizes: 4k,64KiB; {_OF_FILE}."),
+]
+FileCollectives = Annotated[
+    str | None,
+    typer.Option("--collective", metavar="NAME,…", help=f"bcast, allreduce or both; {_OF_FILE}."),
+]
+FileSegsizes = Annotated[
+    str | None,
+    typer.Option("--segsize", metavar="BYTES,…", help=f"Segment sizes of coll/han; {_OF_FILE}."),
+]
+FileUps = Annotated[
+    str | None, typer.Option("--up", metavar="NAME,…", help=f"Modules between nodes; {_OF_FILE}.")
+]
+FileLows = Annotated[
+    str | None, typer.Option("--low", metavar="NAME,…", help=f"Modules within nodes; {_OF_FILE}.")
+]
+FileTrees = Annotated[
+    str | None,
+    typer.Option("--tree", metavar="NAME,…", help=f"Algorithms of coll/adapt; {_OF_FILE}."),
+]
+FileInner = Annotated[
+    str | None,
+    typer.Option(
+        "--inner",
+        metavar="BYTES,…",
+        help=f"Segment sizes inside coll/adapt, 0: no segments; {_OF_FILE}.",
+    ),
+]
+FileShape = Annotated[
+    str | None,
+    typer.Option(
+        "--shape", metavar="NxP", help="Shape of the job, 4x2; default: that of the file, if one."
     ),
 ]
 Heuristics = Annotated[
@@ -141,14 +179,14 @@ def measure(
 @han.command("select")
 def select(
     tasks: Tasks,
-    shape: Annotated[str, typer.Option("--shape", metavar="NxP", help="The job's shape, 4x2.")],
-    msize: Msizes = _MSIZES,
-    collective: Collectives = _COLLECTIVES,
-    segsize: Segsizes = _SEGSIZES,
-    up: Ups = _UPS,
-    low: Lows = None,
-    tree: Trees = _TREES,
-    inner: Inner = "0",
+    shape: FileShape = None,
+    msize: FileMsizes = None,
+    collective: FileCollectives = None,
+    segsize: FileSegsizes = None,
+    up: FileUps = None,
+    low: FileLows = None,
+    tree: FileTrees = None,
+    inner: FileInner = None,
     heuristics: Heuristics = False,
     out: Annotated[
         Path | None,
@@ -171,8 +209,12 @@ def select(
     from colltune.han.tasks_file import read
 
     times = read(tasks)
-    inputs = _inputs(collective, [shape], msize)
-    space = _space(times.context.library_version, segsize, up, low, tree, inner)
+    inputs = _inputs(
+        _or_file(times, "collective", collective),
+        [_one_shape(times, shape)],
+        _or_file(times, "msize", msize),
+    )
+    space = _file_space(times, segsize, up, low, tree, inner)
     setups = _setups(times, inputs, space, heuristics)
     job_shape = inputs.shapes[0]
     picks = [
@@ -209,11 +251,11 @@ def compare(
             help="Datasets of whole collectives, measured in the setups of coll/han.",
         ),
     ],
-    segsize: Segsizes = _SEGSIZES,
-    up: Ups = _UPS,
-    low: Lows = None,
-    tree: Trees = _TREES,
-    inner: Inner = "0",
+    segsize: FileSegsizes = None,
+    up: FileUps = None,
+    low: FileLows = None,
+    tree: FileTrees = None,
+    inner: FileInner = None,
     heuristics: Heuristics = False,
     picture: Annotated[
         Path | None,
@@ -250,7 +292,7 @@ def compare(
         tuple(sorted({i.shape for i in exhaustive})),
         tuple(sorted({i.msize_bytes for i in exhaustive})),
     )
-    space = _space(release, segsize, up, low, tree, inner)
+    space = _file_space(times, segsize, up, low, tree, inner)
     found = compared(times, _setups(times, inputs, space, heuristics), exhaustive)
     if picture is not None:
         from colltune.plots.measuring import picks
@@ -266,6 +308,88 @@ def compare(
     lines.append(f"\nmean regret: {mean_regret(found):.1%}")
     lines += [f"-> {picture}"] * (picture is not None)
     output(facts, lines, json=json)
+
+
+@han.command("overlap")
+def overlap(
+    tasks: Tasks,
+    shape: FileShape = None,
+    segsize: Annotated[
+        str | None,
+        typer.Option(metavar="BYTES", help="Segment size; default: the one that most setups have."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Folder to draw figures 2, 3 and 6 of the paper into.",
+            callback=writable_folder,
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Show how far tasks between nodes and within them overlap, in each setup.
+
+    Perfect overlap takes as long as the longer task, none as long as both after another.
+
+    Example: colltune han overlap tasks.jsonl --out figures
+    """
+    from colltune.han.overlap import overlaps
+    from colltune.han.tasks_file import read
+
+    times = read(tasks)
+    wanted = parse_bytes(segsize) if segsize is not None else None
+    found = overlaps(times, parse_shape(_one_shape(times, shape)), wanted)
+    files = _overlaps_drawn(found, out) if out is not None else []
+    rows = [
+        (
+            one.setup.collective,
+            one.setup.parameter_text,
+            *(f"{name} {s * _MS:.3f}" for name, s in zip(one.names, one.slowest_s, strict=True)),
+            f"{one.over_longer:.2f}",
+            f"{one.over_sum:.2f}",
+        )
+        for one in found
+    ]
+    facts = {
+        "overlaps": [
+            {
+                "setup": one.setup,
+                "shape": one.shape,
+                "tasks": one.names,
+                "times_s": one.slowest_s,
+                "over_longer": round(one.over_longer, 4),
+                "over_sum": round(one.over_sum, 4),
+            }
+            for one in found
+        ],
+        "files": files,
+    }
+    lines: list[str | Table] = [Table(_OVERLAP, rows, _OVERLAP[1:2], _OVERLAP[2:4])]
+    lines += [f"-> {path}" for path in files]
+    output(facts, lines, json=json)
+
+
+_OVERLAP = (
+    *("collective", "setup", "one task, ms", "the other, ms"),
+    *("both at once, ms", "over the longer", "over both"),
+)
+
+
+def _overlaps_drawn(found: Sequence[Overlap], folder: Path) -> list[Path]:
+    from colltune.plots import overlaps
+    from colltune.plots.saving import saved
+
+    by = {c: [one for one in found if one.setup.collective == c] for c in ("bcast", "allreduce")}
+    figures = [
+        ("figure2.png", overlaps.apart_and_together, by["bcast"]),
+        ("figure3.png", overlaps.settling, by["bcast"]),
+        ("figure6.png", overlaps.apart_and_together, by["allreduce"]),
+    ]
+    drawn = [(folder / name, draw(of)) for name, draw, of in figures if of]
+    for path, figure in drawn:
+        saved(figure, path)
+    return [path for path, _ in drawn]
 
 
 _GOES_ON = "the measurements are kept; run the same command again to go on"
@@ -297,6 +421,50 @@ def _space(
         _words(trees),
         tuple(parse_bytes(word) for word in _words(inner)),
     )
+
+
+_DEFAULTS = {
+    "msize": _MSIZES,
+    "collective": _COLLECTIVES,
+    "segsize": _SEGSIZES,
+    "up": _UPS,
+    "tree": _TREES,
+    "inner": "0",
+}
+"""What `measure` does, for files that do not tell what was asked for."""
+
+
+def _or_file(times: TaskTimes, option: str, given: str | None) -> str:
+    """Return what was `given`, else what the file was measured for."""
+    return given or ",".join(times.words(option)) or _DEFAULTS[option]
+
+
+def _file_space(
+    times: TaskTimes,
+    segsizes: str | None,
+    ups: str | None,
+    lows: str | None,
+    trees: str | None,
+    inner: str | None,
+) -> Space:
+    return _space(
+        times.context.library_version,
+        _or_file(times, "segsize", segsizes),
+        _or_file(times, "up", ups),
+        lows or ",".join(times.words("low")) or None,
+        _or_file(times, "tree", trees),
+        _or_file(times, "inner", inner),
+    )
+
+
+def _one_shape(times: TaskTimes, given: str | None) -> str:
+    if given:
+        return given
+    shapes = dict.fromkeys(str(series.shape) for series in times.series)
+    if len(shapes) != 1:
+        names = ", ".join(shapes) or "none"
+        raise typer.BadParameter(f"name one of the file's shapes by --shape: {names}")
+    return next(iter(shapes))
 
 
 def _inputs(collectives: str, shapes: Sequence[str] | None, msizes: str) -> Inputs:

@@ -63,10 +63,15 @@ def _mean_of(middle: Numbers, n: int) -> Numbers:
     run = middle.shape[1]
     if not n:
         return np.ones(len(middle))
-    # further ones cost as those behind the first third
-    steady = middle[:, run // _FILLING_SHARE :].mean(axis=1) if n > run else 0.0
-    total: Numbers = middle[:, :n].sum(axis=1) + max(0, n - run) * steady
+    further_s = (n - run) * steady(middle) if n > run else 0.0
+    total: Numbers = middle[:, :n].sum(axis=1) + further_s
     return total / n
+
+
+def steady(middle: Numbers) -> Numbers:
+    """Return the mean cost of tasks behind the first third of those in the `middle`, per leader."""
+    cost: Numbers = middle[:, middle.shape[1] // _FILLING_SHARE :].mean(axis=1)
+    return cost
 
 
 @dataclass(frozen=True)

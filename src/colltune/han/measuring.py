@@ -73,7 +73,7 @@ def measure(
 ) -> Done:
     """Measure what `request` needs and the file `path` lacks; append it there."""
     folder = path.with_name(f"{path.name}.launch")
-    tasks = tasks_file.begin(path, context)
+    tasks = tasks_file.begin(path, context, request.asked())
     started, launches, idle = time.monotonic(), 0, 0
 
     def keep(found: Sequence[Measured]) -> TaskTimes:

@@ -14,7 +14,7 @@ from itertools import product
 
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import CampaignError
-from colltune.han.tasks_file import Wanted, wanted_for
+from colltune.han.tasks_file import Asked, Wanted, wanted_for
 from colltune.mpi.openmpi import han_setups
 from colltune.mpi.openmpi.han_setups import ADAPT, TREES, UP_MODULES
 from colltune.mpi.openmpi.library import OPENMPI
@@ -135,6 +135,20 @@ class Request:
     space: Space
     reps: int = REPS
     heuristics: bool = False
+
+    def asked(self) -> Asked:
+        """Return inputs and space by the names of options of `colltune han measure`."""
+        inputs, space = self.inputs, self.space
+        return {
+            "collective": tuple(map(str, inputs.collectives)),
+            "shape": tuple(map(str, inputs.shapes)),
+            "msize": tuple(map(str, inputs.msizes_bytes)),
+            "segsize": tuple(map(str, space.segsizes_bytes)),
+            "up": space.ups,
+            "low": space.lows,
+            "tree": space.trees,
+            "inner": tuple(map(str, space.inner_bytes)),
+        }
 
 
 def setups_of(request: Request, release: str, shape: Shape) -> dict[Collective, Setups]:

@@ -1,7 +1,9 @@
 """Series of tasks, and their times in a file: composing can be done again without measuring.
 
-Version 1: text, one JSON object a line. The first names format, version and context; each further
-one is a series, appended when it was measured. A last line that a kill cut off is left out.
+Version 2: text, one JSON object a line. The first names format, version and context; each further
+one is a series, appended when it was measured, or has the key ``asked``: what was to be measured,
+by the names of options. A last line that a kill cut off is left out. Version 1 does not tell what
+was asked for; its files are made version 2 when something is added.
 """
 
 from __future__ import annotations
@@ -26,7 +28,11 @@ from colltune.text import counted
 STEADY_AT_FIRST, MOST_STEADY = 4, 64
 """Tasks of the steady kind in a series: it begins with so many and is doubled up to the last."""
 _DEPTHS = {Collective.BCAST: 1, Collective.ALLREDUCE: 3}
-FORMAT, VERSION = "colltune-han-tasks", 1
+FORMAT, VERSION = "colltune-han-tasks", 2
+_READ = (1, VERSION)
+_ASKED = "asked"
+Asked = Mapping[str, tuple[str, ...]]
+"""Words of each option of `colltune han measure`."""
 _KEYS = ("shape", "setup", "segments", "manner", "status", "message", "wall_s", "times_s")
 
 
@@ -133,10 +139,14 @@ def together(series: Sequence[Measured]) -> Measured | None:
 
 @dataclass(frozen=True)
 class TaskTimes:
-    """All series of one machine, in the order in which they were measured."""
+    """All series of one machine, in the order in which they were measured.
+
+    ``asked`` is what they were measured for, one for each campaign.
+    """
 
     context: Context
     series: tuple[Measured, ...] = ()
+    asked: tuple[Asked, ...] = ()
     _index: dict[tuple[Shape, Configuration], list[Measured]] = field(
         default_factory=dict, repr=False, compare=False
     )
@@ -156,7 +166,11 @@ class TaskTimes:
         return together([s for s in fine if s.segments == longest])
 
     def with_series(self, series: Iterable[Measured]) -> TaskTimes:
-        return TaskTimes(self.context, (*self.series, *series))
+        return TaskTimes(self.context, (*self.series, *series), self.asked)
+
+    def words(self, option: str) -> tuple[str, ...]:
+        """Return what was measured of an option of `colltune han measure`, in order."""
+        return tuple(dict.fromkeys(w for asked in self.asked for w in asked.get(option, ())))
 
     @property
     def wall_s(self) -> float:
@@ -172,36 +186,46 @@ def read(path: Path) -> TaskTimes:
             f"{path}: the file is empty. Name a file that `colltune han measure` wrote."
         )
     context = _context(path, _object(path, 1, lines[0]))
-    series = (_series(path, n, _object(path, n, line)) for n, line in enumerate(lines[1:], 2))
-    return TaskTimes(context, tuple(series))
+    objects = [(n, _object(path, n, line)) for n, line in enumerate(lines[1:], 2)]
+    series = tuple(_series(path, n, line) for n, line in objects if _ASKED not in line)
+    asked = tuple(_asked(path, n, line[_ASKED]) for n, line in objects if _ASKED in line)
+    return TaskTimes(context, series, asked)
 
 
-def begin(path: Path, context: Context) -> TaskTimes:
-    """Return what is in the file, which is made if there is none."""
+def begin(path: Path, context: Context, asked: Asked | None = None) -> TaskTimes:
+    """Return what is in the file, which is made if there is none, with what is `asked` for now."""
+    head = json.dumps({"format": FORMAT, "version": VERSION, "context": context.as_json()}) + "\n"
     if not path.exists():
-        head = {"format": FORMAT, "version": VERSION, "context": context.as_json()}
         with whole(path) as temporary:
-            temporary.write_text(json.dumps(head) + "\n", encoding="utf-8")
-        return TaskTimes(context)
+            temporary.write_text(head, encoding="utf-8")
     found = read(path)
     if found.context != context:
         raise DataError(
             f"{path} has task times of {found.context}, not of {context}. Name another file."
         )
     data = path.read_bytes()
-    if not data.endswith(b"\n"):
-        # what a kill left of a line, so that the next one begins on its own
+    # without what a kill left of a line, so that the next one begins on its own
+    _, newline, lines = data.rpartition(b"\n")[0].partition(b"\n")
+    whole_lines = head.encode() + lines + newline
+    if data != whole_lines:
         with whole(path) as temporary:
-            temporary.write_bytes(data[: data.rfind(b"\n") + 1])
-    return found
+            temporary.write_bytes(whole_lines)
+    if asked is None or asked in found.asked:
+        return found
+    _append(path, [{_ASKED: asked}])
+    return replace(found, asked=(*found.asked, asked))
 
 
 def append(path: Path, series: Iterable[Measured]) -> None:
     """Append series, each safe on disk when this returns."""
+    _append(path, map(_as_dict, series))
+
+
+def _append(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
     try:
         with path.open("a", encoding="utf-8") as stream:
-            for one in series:
-                stream.write(json.dumps(_as_dict(one)) + "\n")
+            for line in lines:
+                stream.write(json.dumps(line) + "\n")
             stream.flush()
             os.fsync(stream.fileno())
     except OSError as error:
@@ -234,15 +258,21 @@ def _object(path: Path, number: int, line: str) -> Mapping[str, Any]:
 def _context(path: Path, head: Mapping[str, Any]) -> Context:
     if head.get("format") != FORMAT:
         raise DataError(f"{path}: line 1: this is not a file of task times ({FORMAT})")
-    if head.get("version") != VERSION:
+    if head.get("version") not in _READ:
         raise DataError(
             f"{path}: line 1: the file has version {head.get('version')}, but this colltune "
-            f"reads {VERSION}"
+            f"reads versions up to {VERSION}"
         )
     found = head.get("context")
     if not isinstance(found, dict) or not {"machine", "library", "library_version"} <= set(found):
         raise DataError(f"{path}: line 1: the context lacks machine, library or library_version")
     return Context(**{name: str(value) for name, value in found.items()})
+
+
+def _asked(path: Path, number: int, found: object) -> Asked:
+    if not isinstance(found, dict) or not all(isinstance(w, list) for w in found.values()):
+        raise DataError(f"{path}: line {number}: {_ASKED} does not hold lists of words")
+    return {str(option): tuple(map(str, words)) for option, words in found.items()}
 
 
 def _series(path: Path, number: int, line: Mapping[str, Any]) -> Measured:
