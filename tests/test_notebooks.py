@@ -76,15 +76,15 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return _KERNEL
 
 
-def _kept(path: Path, notebook: Any) -> None:
+def _kept(path: Path, notebook: Any, kind: str) -> None:
     """Keep the executed notebook where CI collects what tests made."""
     if os.environ.get(ARTIFACTS):
-        folder = Path(os.environ[ARTIFACTS]) / "notebooks"
+        folder = Path(os.environ[ARTIFACTS]) / "notebooks" / kind
         folder.mkdir(parents=True, exist_ok=True)
         _write(notebook, folder / path.name)
 
 
-def _executed(path: Path, kernel: str, check: str = _CHECK + _DRAWN) -> Any:
+def _executed(path: Path, kernel: str, check: str = _CHECK + _DRAWN, kind: str = "") -> Any:
     notebook = _read(path, as_version=4)
     notebook.cells.append(_new_cell(check))
     client = NotebookClient(
@@ -100,7 +100,7 @@ def _executed(path: Path, kernel: str, check: str = _CHECK + _DRAWN) -> Any:
     finally:
         shown = copy.copy(notebook)
         shown.cells = notebook.cells[:-1]
-        _kept(path, shown)
+        _kept(path, shown, kind)
     return shown
 
 
@@ -131,7 +131,7 @@ def test_runs_on_any_data(
     if path.stem[:2] == "03" and kind not in _WITH_NODE_COUNTS:
         pytest.skip("it says that this cannot be shown, and goes on with the recorded data")
     monkeypatch.setenv("COLLTUNE_DATA", str(KINDS[kind].write(tmp_path / "data")))
-    outputs = [o for cell in _code(_executed(path, kernel, _CHECK)) for o in cell.outputs]
+    outputs = [o for cell in _code(_executed(path, kernel, _CHECK, kind)) for o in cell.outputs]
     assert [out.text for out in outputs if out.get("name") == "stderr"] == []
 
 

@@ -369,7 +369,7 @@ def gain_and_harm(
     if any(score.log_gain_share is None for score in scored):
         panel.text(0.5, 0.5, _NOTHING, transform=panel.transAxes, ha="center", color="0.4")
     panel.set_title("filled: with guard, open: the same models without", fontsize="small")
-    figure.legend(loc="outside right upper", frameon=False, fontsize="small")
+    figure.legend(loc="outside right center", frameon=False, fontsize="small")
     if title:
         entitle(figure, title)
     return figure

@@ -107,6 +107,13 @@ def test_the_cost_at_a_share_is_the_one_from_which_on_it_is_kept() -> None:
     assert _curve((0.1, 0.96), (0.2, 0.5)).cost_at(0.95) == math.inf
 
 
+def test_where_the_full_grid_gains_nothing_there_is_no_share_of_it() -> None:
+    """It is no number, and reached at no cost."""
+    nothing = Curve("x", 0, (Point(0.1, {BCAST: 0.0}),), Reference({BCAST: 0.0}, {}, {BCAST: 5}))
+    assert math.isnan(nothing.together(nothing.points[0]))
+    assert nothing.cost_at(0.5, nothing.together) == math.inf
+
+
 def test_curves_of_all_strategies_are_drawn(tmp_path: Path) -> None:
     """Each strategy and seed has a curve of ascending costs, and the picture shows them."""
     said: list[str] = []

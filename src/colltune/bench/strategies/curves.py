@@ -69,8 +69,12 @@ class Curve:
         return min(self.captured(point).values(), default=math.nan)
 
     def together(self, point: Point) -> float:
-        """Return the share of the full training grid's gain over all collectives together."""
-        return sum(point.gained.values()) / sum(self.reference.full.values())
+        """Return the share of the full training grid's gain over all collectives together.
+
+        NaN where the full grid gains nothing.
+        """
+        full = sum(self.reference.full.values())
+        return sum(point.gained.values()) / full if full > 0 else math.nan
 
     def cost_at(self, share: float, by: Callable[[Point], float] | None = None) -> float:
         """Return the least cost from which on `by`, normally `worst`, stays at `share` or above.
