@@ -335,3 +335,33 @@ def test_there_is_no_switch_between_near_ties() -> None:
         assert "faster than the default" in interval.reason
     kept, every = (intervals(ModelSelector(far, guard=g), BCAST, shape) for g in (True, False))
     assert len(kept) > len(every) / 2 > 5
+
+
+def _tied_within_bytes(seed: int) -> Bundle:
+    """Return a bundle of two algorithms that scatter by 0.4 % around the same time."""
+    data = measured(algorithms=("default", "linear", "binomial"), msizes=(16, 48, 80, 256, 4096))
+    frame = data.frame.copy()
+    slower = np.where(frame["algorithm"] == "default", 1.3, 1.0)
+    scatter = np.random.default_rng(seed).lognormal(0, 0.004, len(frame))
+    at_best_s = 1e-6 * frame["nodes"] * frame["ppn"] * (frame["msize_bytes"] + 99)
+    frame["time_s"] = at_best_s * slower * scatter
+    frame["times_s"] = [(t,) for t in frame["time_s"]]
+    return fit(replace(data, frame=frame), jobs=1)
+
+
+def test_near_ties_within_a_few_bytes_are_one_rule() -> None:
+    """Where predictions change from byte to byte, 48 to 51 linear, the file says one algorithm."""
+    shape, switched = Shape(4, 4), 0
+    sizes = np.arange(4000)
+    where = np.full((2, len(sizes)), 4)
+    for seed in range(5):
+        selector = ModelSelector(_tied_within_bytes(seed))
+        decided = selector.decide(BCAST, *where, sizes)
+        switched += np.count_nonzero(np.diff(decided.chosen))
+        first, beyond = intervals(selector, BCAST, shape)
+        assert not first.configuration.is_default
+        assert beyond.configuration.is_default
+        column = selector.portfolio(BCAST).index(first.configuration)
+        fastest_s = decided.rank_s[np.arange(len(sizes)), decided.chosen]
+        assert (decided.rank_s[:, column] < 1.025 * fastest_s).all()
+    assert switched >= 10
