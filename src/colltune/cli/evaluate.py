@@ -45,8 +45,8 @@ def evaluate(
     suite: Annotated[
         str | None,
         typer.Option(
-            help="paper: Table IV of Hunold et al. 2020, and with --out its figures 4 to 8; all: "
-            "every split that the data allow."
+            help="paper: Table IV of Hunold et al. 2020, and with --out its figures 2 and 4 to 8; "
+            "all: every split that the data allow."
         ),
     ] = None,
     train_nodes: Annotated[
