@@ -27,6 +27,15 @@ def test_transfers() -> None:
     assert allgather(ppn=1).broadcast_s(M) == 0.0
 
 
+def test_measured_congestion_replaces_one_copy_after_another() -> None:
+    """Eq. 5 with cg = 1.5 of 5 readers; b = 2 makes a transfer's bytes, not its start, dearer."""
+    measured = replace(allgather(ppn=6), slowdown=2.0, congestion=1.5)
+    assert measured.broadcast_s(M) == pytest.approx(2.5 * T_L, rel=1e-12)
+    assert measured.transfer_s() == pytest.approx(1e-6 + 2e-4, rel=1e-12)
+    assert measured.optimal_offload().transfers > allgather(ppn=6).optimal_offload().transfers
+    assert measured.inter_s(Exchange.RING) < allgather(ppn=6).inter_s(Exchange.RING)
+
+
 def test_best_offload() -> None:
     """Eq. 1 and 2 by hand: d = 3 T_C / (4 T_H + T_C) = 1.126, and of 1 and 2 the better is 1."""
     offload = allgather().optimal_offload()

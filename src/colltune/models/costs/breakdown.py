@@ -217,7 +217,7 @@ def _allgathers(instance: Instance, network: NetworkParameters) -> Iterator[Desi
         copy=Link(0.0, network.copy_s_per_byte or network.intra.s_per_byte),
     )
     offload = gather.optimal_offload()
-    optimum = f"{offload.transfers} of {shape.ppn - 1} transfers offloaded"
+    optimum = f"by formula, {offload.transfers} of {shape.ppn - 1} transfers by adapters"
     if shape.nodes == 1:
         yield Design("MHA-intra", offload.time_s, optimum)
         return

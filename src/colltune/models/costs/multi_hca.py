@@ -45,7 +45,9 @@ class MultiAdapterAllgather:
     ``link`` has the startup of a transfer over the network (alpha_H) and the time per byte of one
     of the ``adapters`` (1 / BW_H), which every message is striped over; ``memory`` startup and time
     per byte of a transfer to another process of the node (alpha_C, 1 / BW_C), ``copy`` those of a
-    plain local copy (alpha_L, 1 / BW_L).
+    plain local copy (alpha_L, 1 / BW_L). ``slowdown`` is b of sec. 4.1: how much longer a transfer
+    takes while all processes of the node do one. ``congestion`` is cg of eq. 5; without it readers
+    copy out one after another. A copy test measures both (``make bench NAME=copy_congestion``).
     """
 
     nodes: int
@@ -55,6 +57,8 @@ class MultiAdapterAllgather:
     adapters: int
     memory: Link
     copy: Link
+    slowdown: float = 1.0
+    congestion: float | None = None
 
     def network_s(self, msize_bytes: float) -> float:
         """Return T_H(M) with every message striped over all adapters: rail sharing.
@@ -66,10 +70,17 @@ class MultiAdapterAllgather:
     def broadcast_s(self, msize_bytes: float) -> float:
         """Return the broadcast through shared memory of eq. 5; nothing without other processes.
 
-        Its congestion cg is that of readers that cannot copy at the same time at all (sec. 4.2).
+        Unless cg was measured, it is that of readers that cannot copy at the same time at all (sec.
+        4.2).
         """
         copy_s = _message_s(self.copy, msize_bytes)
-        return copy_s + copy_s * float(self.ppn - 1) if self.ppn > 1 else 0.0
+        readers = float(self.ppn - 1) if self.congestion is None else self.congestion
+        return copy_s + copy_s * readers if self.ppn > 1 else 0.0
+
+    def transfer_s(self) -> float:
+        """Return T_C(M) of sec. 4.1: alpha_C + (M / BW_C) b."""
+        s_per_byte = self.memory.s_per_byte * self.slowdown
+        return self.memory.latency_s + self.msize_bytes * s_per_byte
 
     def intra_s(self, offloaded: float) -> float:
         """Return T_MHA-intra (eq. 2) with `offloaded` transfers (d) per process, in seconds.
@@ -77,13 +88,13 @@ class MultiAdapterAllgather:
         T_L(M) + max((P - 1 - d) T_C(M), P d T_H(M)); the first term prints as T_P.
         """
         copy_s = _message_s(self.copy, self.msize_bytes)
-        by_cpu_s = (self.ppn - 1 - offloaded) * _message_s(self.memory, self.msize_bytes)
+        by_cpu_s = (self.ppn - 1 - offloaded) * self.transfer_s()
         by_network_s = self.ppn * offloaded * self.network_s(self.msize_bytes)
         return copy_s + max(by_cpu_s, by_network_s)
 
     def optimal_offload(self) -> Offload:
         """Return the best d: eq. 1, T_C (P - 1) / (T_H P + T_C), and its best whole neighbour."""
-        cpu_s = _message_s(self.memory, self.msize_bytes)
+        cpu_s = self.transfer_s()
         network_s = self.network_s(self.msize_bytes)
         both_s = network_s * self.ppn + cpu_s
         # the share first: it is at most 1 whatever is rounded, and so d no more than there are
@@ -120,5 +131,5 @@ class MultiAdapterAllgather:
 
 
 def _message_s(link: Link, msize_bytes: float) -> float:
-    """Return T_C(M) of sec. 4.1, without its slow-down b, or T_L(M) of table 3."""
+    """Return T_L(M) of table 3."""
     return link.latency_s + msize_bytes * link.s_per_byte
