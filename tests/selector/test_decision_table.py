@@ -353,11 +353,11 @@ def test_near_ties_within_a_few_bytes_are_one_rule() -> None:
     """Where predictions change from byte to byte, 48 to 51 linear, the file says one algorithm."""
     shape, switched = Shape(4, 4), 0
     sizes = np.arange(4000)
-    where = np.full((2, len(sizes)), 4)
+    nodes = ppn = np.full(len(sizes), 4)
     for seed in range(5):
         selector = ModelSelector(_tied_within_bytes(seed))
-        decided = selector.decide(BCAST, *where, sizes)
-        switched += np.count_nonzero(np.diff(decided.chosen))
+        decided = selector.decide(BCAST, nodes, ppn, sizes)
+        switched += int(np.count_nonzero(np.diff(decided.chosen)))
         first, beyond = intervals(selector, BCAST, shape)
         assert not first.configuration.is_default
         assert beyond.configuration.is_default
