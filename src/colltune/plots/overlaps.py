@@ -75,11 +75,11 @@ def settling(found: Sequence[Overlap]) -> Figure:
         tasks = course[leader, :_MOST_TASKS]
         panel.plot(np.arange(1, len(tasks) + 1), tasks, "o-", ms=4, label=f"{name}(i)")
         panel.axhline(steady[leader], color="0.4", ls="--", lw=1, label="steady")
-        panel.set_ylim(bottom=0)
+        panel.set_ylim(0, 1.15 * max(tasks.max(), steady[leader]))
         panel.set_xticks(np.arange(1, len(tasks) + 1))
         panel.set_xlabel(f"i, on the leader of node {leader}", fontsize="small")
     panels[0].set_ylabel("milliseconds")
-    _finish(figure, panels, f"How the cost of {name} settles", shown[0])
+    _finish(figure, panels, f"how the cost of {name} settles", shown[0])
     return figure
 
 
