@@ -108,3 +108,17 @@ def test_two_fabrics_are_not_mixed(tmp_path: Path) -> None:
     found = arrivals([str(tmp_path / "data")], "made-up", "ib")
     assert found.by_slot[SLOT].dataset.context.fabric == "ib"
     assert "measured over eth, not ib" in found.left_out[0]
+
+
+def test_only_what_was_measured_alike_is_compared(tmp_path: Path) -> None:
+    """Launches by another benchmark or synchronisation are told, and are no drift."""
+    native = {"backend": "native", "sync": "window: a common start"}
+    other = {"backend": "reprompi", "synchronisation": "the library's barrier"}
+    for name, facts in (("a", native), ("b", other), ("c", native), ("d", {})):
+        launch(tmp_path / "data", name, seed=ord(name), facts=facts)
+    found = arrivals([str(tmp_path / "data")], "made-up")
+    arrived = found.by_slot[SLOT]
+    assert set(arrived.comparable(["a"]).frame["launch"]) == {"a", "c", "d"}
+    assert set(arrived.comparable(["d"]).frame["launch"]) == {"a", "b", "c", "d"}
+    (told,) = found.left_out
+    assert "native, windows: 2; reprompi, barriers: 1" in told

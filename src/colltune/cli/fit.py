@@ -83,6 +83,7 @@ def fit(
     Example: colltune fit --prior leonardo.csv.gz --for machine=hydra --out bundle
     """
     from colltune.cli.options import workers_of
+    from colltune.dataset.method import in_words
     from colltune.dataset.objective import parse_objective
     from colltune.models.bundle import insist_savable
     from colltune.models.transfer import FitInputs
@@ -105,6 +106,11 @@ def fit(
     transfer: Mapping[str, Mapping[str, object]] = bundle.evidence.get("transfer", {})
     for collective, why in transfer.get("left_out", {}).items():
         warn(f"the priors do not help for {collective}: {why}")
+    if work.methods:
+        warn(
+            "measured by different methods, or by another one than was asked for, whose times need "
+            f"not be comparable: {in_words(work.methods)}. Fit each by itself to compare them"
+        )
     for what, why in bundle.left_out.items():
         warn(f"{what} is left out: {why}")
     warnings = (

@@ -50,17 +50,22 @@ def noise(
 
     Example: colltune data noise dataset --picture noise.png
     """
+    from dataclasses import replace
+
     from colltune.dataset import read
+    from colltune.dataset.method import methods, worth_telling
     from colltune.dataset.noise import allocations_of, measured, noise_report
     from colltune.dataset.parquet import read_launch_provenances
 
     with progress("reading", quiet=quiet or json) as shown:
         dataset = read(data, parse_pairs(where or [], "--where"))
         launches = dataset.frame["launch"]
-        allocations = allocations_of(launches, read_launch_provenances(data), allocation)
+        known = read_launch_provenances(data)
+        allocations = allocations_of(launches, known, allocation)
+        ways = worth_telling(methods(known[n] for n in launches.astype(str).unique() if n in known))
         shown.phase("comparing repetitions, launches and allocations")
         table = measured(dataset, allocations)
-        report = noise_report(table, dataset.context, allocations)
+        report = replace(noise_report(table, dataset.context, allocations), methods=ways)
         if picture:
             shown.phase("drawing")
             from colltune.plots.noise import levels
@@ -172,9 +177,15 @@ def _needed(decisions: Decisions) -> Iterator[str]:
 
 def _notes(report: NoiseReport) -> Iterator[str]:
     """Say what the data cannot tell, and what was assumed."""
+    from colltune.dataset.method import in_words
     from colltune.dataset.noise import AllocationSource
 
     group = report.overall
+    if report.methods:
+        yield (
+            "note: measured by different methods, or by another one than was asked for: "
+            f"{in_words(report.methods)}; what they differ by counts as noise between launches"
+        )
     assumed = report.allocation_sources.get(AllocationSource.ASSUMED, 0)
     if assumed:
         yield (

@@ -136,6 +136,10 @@ class Bundle:
         """
         return replace(self, confirmations=replaced(self.confirmations, found))._named()
 
+    def with_evidence(self, **facts: Any) -> Bundle:
+        """Return the bundle, under another id, with `facts` (JSON-able) added to its evidence."""
+        return replace(self, evidence={**self.evidence, **facts})._named()
+
     def _named(self) -> Bundle:
         """Return the bundle with the id of its content."""
         return replace(self, id=_content_id(self._content()[0]))

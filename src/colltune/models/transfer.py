@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,7 +35,9 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from colltune.dataset import PerformanceDataset, read
+from colltune.dataset.method import methods, worth_telling
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
+from colltune.dataset.parquet import read_launch_provenances
 from colltune.domain import Collective, Context
 from colltune.errors import DataError
 from colltune.features import feature_set
@@ -66,12 +68,16 @@ _MOST_POINTS = 600
 
 @dataclass(frozen=True, eq=False)
 class FitInputs:
-    """Own measurements, None if the machine was never measured, and those of others."""
+    """Own measurements, None if the machine was never measured, and those of others.
+
+    ``methods`` tells by which methods the own ones were measured, if not by the one asked for.
+    """
 
     own: PerformanceDataset | None
     priors: tuple[PerformanceDataset, ...]
     context: Context
     any_library: bool = False
+    methods: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -97,7 +103,10 @@ class FitInputs:
         others = tuple(read([path], prior_where) for path in priors)
         if for_ is None:
             own = read(data, where)
-            return cls(own, others, own.context, any_library)
+            known = read_launch_provenances(data)
+            kept = own.frame["launch"].astype(str).unique()
+            ways = worth_telling(methods(known[name] for name in kept if name in known))
+            return cls(own, others, own.context, any_library, ways)
         return cls(None, others, _described(for_, [d.context for d in others]), any_library)
 
     @property
@@ -105,6 +114,12 @@ class FitInputs:
         return 0 if self.own is None else len(self.own)
 
     def fit(
+        self, learner: str, objective: Objective, *, jobs: int | None, progress: Progress | None
+    ) -> Bundle:
+        bundle = self._fit(learner, objective, jobs=jobs, progress=progress)
+        return bundle.with_evidence(methods=dict(self.methods)) if self.methods else bundle
+
+    def _fit(
         self, learner: str, objective: Objective, *, jobs: int | None, progress: Progress | None
     ) -> Bundle:
         if self.own is not None and not self.priors:

@@ -18,6 +18,7 @@ import pandas as pd
 
 from colltune.dataset import PerformanceDataset, read
 from colltune.dataset.frame import CELL_COLUMNS, TIME_COLUMNS, refuse_duplicates
+from colltune.dataset.method import in_words, method_of, methods
 from colltune.dataset.noise import allocations_of
 from colltune.dataset.parquet import local_copy, read_parquet, read_provenance
 from colltune.domain import Context
@@ -60,6 +61,19 @@ class Arrived:
     def allocation_of(self) -> Mapping[str, str]:
         """The allocation of each launch."""
         return allocations_of(self.tokens, self.provenance).by_launch
+
+    @cached_property
+    def methods(self) -> dict[str, int]:
+        """How many launches were measured by each method."""
+        return methods(self.provenance.values())
+
+    def comparable(self, known: Collection[str]) -> PerformanceDataset:
+        """Return what was measured by the methods of the launches `known`; unknown ones count."""
+        ways = {launch: method_of(self.provenance.get(launch, {})) for launch in self.tokens}
+        like = {ways[launch] for launch in known if ways.get(launch)}
+        if not like:
+            return self.dataset
+        return self.of([launch for launch, way in ways.items() if not way or way in like])
 
     def without(self, tokens: Collection[str]) -> frozenset[str]:
         """Return the launches whose tokens are not among `tokens`."""
@@ -128,7 +142,14 @@ def arrivals(datasets: Iterable[str], machine: str, fabric: str | None = None) -
             f"no measurements of {machine} in {', '.join(datasets)}{why}. Check data.datasets "
             "and site.machine."
         )
-    return Arrivals(_by_slot(pieces), tuple(left_out))
+    by_slot = _by_slot(pieces)
+    for slot, arrived in by_slot.items():
+        if len(arrived.methods) > 1:
+            left_out.append(
+                f"{slot}: measured by different methods, {in_words(arrived.methods)}; they are "
+                "fitted together, but what they differ by is no drift"
+            )
+    return Arrivals(by_slot, tuple(left_out))
 
 
 def _by_slot(pieces: Mapping[Context, list[_Piece]]) -> dict[str, Arrived]:

@@ -181,7 +181,7 @@ class SlotRun:
             with self.phase(f"{self.slot}: looking for drift"):
                 drifted = drift(
                     bundle,
-                    arrived.dataset,
+                    arrived.comparable(knows.launches),
                     arrived.allocation_of,
                     knows.launches,
                     arrived.order(start.seen),

@@ -33,6 +33,7 @@ from colltune.bench.launchers import Launcher
 from colltune.bench.schedule import Cell, grouped
 from colltune.dataset.floor import possible
 from colltune.dataset.importers.reprompi import ReproMpiOutput
+from colltune.dataset.method import IN_PLACE_OF
 from colltune.domain import Collective, Measurement, Portfolio, RunStatus, Shape, Synchronisation
 from colltune.errors import CampaignError, OutputError, ProgramError
 from colltune.files import writing
@@ -170,7 +171,8 @@ class ReproMpiBackend(InstalledMpi):
         ends += time.monotonic() - asked
         round_trip_s = told.round_trip_s if told else None
         _keep(folder / _ROUND_TRIP, f"{round_trip_s or ''}")
-        note, synchronisation = "", plan.synchronisation
+        note, asked_for = "", plan.synchronisation
+        synchronisation = asked_for
         if synchronisation is Synchronisation.WINDOW and (why := self._why_no_windows(plan.shape)):
             if Synchronisation.BARRIER not in self._asked:
                 raise ProgramError(f"windows cannot be kept on {plan.shape}: {why}. {_NO_WINDOWS}")
@@ -197,6 +199,8 @@ class ReproMpiBackend(InstalledMpi):
             for m in result.measurements
             if m.times_s
         }
+        if synchronisation is not asked_for:
+            result = replace(result, facts={**result.facts, IN_PLACE_OF: asked_for.value})
         return replace(result, note=note)
 
     def _why_no_windows(self, shape: Shape) -> str:

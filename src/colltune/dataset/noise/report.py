@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -147,7 +147,8 @@ class NoiseReport:
     ``noisiest`` and ``bimodal`` are at most ten each; ``bimodal_cells`` counts them all.
 
     ``context`` is that of the dataset, by name; ``measurements`` is a count, and so are the values
-    of ``allocation_sources``. ``collectives`` and ``size_classes`` hold a group each.
+    of ``allocation_sources`` and of ``methods``, the launches measured by each method where it is
+    not the one asked for. ``collectives`` and ``size_classes`` hold a group each.
     """
 
     context: Mapping[str, str]
@@ -159,6 +160,7 @@ class NoiseReport:
     noisiest: tuple[NoisyCell, ...]
     bimodal_cells: int
     bimodal: tuple[NoisyCell, ...]
+    methods: Mapping[str, int] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as plain values, fit for JSON."""
