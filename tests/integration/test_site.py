@@ -7,15 +7,18 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from colltune.dataset import PerformanceDataset
 from colltune.domain import Collective
 from colltune.models.fitting import fit
 from colltune.registry import Registry
+from colltune.retraining.site_file import load
 from tests.integration.slurmbed import Slurmbed, slurmbed
-from tests.models.machines import measured
+from tests.models.machines import CONTEXT, measured
 
 pytestmark = [pytest.mark.root, pytest.mark.slow, pytest.mark.slurm]
 COLLTUNE = (sys.executable, "-m", "colltune.cli")
@@ -72,7 +75,9 @@ def test_three_commands_tune_the_jobs_of_a_slurm(slurm: Slurmbed, folder: Path) 
     assert found["bundles"][0] == found["job"][0] == found["service"][0] == "note"
     assert found["files"] == ("note", "edited by somebody, and kept: slurm/site.sh")
 
-    bundle = fit(measured(collectives=(Collective.BCAST,)), "knn")
+    ours = replace(CONTEXT, machine=load(site / "site.toml").machine)
+    times = measured(collectives=(Collective.BCAST,)).measurements()
+    bundle = fit(PerformanceDataset.of(ours, times), "knn")
     registry = Registry(site / "registry")
     registry.promote(registry.add(bundle), by="test")
     served = ("curl", "-sf", "http://127.0.0.1:8765/health/ready")
