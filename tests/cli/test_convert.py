@@ -9,6 +9,10 @@ import pytest
 from tests.cli.conftest import Verb
 from tests.mpi.plain_format import PlainFormat, offer
 
+CHAIN = """{"collectives": {"bcast": [
+{"rules": [{"alg": "chain", "faninout": 4, "seg_size": 1024}]}
+]}}
+"""
 RULES = "plain\nbcast 4 0 binomial\nbcast 4 1024 chain\n"
 
 
@@ -63,6 +67,24 @@ def test_what_is_not_kept(colltune: Verb, rules: Path, tmp_path: Path) -> None:
     assert answer.status == 0
     assert "not converted: line 4: it says note" in answer.err
     assert out.read_text() == RULES
+
+
+def test_rules_that_break_programs_are_told(colltune: Verb, tmp_path: Path) -> None:
+    """A rule that breaks some of the programs is kept and told; with --strict nothing is written.
+
+    Promises that leave these programs out are no finding.
+    """
+    file = tmp_path / "rules.json"
+    file.write_text(CHAIN)
+    out = tmp_path / "out"
+    words = ("rules", "convert", file, "--to", "openmpi-json", "--release", "6.0.0", "--out", out)
+    told = colltune(*words)
+    assert (told.status, "same-types" in told.err, out.exists()) == (0, True, True)
+    assert "same-types" not in colltune(*words, "--programs", "same-types").err
+    out.unlink()
+    assert colltune(*words, "--strict").status == 1
+    assert not out.exists()
+    assert colltune(*words, "--strict", "--programs", "same-types").status == 0
 
 
 def test_json(colltune: Verb, rules: Path, tmp_path: Path) -> None:

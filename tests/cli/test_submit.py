@@ -58,6 +58,7 @@ def test_print_shows_the_script_and_submits_nothing(
     assert found[1:5] == ["--array=1-3", "--nodes=8", "--ntasks-per-node=16", "--time=45"]
     assert found[-1] == "--partition=long --account=phys --qos=low -C 'ib&gpu'"
     measure = f"{sys.executable} -P -m colltune.cli measure '{campaign}' --out {tmp_path}/data"
+    measure += " --programs same-types"
     assert f'\n{measure} --task "$SLURM_ARRAY_TASK_ID/3" &\n' in answer.out
     assert not (tmp_path / "data").exists()
 
@@ -68,6 +69,8 @@ def test_measures_options_are_handed_on(colltune: Verb, campaign: Path) -> None:
     script = colltune("submit", campaign, *shlex.split(wanted), "--print").out
     assert f"{wanted} --task" in script
     assert "--time=245" in directives(script)
+    script = colltune("submit", campaign, "--programs", "any-legal", "--print").out
+    assert "--programs any-legal --task" in script
     script = colltune("submit", campaign, "--time", "0:30:00", "--nodes", 9, "--print").out
     assert {"--time=30", "--nodes=9"} <= set(directives(script))
 

@@ -20,6 +20,7 @@ from colltune.bench import campaign_file
 from colltune.domain import Shape
 from colltune.errors import ProgramError
 from colltune.files import write_text
+from colltune.mpi.programs import SAME_TYPES
 from colltune.process import run
 from colltune.retraining.site_file import load
 from colltune.selector.demand import DemandLog
@@ -58,6 +59,23 @@ def test_everything_follows_from_the_answers(colltune: Verb, site: Path) -> None
         pattern = place["file"].replace("*", "[^/]*") + (".*" * place["file"].endswith("/"))
         generated = any(re.fullmatch(pattern, name) for name in written)
         assert generated or place["file"] in ("site.toml", "jobs"), place
+
+
+def test_it_is_for_the_programs_that_are_named(
+    colltune: Verb, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The promise goes into site file, campaigns and unit; the variable tells of a new site."""
+    monkeypatch.setenv("COLLTUNE_PROGRAMS", "builtin-operations")
+    colltune("site", "init", site, *options(*SERVICE), "--programs", "same-types")
+    assert load(site / "site.toml").programs == SAME_TYPES
+    assert campaign_file.load(site / "campaigns/openmpi-4.1.4.toml").programs == SAME_TYPES
+    assert "PROGRAMS=same-types\n" in (site / "systemd/colltune.service").read_text()
+    assert colltune("site", "init", site, "--yes").status == 0
+    other = colltune("site", "init", site, "--yes", "--programs", "any-legal")
+    assert (other.status, "site.programs" in other.err) == (2, True)
+    fresh = site.with_name("other")
+    colltune("site", "init", fresh, *options(*SERVICE))
+    assert str(load(fresh / "site.toml").programs) == "builtin-operations"
 
 
 def test_it_says_when_measuring_pays(init: Init, colltune: Verb, site: Path) -> None:

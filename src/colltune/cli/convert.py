@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from colltune.cli.console import activation_lines, output, warn
-from colltune.cli.options import FormatName, Json, writable_file
+from colltune.cli.options import ForEverybody, FormatName, Json, programs_of, writable_file
 from colltune.errors import LibraryError
 from colltune.text import printable
 
 if TYPE_CHECKING:
     from colltune.mpi.file_format import Format, Written
     from colltune.mpi.opened_file import OpenFile
+    from colltune.mpi.programs import Programs
 
 
 def convert(
@@ -38,17 +39,21 @@ def convert(
     out: Annotated[
         Path | None, typer.Option(help="File to write; default: print it.", callback=writable_file)
     ] = None,
+    programs: ForEverybody = None,
     strict: Annotated[
         bool,
         typer.Option(
-            "--strict", help="If any rule would be lost, write nothing and exit with status 1."
+            "--strict",
+            help="If any rule would be lost, or breaks programs, write nothing and exit with"
+            " status 1.",
         ),
     ] = False,
     json: Json = False,
 ) -> int:
     """Convert a configuration file to another format, or for another release.
 
-    Rules that cannot be converted are listed on standard error with their line.
+    Rules that cannot be converted are listed on standard error with their line. So are those of the
+    result that break programs for which it is meant; they are kept.
 
     Examples: to another format, to another release.
 
@@ -57,17 +62,30 @@ def convert(
 
     colltune rules convert site.json --to mpich-json --from-release 4.0.2 --release mpich@5.0.2
     """
+    from colltune.mpi.programs import ANY_LEGAL
+
     opened, target, target_release = _both(file, format_, from_release, to, release)
     if opened.assumed:
         warn(f"read as a file for {opened.reader}. Name another release with --from-release.")
     written = target.convert(opened.parse(), target_release)
     for note in written.notes:
         warn(printable(f"not converted: {note}"))
-    if strict and written.notes:
-        warn("nothing was written, because rules would be lost (--strict)")
+    harmful = _harmful(target, written, programs_of(programs, otherwise=ANY_LEGAL))
+    for line in harmful:
+        warn(printable(line))
+    if strict and (written.notes or harmful):
+        what = "would be lost" if written.notes else "break programs"
+        warn(f"nothing was written, because rules {what} (--strict)")
         return 1
     _deliver(target, written, out, as_json=json)
     return 0
+
+
+def _harmful(target: Format, written: Written, programs: Programs) -> list[str]:
+    """Return which lines of what was written break some of `programs`."""
+    parsed = target.parse(written.text, written.format, written.release)
+    told = (f for f in target.lint(parsed) if f.promise and not programs.keep(f.promise))
+    return [f"line {f.line} of the result: {f.message}; {f.mend}" for f in told]
 
 
 def _both(

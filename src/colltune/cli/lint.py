@@ -141,8 +141,7 @@ class Linted:
 
     def meant_for(self, programs: Programs) -> Linted:
         """Return it without programs that `programs` leave out."""
-        left_out = str(programs).split(",")
-        found = tuple(f for f in self.findings if not f.promise or f.promise not in left_out)
+        found = tuple(f for f in self.findings if not f.promise or not programs.keep(f.promise))
         return replace(self, findings=found)
 
     def as_json(self) -> dict[str, Any]:

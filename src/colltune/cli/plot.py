@@ -11,6 +11,7 @@ import typer
 
 from colltune.cli.console import output
 from colltune.cli.options import (
+    ForPrograms,
     Guarded,
     Jobs,
     Json,
@@ -19,6 +20,7 @@ from colltune.cli.options import (
     parse_counts,
     parse_pairs,
     parse_shape,
+    programs_of,
     writable_picture,
 )
 from colltune.cli.progress import Progress, progress
@@ -115,6 +117,7 @@ def map_(
     data: Beside = None,
     guard: Guarded = True,
     caution: MaybeCaution = None,
+    programs: ForPrograms = None,
     objective: MaybeObjective = None,
     where: Where = None,
     quiet: Quiet = False,
@@ -141,9 +144,9 @@ def map_(
         shown.phase("deciding")
         at: dict[str, Any] = {"allocation_of": part.allocation_of, "over": upwards}
         if part.bundle is None:
-            statistic = _objective(objective, guard=guard, caution=caution)
+            statistic = _objective(objective, guard=guard, caution=caution, programs=programs)
             return maps.measured(part.measured, part.pick, objective=statistic, **at)
-        chooser = _selector(part.bundle, {"--objective": objective}, guard, caution)
+        chooser = _selector(part.bundle, {"--objective": objective}, guard, caution, programs)
         return maps.decided(chooser, part.pick, part.dataset, **at)
 
     asked = _Asked(source, collective, nodes, ppn, shape, data, where)
@@ -161,6 +164,7 @@ def curves_(
     data: Beside = None,
     guard: Guarded = True,
     caution: MaybeCaution = None,
+    programs: ForPrograms = None,
     objective: MaybeObjective = None,
     where: Where = None,
     quiet: Quiet = False,
@@ -184,9 +188,9 @@ def curves_(
     def found(part: _Source, shown: Progress) -> runtimes.Runtimes:
         shown.phase("predicting" if part.bundle else "comparing")
         if part.bundle is None:
-            statistic = _objective(objective, guard=guard, caution=caution)
+            statistic = _objective(objective, guard=guard, caution=caution, programs=programs)
             return runtimes.measured(part.measured, part.pick, objective=statistic)
-        chooser = _selector(part.bundle, {"--objective": objective}, guard, caution)
+        chooser = _selector(part.bundle, {"--objective": objective}, guard, caution, programs)
         return runtimes.predicted(chooser, part.pick, part.dataset)
 
     asked = _Asked(source, collective, nodes, ppn, shape, data, where)
@@ -217,6 +221,7 @@ def regret_(
     data: Beside = None,
     guard: Guarded = True,
     caution: MaybeCaution = None,
+    programs: ForPrograms = None,
     objective: MaybeObjective = None,
     where: Where = None,
     jobs: Jobs = None,
@@ -241,13 +246,14 @@ def regret_(
     def found(part: _Source, shown: Progress) -> Regrets:
         if part.bundle is not None:
             flags = {"--objective": objective, "--learner": learner, "--split": split}
-            chooser = _selector(part.bundle, {**flags, "--jobs": jobs}, guard, caution)
+            chooser = _selector(part.bundle, {**flags, "--jobs": jobs}, guard, caution, programs)
             if part.dataset is None:
                 raise DataError(
                     "regret needs measurements, and a bundle has none. Name them with --data."
                 )
             return of_bundle(chooser, part.dataset, part.pick)
         shown.phase("evaluating", "folds")
+        _refuse({"--programs": programs}, _BUNDLE_ONLY)
         return held_out(
             part.measured,
             part.pick,
@@ -378,20 +384,30 @@ def _guard(guard: bool, caution: float | None) -> bool | Guard:
 
 
 def _selector(
-    bundle: Bundle, others: Mapping[str, object], guard: bool, caution: float | None
+    bundle: Bundle,
+    others: Mapping[str, object],
+    guard: bool,
+    caution: float | None,
+    programs: str | None,
 ) -> ModelSelector:
-    """Return the selector over `bundle`; `others` are options that it has no use for."""
-    from colltune.selector.argmin import ModelSelector
+    """Return what `select` chooses by; `others` are options that a bundle has no use for."""
+    from colltune.selector.argmin import legal_selector
 
     _refuse(others, _DATA_ONLY)
-    return ModelSelector(bundle, guard=_guard(guard, caution))
+    return legal_selector(bundle, programs_of(programs), guard=_guard(guard, caution))
 
 
-def _objective(text: str | None, *, guard: bool = True, caution: float | None = None) -> Objective:
+def _objective(
+    text: str | None,
+    *,
+    guard: bool = True,
+    caution: float | None = None,
+    programs: str | None = None,
+) -> Objective:
     """Return the statistic called `text`; the others are of no use without a bundle."""
     from colltune.dataset.objective import DEFAULT_OBJECTIVE, parse_objective
 
-    _refuse({"--no-guard": not guard, "--caution": caution}, _BUNDLE_ONLY)
+    _refuse({"--no-guard": not guard, "--caution": caution, "--programs": programs}, _BUNDLE_ONLY)
     return DEFAULT_OBJECTIVE if text is None else parse_objective(text)
 
 

@@ -8,7 +8,16 @@ from typing import Annotated
 import typer
 
 from colltune.cli.console import output
-from colltune.cli.options import Jobs, Json, Quiet, Where, parse_pairs, writable_file
+from colltune.cli.options import (
+    ForPrograms,
+    Jobs,
+    Json,
+    Quiet,
+    Where,
+    parse_pairs,
+    programs_of,
+    writable_file,
+)
 from colltune.cli.progress import progress
 from colltune.errors import DataError
 from colltune.text import counted
@@ -36,6 +45,7 @@ def report(
     out: Annotated[Path, typer.Option(help="HTML file to write.", callback=writable_file)] = Path(
         "report.html"
     ),
+    programs: ForPrograms = None,
     where: Where = None,
     jobs: Jobs = None,
     quiet: Quiet = False,
@@ -50,6 +60,7 @@ def report(
     colltune report bundle --data measurements.csv.gz --held-out
     """
     pairs = parse_pairs(where, "--where")
+    promised = programs_of(programs)
     if held_out and not data:
         raise DataError("--held-out needs measurements. Name them with --data.")
     from colltune import dataset
@@ -63,7 +74,9 @@ def report(
         loaded = load(bundle)
         measured = dataset.read(data, pairs) if data else None
         shown.phase("fitting and deciding" if held_out else "deciding")
-        found = figures(loaded, measured, held_out=held_out, jobs=jobs, progress=shown.count)
+        found = figures(
+            loaded, measured, programs=promised, held_out=held_out, jobs=jobs, progress=shown.count
+        )
         shown.phase("writing")
         with whole(out) as temporary:
             temporary.write_text(page(found), encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
@@ -12,7 +13,14 @@ import typer
 
 from colltune.cli.console import Table, Verbatim, output
 from colltune.cli.doctor import findings
-from colltune.cli.options import CollectivesShare, JobNodeHours, Json, Quiet
+from colltune.cli.options import (
+    CollectivesShare,
+    ForEverybody,
+    JobNodeHours,
+    Json,
+    Quiet,
+    programs_of,
+)
 from colltune.cli.progress import progress
 from colltune.errors import SiteError
 from colltune.text import counted, printable
@@ -84,6 +92,7 @@ def init(
     ] = None,
     node_hours_per_month: JobNodeHours = None,
     collectives_share: CollectivesShare = None,
+    programs: ForEverybody = None,
     yes: Annotated[bool, typer.Option("--yes", help="Ask nothing: take what is found.")] = False,
     json: Json = False,
 ) -> None:
@@ -98,6 +107,7 @@ def init(
 
     Example: colltune site init /shared/colltune --yes --partition batch --nodes 2,3,4,8 --budget 2h
     """
+    from colltune.mpi.programs import FOR_EVERYBODY, VARIABLE
     from colltune.production.payback import parse_share
     from colltune.site import folder as stage
     from colltune.site.recording import prepare
@@ -121,6 +131,8 @@ def init(
     share = parse_share(collectives_share) if collectives_share is not None else None
     told = {key: _value(key, value) for key, value in given.items() if value is not None}
     is_new = not (home / stage.SITE).exists()
+    if programs or (is_new and os.environ.get(VARIABLE)):
+        told["site.programs"] = str(programs_of(programs, otherwise=FOR_EVERYBODY))
     ask = not yes and not json and sys.stdin.isatty()
     text = stage.site_text(_answers(told, ask=ask), home) if is_new else ""
     with stage.alone(home):

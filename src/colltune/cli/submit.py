@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from colltune.cli.console import Table, Verbatim, output
-from colltune.cli.options import Interposed, Json, Mpi, Only, Skip
+from colltune.cli.options import ForPrograms, Interposed, Json, Mpi, Only, Skip
 from colltune.domain import Shape
 from colltune.errors import CampaignError
 from colltune.text import counted
@@ -59,6 +59,7 @@ def submit(
     only: Only = None,
     skip: Skip = None,
     interposed: Interposed = False,
+    programs: ForPrograms = None,
     print_: Annotated[
         bool, typer.Option("--print", help="Print the batch script, and submit nothing.")
     ] = False,
@@ -85,11 +86,15 @@ def submit(
         raise typer.BadParameter(
             "the campaign file is missing. Name it, or use --status.", param_hint="CAMPAIGN"
         )
-    plan = campaign_of(campaign, budget, backend, strategy, only, skip, interposed=interposed)
+    plan = campaign_of(
+        campaign, budget, backend, strategy, only, skip, interposed=interposed, programs=programs
+    )
     plan = plan.changed(part=Part(1, tasks))
     _check_everywhere_the_same(campaign)
     same = {"--budget": budget, "--backend": backend, "--strategy": strategy, "--mpi": mpi}
     words = [str(campaign.absolute()), "--out", str(out.absolute())]
+    # the variable that may have told need not be there on the nodes
+    words += ["--programs", str(plan.programs)]
     words += [word for name, value in same.items() if value for word in (name, value)]
     words += ["--interposed"] * interposed
     for name, globs in (("--only", only), ("--skip", skip)):

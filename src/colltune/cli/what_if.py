@@ -18,13 +18,24 @@ from colltune.cli.cost_tables import (
     terms_json,
     terms_table,
 )
-from colltune.cli.options import Guarded, Json, Quiet, Size, Where, parse_shape, picture_file
+from colltune.cli.options import (
+    ForPrograms,
+    Guarded,
+    Json,
+    Quiet,
+    Size,
+    Where,
+    parse_shape,
+    picture_file,
+    programs_of,
+)
 from colltune.cli.progress import progress
 from colltune.domain import Instance, Shape, parse_collective
 from colltune.text import counted, time_text
 
 if TYPE_CHECKING:
     from colltune.models.bundle import Bundle
+    from colltune.mpi.programs import Programs
     from colltune.selector.what_if import Answer, Situation, WhatIf
 
 
@@ -93,6 +104,7 @@ def what_if(
         ),
     ] = None,
     guard: Guarded = True,
+    programs: ForPrograms = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -110,12 +122,12 @@ def what_if(
 
     if where and not data:
         raise typer.BadParameter("--where needs --data")
-    wanted = parse_collective(collective)
+    wanted, promised = parse_collective(collective), programs_of(programs)
     with progress("predicting", quiet=quiet or json) as shown:
         loaded = load(bundle, (wanted,))
         costs, source = costs_of(loaded, wanted, data or [], where or [])
         measured = Rails(now_rails or 1, Use(rail_use))
-        asked = WhatIf(loaded, measured, costs, guard=guard)
+        asked = WhatIf(loaded, measured, costs, guard=guard, programs=promised)
         shapes = _shapes(asked, now, nodes, ppn)
         then = measured if rails is None else measured._replace(adapters=rails)
         pair = [
@@ -136,10 +148,11 @@ def what_if(
         "collective": wanted,
         "msize_bytes": msize,
         "cost_model": source,
+        "promise": str(promised),
         **{head: _answer_json(answer) for head, answer in zip(_HEADS, answers, strict=True)},
         "notes": notes,
     }
-    output(facts, _lines(loaded, answers, notes, source), json=json)
+    output(facts, _lines(loaded, answers, notes, source, promised), json=json)
 
 
 def _shapes(
@@ -195,12 +208,16 @@ _HEADS = ("now", "then")
 
 
 def _lines(
-    bundle: Bundle, answers: Sequence[Answer], notes: Sequence[str], source: str | None
+    bundle: Bundle,
+    answers: Sequence[Answer],
+    notes: Sequence[str],
+    source: str | None,
+    programs: Programs,
 ) -> Iterator[str | Table]:
     """Yield the report for people; `source` says what the cost model was fitted to."""
     instance = answers[0].situation.instance
     size = message_text(instance.collective, instance.msize_bytes)
-    yield f"{instance.collective.mpi_name} of {size}; {bundle.context}"
+    yield f"{instance.collective.mpi_name} of {size}; {bundle.context}; for {programs.phrase}"
     yield ""
     cells = zip(_LABELS, *map(_cells, answers), strict=True)
     yield side_by_side(_HEADS, [list(row) for row in cells])

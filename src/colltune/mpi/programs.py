@@ -148,9 +148,13 @@ class Programs:
         promised = [SAME] * self.same_types + [BUILT_IN] * self.builtin_operations
         return ",".join(promised) or ANY
 
+    def keep(self, promise: str) -> bool:
+        """Tell whether all of these programs keep `promise`."""
+        return promise in str(self).split(",")
+
     def include(self, mode: Mode) -> bool:
         """Tell whether some of these programs run in `mode`."""
-        return mode.left_out_by not in str(self).split(",")
+        return not self.keep(mode.left_out_by)
 
 
 _PHRASES = {

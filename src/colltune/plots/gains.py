@@ -28,7 +28,7 @@ def guard(selector: ModelSelector, instances: Sequence[Instance]) -> Figure:
     The line is t_default / t_fastest as predicted, the band reaches down to the bound that the
     guard compares with the noise; grey is where it keeps the default.
     """
-    unguarded = ModelSelector(selector.bundle, guard=False)
+    unguarded = selector.unguarded()
     guarded = selector.select_many(instances)
     gains = np.array([s.gain for s in unguarded.select_many(instances)])
     bounds = np.array([np.nan if s.gain_bound is None else s.gain_bound for s in guarded])

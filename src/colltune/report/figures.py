@@ -18,6 +18,7 @@ from colltune.errors import DataError
 from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix
 from colltune.models.learners import learner_entry
+from colltune.mpi.programs import FOR_A_PROGRAM, Programs
 from colltune.plot_data.decisions import DecisionMap, decision_map
 from colltune.plot_data.measured import Comparison, Errors, comparable_cells, compare, gain_bins
 from colltune.plot_data.runtimes import Curve, curves
@@ -28,7 +29,7 @@ from colltune.plot_data.summaries import (
     shape_gains,
     usages,
 )
-from colltune.selector.argmin import ModelSelector
+from colltune.selector.argmin import ModelSelector, legal_selector
 
 if TYPE_CHECKING:
     from colltune.dataset import PerformanceDataset
@@ -104,12 +105,14 @@ class Data:
 class Figures:
     """What a report shows.
 
-    ``guard`` holds the limits of the guard; ``not_in_bundle`` are collectives of the data that the
-    bundle has no models of; ``with_data`` and ``with_held_out`` tell what was asked for.
+    ``guard`` holds the limits of the guard; ``programs`` are those that the decisions are for;
+    ``not_in_bundle`` are collectives of the data that the bundle has no models of; ``with_data``
+    and ``with_held_out`` tell what was asked for.
     """
 
     bundle: Bundle
     guard: str
+    programs: Programs
     collectives: tuple[CollectiveFigures, ...]
     not_in_bundle: tuple[Collective, ...]
     with_data: bool
@@ -121,11 +124,15 @@ def figures(
     bundle: Bundle,
     dataset: PerformanceDataset | None = None,
     *,
+    programs: Programs = FOR_A_PROGRAM,
     held_out: bool = False,
     jobs: int | None = None,
     progress: Progress = lambda _done, _total, _next: None,
 ) -> Figures:
-    """Gather the figures of `bundle`, beside the measurements of `dataset` if there are any."""
+    """Gather the figures of `bundle`, beside the measurements of `dataset` if there are any.
+
+    What it decides is what may be written for `programs`.
+    """
     matrices = {} if dataset is None else comparable_cells(bundle, dataset)
     measured = {c: m for c, m in matrices.items() if c in bundle.collectives}
     fits = sum(len(node_counts(m)) for m in measured.values()) if held_out else 0
@@ -136,7 +143,7 @@ def figures(
         done += 1
         progress(done, total, what)
 
-    selector = ModelSelector(bundle)
+    selector = legal_selector(bundle, programs)
     found = []
     for model in bundle.models:
         progress(done, total, model.collective.value)
@@ -144,15 +151,14 @@ def figures(
         left_out = None
         if held_out and cells is not None:
             left_out = leave_node_counts_out(
-                bundle, cells, jobs=jobs, step=partial(step, model.collective.value)
+                bundle, cells, programs, jobs=jobs, step=partial(step, model.collective.value)
             )
         found.append(_of_collective(selector, model.collective, cells, left_out))
         step()
     missing = tuple(c for c in matrices if c not in measured)
     told = None if dataset is None else Data.of(dataset)
-    return Figures(
-        bundle, str(selector.guard), tuple(found), missing, dataset is not None, held_out, told
-    )
+    limits, with_data = str(selector.guard), dataset is not None
+    return Figures(bundle, limits, programs, tuple(found), missing, with_data, held_out, told)
 
 
 def _of_collective(
@@ -189,6 +195,7 @@ def node_counts(cells: CellMatrix) -> tuple[int, ...]:
 def leave_node_counts_out(
     bundle: Bundle,
     cells: CellMatrix,
+    programs: Programs = FOR_A_PROGRAM,
     *,
     guard: bool = True,
     jobs: int | None = None,
@@ -198,8 +205,9 @@ def leave_node_counts_out(
     parts = []
     for count in node_counts(cells):
         held_out = cells.nodes == count
-        selector = _fitted_without(bundle, cells, held_out, guard, jobs)
-        if selector is not None:
+        fitted = _fitted_without(bundle, cells, held_out, jobs)
+        if fitted is not None:
+            selector = legal_selector(fitted, programs, guard=guard)
             tested = cells.rows(held_out)
             model = selector.bundle.model(cells.collective)
             comparison = compare(selector, tested)
@@ -209,8 +217,8 @@ def leave_node_counts_out(
 
 
 def _fitted_without(
-    bundle: Bundle, cells: CellMatrix, held_out: NDArray[np.bool_], guard: bool, jobs: int | None
-) -> ModelSelector | None:
+    bundle: Bundle, cells: CellMatrix, held_out: NDArray[np.bool_], jobs: int | None
+) -> Bundle | None:
     # the service makes reports without fitting, where there is nothing to fit with
     from colltune.models.fitting import fit_cells  # noqa: PLC0415
 
@@ -218,18 +226,18 @@ def _fitted_without(
     learner_entry(model.learner)
     part = {cells.collective: cells.rows(~held_out)}
     try:
-        fitted = fit_cells(
+        return fit_cells(
             bundle.context, part, model.learner, feature_set=model.feature_set, jobs=jobs
         )
     except DataError:
         return None
-    return ModelSelector(fitted, guard=guard)
 
 
 def as_json(found: Figures) -> dict[str, Any]:
     return {
         "bundle": _bundle(found.bundle),
         "guard": found.guard,
+        "promise": str(found.programs),
         "with_data": found.with_data,
         "with_held_out": found.with_held_out,
         "not_in_bundle": [c.value for c in found.not_in_bundle],

@@ -67,7 +67,7 @@ def page(found: Figures) -> str:
         "body",
         element("h1", title),
         element("p", *_lead(found), class_="lead"),
-        _facts(bundle, found.guard),
+        _facts(bundle, found.guard, found.programs.phrase),
         _notes(found),
         element("nav", *(_link(f) for f in found.collectives)),
         element(
@@ -90,7 +90,7 @@ def _lead(found: Figures) -> Iterator[Child]:
             yield element("code", words) if at % 2 else words
 
 
-def _facts(bundle: Bundle, guard: str) -> Markup:
+def _facts(bundle: Bundle, guard: str, programs: str) -> Markup:
     context, shapes = bundle.context, bundle.training_shapes
     facts: list[tuple[str, Child]] = [
         ("machine", context.machine),
@@ -98,6 +98,7 @@ def _facts(bundle: Bundle, guard: str) -> Markup:
         ("fabric", context.fabric or "not stated"),
         ("objective", f"{bundle.objective} of the runtime"),
         ("guard", guard),
+        ("decisions are for", programs),
         ("fitted to", f"{len(shapes)} shapes (nodes x ppn)"),
         ("fitted", f"{bundle.created_utc}, by colltune {bundle.colltune_version}"),
         ("bundle", bundle.id),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -130,6 +131,12 @@ class ModelSelector:
                 found = [described.selection(at, i) for at, i in enumerate(asked)]
             result |= dict(zip(rows, found, strict=True))
         return [result[k] for k in range(len(instances))]
+
+    def unguarded(self) -> ModelSelector:
+        """Return what chooses among the same configurations without a guard."""
+        other = copy(self)
+        other.guard = None
+        return other
 
     def why_not_on(self, shape: Shape) -> str:
         """Return why nothing is decided on `shape`; empty if it is."""

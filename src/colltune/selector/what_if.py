@@ -29,7 +29,8 @@ from colltune.models.collective_model import CollectiveModel, Forecast
 from colltune.models.costs import breakdown
 from colltune.models.costs.breakdown import Costs, Design, Share, designs, shares
 from colltune.models.costs.network import Instances, Rails
-from colltune.selector.argmin import ModelSelector
+from colltune.mpi.programs import FOR_A_PROGRAM, Programs
+from colltune.selector.argmin import ModelSelector, legal_selector
 from colltune.text import counted
 
 Numbers = NDArray[np.float64]
@@ -75,15 +76,23 @@ class WhatIf:
         Fitted costs by configuration; without any, situations with other adapters are refused.
     guard
         As of `ModelSelector`.
+    programs
+        Those that a choice has to be safe for.
     """
 
     def __init__(
-        self, bundle: Bundle, measured: Rails, costs: Costs | None = None, *, guard: bool = True
+        self,
+        bundle: Bundle,
+        measured: Rails,
+        costs: Costs | None = None,
+        *,
+        guard: bool = True,
+        programs: Programs = FOR_A_PROGRAM,
     ) -> None:
         self._bundle = bundle
         self._measured = measured
         self._costs = costs or {}
-        self._guard = guard
+        self._guard, self._programs = guard, programs
 
     def answer(self, situation: Situation) -> Answer:
         """Return the selection with its cost terms.
@@ -152,7 +161,7 @@ class WhatIf:
 
     def _selector(self, model: CollectiveModel, rails: Rails) -> ModelSelector:
         if rails == self._measured:
-            return ModelSelector(self._bundle, guard=self._guard)
+            return legal_selector(self._bundle, self._programs, guard=self._guard)
         if not any(self._is_known(c) for c in model.configurations):
             raise DataError(
                 f"the effect of {counted(rails.adapters, 'rail')} needs a cost model of "
@@ -162,7 +171,8 @@ class WhatIf:
         given = {f.name: getattr(model, f.name) for f in fields(CollectiveModel)}
         scaled = _OtherRails(**given, costs=self._costs, measured=self._measured, rails=rails)
         models = tuple(scaled if m is model else m for m in self._bundle.models)
-        return ModelSelector(replace(self._bundle, models=models), guard=self._guard)
+        other = replace(self._bundle, models=models)
+        return legal_selector(other, self._programs, guard=self._guard)
 
     def _terms(self, configuration: Configuration, situation: Situation) -> tuple[Share, ...]:
         cost = self._costs.get(configuration)

@@ -324,9 +324,9 @@ class Service:
             from colltune.report.figures import figures  # noqa: PLC0415
             from colltune.report.page import page  # noqa: PLC0415
 
-            content = page(figures(bundle)).encode()
+            content = page(figures(bundle, programs=self._programs(None))).encode()
             self._reports.put(bundle.id, content)
-        etag = f'"{bundle.id}-report-{__version__}"'
+        etag = f'"{bundle.id}-report-{self.settings.programs}-{__version__}"'
         return Document(content, HTML, etag, bundle.id, {CONTENT_POLICY: DOCUMENT_POLICY})
 
     def overview(self, query: queries.Query) -> Document:

@@ -34,7 +34,6 @@ from colltune.errors import OutputError, ProgramError, SiteError
 from colltune.files import locked, write_text
 from colltune.files.reading import json_of
 from colltune.mpi.installation import find_launcher
-from colltune.mpi.programs import FOR_EVERYBODY
 from colltune.production.payback import Payback, load_of, payback, recorded
 from colltune.retraining.site_file import Cluster, Site, SiteMpi, deploy_file, load, parse
 from colltune.selector.demand import counted_hours, read_demand
@@ -263,13 +262,12 @@ def _service(site: Site, cluster: Cluster, folder: Path) -> str:
         "ExecStart": f"{program()} serve --host {listen} --port {port} --workers 2{names}",
         "RequiresMountsFor": str(folder),
         "Environment=COLLTUNE_SERVER_REGISTRY": site.registry,
+        "Environment=COLLTUNE_SERVER_PROGRAMS": str(site.programs),
         "User": cluster.user,
         "DynamicUser": "no",
         "ProtectHome": "read-only",
         "ReadOnlyPaths": f"-{folder}",
     }
-    if site.programs != FOR_EVERYBODY:
-        settings["Environment=COLLTUNE_SERVER_PROGRAMS"] = str(site.programs)
     written: list[str] = []
     if site.backfill is not None:
         settings["Environment=COLLTUNE_SERVER_DEMAND"] = str(site.backfill.demand)
