@@ -229,6 +229,22 @@ def test_one_address_has_so_many_connections(bundle_path: Path) -> None:
         await_true(lambda: _is_answered(server, "127.0.0.2"))
 
 
+def test_workers_share_the_limit_of_an_address(bundle_path: Path) -> None:
+    """However many workers there are, one address has no more connections of all of them."""
+    few = {"COLLTUNE_SERVER_CONNECTIONS_PER_CLIENT": str(OF_ONE)}
+    words = ("--bundle", bundle_path, "--workers", "2")
+    with Server(*words, environment=few) as server, ExitStack() as stack:
+        server.await_ready()
+        answers = []
+        for _ in range(4 * OF_ONE):
+            connection = stack.enter_context(connected(server, "127.0.0.2"))
+            with suppress(OSError):
+                connection.sendall(GET + b"\r\n")
+                answers.append(connection.recv(65536))
+        held = [answer for answer in answers if answer.startswith(b"HTTP/1.1 200")]
+        assert 1 <= len(held) <= OF_ONE
+
+
 def test_a_named_proxy_has_all_it_needs(bundle_path: Path) -> None:
     """The connections of all its clients come from one address."""
     proxy = {

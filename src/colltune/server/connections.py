@@ -10,6 +10,7 @@ is not held against a client.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import pwd
 import socket
@@ -65,7 +66,9 @@ class Watch:
         self._connections = connections
         self._most = config.limit_concurrency or 0
         told = self.limits.connections_per_client
-        self.most_of_address = told or max(_LEAST_SHARE, self._most // _SHARE_OF_ALL)
+        of_server = told or max(_LEAST_SHARE, self._most // _SHARE_OF_ALL)
+        # workers do not know of each other's connections; the kernel spreads them evenly enough
+        self.most_of_address = math.ceil(of_server / config.workers)
         self._tick_s = min(_LONGEST_TICK_S, self.limits.receive_s / _MOST_TICKS)
         self.most_ticks = round(self.limits.receive_s / self._tick_s)
         self._proxies = _proxies()

@@ -49,8 +49,8 @@ class ConnectionLimits(BaseSettings):
         In which a request's headers must arrive; likewise its body, for which there is one more
         second for each 16 KiB.
     connections_per_client
-        At once, per worker and address; None: a quarter of all. Proxies that are named in
-        ``FORWARDED_ALLOW_IPS`` have no such limit.
+        At once and per address, over all workers, each of which takes its share; None: a quarter of
+        what one worker takes. Proxies that are named in ``FORWARDED_ALLOW_IPS`` have no such limit.
     proxy_users
         Who run a proxy: over a unix socket ``X-Forwarded-For`` is believed from them, from root and
         from the service's own user.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path, PurePath
 
 import pytest
@@ -12,6 +13,7 @@ from colltune.mpi import library
 from colltune.production.arms import Arm
 from colltune.server.slurm.hooks import text_of
 from colltune.server.slurm.job_file import (
+    ANY_NUMBER,
     VARIABLES,
     AnswerError,
     JobDecisions,
@@ -81,6 +83,9 @@ CHANGES = {
     "a path elsewhere": (b"rules=1", b"rules=/etc/passwd"),
     "a relative path": (b"rules=1", b"rules=a/b"),
     "a path upwards": (b"4x4/rules\nend", b"4x4/../4x8/rules\nend"),
+    "a value of no release": (b"rules=1", b"rules=7"),
+    "a part of no release": (b"rules=1", b"rules=1;7"),
+    "no value": (b"rules=1", b"rules="),
     "a setting twice": (b"rules=1", b"rules=1\nset OMPI_MCA_coll_tuned_use_dynamic_rules=0"),
     "a pattern with a command": (b"user OMPI_MCA_coll\n", b"user $(id)\n"),
     "no ASCII": (b"# rules", "# règles".encode()),
@@ -91,7 +96,7 @@ CHANGES = {
 """What in a good answer is replaced by what, and must then be refused."""
 
 
-def by_awk(answer: bytes, folder: Path) -> process.Outcome:
+def by_awk(answer: bytes, folder: Path, library: str = "openmpi") -> process.Outcome:
     """Have the hooks' awk split an answer into `folder`."""
     (folder / "program").write_text(text_of("job_file.awk"))
     (folder / VARIABLES).write_text(text_of(VARIABLES))
@@ -100,7 +105,7 @@ def by_awk(answer: bytes, folder: Path) -> process.Outcome:
     for shape in SHAPES:
         (out / str(shape)).mkdir(parents=True)
     variables = {
-        "library": "openmpi",
+        "library": library,
         "shapes": " ".join(map(str, SHAPES)),
         "folder": FOLDER,
         "out": out,
@@ -203,10 +208,40 @@ def test_the_list_of_variables_is_what_formats_and_catalogues_need() -> None:
     assert not settable("elsewhere")
 
 
+@pytest.mark.parametrize(
+    ("name", "setting", "is_good"),
+    [
+        ("mpich", "MPIR_CVAR_ALLGATHER_INTRA_ALGORITHM=ring", True),
+        ("mpich", "MPIR_CVAR_ALLGATHER_INTRA_ALGORITHM=recexch_doubling", False),
+        ("mpich", "MPIR_CVAR_ALLGATHER_INTRA_ALGORITHM=rin", False),
+        ("mpich", "MPIR_CVAR_ALLREDUCE_RECEXCH_KVAL=3", True),
+        ("mpich", "MPIR_CVAR_ALLREDUCE_RECEXCH_KVAL=-3", False),
+        ("mpich", "MPIR_CVAR_ALLREDUCE_RECEXCH_KVAL=4294967298", False),
+        ("intelmpi", "I_MPI_ADJUST_BCAST=4:0-1023;6:1024-65535@2-8;2", True),
+        ("intelmpi", "I_MPI_ADJUST_BCAST=4:0-1023;99", False),
+        ("intelmpi", "I_MPI_ADJUST_ALLREDUCE=15", False),
+        ("intelmpi", "I_MPI_ADJUST_BCAST=", False),
+    ],
+)
+def test_only_values_that_some_release_is_told_are_taken(
+    name: str, setting: str, is_good: bool, tmp_path: Path
+) -> None:
+    """By both; algorithms that break programs in every release are not among them."""
+    lines = f"bundle {BUNDLE}\nlibrary {name} 1.0\nshape 4x8\nset {setting}\nend\n"
+    answer = f"colltune-job 1\n{lines}".encode()
+    assert by_awk(answer, tmp_path, name).ok is is_good
+    with nullcontext() if is_good else pytest.raises(AnswerError, match="no release"):
+        parse(answer, name, "1.0", SHAPES, PurePath(FOLDER))
+
+
 def test_settings_fill_no_jobs_environment() -> None:
     """What a launcher cannot hand on would keep every program of the job from starting."""
-    names = [name for name, is_file in settable("mpich").items() if not is_file]
-    lines = [f"set {name}={'x' * 4000}" for name in names]
+    words = {name: known.values[0] for name, known in settable("mpich").items() if known.values}
+    lines = [
+        f"set {name}={';'.join([word] * (4000 // (len(word) + 1)))}"
+        for name, word in words.items()
+        if word != ANY_NUMBER
+    ]
     head = f"colltune-job 1\nbundle {BUNDLE}\nlibrary mpich 4.3.2\nshape 4x8\n"
     answer = f"{head}{chr(10).join(lines)}\nend\n".encode()
     with pytest.raises(AnswerError, match="environment"):

@@ -14,8 +14,25 @@ BEGIN {
     for (i = 1; i <= count; i++)
         asked[names[i]] = 1
     while ((getline line < variables) > 0)
-        if (split(line, word, " ") == 3 && word[1] == library)
+        if (split(line, word, " ") >= 3 && word[1] == library) {
             kind[word[3]] = word[2]
+            values[word[3]] = word[4]
+        }
+}
+
+# whether each part of a setting, "4" and "6" of "4:0-1024;6:1025-max", is among those listed
+function is_listed(value, list,    part, at) {
+    at = split(value, part, ";")
+    if (!at)
+        return 0
+    for (; at > 0; at--) {
+        sub(/:.*/, "", part[at])
+        if (list != "#" && !index("|" list "|", "|" part[at] "|"))
+            return 0
+        if (list == "#" && (part[at] !~ /^[0-9]+$/ || length(part[at]) > 9))
+            return 0
+    }
+    return 1
 }
 
 {
@@ -98,6 +115,8 @@ $1 == "set" && NF == 2 && shape != "" && arm != "control" {
         if (index(value, here) != 1 || !((shape, substr(value, length(here) + 1)) in text))
             refuse("a setting that names another file")
     }
+    if (kind[name] == "value" && !is_listed(value, values[name]))
+        refuse("a value that no release is told")
     if ((shape, name) in set)
         refuse("a setting twice")
     set[shape, name] = 1

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from pathlib import Path, PurePath
+from typing import NamedTuple
 
 from colltune.domain import Shape
 from colltune.errors import OutputError, ProgramError
@@ -40,24 +41,47 @@ MAIN = "rules"
 LARGEST_BYTES = 4_000_000
 VARIABLES = "variables.txt"
 """The file that names what a job may be told, next to the hooks."""
+ANY_NUMBER = "#"
 _LONGEST_VALUE, _MOST_SET = 4096, 65536
 _FIRST = "colltune-job 1"
 _WITH_ARM = f"colltune-job {VERSION}"
 _ID = re.compile(r"[0-9a-f]{64}")
 _PATTERN = re.compile(r"[A-Za-z0-9_*?]+")
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_NUMBER = re.compile(r"[0-9]{1,9}")
 _COUNT = re.compile(r"[0-9]{1,6}")
 _VALUE = re.compile(r"[A-Za-z0-9_.,:;@+=/-]*")
 _PLAIN = re.compile(r"/[A-Za-z0-9_./+@~%=-]*")
 _UNPRINTABLE = re.compile(r"[^\t -~]")
 
 
+class Settable(NamedTuple):
+    """What a job file may set a variable to: the name of a file of its own, or one of `values`.
+
+    ``values`` are those of each part between semicolons, up to its colon; ``#`` is any number.
+    """
+
+    names_file: bool
+    values: tuple[str, ...] = ()
+
+    def allows(self, value: str) -> bool:
+        """Tell whether a variable that names no file may have this value."""
+        parts = [part.partition(":")[0] for part in value.split(";")]
+        if self.values == (ANY_NUMBER,):
+            return all(_NUMBER.fullmatch(part) for part in parts)
+        return set(parts) <= set(self.values)
+
+
 @cache
-def settable(library: str) -> Mapping[str, bool]:
-    """Return the variables that a job file may set, and whether each names a file of its own."""
+def settable(library: str) -> Mapping[str, Settable]:
+    """Return the variables that a job file may set, and to what."""
     text = (resources.files(__package__) / VARIABLES).read_text(encoding="utf-8")
     lines = [line.split() for line in text.splitlines() if not line.startswith("#")]
-    return {name: kind == "file" for of, kind, name in lines if of == library}
+    return {
+        name: Settable(kind == "file", tuple(values[0].split("|")) if values else ())
+        for of, kind, name, *values in lines
+        if of == library
+    }
 
 
 class AnswerError(ProgramError):
@@ -214,13 +238,15 @@ class _JobFileReader:
         good = _VALUE.fullmatch(value) and ".." not in value and len(value) <= _LONGEST_VALUE
         if not equals or not good or name in variables or self._arm is Arm.CONTROL:
             raise self._refused("a setting of an unexpected form")
-        names_file = settable(self._library).get(name)
-        if names_file is None:
+        known = settable(self._library).get(name)
+        if known is None:
             raise self._refused("a variable that chooses no algorithms")
         here = f"{self._folder / self._shape}/"
         its_files = {f"{here}{file}" for file in self._files[self._shape]}
-        if (names_file or "/" in value) and value not in its_files:
+        if (known.names_file or "/" in value) and value not in its_files:
             raise self._refused("a setting that names another file")
+        if not (known.names_file or known.allows(value)):
+            raise self._refused("a value that no release is told")
         variables[name] = value
         if sum(len(n) + len(v) + 2 for n, v in variables.items()) > _MOST_SET:
             raise self._refused("more settings than a job's environment should hold")
