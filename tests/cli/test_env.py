@@ -15,6 +15,7 @@ import pytest
 
 from colltune import process
 from colltune.domain import Shape
+from colltune.files import write_text
 from colltune.models.bundle import load
 from colltune.models.guard import Guard
 from colltune.mpi import library
@@ -216,6 +217,29 @@ def test_settings_in_a_file_of_open_mpis_are_the_users(
     answer = colltune("env", "--bundle", bundle_path)
     assert answer.out == ""
     assert "OMPI_MCA_coll_tuned_bcast_algorithm=3 is already set" in answer.err
+
+
+@pytest.mark.parametrize("release", ["4.1.4", "4.0.9"])
+def test_settings_of_the_system_are_the_users(
+    colltune: Verb,
+    bundle_path: Path,
+    job: Callable[..., None],
+    tmp_path: Path,
+    release: str,
+) -> None:
+    """So are those of the job's own Open MPI, beside its programs; another one's are not."""
+    programs = {
+        "mpirun": f"echo 'mpirun (Open MPI) {release}'",
+        "ompi_info": "echo path:prefix:/opt; echo path:sysconfdir:/opt/etc",
+    }
+    write_text(tmp_path / "etc/openmpi-mca-params.conf", "coll_tuned_bcast_algorithm = 3\n")
+    for name, line in programs.items():
+        write_text(tmp_path / "bin" / name, f"#!/bin/sh\n{line}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    job(PATH=str(tmp_path / "bin"))
+    answer = colltune("env", "--bundle", bundle_path)
+    assert (answer.out == "") is (release == "4.1.4")
+    assert ("coll_tuned_bcast_algorithm=3 is already set" in answer.err) is (release == "4.1.4")
 
 
 @pytest.mark.usefixtures("job")

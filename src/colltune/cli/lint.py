@@ -105,6 +105,7 @@ def _effect(
     from colltune.mpi import library
     from colltune.mpi.activation_check import effect_findings, named_variables, outranked_findings
     from colltune.mpi.in_effect import values
+    from colltune.mpi.installation import in_effect_here
     from colltune.mpi.libcolltune.library import with_libcolltune
 
     if not opened.paths or parsed.dropped:
@@ -113,7 +114,7 @@ def _effect(
     activation = opened.format.activation(opened.release, opened.paths)
     mpi, job = with_libcolltune(library(opened.format.library)), variables
     if job is None and named_variables(activation, os.environ):
-        job = values(mpi.in_effect(os.environ))
+        job = values(in_effect_here(mpi, opened.release, os.environ))
     if job is None:
         return activation, own, False
     found = effect_findings(mpi, parsed, activation, opened.paths, job)

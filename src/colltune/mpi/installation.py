@@ -8,6 +8,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from typing import NamedTuple
 from colltune import process
 from colltune.errors import LibraryError, ProgramError
 from colltune.mpi import LIBRARIES, MpiLibrary
+from colltune.mpi.in_effect import Setting
 from colltune.mpi.toolchain import DERIVATIVES, Toolchain, before, release_in, root_allowance
 
 _ASK_TIMEOUT_S = 60.0
@@ -156,6 +158,30 @@ def find_launcher(named: str | None = None, library: str | None = None) -> Launc
             f"{LIBRARIES[library].title}. Name another one with --mpi."
         )
     return found
+
+
+def in_effect_here(
+    mpi: MpiLibrary, release: str, environment: Mapping[str, str], named: str | None = None
+) -> dict[str, Setting]:
+    """Return the settings of a program of `release` that is started here with `environment`.
+
+    Files of the system are known where that release is installed, as `named`, on PATH or beside
+    this Python, and its programs answer.
+    """
+    launcher = None
+    if mpi.has_system_files:
+        with suppress(ProgramError):
+            launcher = find_launcher(named, mpi.name) if named else _installed(mpi, release)
+    return mpi.in_effect(environment, launcher)
+
+
+def _installed(mpi: MpiLibrary, release: str) -> Launcher | None:
+    for mpirun in dict.fromkeys((*_on_path(mpi.toolchain), *_beside_python())):
+        with suppress(ProgramError):
+            found = _identify(mpirun)
+            if (found.library, found.release) == (mpi.name, release):
+                return found
+    return None
 
 
 def _named(named: str) -> Path:

@@ -243,7 +243,8 @@ class MpiLibrary:
     answers for the algorithms of a catalogue. By ``user_patterns`` users decide themselves which
     algorithms run. ``prints_settings`` are variables under which a program prints at its start what
     the library was told, ``prints_choices`` those under which it tells what it took; releases that
-    do not know them ignore them. ``traced`` tells whether `colltune.mpi.trace` sees its algorithms;
+    do not know them ignore them. ``has_system_files`` tells whether it reads files of settings
+    beside its programs, ``traced`` whether `colltune.mpi.trace` sees its algorithms;
     ``component_prefix`` stands before the names of its components, where it has such.
     ``same_numbers`` of a release are those of the first one that its catalogue describes.
     """
@@ -256,6 +257,7 @@ class MpiLibrary:
     user_patterns: UserPatterns
     catalogues: Path = catalogue.FOLDER
     prints_settings: Mapping[str, str] = {}
+    has_system_files: bool = False
     prints_choices: Mapping[str, str] = {}
     traced: bool = False
     component_prefix: str = ""

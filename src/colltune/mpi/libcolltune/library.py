@@ -35,6 +35,7 @@ class WithLibcolltune(MpiLibrary):
         self.mpi = mpi
         self.name, self.title, self.toolchain = mpi.name, mpi.title, mpi.toolchain
         self.releases, self.catalogues = mpi.releases, mpi.catalogues
+        self.has_system_files = mpi.has_system_files
         users = mpi.user_patterns
         self.user_patterns = UserPatterns((*users.deciding, *DECIDING), users.harmless)
 

@@ -180,6 +180,7 @@ class OpenMpi(MpiLibrary):
     preferred = ("openmpi-json", "openmpi-classic")
     space = TunedSpace
     prints_settings: Mapping[str, str] = {"OMPI_MCA_mpi_show_mca_params": "all"}
+    has_system_files = True
     traced = True
     component_prefix = "coll/"
     user_patterns = UserPatterns(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from colltune.mpi import MpiLibrary
     from colltune.mpi.in_effect import Setting
 
+_ASKED_S = 10.0
+"""In which the job's MPI has to say where its files are."""
 _ID = re.compile(r"[0-9a-f]{4,64}")
 FindLibcolltune = Callable[[str, str, str | None], Path]
 """Returns where libcolltune lies for a library and release, of the MPI that is named, if any."""
@@ -103,7 +106,7 @@ def decide(
 
     mpi = mpi_library(part.library)
     whole = with_libcolltune(mpi) if request.interposed else mpi
-    overrides = whole.user_overrides(variables, _users(whole, environment))
+    overrides = whole.user_overrides(variables, _users(whole, part.release, request, environment))
     if overrides.reason:
         return {}, overrides.reason
     write(part, folder)
@@ -129,11 +132,20 @@ def _programs(request: JobRequest, environment: Mapping[str, str]) -> str:
     )
 
 
-def _users(mpi: MpiLibrary, environment: Mapping[str, str]) -> dict[str, Setting]:
-    """Return the user's settings: not what a site's hooks have set, but the library's own files."""
+def _users(
+    mpi: MpiLibrary, release: str, request: JobRequest, environment: Mapping[str, str]
+) -> dict[str, Setting]:
+    """Return the user's settings: not what a site's hooks have set, but the library's own files.
+
+    Those of the system are known where the release's installation says in time where they are.
+    """
+    from colltune import process
+    from colltune.mpi.installation import in_effect_here
+
     ours = set(environment.get("COLLTUNE_SET", "").split())
     own = {n: v for n, v in environment.items() if f"{n}={v}" not in ours}
-    return mpi.in_effect(own)
+    with process.ending_by(time.monotonic() + _ASKED_S):
+        return in_effect_here(mpi, release, own, request.mpi or None)
 
 
 def _for_hooks(
