@@ -93,7 +93,7 @@ def test_a_table_names_them_and_a_rules_file_does_not(
     told = colltune("select", *shape, "--format", "openmpi-table", "--out", table)
     line = f'export LD_PRELOAD="${{LD_PRELOAD:+$LD_PRELOAD:}}"{library} COLLTUNE_TABLE={table}'
     assert line in told.out
-    assert (tmp_path / "job.table.params").read_text().startswith(line.partition(" COLLTUNE")[0])
+    assert line.partition(" COLLTUNE")[0] in (tmp_path / "job.table.params").read_text()
     assert "nothing found" in colltune("rules", "lint", table).out
     call = ("--collective", "bcast", "--nodes", 1, "--ppn", 4, "--msize", 65536)
     assert "hierarchical" in colltune("rules", "explain", table, *call).out

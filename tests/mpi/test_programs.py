@@ -220,6 +220,28 @@ def test_no_conversion_carries_over_what_breaks_programs_in_every_promise(
             assert (f"_{word}" in written.text or f"={word}" in written.text) == is_kept, name
 
 
+@pytest.mark.parametrize(
+    ("name", "chosen"),
+    [
+        ("mpich-cvars", "mpich.bcast.binomial"),
+        ("intelmpi-adjust", "intelmpi.bcast.preset1"),
+        ("openmpi-parameters", "openmpi.bcast.basic_linear"),
+    ],
+)
+def test_files_with_comments_say_which_programs_they_are_for(name: str, chosen: str) -> None:
+    """Whoever opens the file sees it; it is read as without."""
+    form, one = FORMATS[name], Configuration.parse(chosen)
+    release = LIBRARIES[form.library].current
+    rules: Rules = {(Collective.BCAST, 4): (Interval(0, None, one),)}
+    table = DecisionTable(form.library, Shape(1, 4), rules)
+    written = form.write(table, release, programs=SAME_TYPES)
+    head = [line for line in written.text.splitlines() if line.startswith("#")]
+    assert any(f"Written by colltune for {SAME_TYPES.phrase}." in line for line in head)
+    parsed = form.parse(written.text, "rules", release)
+    assert [rule.configuration for rule in parsed.rules] == [one]
+    assert not [f for f in form.lint(parsed) if f.severity is Severity.ERROR]
+
+
 def test_damaged_files_of_outcomes_are_refused() -> None:
     """An unknown mode, outcome or collective is no outcome."""
     for old, new in (("wrong", "bad"), ("mixed_types", "mixed"), ("[bcast", "[bkast")):

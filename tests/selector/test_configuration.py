@@ -14,7 +14,8 @@ from colltune.domain import Collective, Configuration, Context, Instance, Measur
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
 from colltune.mpi.formats import FORMATS, readers
-from colltune.mpi.programs import ANY_LEGAL, SAME_TYPES
+from colltune.mpi.job_variables import variables_of
+from colltune.mpi.programs import ANY_LEGAL, MOST_PROMISED, SAME_TYPES, Programs
 from colltune.selector.argmin import legal_selector
 from colltune.selector.configuration import Target, render, rendered, selector_for, write_rendered
 from tests.models.machines import measured
@@ -68,6 +69,21 @@ def test_what_was_measured_on_shared_cores_is_for_jobs_that_share_them() -> None
         for selection in selector.select_many([Instance(c, shape, 64) for c in found.collectives]):
             assert decides or selection.configuration.is_default
             assert ("measured on shared cores" in selection.reason) != decides
+
+
+@pytest.mark.parametrize("programs", [ANY_LEGAL, SAME_TYPES, MOST_PROMISED])
+def test_a_configuration_says_which_programs_it_is_for(
+    bundle: Bundle, tmp_path: Path, programs: Programs
+) -> None:
+    """Where the main file cannot, the file of parameters beside it does, and sets the same."""
+    for name, release in (("openmpi", "4.1.4"), ("openmpi-json", "6.0.0")):
+        target = Target.named(name, release, programs=programs)
+        found = render(selector_for(bundle, target), Shape(4, 4), target)
+        written = write_rendered(found, tmp_path / name)
+        assert written.parameter_path is not None
+        text = written.parameter_path.read_text()
+        assert f"for {programs.phrase}." in text
+        assert variables_of(text, "text") == written.environment
 
 
 def test_a_path_with_a_blank_is_written_all_the_same(bundle: Bundle, tmp_path: Path) -> None:

@@ -97,8 +97,12 @@ class Rendered:
         return self.target.form.activation(self.target.release, paths, self.table.shape)
 
     def parameter_text(self, environment: Mapping[str, str]) -> str:
-        """Return a parameter file that does the same as `environment`."""
-        comments = "".join(f"# {line}\n" for line in self.table.warnings)
+        """Return a parameter file that does the same as `environment`.
+
+        It says which programs it is for, as some formats of the main file cannot.
+        """
+        lines = [f"Written by colltune for {self.target.programs.phrase}.", *self.table.warnings]
+        comments = "".join(f"# {line}\n" for line in lines)
         return comments + self.target.mpi.parameter_file(environment)
 
 

@@ -211,7 +211,8 @@ class AdjustFormat(Format):
             f"{c}: variables cannot tell communicators of other sizes than {job} apart"
             for c in sorted(dropped)
         )
-        return _written(sizes, release, (*notes, *(self.remarks if sizes else ())))
+        told = f"# Written by colltune for {programs.phrase}.\n"
+        return _written(sizes, release, (*notes, *(self.remarks if sizes else ())), told)
 
     def convert(self, parsed: ParsedFile, release: str) -> Written:
         """Return what another file of Intel MPI means, as far as all communicators have it."""
@@ -262,9 +263,11 @@ def _for_all(grid: Grid) -> Iterator[tuple[Collective, Parts]]:
         yield collective, below if isinstance(below, tuple) else ()
 
 
-def _written(sizes: Mapping[Collective, Parts], release: str, notes: tuple[str, ...]) -> Written:
+def _written(
+    sizes: Mapping[Collective, Parts], release: str, notes: tuple[str, ...], told: str = ""
+) -> Written:
     lines = [f"export {variable(c)}='{value_of(parts)}'\n" for c, parts in sorted(sizes.items())]
-    return Written(NAME, release, {"": _HEADER + "".join(lines)}, notes)
+    return Written(NAME, release, {"": _HEADER + told + "".join(lines)}, notes)
 
 
 def value_of(sizes: Parts) -> str:

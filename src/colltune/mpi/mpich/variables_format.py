@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from colltune.decisions import DecisionTable
@@ -58,7 +59,9 @@ class MpichVariables(Format):
                 notes.append(f"{collective}: {why}; left to the library")
             else:
                 found[collective] = choices[0]
-        return _written(release, found, notes)
+        written = _written(release, found, notes)
+        told = f"# Written by colltune for {programs.phrase}.\n" if found else ""
+        return replace(written, texts={"": told + written.text})
 
     def convert(self, parsed: ParsedFile, release: str) -> Written:
         """Return the choices of a list or a tree, as far as each holds for all calls."""
