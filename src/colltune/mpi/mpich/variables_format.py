@@ -60,7 +60,9 @@ class MpichVariables(Format):
             else:
                 found[collective] = choices[0]
         written = _written(release, found, notes)
-        told = f"# Written by colltune for {programs.phrase}.\n" if found else ""
+        if written.text == _EMPTY:
+            return written
+        told = f"# Written by colltune for {programs.phrase}.\n"
         return replace(written, texts={"": told + written.text})
 
     def convert(self, parsed: ParsedFile, release: str) -> Written:
