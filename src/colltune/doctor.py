@@ -415,7 +415,8 @@ def _reprompi(host: Host) -> Answer:
 
     path = mpibenchmark.find(None)
     try:
-        program = ReproMpiBackend(host.installation, program=path).program()
+        backend = ReproMpiBackend(host.installation, program=path)
+        program, clocks = backend.program(), backend.clocks()
     except ColltuneError as error:
         missing = _NO_LIBRARY.search(str(error))
         if missing is None:
@@ -427,8 +428,10 @@ def _reprompi(host: Host) -> Answer:
         folder = files[0].parent if files else f"/the/folder/of/{missing[1]}"
         mend = f"export LD_LIBRARY_PATH={folder}:$LD_LIBRARY_PATH"
         return problem(f"{path} does not start: it does not find {missing[1]}", mend)
-    how = "" if program.timed else ", of a release that cannot end by time"
-    return ok(f"{path} measures (commit {program.commit[:12]}){how}")
+    windows = f"windows by {clocks} clocks" if clocks else "no windows on two processes here"
+    how = windows if program.timed else "no windows: a release that cannot end by time"
+    lacks = ", ".join(sorted(mpibenchmark.ABSENT))
+    return ok(f"{path} measures (commit {program.commit[:12]}), {how}; it lacks {lacks}")
 
 
 # ---- site ----

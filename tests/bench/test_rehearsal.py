@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from colltune.bench import campaign_file
 from colltune.bench.backends.replay import ReplayBackend
 from colltune.bench.backends.reprompi import ReproMpiBackend
 from colltune.bench.campaign import Campaign
@@ -14,8 +15,17 @@ from colltune.bench.launchers import Mpirun
 from colltune.bench.progress import cells_of
 from colltune.bench.rehearsal import rehearse
 from colltune.bench.schedule import Cell
+from colltune.cli.campaigns import planned_backend
 from colltune.dataset import PerformanceDataset
-from colltune.domain import Collective, Configuration, Context, Instance, Measurement, Shape
+from colltune.domain import (
+    Collective,
+    Configuration,
+    Context,
+    Instance,
+    Measurement,
+    Shape,
+    Synchronisation,
+)
 from colltune.mpi.installation import Installation
 
 NODES, PPN, MSIZES = (1, 2, 4), (1, 4), (8, 1024)
@@ -107,3 +117,21 @@ def test_a_budget_for_some_launches_is_spent_on_some(share: float) -> None:
     left_out = {cell.configuration for cell in found.left_out}
     assert 0 < len(left_out) <= launches - made + 1
     assert not any(configuration.is_default for configuration in left_out)
+
+
+@pytest.mark.parametrize("name", ["hydra", "jupiter", "supermuc-ng"])
+def test_the_papers_campaigns_are_planned_for_reprompi(name: str) -> None:
+    """Made small, every configuration of each is launched, in windows; the native one is beside."""
+    folder = Path(__file__).parents[2] / "reprompi_configs"
+    whole = campaign_file.load(folder / f"{name}-reprompi.toml")
+    native = campaign_file.load(folder / f"{name}.toml")
+    assert (whole.backend, whole.synchronisation) == ("reprompi", (Synchronisation.WINDOW,))
+    shared = ("collectives", "nodes", "ppn", "msizes_bytes", "max_reps", "cell_s", "total_s")
+    assert all(getattr(whole, field) == getattr(native, field) for field in shared)
+    small = replace(whole, nodes=whole.nodes[:1], ppn=whole.ppn[:1], msizes_bytes=(16384,))
+    small = replace(small, segsizes_bytes=(0, 4096), fanouts=(4,), total_s=900.0)
+    backend = planned_backend(small, None)
+    assert isinstance(backend, ReproMpiBackend)
+    found = rehearse(small, backend, lambda _cell: 1e-4, launch_s=2.0)
+    assert found.left_out == ()
+    assert len(found.launches) >= 1

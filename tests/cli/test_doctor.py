@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from colltune import doctor
+from colltune.bench.backends.mpibenchmark import Program
 from colltune.bench.backends.reprompi import ReproMpiBackend
 from colltune.checks import Answer, Check, Status, answer_of
 from colltune.doctor import CHECKS, JOB_CHECKS, Host
@@ -221,6 +222,21 @@ def test_reprompis_missing_library_is_found_near_it(
     assert found.mend == f"export LD_LIBRARY_PATH={library.parent}:$LD_LIBRARY_PATH"
     monkeypatch.setenv("COLLTUNE_REPROMPI", "/nowhere/mpibenchmark")
     assert "not found" in answer("reprompi").finding
+
+
+def test_reprompi_is_told_with_revision_clocks_and_what_it_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no window is kept on two processes, that is said."""
+    program = tmp_path / "mpibenchmark"
+    program.touch(mode=0o755)
+    monkeypatch.setenv("COLLTUNE_REPROMPI", str(program))
+    monkeypatch.setattr(ReproMpiBackend, "program", lambda _self: Program(True, "0123456789abcdef"))
+    for clocks, said in (("HCA3O", "windows by HCA3O clocks"), ("", "no windows")):
+        monkeypatch.setattr(ReproMpiBackend, "clocks", lambda _self, clocks=clocks: clocks)
+        found = answer("reprompi")
+        assert found.status is Status.OK
+        assert all(word in found.finding for word in ("0123456789ab", said, "allgatherv"))
 
 
 @pytest.mark.parametrize(

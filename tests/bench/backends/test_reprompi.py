@@ -202,6 +202,15 @@ def _windows(programs: Path, *, cores: int = 4, barriers: bool = False) -> Repro
     return _backend(programs, str(programs / "mpibenchmark"), cores, asked)
 
 
+def test_the_clocks_are_told_that_keep_windows(
+    backend: ReproMpiBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program whose windows are all lost has none."""
+    assert backend.clocks() == "HCA3O"
+    monkeypatch.setenv("FAKE", "nothing")
+    assert backend.clocks() == ""
+
+
 def test_windows_that_cannot_be_had_are_an_error(
     programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,7 +35,7 @@ _MOST_ELEMENTS = 2**31 - 2  # mpibenchmark asserts that all counts are less than
 _OFFSETS = ("--clock-sync=SKaMPI", "--params=alg:skampi@skampi_offset@5@20")
 BROADCAST_MULTIPLE = 3.0
 """A window begins so many broadcasts after it was agreed upon, unless it is told otherwise."""
-_ABSENT = frozenset({Collective.ALLGATHERV, Collective.ALLTOALLV})
+ABSENT = frozenset({Collective.ALLGATHERV, Collective.ALLTOALLV})
 
 
 class Mode(StrEnum):
@@ -104,6 +104,15 @@ def probe(path: Path, start: Callable[[Sequence[str | Path], Mode], process.Outc
     raise ProgramError(f"{path} cannot measure; {_MEND}\n{outcome.explain()}")
 
 
+def clocks(path: Path, start: Callable[[Sequence[str | Path], Mode], process.Outcome]) -> str:
+    """Return which clocks `path` keeps windows by on two processes; empty if it keeps none."""
+    what = ("--calls-list=MPI_Bcast", "--msizes-list=8", f"--nrep={_PROBED_NREP}")
+    outcome = start([path, *what, *options(Mode.CLOCKS, BYTES, 1.0)], Mode.CLOCKS)
+    output = _answer(path, outcome)
+    kept = output and any(row.n_valid for row in output.rows.values())
+    return output.facts.get("clocksync", "") if output and kept else ""
+
+
 def _answer(path: Path, outcome: process.Outcome) -> ReproMpiOutput | None:
     """Return what mpibenchmark said; None if it is one but refuses the options."""
     why = ""
@@ -140,7 +149,7 @@ def elements_of(instance: Instance) -> Elements:
 def why_not(instance: Instance) -> str:
     """Return why mpibenchmark cannot measure `instance`; empty if it can."""
     collective, nprocs = instance.collective, instance.shape.nprocs
-    if collective in _ABSENT:
+    if collective in ABSENT:
         return f"mpibenchmark has no {collective.mpi_name}"
     if collective is Collective.BARRIER:
         return "" if instance.msize_bytes == 0 else "a barrier has no message"

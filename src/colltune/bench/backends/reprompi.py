@@ -149,6 +149,10 @@ class ReproMpiBackend(InstalledMpi):
                 self._owed_s += time.monotonic() - started
         return self._program
 
+    def clocks(self) -> str:
+        """Return which clocks keep windows on two processes here; empty: none do."""
+        return mpibenchmark.clocks(self._path, self._start_probe) if self.program().timed else ""
+
     def _start_probe(self, words: Sequence[str | Path], mode: Mode) -> process.Outcome:
         shape = Shape(1, mpibenchmark.PROBED_NPROCS)
         command, environment = self.command(shape, words, mode.environment)
