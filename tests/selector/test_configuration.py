@@ -13,10 +13,11 @@ from colltune.decisions import AS_MEASURED, ENOUGH_CORES, DecisionTable
 from colltune.domain import Collective, Configuration, Context, Instance, Measurement, Shape
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
+from colltune.mpi import LIBRARIES
 from colltune.mpi.formats import FORMATS, readers
 from colltune.mpi.job_variables import variables_of
-from colltune.mpi.programs import ANY_LEGAL, MOST_PROMISED, SAME_TYPES, Programs
-from colltune.selector.argmin import legal_selector
+from colltune.mpi.programs import ANY_LEGAL, FOR_TWO, MOST_PROMISED, SAME_TYPES, Programs
+from colltune.selector.argmin import legal_selector, why_unsafe
 from colltune.selector.configuration import Target, render, rendered, selector_for, write_rendered
 from tests.models.machines import measured
 
@@ -189,6 +190,28 @@ def test_leaders_are_not_chosen_where_there_are_none() -> None:
         found = table.by_layout.get(layout) or table.rules[Collective.ALLGATHER, nprocs]
         chosen = {i.configuration.numbers["leaders"] for i in found if i.configuration.parameters}
         assert chosen == {wanted}
+
+
+def test_an_algorithm_for_two_processes_is_for_no_more(bundle: Bundle) -> None:
+    """What was measured of it on two does not make it safe on more."""
+    two = Configuration.parse("openmpi.allgather.two_proc")
+    for release in ("4.1.4", "5.0.11"):
+        context = replace(bundle.context, library_version=release)
+        of_release = replace(bundle, context=context)
+        assert why_unsafe(of_release, two, SAME_TYPES, 4)
+        assert not why_unsafe(of_release, two, SAME_TYPES, 2)
+
+
+def test_all_algorithms_for_two_processes_have_one_name() -> None:
+    """By it they are known where no catalogue is read."""
+    for mpi in LIBRARIES.values():
+        for release in mpi.releases:
+            bound = mpi.at(release)
+            for collective in mpi.catalogue_of(release).collectives:
+                for one in bound.portfolio(collective).configurations:
+                    why = bound.space_of(one).why_unsafe(one, programs=MOST_PROMISED, nprocs=4)
+                    ends = why and bound.safe(one, programs=MOST_PROMISED)
+                    assert not ends or one.algorithm == FOR_TWO, one
 
 
 def test_what_breaks_programs_is_served_no_more_from_an_old_bundle(bundle: Bundle) -> None:

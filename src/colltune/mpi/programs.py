@@ -169,6 +169,9 @@ FOR_EVERYBODY = ANY_LEGAL
 FOR_A_PROGRAM = SAME_TYPES
 """By default, where somebody makes files for a program."""
 VARIABLE = "COLLTUNE_PROGRAMS"
+FOR_TWO = "two_proc"
+"""The algorithm that ends programs on more than 2 processes, by the catalogue: what was measured of
+it holds for 2."""
 
 
 def kind_of(configuration: Configuration) -> str:

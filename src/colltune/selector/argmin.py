@@ -331,14 +331,15 @@ def why_unsafe(
 
     Without `nprocs`, on any communicator.
     """
-    from colltune.mpi.programs import harms_of
+    from colltune.mpi.programs import FOR_TWO, harms_of
 
     context = bundle.context
     if configuration.is_default:
         return ""
     known = harms_of(configuration, context.library_version)
     why = known.why_unsafe(programs)
-    if why or known.is_known:
+    # a catalogue takes long to read
+    if why or (known.is_known and configuration.algorithm != FOR_TWO):
         return why
     from colltune.mpi import LIBRARIES
 
