@@ -6,9 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from colltune.domain import Collective
+from colltune.mpi.activation_check import effect_findings, outranked_findings
+from colltune.mpi.file_format import Call, Fault
+from colltune.mpi.formats import FORMATS
 from colltune.mpi.in_effect import Rank, Setting, of_environment
 from colltune.mpi.openmpi.library import OPENMPI
-from colltune.verify.settings import JobSettings, gathered
+from colltune.verify.settings import JobSettings, culprits, gathered, same_decision
 
 USE = "OMPI_MCA_coll_tuned_use_dynamic_rules"
 RULES = "OMPI_MCA_coll_tuned_dynamic_rules_filename"
@@ -77,3 +81,50 @@ def test_another_spelling_is_no_other_setting(tmp_path: Path) -> None:
         settings = JobSettings.of(OPENMPI, user, activation)
         assert settings.environment == activation
         assert settings.against() == ()
+
+
+OUTRANKED = [
+    ("tuned_priority=30", "tuned", "tuned", "tuned", "han"),
+    ("ucc_enable=1", "tuned", "tuned", "tuned", "han"),
+    ("ucc_enable=1 ucc_priority=5", "tuned", "tuned", "tuned", "han"),
+    ("ucc_enable=1 ucc_priority=100", "ucc", "ucc", "ucc", "ucc"),
+    ("hcoll_enable=1", "hcoll", "hcoll", "hcoll", "hcoll"),
+    ("hcoll_enable=1 hcoll_priority=1", "tuned", "tuned", "tuned", "han"),
+    ("hcoll_enable=0 hcoll_priority=90", "tuned", "tuned", "tuned", "han"),
+    ("han_priority=0", "tuned", "tuned", "tuned", "tuned"),
+    ("han_priority=100", "tuned", "han", "tuned", "han"),
+    ("tuned_priority=0", "basic", "basic", "basic", "han"),
+    ("tuned_priority=60", "tuned", "tuned", "tuned", "tuned"),
+    ("adapt_priority=90", "adapt", "adapt", "adapt", "adapt"),
+]
+"""Parameters of components, and who decides in 4.1.4 and 5.0.11, on one node and on two each."""
+
+
+@pytest.mark.parametrize(("told", "components"), [(row[0], row[1:]) for row in OUTRANKED])
+@pytest.mark.parametrize(("release", "at"), [("4.1.4", 0), ("5.0.11", 2)])
+def test_who_outranks_the_rules_is_said_alike(
+    tmp_path: Path, told: str, components: tuple[str, ...], release: str, at: int
+) -> None:
+    """By explain, which decides; by lint, which warns; and by verify, which names the setting."""
+    rules = tmp_path / "rules"
+    rules.write_text("1\n7\n1\n4\n1\n0 3 4 1024\n")
+    form, paths = FORMATS["openmpi-classic"], {"": str(rules)}
+    parsed = form.parse(rules.read_text(), str(rules), release)
+    activation = form.activation(release, paths)
+    pairs = (word.split("=") for word in told.split())
+    user = {f"OMPI_MCA_coll_{name}": value for name, value in pairs}
+    settings = JobSettings.of(OPENMPI, of_environment(user), activation)
+    calls = [Call(Collective.BCAST, 4, 64, nodes) for nodes in (1, 2)]
+    explained = tuple(parsed.decide(call, settings.environment).component for call in calls)
+    assert explained == components[at : at + 2]
+    own, job = form.lint(parsed), settings.environment
+    found = (
+        *outranked_findings(own, parsed, paths, job),
+        *effect_findings(OPENMPI, parsed, activation, paths, job),
+    )
+    warned = any(finding.fault is Fault.OUTRANKED for finding in found)
+    assert warned == (set(explained) != {"tuned"})
+    for call, component in zip(calls, explained, strict=True):
+        planned, there = (parsed.decide(call, job) for job in (activation, settings.environment))
+        assert same_decision(planned, there) == (component == planned.component), call
+        assert component == planned.component or "coll_" in culprits(parsed, call, settings)
