@@ -1,9 +1,9 @@
 """Runtimes that the native benchmark measures over those that ReproMPI's mpibenchmark measures.
 
-Both force the same algorithms, call with the same datatypes and take the same repetitions, in
-launches that alternate. Processes that share cores are shown, too, but not counted: there the order
-in which they leave a barrier decides. Needs an mpibenchmark that was built for the MPI of this
-environment, on PATH or named by COLLTUNE_REPROMPI.
+Both force the same algorithms, call with the same datatypes, take the same repetitions, and begin
+them in windows, in launches that alternate: on two processes of this machine and on a virtual
+cluster of 4 hosts and 2 ms. Needs an mpibenchmark that was built for the MPI of this environment,
+on PATH or named by COLLTUNE_REPROMPI, and a core for each of two processes.
 """
 
 from __future__ import annotations
@@ -16,18 +16,24 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks.figure import Figure
+from cluster import Network, obstacle, virtual_cluster
+from cluster.launching import OnCluster
+from cluster.virtual import VirtualCluster
 from colltune.bench.backends import Backend, LaunchPlan
 from colltune.bench.backends.native import NativeBackend
 from colltune.bench.backends.reprompi import ReproMpiBackend
+from colltune.bench.launchers import Launcher, launcher_of
 from colltune.bench.schedule import Cell, Step
-from colltune.domain import Configuration, Instance, Shape
+from colltune.domain import Configuration, Instance, RunStatus, Shape, Synchronisation
 from colltune.errors import ProgramError
 from colltune.mpi import installation
-from colltune.provenance import usable_cores
+from colltune.mpi.installation import Installation
 
-_ROUNDS = 7
-_SHAPES = (Shape(1, 2), Shape(1, 4))
+_NODE, _HOSTS = Shape(1, 2), Shape(4, 2)
+_ROUNDS = {_NODE: 7, _HOSTS: 3}
 _MSIZES = (64, 4096, 65536)
 _CONFIGURATIONS = (
     "openmpi.bcast.basic_linear",
@@ -40,33 +46,73 @@ _CONFIGURATIONS = (
     "openmpi.alltoall.pairwise",
     "openmpi.alltoall.modified_bruck",
 )
-_VISITS, _REPS, _VISIT_S = 2, 200, 0.05
-_LAUNCH_BUDGET_S = 30.0
+_VISITS = 2
+_REPS = {_NODE: 200, _HOSTS: 20}
+_VISIT_S = {_NODE: 0.05, _HOSTS: 0.5}
+_LAUNCH_BUDGET_S = 60.0
 
 Medians = list[dict[Cell, float]]
+Backends = tuple[Backend, Backend]
 
 
 def run() -> Figure:
-    """Return the geometric mean over configurations, sizes and shapes of native over ReproMPI."""
+    """Return the median over configurations, sizes and shapes of native over ReproMPI.
+
+    `ours` and `baseline` are how often native and ReproMPI told less than half a round trip.
+    """
+    if reason := obstacle():
+        sys.exit(f"reprompi_agreement: {reason}")
+    network = Network(_HOSTS.nodes, _HOSTS.ppn, latency_us=2000.0)
     try:
         found = installation.find()
-        backends: tuple[Backend, Backend] = (NativeBackend(found), ReproMpiBackend(found))
-        backends[1].provenance()
+        logs, too_fast = _compared(_NODE, _backends(found, None))
+        with virtual_cluster(network) as cluster:
+            on_hosts = _compared(_HOSTS, _backends(found, cluster))
     except ProgramError as error:
         sys.exit(f"reprompi_agreement: {error}")
+    logs |= on_hosts[0]
+    below = [sum(counts) for counts in zip(too_fast, on_hosts[1], strict=True)]
+    ratios = sorted(math.exp(log) for log in logs.values())
+    low, high = (float(q) for q in np.quantile(ratios, [0.05, 0.95]))
+    facts = {"cells": len(ratios), "low_5pct": round(low, 3), "high_95pct": round(high, 3)}
+    value = statistics.median(ratios)
+    return Figure("reprompi_agreement", value, "ratio", below[0], below[1], facts)
+
+
+def _backends(found: Installation, cluster: VirtualCluster | None) -> Backends:
+    """Return both benchmarks, on this machine or on `cluster`."""
+    launcher: Launcher = launcher_of(found)
+    program = None
+    if cluster is not None:
+        launcher = OnCluster(launcher, cluster, realtime=True)
+        program = cluster.environment.get("COLLTUNE_REPROMPI")
+    windows = (Synchronisation.WINDOW,)
+    theirs = ReproMpiBackend(found, launcher, program, _HOSTS.ppn, windows)
+    theirs.provenance()
+    return NativeBackend(found, launcher=launcher), theirs
+
+
+def _compared(shape: Shape, backends: Backends) -> tuple[dict[Cell, float], list[int]]:
+    """Return the log ratio of each cell, and how many cells of each were below the possible."""
     groups = [
         [cell for cell in cells if all(backend.feasible(cell) for backend in backends)]
-        for shape in _SHAPES
         for cells in _cells(shape)
     ]
     medians: tuple[Medians, Medians] = ([], [])
-    for number in range(_ROUNDS):
+    below = [0, 0]
+    for number in range(_ROUNDS[shape]):
         for side in medians:
             side.append({})
         for group in filter(None, groups):
             for turn in (number % 2, 1 - number % 2):
-                medians[turn][-1].update(_medians_s(backends[turn], group))
-    return _figure(*medians)
+                found, too_fast = _medians_s(backends[turn], group)
+                medians[turn][-1].update(found)
+                below[turn] += too_fast
+    native, reprompi = medians
+    logs = _logs(native, reprompi)
+    _print_cells(native, reprompi, logs)
+    _print_spreads(native, reprompi, logs)
+    return logs, below
 
 
 def _cells(shape: Shape) -> list[list[Cell]]:
@@ -74,37 +120,34 @@ def _cells(shape: Shape) -> list[list[Cell]]:
     return [[Cell(c, Instance(c.collective, shape, m)) for m in _MSIZES] for c in parsed]
 
 
-def _medians_s(backend: Backend, cells: Sequence[Cell]) -> dict[Cell, float]:
-    """Return the median runtime of each cell in one launch."""
-    steps = tuple(Step(i, _REPS, _VISIT_S) for _ in range(_VISITS) for i in range(len(cells)))
-    plan = LaunchPlan(cells[0].instance.shape, tuple(cells), steps, _LAUNCH_BUDGET_S)
+def _medians_s(backend: Backend, cells: Sequence[Cell]) -> tuple[dict[Cell, float], int]:
+    """Return the median runtime of each cell in one launch, and how many were too fast."""
+    shape = cells[0].instance.shape
+    step = (_REPS[shape], _VISIT_S[shape])
+    steps = tuple(Step(i, *step) for _ in range(_VISITS) for i in range(len(cells)))
+    plan = LaunchPlan(shape, tuple(cells), steps, _LAUNCH_BUDGET_S, Synchronisation.WINDOW)
     with tempfile.TemporaryDirectory(prefix="colltune-") as folder:
         result = backend.run(plan, "agreement", Path(folder), lambda _: None)
-    return {
+    times = {
         Cell(m.configuration, m.instance): statistics.median(m.times_s)
         for m in result.measurements
         if m.times_s
     }
+    return times, sum(m.status is RunStatus.TOO_FAST for m in result.measurements)
 
 
-def _figure(native: Medians, reprompi: Medians) -> Figure:
-    """Return the ratio, and geometric means in microseconds; print what they are made of."""
-    cells = set.intersection(*(set(medians) for medians in (*native, *reprompi)))
-    logs = {
-        cell: statistics.median(
-            math.log(n[cell] / r[cell]) for n, r in zip(native, reprompi, strict=True)
-        )
+def _logs(native: Medians, reprompi: Medians) -> dict[Cell, float]:
+    """Return the median over rounds of each cell's log ratio; a round may lack a cell."""
+    cells = {cell for medians in (*native, *reprompi) for cell in medians}
+    pairs = {
+        cell: [
+            math.log(n[cell] / r[cell])
+            for n, r in zip(native, reprompi, strict=True)
+            if cell in n and cell in r
+        ]
         for cell in cells
     }
-    _print_cells(native, reprompi, logs)
-    _print_spreads(native, reprompi, logs)
-    counted = [cell for cell in logs if cell.instance.shape.ppn <= usable_cores()] or list(logs)
-    means_us = [
-        math.exp(statistics.fmean(math.log(_over_rounds(medians, cell)) for cell in counted)) * 1e6
-        for medians in (native, reprompi)
-    ]
-    value = math.exp(statistics.fmean(logs[cell] for cell in counted))
-    return Figure("reprompi_agreement", value, "ratio", means_us[0], means_us[1])
+    return {cell: statistics.median(found) for cell, found in pairs.items() if found}
 
 
 def _print_cells(native: Medians, reprompi: Medians, logs: Mapping[Cell, float]) -> None:
@@ -125,7 +168,7 @@ def _order(cell: Cell) -> tuple[Shape, Configuration, int]:
 
 def _print_spreads(native: Medians, reprompi: Medians, logs: Mapping[Cell, float]) -> None:
     """Print how far the ratios spread, and how far rounds of one benchmark differ by noise."""
-    for shape in _SHAPES:
+    for shape in sorted({cell.instance.shape for cell in logs}):
         here = [cell for cell in logs if cell.instance.shape == shape]
         _print_spread(f"{shape}, native over ReproMPI", [logs[cell] for cell in here])
         for name, medians in (("native", native), ("ReproMPI", reprompi)):
@@ -133,7 +176,7 @@ def _print_spreads(native: Medians, reprompi: Medians, logs: Mapping[Cell, float
 
 
 def _over_rounds(medians: Sequence[Mapping[Cell, float]], cell: Cell) -> float:
-    return statistics.median(round_[cell] for round_ in medians)
+    return statistics.median(round_[cell] for round_ in medians if cell in round_)
 
 
 def _drift(medians: Medians, cells: Sequence[Cell]) -> list[float]:
@@ -142,6 +185,7 @@ def _drift(medians: Medians, cells: Sequence[Cell]) -> list[float]:
         math.log(first[cell] / second[cell])
         for first, second in itertools.pairwise(medians)
         for cell in cells
+        if cell in first and cell in second
     ]
 
 

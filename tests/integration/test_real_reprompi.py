@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from colltune.bench import runner
+from cluster import Network, obstacle, virtual_cluster
+from cluster.launching import OnCluster
+from colltune.bench import campaign_file, runner
 from colltune.bench.backends import Ending, LaunchPlan
 from colltune.bench.backends.reprompi import ReproMpiBackend
 from colltune.bench.campaign import Campaign
+from colltune.bench.launchers import launcher_of
 from colltune.bench.schedule import Cell, Step
 from colltune.dataset import read_parquet
+from colltune.dataset.method import method_of
+from colltune.dataset.parquet import read_provenances
 from colltune.domain import Collective, Configuration, Instance, RunStatus, Shape, Synchronisation
 from colltune.errors import ProgramError
 from colltune.mpi import LIBRARIES, installation
@@ -114,3 +120,28 @@ def test_the_wrong_program_is_refused(tmp_path: Path) -> None:
         pytest.skip(str(error))
     with pytest.raises(ProgramError, match=r"/bin/ls is not ReproMPI's mpibenchmark"):
         wrong.provenance()
+
+
+@pytest.mark.parametrize("name", ["hydra", "jupiter", "supermuc-ng"])
+def test_the_papers_campaigns_run_made_small_in_windows(
+    name: str, backend: ReproMpiBackend, tmp_path: Path
+) -> None:
+    """On hosts of 2 ms no time is below one way, and all are by synchronised clocks."""
+    if reason := obstacle():
+        pytest.skip(reason)
+    path = Path(__file__).parents[2] / "reprompi_configs" / f"{name}-reprompi.toml"
+    whole = campaign_file.load(path)
+    only = ("*.bcast.basic_linear",)
+    small = whole.changed(nodes=(2,), ppn=(1,), msizes_bytes=(16, 16384), only=only, total_s=30.0)
+    small = replace(small, skip=(), collectives=whole.collectives[:1], release=None)
+    with virtual_cluster(Network(2, 1, latency_us=2000.0)) as cluster:
+        launcher = OnCluster(launcher_of(backend.mpi), cluster, realtime=True)
+        program = cluster.environment["COLLTUNE_REPROMPI"]
+        there = ReproMpiBackend(backend.mpi, launcher, program, 1, small.synchronisation)
+        report = runner.run_campaign(small, there, tmp_path / "dataset", seed=1)
+    assert report.measurements
+    found = read_parquet(tmp_path / "dataset").timed()
+    assert (found["time_s"] > 0.0018).all()
+    methods = {method_of(facts) for facts in read_provenances(tmp_path / "dataset").values()}
+    assert len(methods) == 1
+    assert "windows by" in methods.pop()
