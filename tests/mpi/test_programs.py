@@ -252,7 +252,8 @@ def test_damaged_files_of_outcomes_are_refused() -> None:
 def test_catalogue_and_measurements_do_not_contradict_each_other() -> None:
     """Exactly what the catalogue limits to operations that commute gives wrong results with others.
 
-    What the library's own decision breaks, too, proves nothing.
+    What the library's own decision breaks, too, proves nothing. Of Intel MPI's presets nobody
+    documents such limits: there the measurement stands alone.
     """
     for mpi in LIBRARIES.values():
         for told in all_measured(mpi.name):
@@ -264,6 +265,8 @@ def test_catalogue_and_measurements_do_not_contradict_each_other() -> None:
                 for kind, seen_in in kinds.items():
                     algorithm = space.entry_of(collective).named(kind.partition(" ")[0])
                     if algorithm is None or "non_commutative" not in told.modes[collective]:
+                        continue
+                    if kind.startswith("preset"):
                         continue
                     seen = seen_in.get("non_commutative", Outcome.RIGHT)
                     is_limited = Limit.COMMUTATIVE in algorithm.limits & space.breaks
