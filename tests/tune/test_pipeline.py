@@ -163,6 +163,35 @@ def tuned(
 Tuned = Callable[..., TuneResult]
 
 
+def test_another_backend_measures_and_the_native_one_confirms(
+    clock: _Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All configurations are timed by the one that is named, what they propose by the other."""
+    monkeypatch.setattr(trace, "build", lambda *_: NOWHERE)
+    phases: dict[str, set[str]] = {"native": set(), "other": set()}
+
+    class Noted(_Slow):
+        """Notes in which stage it launches."""
+
+        def __init__(self, name: str) -> None:
+            super().__init__(clock, 0.3, 0.0)
+            self.name = name
+
+        def run(
+            self, plan: LaunchPlan, launch: str, folder: Path, progress: Callable[[float], None]
+        ) -> LaunchResult:
+            """Replay as ever."""
+            phases[self.name].add(stages[-1])
+            return super().run(plan, launch, folder, progress)
+
+    stages: list[str] = []
+    settings = Settings(CAMPAIGN, tmp_path, "knn", 1, clock.now_s)
+    native = cast(NativeBackend, Noted("native"))
+    tell = lambda stage, _now: stages.append(stage)  # noqa: E731
+    pipeline.tune(settings, MPI, native, tell, Noted("other"))
+    assert phases == {"native": {"verifying"}, "other": {"measuring"}}
+
+
 @pytest.mark.parametrize("launch_s", [0.3, 2.0, 4.0, 8.0, 15.0, math.inf])
 @pytest.mark.parametrize("step_s", [0.0, 0.3, 1.5])
 def test_however_slow_launches_and_fits_are_the_budget_holds(

@@ -30,6 +30,7 @@ from colltune.cli.options import (
     writable_folder,
 )
 from colltune.cli.progress import progress
+from colltune.errors import CampaignError
 from colltune.text import counted, range_text
 
 if TYPE_CHECKING:
@@ -60,6 +61,13 @@ def tune(
             min=2,
         ),
     ] = None,
+    backend: Annotated[
+        str | None,
+        typer.Option(
+            help="What measures all configurations: native or reprompi. What they propose is "
+            "confirmed by native."
+        ),
+    ] = None,
     learner: Annotated[str, typer.Option(help="As in `fit`.")] = "auto",
     only: Only = None,
     skip: Skip = None,
@@ -85,7 +93,7 @@ def tune(
     from colltune import process
     from colltune.bench import campaign_file, durations
     from colltune.bench.backends.native import NativeBackend
-    from colltune.cli.campaigns import installation_of
+    from colltune.cli.campaigns import backend_of, installation_of
     from colltune.tune import pipeline
     from colltune.tune.settings import Settings, slowdown
 
@@ -96,10 +104,15 @@ def tune(
         only=tuple(only) if only else None,
         skip=tuple(skip) if skip else None,
         interposed=interposed or None,
+        backend=backend,
         programs=programs_of(
             programs, builtin_operations_only=builtin_operations_only, otherwise=plan.programs
         ),
     )
+    if plan.backend not in ("native", "reprompi"):
+        raise CampaignError(
+            f"tune cannot measure by the backend {plan.backend!r}. Use native or reprompi."
+        )
     slow = slowdown(began, 0.0)
     settings = Settings(plan, out, learner, seed, began, slow)
     settings.insist_on_enough()
@@ -111,9 +124,10 @@ def tune(
         with settings.told_of_time():
             found = installation_of(plan, mpi)
         settings = replace(settings, campaign=plan.changed(library=found.library))
-        backend = NativeBackend(found)
-        backend.insist_on_freedom()
-        result = pipeline.tune(settings, found, backend, _teller(shown, settings))
+        native = NativeBackend(found)
+        native.insist_on_freedom()
+        measuring = None if plan.backend == "native" else backend_of(plan, None, mpi)
+        result = pipeline.tune(settings, found, native, _teller(shown, settings), measuring)
     warnings = (*result.report.problems, *(f"note: {note}" for note in result.notes))
     output(_facts(result), _lines(result), json=json, warnings=warnings)
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from colltune import process
+from colltune.bench.backends import Backend
 from colltune.bench.backends.native import NativeBackend
 from colltune.bench.campaign import Campaign
 from colltune.bench.progress import CampaignProgress
@@ -92,8 +93,13 @@ class TuneResult:
 
 
 def tune(
-    settings: Settings, installation: Installation, backend: NativeBackend, tell: Tell
+    settings: Settings,
+    installation: Installation,
+    backend: NativeBackend,
+    tell: Tell,
+    measuring: Backend | None = None,
 ) -> TuneResult:
+    """Tune by `backend`; `measuring` takes its place where all configurations are measured."""
     if len(settings.campaign.shapes) != 1:
         raise CampaignError("tune works on one shape. Use measure, fit and select for several.")
     library, release = installation.library, installation.release
@@ -104,7 +110,8 @@ def tune(
     )
     folder = settings.out / f"{settings.campaign.machine}-{library}-{release}"
     with process.ending_by(settings.moment()):
-        return _Tuning(settings, installation, target, backend, tell, folder).run()
+        first = measuring or backend
+        return _Tuning(settings, installation, target, backend, first, tell, folder).run()
 
 
 def _unproven(rows: Sequence[Row], judgements: Sequence[Judgement]) -> str:
@@ -138,6 +145,7 @@ class _Tuning:
     installation: Installation
     target: Target
     backend: NativeBackend
+    measuring: Backend
     tell: Tell
     folder: Path
     ends_s: dict[str, float] = field(default_factory=dict)
@@ -211,18 +219,20 @@ class _Tuning:
         campaign = self.settings.campaign.changed(total_s=budget_s)
         spent_s = self.settings.spent_s()
         try:
-            return self._campaign(campaign, "measuring", _OVERRUN * budget_s)
+            return self._campaign(campaign, self.measuring, "measuring", _OVERRUN * budget_s)
         except BudgetError as error:
             if error.enough_s is None:
                 raise
             total_s = spent_s + self.settings.total_for_s(error.enough_s)
             raise BudgetError(f"{error}; for all stages of tune --budget {total_s:.0f}") from None
 
-    def _campaign(self, campaign: Campaign, stage: str, within_s: float) -> CampaignReport:
+    def _campaign(
+        self, campaign: Campaign, backend: Backend, stage: str, within_s: float
+    ) -> CampaignReport:
         with process.ending_by(time.monotonic() + within_s):
             return run_campaign(
                 campaign,
-                self.backend,
+                backend,
                 self.folder / "dataset",
                 seed=self.settings.seed,
                 resume=False,
@@ -285,7 +295,8 @@ class _Tuning:
             return CampaignReport()
         plan = confirming(campaign.changed(total_s=budget_s), tuple(found))
         try:
-            return self._campaign(plan, "verifying", budget_s - process.GRACE_S)
+            within_s = budget_s - process.GRACE_S
+            return self._campaign(plan, self.backend, "verifying", within_s)
         except (BudgetError, ProgramError) as error:
             self.notes.append(f"no decision could be measured again: {error}")
             return CampaignReport()
