@@ -144,8 +144,8 @@ def evaluate(
     """Train on one part of the data and test on the rest.
 
     The baselines are the library's default, the single best configuration, the best configuration
-    of each instance (virtual_best), and the three learners of Hunold et al. (CLUSTER 2020). All that
-    was measured can be chosen, also what `select` leaves out because it breaks some programs.
+    of each instance (virtual_best), and the three learners of Hunold et al. (CLUSTER 2020). All
+    that was measured can be chosen, also what `select` leaves out because it breaks some programs.
 
     Examples: colltune evaluate data.csv.gz --split leave-nodes-out --out new.json
 
