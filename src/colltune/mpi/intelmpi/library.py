@@ -14,8 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
+from typing import ClassVar
 
 from colltune.domain import Collective, Configuration
+from colltune.mpi.catalogue import Limit
 from colltune.mpi.configuration_space import CatalogueSpace
 from colltune.mpi.release import MpiLibrary, Release, UserPatterns
 from colltune.mpi.toolchain import Toolchain, before, module_named
@@ -40,6 +42,8 @@ def variable(collective: Collective) -> str:
 
 class PresetSpace(CatalogueSpace):
     """The presets of a release; Intel MPI falls back by itself wherever one cannot run."""
+
+    breaks: ClassVar[frozenset[Limit]] = frozenset({Limit.COMMUTATIVE})
 
     def chosen_by(self, collective: Collective) -> str:
         return variable(collective)
