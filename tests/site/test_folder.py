@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from colltune.bench import campaign_file
-from colltune.domain import Shape
+from colltune.domain import Shape, Synchronisation
 from colltune.errors import ProgramError
 from colltune.files import write_text
 from colltune.mpi.programs import SAME_TYPES
@@ -502,3 +502,12 @@ def test_install_refuses_what_others_can_change(
     assert not refused.ok
     assert "others than root can change this" in refused.stderr
     assert refused.stdout == ""
+
+
+def test_reprompi_measures_where_it_is_chosen(init: Init, site: Path) -> None:
+    """Its campaigns ask for windows, and allow barriers where none can be kept."""
+    assert init("--backend", "reprompi").err == ""
+    (path,) = (site / "campaigns").glob("*.toml")
+    campaign = campaign_file.load(path)
+    assert campaign.backend == "reprompi"
+    assert campaign.synchronisation == (Synchronisation.WINDOW, Synchronisation.BARRIER)

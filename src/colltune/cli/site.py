@@ -87,6 +87,9 @@ def init(
         str | None,
         typer.Option(metavar="HOW", help="What retrains every night: systemd, scrontab or none."),
     ] = None,
+    backend: Annotated[
+        str | None, typer.Option(help="What measures: native, or reprompi where it is built.")
+    ] = None,
     user: Annotated[
         str | None, typer.Option(help="User who measures, retrains and serves.")
     ] = None,
@@ -126,6 +129,7 @@ def init(
         "data.datasets": data,
         "cluster.service": "" if service == "none" else service,
         "cluster.nightly": nightly,
+        "cluster.backend": backend,
         "cluster.user": user,
     }
     share = parse_share(collectives_share) if collectives_share is not None else None

@@ -14,7 +14,8 @@ Paths are relative to the file's folder. Keys
     ``nodes``, ``ppn``, ``collectives``, ``budget`` (wall time) of the campaigns, in ``tasks`` jobs
     (default 1), started by ``launcher`` (default: the MPI's mpirun). ``service``: its URL,
     ``http://host:8765``; default: none, users load the module. ``nightly``: ``systemd``,
-    ``scrontab`` or ``none`` (default). ``jobs``: folder for what jobs are told, default ``jobs``.
+    ``scrontab`` or ``none`` (default). ``backend``: what measures, ``native`` (default) or
+    ``reprompi``. ``jobs``: folder for what jobs are told, default ``jobs``.
 ``[data] datasets``
     Folders or files of measurements, or URLs of folders. ``min_new``: measurements that must have
     come in before anything is fitted; default 1.
@@ -178,6 +179,7 @@ class Cluster:
     default_mpi: str = ""
     service: str = ""
     nightly: str = "none"
+    backend: str = "native"
     jobs: Path = Path("jobs")
 
 
@@ -359,6 +361,7 @@ _CHECKS: Tables = {
         "launcher": choice("", LAUNCHERS),
         "service": _matching("http://HOST:PORT, or empty", r"(http://[A-Za-z0-9_.-]+:\d{1,5})?"),
         "nightly": choice("", ("systemd", "scrontab", "none")),
+        "backend": choice("", ("native", "reprompi")),
         "jobs": _matching("a path of letters, digits and _./-", r"[A-Za-z0-9_./-]+"),
     },
     "data": {

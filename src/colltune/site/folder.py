@@ -216,6 +216,12 @@ def _of_production(site: Site) -> list[str]:
     return [archive] if "://" in store else list(dict.fromkeys((str(Path(store).parent), archive)))
 
 
+_BY_REPROMPI = """\
+backend = "reprompi"
+synchronisation = ["window", "barrier"]
+"""
+
+
 def _campaign(site: Site, cluster: Cluster, mpi: SiteMpi) -> str:
     """Return the campaign of an MPI of the site."""
     launcher = f'\n[launcher]\nname = "{cluster.launcher}"\n' if cluster.launcher else ""
@@ -232,6 +238,7 @@ def _campaign(site: Site, cluster: Cluster, mpi: SiteMpi) -> str:
     }
     texts = {name: json.dumps(value, ensure_ascii=False) for name, value in values.items()}
     texts["mpi"] = f"mpi = {json.dumps(mpi.mpirun)}\n" if mpi.mpirun else ""
+    texts["measured_by"] = _BY_REPROMPI if cluster.backend == "reprompi" else ""
     return _HEAD + _script("campaign.toml").format(**texts, launcher=launcher)
 
 
