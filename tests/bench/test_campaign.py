@@ -70,6 +70,7 @@ repeat_shapes = 0.5
 mpibenchmark = "/opt/mpibenchmark"
 [budget]
 total = "1h30m"
+launch_s = 1.5
 max_reps = 100
 cell_s = 1
 max_buffer_bytes = 1000
@@ -131,6 +132,7 @@ def test_every_key_has_its_field() -> None:
         repeat_shapes=0.5,
         mpibenchmark="/opt/mpibenchmark",
         total_s=5400.0,
+        launch_s=1.5,
         max_reps=100,
         cell_s=1,
         max_buffer_bytes=1000,

@@ -9,6 +9,7 @@ import pytest
 
 from colltune.bench.backends.replay import ReplayBackend
 from colltune.bench.campaign import Campaign, Focus, SizeWeight, Spent, weighed
+from colltune.bench.launch_costs import LaunchCosts
 from colltune.bench.rehearsal import rehearse
 from colltune.bench.schedule import Cell, survey
 from colltune.dataset import PerformanceDataset
@@ -84,7 +85,7 @@ def test_with_little_time_the_heavy_ones_are_measured(strategy: str) -> None:
         strategy=strategy,
         weights=(SizeWeight(ALLREDUCE, 0, None, 10.0),),
     )
-    found = rehearse(campaign, ReplayBackend(data), lambda _cell: 0.2, launch_s=0.1)
+    found = rehearse(campaign, ReplayBackend(data), lambda _cell: 0.2, costs=LaunchCosts(0.1))
     left_out = {*found.left_out, *found.skipped}
     measured = Counter(c.instance.collective for c in cells if c not in left_out)
     assert measured[ALLREDUCE] > 1.5 * measured[BCAST]

@@ -31,7 +31,7 @@ _BOUNDS = (
     (1, "be at least 1", ("nodes", "ppn", "fanouts")),
     (0, "not be negative", ("msizes_bytes", "segsizes_bytes")),
 )
-_OUTSIDE_IDENTITY = ("total_s", "part", "profile")
+_OUTSIDE_IDENTITY = ("total_s", "part", "profile", "launch_s")
 # their defaults are left out: a run that was killed before there was a choice goes on
 _CAME_LATER = ("programs", "interposed", "smpi", "focus", "contests", "weights", "repeat_shapes")
 
@@ -175,11 +175,11 @@ class Campaign:
     `msizes_bytes, msizes_bytes_of, only, skip, segsizes_bytes, fanouts, programs, profile`,
     `weights, machine, fabric, cores_per_node, library, release, mpi, interposed, mpibenchmark`,
     `smpi, launcher, launcher_options, hostfile, backend, strategy, synchronisation`, `subshapes`,
-    `side_by_side, repeat_shapes, max_reps, cell_s, max_buffer_bytes` and `total_s`, the wall time
-    in seconds of all parts. An empty `ppn` stands for what `usual_ppn` says. `focus` is what the
-    profile tells (`bench.profiled_campaign`); None: all instances are worth as much. `contests` are
-    decisions of a bundle to be confirmed (`selector.confirming`); if there are any, their cells are
-    measured and nothing else.
+    `side_by_side, repeat_shapes, max_reps, cell_s, max_buffer_bytes`, `launch_s` (None: learned)
+    and `total_s`, the wall time in seconds of all parts. An empty `ppn` stands for what `usual_ppn`
+    says. `focus` is what the profile tells (`bench.profiled_campaign`); None: all instances are
+    worth as much. `contests` are decisions of a bundle to be confirmed (`selector.confirming`); if
+    there are any, their cells are measured and nothing else.
     """
 
     collectives: tuple[Collective, ...]
@@ -213,6 +213,7 @@ class Campaign:
     repeat_shapes: float = 0.1
     mpibenchmark: str | None = None
     total_s: float = 90.0
+    launch_s: float | None = None
     max_reps: int = 500
     cell_s: float = 0.05
     max_buffer_bytes: int = 64 << 20
@@ -225,6 +226,8 @@ class Campaign:
         for name in ("total_s", "max_reps", "cell_s", "max_buffer_bytes"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise CampaignError(f"campaign: {name} must be positive")
+        if self.launch_s is not None and not 0 <= self.launch_s < math.inf:
+            raise CampaignError("campaign: launch_s must not be negative")
         if not 0 <= self.repeat_shapes <= 1:
             raise CampaignError(
                 "campaign: repeat_shapes must be from 0 to 1, a share of the shapes"
@@ -297,6 +300,13 @@ class Campaign:
         if known is None or ppn <= known:
             return ""
         return f"{counted(ppn, 'process', 'es')} on {counted(known, 'core')} per node"
+
+    @property
+    def started_by(self) -> str:
+        """What starts its programs, as journals name it."""
+        known = LIBRARIES.get(self.library)
+        usual = known.toolchain.launcher if known else ""
+        return f"{self.backend} {self.launcher or usual}"
 
     @property
     def largest(self) -> Shape:

@@ -142,6 +142,7 @@ KEYS: Tables = {
         "total_s": Key(
             "total_s", "a number of seconds", instance_of(int, float), durations.seconds
         ),
+        "launch_s": Key("launch_s", "a number of seconds", instance_of(int, float), float),
         "max_reps": integer("max_reps"),
         "cell_s": Key("cell_s", "a number of seconds", instance_of(int, float)),
         "max_buffer_bytes": _size_key("max_buffer_bytes"),

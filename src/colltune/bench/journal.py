@@ -10,7 +10,9 @@ Line formats of the journal, all JSON objects
 1. first line ``{"version": 1, "identity", "job", "campaign", "time_utc"}``; then
    ``{"begin": launch, "visit", "what", "shape", "at_s"}``, ``{"end": launch, "at_s"}``,
    ``{"at_s"}`` once a second, ``{"done": true, "at_s"}``; ``at_s`` are the seconds that the run has
-   spent, ``visit`` numbers what the strategy asked for: one launch or several.
+   spent, ``visit`` numbers what the strategy asked for: one launch or several. The
+   first line may have ``launcher``, what starts programs, and an ``end`` ``launch_s``, what the
+   launch cost beside its steps, with ``cut`` where it did not come to them.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from typing import IO, Any
 
 from colltune.bench.backends.protocol import Backend
 from colltune.bench.campaign import Campaign
+from colltune.bench.launch_costs import LaunchCost
 from colltune.bench.strategies.protocol import Visited
 from colltune.dataset import append
 from colltune.domain import Context, Shape
@@ -56,9 +59,10 @@ class Journal:
     def begin(self, launch: str, visit: int, what: str, shape: Shape, at_s: float) -> None:
         self._write(begin=launch, visit=visit, what=what, shape=str(shape), at_s=at_s)
 
-    def end(self, launch: str, at_s: float) -> None:
-        """Note that a launch has ended and its measurements are stored."""
-        self._write(end=launch, at_s=at_s)
+    def end(self, launch: str, at_s: float, cost: LaunchCost | None = None) -> None:
+        """Note that a launch has ended, what it cost, and that its measurements are stored."""
+        facts = {} if cost is None else {"launch_s": cost.seconds, "cut": cost.cut}
+        self._write(end=launch, at_s=at_s, **facts)
 
     def beat(self, at_s: float) -> None:
         """Note what is spent, at most once a second."""
@@ -111,6 +115,7 @@ def _new(folder: Path, campaign: Campaign) -> Journal:
     journal._write(
         version=_VERSION,
         identity=campaign.identity,
+        launcher=campaign.started_by,
         job=job(),
         campaign=f"{campaign.machine} {campaign.library}, part {campaign.part}",
         time_utc=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -140,11 +145,31 @@ def _left_behind(folder: Path, campaign: Campaign) -> Journal | None:
     return None
 
 
+def launch_costs(dataset: Path, campaign: Campaign) -> tuple[LaunchCost, ...]:
+    """Return what launches into `dataset` cost that were started as those of `campaign` are."""
+    found: list[LaunchCost] = []
+    for path in sorted((dataset / "campaigns").glob("*.jsonl")):
+        header, *lines = _whole_lines(path.read_text(encoding="utf-8", errors="replace")) or [{}]
+        if header.get("version") != _VERSION or header.get("launcher") != campaign.started_by:
+            continue
+        shapes = {line["begin"]: Shape.parse(line["shape"]) for line in lines if "begin" in line}
+        found += [
+            LaunchCost(shapes[line["end"]].nodes, float(line["launch_s"]), bool(line.get("cut")))
+            for line in lines
+            if "launch_s" in line and line.get("end") in shapes
+        ]
+    return tuple(found)
+
+
 def _lines(stream: IO[str]) -> list[dict[str, Any]]:
     """Return the whole lines; a last one that was cut off is ended, so that one can append."""
     text = stream.read()
     if text and not text.endswith("\n"):
         stream.write("\n")
+    return _whole_lines(text)
+
+
+def _whole_lines(text: str) -> list[dict[str, Any]]:
     found = []
     for line in text.splitlines():
         with suppress(ValueError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Container, Iterable, Sequence, Set
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from colltune.bench.backends.protocol import Backend
 from colltune.bench.campaign import Campaign
 from colltune.bench.schedule import Cell, Forecast
-from colltune.bench.strategies.protocol import State, Visited, by_shape
+from colltune.bench.strategies.protocol import Launches, State, Visited, by_shape
 from colltune.dataset import read_parquet
 from colltune.domain import Instance, Measurement, RunStatus, Shape
 from colltune.errors import CampaignError, DataError
@@ -105,6 +105,7 @@ class MeasuredCells:
         cell_s: float,
         contests: tuple[Contest, ...] = (),
         repeated: tuple[Shape, ...] = (),
+        visits: Mapping[Shape, Launches] | None = None,
     ) -> State:
         return State(
             cells=self.cells,
@@ -123,6 +124,7 @@ class MeasuredCells:
             by_launch=self.by_launch,
             failed=frozenset(self.failed),
             repeated=repeated,
+            visits=visits or {},
         )
 
     def learn(self, measurements: Iterable[Measurement]) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from colltune.bench.backends.protocol import Backend, Ending, LaunchPlan, LaunchResult
 from colltune.bench.campaign import Campaign
 from colltune.bench.journal import Journal
+from colltune.bench.launch_costs import LaunchCost, LaunchCosts
 from colltune.bench.progress import Progress, check_globs
 from colltune.bench.runner import CampaignRun
 from colltune.bench.schedule import Cell, Step
@@ -70,12 +71,16 @@ def rehearse(
     backend: Backend,
     time_s: Callable[[Cell], float],
     *,
-    launch_s: float,
+    costs: LaunchCosts,
     progress: Progress = lambda _told: None,
 ) -> Rehearsal:
-    """Go through `campaign` as its strategy would, if every cell took what `time_s` says."""
+    """Go through `campaign` as its strategy would, if every cell took what `time_s` says.
+
+    `costs` are what launches cost beside their steps.
+    """
     check_globs(campaign, backend)
-    run = _RehearsalRun(campaign, backend, time_s, launch_s)
+    launch_s = costs.seconds(campaign.largest.nodes)
+    run = _RehearsalRun(campaign, backend, time_s, costs)
     run.progress = progress
     run.measure(None)
     cells = run.measured.cells
@@ -105,23 +110,20 @@ class _RehearsalRun(CampaignRun):
         campaign: Campaign,
         backend: Backend,
         time_s: Callable[[Cell], float],
-        launch_s: float,
+        costs: LaunchCosts,
     ) -> None:
         self.made: list[Visited] = []
         self._now_s = 0.0
         self._time_s = time_s
-        self._launch_cost_s = launch_s
         super().__init__(campaign, backend, None, Journal("rehearsal"), random.Random(0))  # noqa: S311
-
-    @property
-    def launch_s(self) -> float:
-        return self._launch_cost_s
+        self.costs = costs
 
     def spent_s(self) -> float:
         return self._now_s
 
     def run_plan(self, plan: LaunchPlan, what: str) -> LaunchResult:
-        left_s = plan.budget_s - self._launch_cost_s
+        launch_s = self.costs.seconds(plan.shape.nodes)
+        left_s = plan.budget_s - launch_s
         reps: dict[int, int] = {}
         for step in plan.steps:
             if left_s <= 0:
@@ -135,6 +137,7 @@ class _RehearsalRun(CampaignRun):
         self.tell(plan, what)
         launch = f"rehearsal-{len(self.made)}"
         measurements = tuple(self._measurement(plan.cells[i], n, launch) for i, n in reps.items())
+        self.costs.learn(LaunchCost(plan.shape.nodes, launch_s))
         self.measured.learn(measurements)
         return LaunchResult(measurements, Ending.PLAN, 0.0, wall_s)
 

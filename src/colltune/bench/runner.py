@@ -24,10 +24,12 @@ from colltune.bench.backends.protocol import (
     context_of,
 )
 from colltune.bench.campaign import Campaign, weighed
-from colltune.bench.journal import Journal, mark_done, new_launch, salvage_all
+from colltune.bench.journal import Journal, launch_costs, mark_done, new_launch, salvage_all
+from colltune.bench.launch_costs import LaunchCost, LaunchCosts
 from colltune.bench.progress import CampaignProgress, MeasuredCells, Progress, cells_of, check_globs
-from colltune.bench.schedule import Cell, Step, too_slow
+from colltune.bench.schedule import Cell, Step, by_algorithm, too_slow
 from colltune.bench.strategies import STRATEGIES, State, Strategy, Visit, Visited
+from colltune.bench.strategies.protocol import Launches
 from colltune.bench.strategies.second_launch import with_second_launch
 from colltune.dataset import append
 from colltune.domain import Context, Measurement, RunStatus, Shape
@@ -43,6 +45,7 @@ _PROBE_SHARE = 0.1
 _TIMES_EACH, _CELL_S = 2, 0.005
 """How often each launch is made at least, and how long a cell is measured in all of them."""
 _LEAST_PATIENCE_S, _HANG_SHARE, _STARTS = 3.0, 0.06, 3
+_FIRST_START_SHARE, _LONGEST_START_S = 0.5, 300.0
 _STORE_S = 0.15
 _TELL_S = 0.25
 _GONE = "the nodes of this launch no longer answer"
@@ -123,6 +126,7 @@ def run_campaign(
         run.report.complete_before = log.done
         if not log.done:
             run.measured.recall(dataset, log.launches)
+            run.costs.learn(*launch_costs(dataset, campaign))
             run.measure(within_s)
         run.report.wall_s = time.monotonic() - started
         return run.concluded()
@@ -152,10 +156,11 @@ class CampaignRun:
         self.report = CampaignReport()
         self.failure: ProgramError | None = None
         self.failures: Counter[Shape] = Counter()
+        self.costs = LaunchCosts(backend.launch_s, campaign.launch_s)
+        self.unstarted = ""
         shapes = campaign.shapes
         subshapes = campaign.subshapes and backend.measures_subshapes and len(shapes) > 1
         cells = [cell for shape in shapes for cell in cells_of(campaign, backend, shape)]
-        self.n_groups = len(backend.together(cells))
         self.measured = MeasuredCells(
             tuple(cells),
             granted=campaign.largest if subshapes else None,
@@ -163,11 +168,10 @@ class CampaignRun:
             weights=weighed([cell.instance for cell in cells], campaign.focus, campaign.weights),
             reopens=bool(campaign.contests),
         )
-
-    @property
-    def launch_s(self) -> float:
-        """Seconds that a launch costs beside its steps."""
-        return self.backend.launch_s
+        members = self.measured.members.items()
+        self.n_launches = {s: len(backend.together([cells[i] for i in of])) for s, of in members}
+        if subshapes:
+            self.n_launches = {campaign.largest: len(backend.together(cells))}
 
     @property
     def _patience_s(self) -> float:
@@ -192,7 +196,7 @@ class CampaignRun:
         own_end_s = math.inf if within_s is None else self.spent_s() + within_s
         self.ends_s = min(budget_ends_s, own_end_s)
         while (left_s := self.ends_s - self.spent_s()) > 0:
-            visit = strategy(self._state(left_s, self._visit_s()), self.rng)
+            visit = strategy(self._state(left_s), self.rng)
             if visit is None:
                 break
             self._visit(visit, min(self.ends_s, self.spent_s() + visit.budget_s))
@@ -201,34 +205,49 @@ class CampaignRun:
         if self.report.finished:
             self.log.finish(self.spent_s())
 
-    def _state(self, left_s: float, launch_s: float) -> State:
+    def _state(self, left_s: float) -> State:
         limits = (self.campaign.max_reps, self.campaign.cell_s)
         wanted = (self.campaign.contests, self.campaign.repeated_shapes)
-        return self.measured.state(left_s, launch_s, *limits, *wanted)
-
-    def _visit_s(self) -> float:
-        """Return what a visit of all cells costs beside its steps: its launch, or launches."""
-        visits = 1 if self.measured.granted else max(1, len(self.measured.members))
-        return self.launch_s * max(1, self.n_groups / visits)
+        visits = {s: Launches(n, self.costs.seconds(s.nodes)) for s, n in self.n_launches.items()}
+        launch_s = min((launches.seconds for launches in visits.values()), default=0.0)
+        return self.measured.state(left_s, launch_s, *limits, *wanted, visits)
 
     def _visit(self, visit: Visit, ends_s: float) -> None:
         """Make the launches that a visit takes: one, where one can hold all its cells."""
         began_s = self.spent_s()
+        nodes = visit.shape.nodes
         steps_of = _steps_by_group(self.backend, self.measured.cells, visit.steps)
+        if not self.costs.known(nodes):
+            # what it costs decides on all others
+            steps_of = steps_of[:1]
         for number, wanted in enumerate(steps_of):
-            later = steps_of[number:]
-            needed_s = [self.launch_s + sum(s.max_seconds for s in steps) for steps in later]
+            launch_s = self.costs.seconds(nodes)
+            needed_s = [sum(s.max_seconds for s in steps) for steps in steps_of[number:]]
+            total_s = launch_s * len(needed_s) + sum(needed_s)
             left_s = ends_s - self.spent_s()
             # where there is not time for all, some have enough rather than all too little
-            budget_s = min(left_s, max(left_s * needed_s[0] / sum(needed_s), needed_s[0]))
-            if budget_s <= (self.launch_s if number else 0.0):
+            budget_s = max(left_s * (launch_s + needed_s[0]) / total_s, launch_s + needed_s[0])
+            budget_s = min(budget_s, left_s)
+            if not self._worth_a_launch(wanted, budget_s - launch_s, nodes):
                 break
-            steps = self._without_hopeless(wanted, budget_s - self.launch_s)
+            steps = self._without_hopeless(wanted, budget_s - launch_s)
             if steps and not self._launch(replace(visit, steps=tuple(steps)), budget_s):
                 # to be asked for again, as long as the shape is not given up
                 return
         visited = Visited(visit.what, visit.shape, self.spent_s() - began_s)
         self.measured.history.append(visited)
+
+    def _worth_a_launch(self, steps: Sequence[Step], available_s: float, nodes: int) -> bool:
+        """Tell whether a launch with so many seconds for `steps` can visit each of their cells."""
+        if not self.costs.known(nodes):
+            return self.ends_s - self.spent_s() > self.costs.longest_cut_s
+        once = {step.cell: step.max_seconds for step in steps}
+        return available_s >= math.fsum(once.values()) or not self.measured.times_s
+
+    def _start_s(self, launch_s: float) -> float:
+        """Return how long to wait for a launch's first job, if it is thought to cost `launch_s`."""
+        first_s = _FIRST_START_SHARE * self.campaign.budget_s
+        return max(MOST_PATIENCE_S, min(_LONGEST_START_S, first_s), _STARTS * launch_s)
 
     def _without_hopeless(self, steps: Sequence[Step], available_s: float) -> list[Step]:
         """Leave out closed cells, and those that are predicted not to fit into the time."""
@@ -253,6 +272,9 @@ class CampaignRun:
             self.campaign.synchronisation[0],
             self.campaign.side_by_side and not self.measured.apart,
             self._patience_s,
+            launch_s := self.costs.seconds(visit.shape.nodes),
+            start_s := self._start_s(launch_s),
+            min(budget_s + start_s, self.ends_s - self.spent_s()),
         )
         try:
             result = self.run_plan(plan, visit.what)
@@ -263,6 +285,8 @@ class CampaignRun:
         self.report.timed_s += result.timed_s
         if result.note and result.note not in self.report.problems:
             self.report.problems.append(result.note)
+        if result.cut:
+            self._told_unstarted(visit.shape, result)
         if (cell := result.suspect) is not None:
             self.report.problems.append(
                 f"{cell.configuration.id} on {cell.instance.shape} at"
@@ -274,6 +298,13 @@ class CampaignRun:
         elif result.ending in BLAME:
             return self._failed(visit.shape, result.message or f"it ended by {result.ending}")
         return True
+
+    def _told_unstarted(self, shape: Shape, result: LaunchResult) -> None:
+        if not self.unstarted:
+            self.report.problems.append(
+                f"a launch on {shape} was stopped after {result.wall_s:.1f} s, before its first job"
+            )
+        self.unstarted = result.message
 
     def _failed(self, shape: Shape, why: str) -> bool:
         """Take note of a launch that brought nothing; the second one is a shape's last."""
@@ -308,9 +339,17 @@ class CampaignRun:
                     with held_back(), suppress(DataError):
                         self._store(self.backend.salvage(folder), facts, folder)
                 raise
-            self.log.end(launch, self.spent_s())
+            cost = self._cost_of(plan, result)
+            self.log.end(launch, self.spent_s(), cost)
+        self.costs.learn(cost or LaunchCost(plan.shape.nodes, self.backend.launch_s))
         self.measured.learn(result.measurements)
         return result
+
+    @staticmethod
+    def _cost_of(plan: LaunchPlan, result: LaunchResult) -> LaunchCost | None:
+        if result.launch_s is None:
+            return None
+        return LaunchCost(plan.shape.nodes, result.launch_s, result.cut)
 
     def _context(self) -> Context:
         return context_of(self.campaign, self.backend)
@@ -342,16 +381,16 @@ class CampaignRun:
 
     def _blamed(self, shape: Shape, result: LaunchResult) -> LaunchResult:
         """Take the blame from a cell whose nodes turn out to be gone."""
-        if result.suspect is None or self.backend.answers(shape, self._probe_s):
+        if result.suspect is None or self.backend.answers(shape, self._probe_s(shape)):
             return result
         kept = tuple(m for m in result.measurements if m.status.is_timed)
         return replace(result, measurements=kept, suspect=None, in_flight=(), message=_GONE)
 
-    @property
-    def _probe_s(self) -> float:
+    def _probe_s(self, shape: Shape) -> float:
         """Seconds for a program that does nothing to start and to end."""
         share_s = _PROBE_SHARE * self.campaign.budget_s
-        return min(_PROBE_S, max(_LEAST_PATIENCE_S, share_s, _STARTS * self.launch_s))
+        launch_s = self.costs.seconds(shape.nodes)
+        return min(_PROBE_S, max(_LEAST_PATIENCE_S, share_s, _STARTS * launch_s))
 
     def _store(
         self, measurements: Sequence[Measurement], facts: Mapping[str, str], folder: Path
@@ -375,19 +414,27 @@ class CampaignRun:
         if self.campaign.contests:
             from colltune.bench.strategies.confirm import judged  # noqa: PLC0415
 
-            report.judgements = judged(self._state(0.0, 0.0))
+            report.judgements = judged(self._state(0.0))
         brought = report.measurements or report.complete_before or self.measured.times_s
         if brought or not report.finished:
             return report
         if self.failure is not None:
             raise self.failure
-        launches = max(1, self.n_groups)
-        enough_s = launches * _TIMES_EACH * self.launch_s + _CELL_S * len(self.measured.cells)
+        launches = max(1, sum(self.n_launches.values()))
+        launch_s = max((self.costs.seconds(s.nodes) for s in self.n_launches), default=0.0)
+        enough_s = launches * _TIMES_EACH * launch_s + _CELL_S * len(self.measured.cells)
         enough_s = max(enough_s, _TIMES_EACH * self.campaign.budget_s)
+        if self.unstarted and not self.costs.reached:
+            raise BudgetError(
+                f"no launch came to its first job: {report.problems[0]}. If launches take longer "
+                "here, give a larger --budget, and their cost by --launch-s; otherwise mend what "
+                f"keeps the launcher from starting them.\n{self.unstarted}",
+                enough_s,
+            )
         raise BudgetError(
             f"nothing could be measured within {self.campaign.budget_s:.3g} s"
             + "".join(f"; {problem}" for problem in report.problems[:1])
-            + f". {counted(launches, 'launch', 'es')} of about {self.launch_s:.1f} s and "
+            + f". {counted(launches, 'launch', 'es')} of about {launch_s:.1f} s and "
             f"{counted(len(self.measured.cells), 'cell')} need about {durations.text(enough_s)}: "
             "give that much time, or measure fewer configurations",
             enough_s,
@@ -405,7 +452,5 @@ def _steps_by_group(
     found: list[list[Step]] = [[] for _ in groups]
     for step in steps:
         found[group_of[cells[step.cell]]].append(step)
-    # all others are compared with the default, so that it must not be what the time ends before
-    has_default = [any(cell.configuration.is_default for cell in group) for group in groups]
-    order = sorted(range(len(groups)), key=lambda number: not has_default[number])
+    order = by_algorithm([group[0] for group in groups])
     return [found[number] for number in order if found[number]]

@@ -11,19 +11,24 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 import numpy as np
 
 from colltune.domain import Collective, Configuration, Instance, Shape
 
+ENOUGH_REPS = 6
+"""The fewest repetitions whose extremes bound their median with 95 % confidence."""
 SURVEY_SHARE = 0.35
 SURVEY_REPS = 20
 _SURVEY_ROUNDS = 2
 _REFINE_ROUNDS = 3
 _SPARE_ROUNDS = 9
 _LEAST_STEP_S = 0.0005
+_LEAST_ENOUGH_S, _ENOUGH_S = 0.002, 0.01
 _NEAR_BEST = 1.3
 _MOST_NEAR = 6
 _CALLS_BEFORE_A_TIME = 2
@@ -67,6 +72,57 @@ def survey(
     """Visit the cells `indices` a few times, briefly enough that all get a turn in `budget_s`."""
     fair_s = min(cell_s, _fair_share_s(budget_s, len(indices), _SURVEY_ROUNDS))
     return rounds(cells, indices, _SURVEY_ROUNDS, (SURVEY_REPS, fair_s), rng, weight)
+
+
+def survey_once(
+    cells: Sequence[Cell],
+    indices: Sequence[int],
+    launches: tuple[int, float],
+    budget_s: float,
+    limits: tuple[int, float],
+    rng: random.Random,
+    weight: Callable[[int], float] = lambda _cell: 1.0,
+) -> tuple[Step, ...]:
+    """Visit the cells `indices` as if there were no other launch for them, each long enough.
+
+    They take so many `launches` of so many seconds each, and `budget_s` beside those; `limits` are
+    the repetitions and seconds of a visit at most. Of what does not fit into one launch some
+    configurations are taken; where there are several, whoever makes them takes some.
+    """
+    (n_launches, launch_s), (max_reps, cell_s) = launches, limits
+    share_s = launch_s * n_launches / (max(1, len(indices)) * _SURVEY_ROUNDS)
+    least_s = min(cell_s, _ENOUGH_S, max(_LEAST_ENOUGH_S, share_s))
+    if n_launches == 1:
+        indices = _fitting(cells, indices, int(budget_s / (least_s * _SURVEY_ROUNDS)))
+    fair_s = max(least_s, _fair_share_s(budget_s, len(indices), _SURVEY_ROUNDS))
+    return rounds(cells, indices, _SURVEY_ROUNDS, (max_reps, min(cell_s, fair_s)), rng, weight)
+
+
+def _fitting(cells: Sequence[Cell], indices: Sequence[int], most: int) -> Sequence[int]:
+    """Return at most so many of `indices`, but one configuration: whole ones, of all algorithms."""
+    members: dict[Configuration, list[int]] = {}
+    for index in indices:
+        members.setdefault(cells[index].configuration, []).append(index)
+    groups = list(members.values())
+    order = by_algorithm([cells[group[0]] for group in groups])
+    sizes = accumulate(len(groups[number]) for number in order)
+    fitting = max(1, sum(size <= most for size in sizes))
+    return sorted(index for number in order[:fitting] for index in groups[number])
+
+
+def by_algorithm(cells: Sequence[Cell]) -> list[int]:
+    """Return the order of `cells`, by index, in which the most important ones come first.
+
+    The default, with which all others are compared, comes first, then each algorithm once, then
+    each with other parameters.
+    """
+    seen: Counter[tuple[Collective, str]] = Counter()
+    keys: list[tuple[bool, int]] = []
+    for cell in cells:
+        algorithm = cell.instance.collective, cell.configuration.algorithm
+        keys.append((not cell.configuration.is_default, seen[algorithm]))
+        seen[algorithm] += 1
+    return sorted(range(len(cells)), key=keys.__getitem__)
 
 
 def refine(

@@ -15,6 +15,7 @@ from colltune.cli.options import (
     Fresh,
     Interposed,
     Json,
+    LaunchSeconds,
     MeasuringBackend,
     Mpi,
     Only,
@@ -46,6 +47,7 @@ def measure(
     ] = None,
     backend: MeasuringBackend = None,
     strategy: Strategy = None,
+    launch_s: LaunchSeconds = None,
     replay: Replay = None,
     task: Annotated[
         str | None,
@@ -86,7 +88,7 @@ def measure(
         profiles=profile,
         programs=programs,
     )
-    plan = plan.changed(part=Part.parse(task) if task else None)
+    plan = plan.changed(part=Part.parse(task) if task else None, launch_s=launch_s)
     with progress("preparing", quiet=quiet or json, interrupted=_INTERRUPTED) as shown:
         plan = plan if replay else on_named_mpi(plan, mpi)
         chosen = backend_of(plan, replay, mpi)

@@ -167,6 +167,15 @@ MeasuringBackend = Annotated[
     str | None, typer.Option(help="native, reprompi, smpi, or replay (with --replay).")
 ]
 Strategy = Annotated[str | None, typer.Option(help="full_grid, latin_hypercube or adaptive.")]
+LaunchSeconds = Annotated[
+    float | None,
+    typer.Option(
+        "--launch-s",
+        help="Seconds that each launch needs in addition to its measurements; default: what "
+        "earlier launches took.",
+        min=0,
+    ),
+]
 Replay = Annotated[Path | None, typer.Option(help="Dataset to replay instead of measuring.")]
 Fresh = Annotated[
     bool, typer.Option("--fresh", help="Start from scratch instead of resuming a killed run.")

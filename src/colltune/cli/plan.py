@@ -20,6 +20,7 @@ from colltune.cli.options import (
     Interposed,
     JobNodeHours,
     Json,
+    LaunchSeconds,
     Mpi,
     Only,
     Profiles,
@@ -57,10 +58,7 @@ def plan(
         Path | None,
         typer.Option(help="Dataset of this machine to predict runtimes from; default: guess them."),
     ] = None,
-    launch_s: Annotated[
-        float,
-        typer.Option(help="Seconds that each launch needs in addition to its measurements.", min=0),
-    ] = 2.0,
+    launch_s: LaunchSeconds = None,
     task: Annotated[
         str | None, typer.Option(metavar="I/N", help="Plan part I of N of the campaign.")
     ] = None,
@@ -106,6 +104,8 @@ def plan(
     Example: colltune plan reprompi_configs/hydra.toml --node-hours-per-month 20000
     """
     from colltune.bench.campaign import Part
+    from colltune.bench.journal import launch_costs
+    from colltune.bench.launch_costs import LaunchCosts
     from colltune.bench.profiled_campaign import focused
     from colltune.bench.rehearsal import rehearse
     from colltune.cli.campaigns import campaign_of, planned_backend, usage_of
@@ -126,7 +126,7 @@ def plan(
         profiles=profile,
         programs=programs,
     )
-    chosen = chosen.changed(part=Part.parse(task) if task else None)
+    chosen = chosen.changed(part=Part.parse(task) if task else None, launch_s=launch_s)
     with progress("reading", quiet=quiet or json) as shown:
         planned = planned_backend(chosen, mpi)
         context = planned.context(chosen.machine)
@@ -141,7 +141,9 @@ def plan(
             now = f"launch {standing.launch} on {standing.shape} ({standing.what})"
             shown.count(round(standing.spent_s), round(standing.budget_s), now)
 
-        rehearsal = rehearse(chosen, planned, time_s, launch_s=launch_s, progress=tell)
+        costs = LaunchCosts(planned.launch_s, chosen.launch_s)
+        costs.learn(*(launch_costs(data, chosen) if data else ()))
+        rehearsal = rehearse(chosen, planned, time_s, costs=costs, progress=tell)
     facts = _facts(chosen, rehearsal, basis)
     facts["payback"] = payback(rehearsal.node_hours, load)
     if not json:

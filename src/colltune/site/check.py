@@ -20,6 +20,7 @@ from colltune import __version__, process
 from colltune.bench import campaign_file, durations
 from colltune.bench.backends import BACKENDS, Means
 from colltune.bench.campaign import Campaign
+from colltune.bench.launch_costs import LaunchCosts
 from colltune.bench.launchers import Mpirun
 from colltune.bench.rehearsal import Rehearsal, rehearse
 from colltune.bench.schedule import guessed_s
@@ -188,7 +189,9 @@ def _planned(campaign: Campaign) -> Rehearsal:
     imagined = Installation(campaign.library, release, nowhere, nowhere, nowhere, "")
     means = Means(lambda: imagined, lambda _found: Mpirun(nowhere), imagined=True)
     backend = BACKENDS[campaign.backend].made_for(campaign, means)
-    return rehearse(campaign, backend, lambda cell: guessed_s(cell.instance), launch_s=_LAUNCH_S)
+    return rehearse(
+        campaign, backend, lambda cell: guessed_s(cell.instance), costs=LaunchCosts(_LAUNCH_S)
+    )
 
 
 def _slurm(subject: Subject) -> Answer:

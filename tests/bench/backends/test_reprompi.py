@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -89,12 +90,13 @@ def _run(
     steps: tuple[Step, ...] | None = None,
     budget_s: float = 30.0,
     synchronisation: Synchronisation = Synchronisation.BARRIER,
+    patience_s: float = 15.0,
 ) -> LaunchResult:
     folder.mkdir(exist_ok=True)
     steps = steps or tuple(Step(i, 3, 0.05) for i in range(len(cells)))
-    patience_s = vars(reprompi)["MOST_PATIENCE_S"]
     shape = cells[0].instance.shape
-    plan = LaunchPlan(shape, cells, steps, budget_s, synchronisation, patience_s=patience_s)
+    plan = LaunchPlan(shape, cells, steps, budget_s, synchronisation)
+    plan = replace(plan, patience_s=patience_s)
     return backend.run(plan, "l", folder, lambda _: None)
 
 
@@ -281,10 +283,9 @@ def test_processes_that_share_cores_follow_a_dissemination_barrier(
 
 def test_the_cell_in_flight_is_to_blame(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was measured before a crash or a hang is kept."""
-    monkeypatch.setattr(reprompi, "MOST_PATIENCE_S", 0.5)
     monkeypatch.setattr(reprompi, "_STUCK_S", 0.1)
     for fault, ending, status in (("crash", "crash", "crash"), ("hang", "hang", "timeout")):
-        result = run(fault)
+        result = run(fault, patience_s=0.5)
         assert _found(result) == {8: GOOD, 64: (status, ())}
         assert (result.ending, result.suspect) == (ending, CELLS[1])
         assert "mpibenchmark" in result.message
@@ -347,10 +348,9 @@ def test_a_disk_that_filled_up_is_not_taken_for_a_hang(
 ) -> None:
     """mpibenchmark goes on without writing; no cell is to blame, and what was done is kept."""
     backend.program()
-    monkeypatch.setattr(reprompi, "MOST_PATIENCE_S", 0.5)
     monkeypatch.setattr(reprompi, "_LEAST_FREE_BYTES", 1 << 60)
     with pytest.raises(OutputError, match="disk full"):
-        run("hang")
+        run("hang", patience_s=0.5)
     assert [m.instance.msize_bytes for m in backend.salvage(tmp_path / "l")] == [8]
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from colltune.bench.backends.replay import Noise, ReplayBackend
 from colltune.bench.campaign import Campaign, Part
+from colltune.bench.launch_costs import LaunchCosts
 from colltune.bench.progress import CampaignProgress
 from colltune.bench.rehearsal import rehearse
 from colltune.bench.runner import run_campaign
@@ -161,7 +162,7 @@ def test_a_rehearsal_tells_the_second_launches(share: float, launches: int) -> N
     campaign = CAMPAIGN.changed(
         strategy="latin_hypercube", subshapes=False, repeat_shapes=share, total_s=20.0
     )
-    found = rehearse(campaign, _backend(), lambda _cell: 1e-3, launch_s=0.1)
+    found = rehearse(campaign, _backend(), lambda _cell: 1e-3, costs=LaunchCosts(0.1))
     assert len(found.second_launches) == launches
 
 

@@ -122,6 +122,9 @@ class NativeBackend(InstalledMpi):
         within = replace(plan, budget_s=max(_LEAST_S, plan.budget_s - self.around_s))
         self._watcher = watcher = Watcher(folder / "raw.txt", within, progress, self.around_s)
         outcome = self.launch(within, settings, launch, folder, wanted, watcher=watcher)
+        start_s = outcome.seconds
+        if watcher.first_step is not None:
+            start_s -= time.monotonic() - watcher.first_step
         output = raw.read_raw(folder / "raw.txt")
         forced = any(
             not c.is_default and self._release.launch_environment(c) is None for c in configurations
@@ -135,6 +138,8 @@ class NativeBackend(InstalledMpi):
         if output.ended:
             timed_s = output.timed_s
             self.around_s = outcome.seconds - output.wall_s + _SLACK_S
+            # a launch may be over before anybody has looked
+            start_s = self.around_s if watcher.first_step is None else max(start_s, self.around_s)
         return LaunchResult(
             measurements=raw.measurements(output, plan.cells, launch, blamed),
             ending=ending,
@@ -144,6 +149,8 @@ class NativeBackend(InstalledMpi):
             message="" if outcome.ok else outcome.explain(),
             in_flight=tuple(plan.cells[i] for i in in_flight),
             facts=output.facts,
+            launch_s=start_s,
+            cut=not output.began,
         )
 
     def launch(
@@ -165,7 +172,7 @@ class NativeBackend(InstalledMpi):
         words = _preloading(wanted.get(PRELOAD), (program, folder / "plan.txt", folder / "raw.txt"))
         variables = {name: value for name, value in wanted.items() if name != PRELOAD}
         command, environment = self.command(plan.shape, words, variables, options)
-        limit_s = plan.budget_s + self.around_s + _START_S
+        limit_s = plan.limit_s + self.around_s + _START_S
         return self.start(plan.shape, command, environment, limit_s, watcher)
 
     def _settings(self, configuration: Configuration) -> dict[str, int | str]:

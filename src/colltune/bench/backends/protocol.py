@@ -43,7 +43,10 @@ class LaunchPlan:
 
     A cell's own shape may be smaller than the launch's; its processes are then the first ``ppn`` of
     each of the first ``nodes`` nodes. With `side_by_side` several disjoint sets of nodes measure
-    at once. What shows no sign of life for `patience_s` seconds, and three times its own, hangs.
+    at once. A launch is thought to cost `launch_s` seconds beside its steps; where its start takes
+    longer it ends later, but not after `latest_s` seconds. One that does not come to its first job
+    within `start_s` seconds hangs, and so does what shows no sign of life for `patience_s` seconds,
+    and three times its own, after that.
     """
 
     shape: Shape
@@ -53,6 +56,14 @@ class LaunchPlan:
     synchronisation: Synchronisation = Synchronisation.BARRIER
     side_by_side: bool = False
     patience_s: float = MOST_PATIENCE_S
+    launch_s: float = 1.0
+    start_s: float = MOST_PATIENCE_S
+    latest_s: float = 0.0
+
+    @property
+    def limit_s(self) -> float:
+        """Seconds after which the launch is killed, whatever it does."""
+        return max(self.budget_s, self.latest_s)
 
 
 @dataclass(frozen=True)
@@ -63,7 +74,8 @@ class LaunchResult:
     ``suspect`` is the cell to blame for a crash or hang, ``in_flight`` those that may be where
     several were measured at once, and ``message`` what the program said. ``facts`` are what only
     the launch could tell: hosts, binding, clock scheme. ``note`` is a sentence for the user about
-    what could not be had as it was asked for.
+    what could not be had as it was asked for. ``launch_s`` is what it cost beside its steps, None
+    where the backend does not know; with ``cut`` it ended so before its first job.
 
     ``measurements`` hold one entry for each cell that was timed or is to blame.
     """
@@ -77,6 +89,8 @@ class LaunchResult:
     in_flight: tuple[Cell, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
+    launch_s: float | None = None
+    cut: bool = False
 
 
 @runtime_checkable
@@ -132,7 +146,7 @@ class Backend(Protocol):
 
     @property
     def launch_s(self) -> float:
-        """Seconds that a launch costs beside its steps."""
+        """Seconds that a launch is thought to cost beside its steps before one was made."""
         ...
 
     def context(self, machine: str) -> Context:

@@ -16,7 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from colltune import process
-from colltune.bench.backends.protocol import MOST_PATIENCE_S, LaunchPlan
+from colltune.bench.backends.protocol import LaunchPlan
 from colltune.bench.schedule import Cell
 from colltune.dataset.floor import possible
 from colltune.domain import Collective, Configuration, Instance, Measurement, RunStatus, Shape
@@ -222,16 +222,18 @@ class Watcher:
     ) -> None:
         self.stop: Stop | None = None
         self.begun: tuple[int, ...] = ()
+        self.first_step: float | None = None
         self._path = path
         self._progress = progress
         self._started = time.monotonic()
         longest_step_s = max((step.max_seconds for step in plan.steps), default=0.0)
         steps_s = _STEPS_OF_PATIENCE * longest_step_s
-        self._patience_s, self._start_s = plan.patience_s + steps_s, MOST_PATIENCE_S + steps_s
+        self._patience_s, self._start_s = plan.patience_s + steps_s, plan.start_s + steps_s
         self._stuck_s = max(_LEAST_STUCK_S, _STEPS_OF_PATIENCE * longest_step_s)
         # it may take so long past its budget to end itself before it is killed
         grace_s = min(5.0, 0.5 + 0.1 * plan.budget_s)
-        allowed_s = plan.budget_s + around_s + grace_s
+        self._steps_s = plan.budget_s + around_s + grace_s
+        allowed_s = max(self._steps_s, plan.latest_s + grace_s)
         self._deadline = min(self._started + allowed_s, process.latest())
         self._seen: dict[Path, _Seen] = {}
 
@@ -265,6 +267,9 @@ class Watcher:
         # a cell that is visited again goes to the end
         latest = [int(index) for index in reversed(_BEGINS.findall(text))]
         self.begun = tuple(dict.fromkeys([*latest, *reversed(self.begun)]))[::-1]
+        if self.begun and self.first_step is None:
+            self.first_step = now
+            self._deadline = min(self._deadline, now + self._steps_s)
 
     def _silent_s(self, now: float) -> float:
         """Return for how long a step has shown no sign of life; where none is open, the launch."""

@@ -22,7 +22,6 @@ from colltune.bench.backends.installed import InstalledMpi, runs_as_itself
 from colltune.bench.backends.mpibenchmark import Elements, Job, Mode, Program, warm_times_s
 from colltune.bench.backends.protocol import (
     BLAME,
-    MOST_PATIENCE_S,
     Ending,
     LaunchPlan,
     LaunchResult,
@@ -164,7 +163,7 @@ class ReproMpiBackend(InstalledMpi):
         started = time.monotonic()
         self.program()
         # asking it what it is may have taken a part of the time that was granted
-        ends, self._owed_s = started + plan.budget_s - self._owed_s, 0.0
+        ends, self._owed_s = started + plan.limit_s - self._owed_s, 0.0
         cells = [plan.cells[step.cell] for step in plan.steps]
         if len({_group(cell) for cell in cells}) != 1:
             raise ValueError("the steps are not of one group; see `together`")
@@ -266,7 +265,7 @@ class ReproMpiBackend(InstalledMpi):
         slot_s = self._slot_s(plan, mode, network)
         jobs = self._jobs(mode, plan)
         if mode is Mode.CLOCKS:
-            left_s = ends - time.monotonic() - self._around_s
+            left_s = plan.budget_s - self._around_s
             jobs = _fitting(jobs, left_s, network.job_s(plan.shape) + slot_s)
         jobs_path, output_path = _file(folder, "jobs", mode), _file(folder, "output", mode)
         _keep(jobs_path, mpibenchmark.job_file(jobs))
@@ -279,7 +278,7 @@ class ReproMpiBackend(InstalledMpi):
         )
         settings = [f"{name}={environment[name]}" for name in sorted(wanted)]
         _keep(_file(folder, "command", mode), shlex.join(["env", *settings, *command]) + "\n")
-        watch = _Watch(output_path, plan.patience_s, slot_s, progress)
+        watch = _Watch(output_path, plan, slot_s, progress)
         left_s = max(0.0, ends - time.monotonic())
         outcome = self.start(first.instance.shape, command, environment, left_s, watch)
         _keep(_file(folder, "stdout", mode), outcome.stdout)
@@ -288,11 +287,15 @@ class ReproMpiBackend(InstalledMpi):
         if output and (wrong := mpibenchmark.contradictions(output, mode, jobs)):
             raise ProgramError(f"{output_path}: mpibenchmark did not do what was asked: {wrong}")
         ending = _ending(outcome, output, output_path, watch)
-        if ending is Ending.PLAN:
-            self._around_s = watch.around_s(outcome.seconds)
         to_blame = ending in BLAME and output_path.exists()
         suspect = mpibenchmark.in_flight(jobs, output) if to_blame else None
-        made = _Attempt(mode, jobs, outcome, output, ending, suspect)
+        around_s = watch.launch_s(outcome.seconds, whole=ending is Ending.PLAN)
+        clocks_s = len(jobs) * network.job_s(plan.shape) if mode is Mode.CLOCKS else 0.0
+        cut = output is None and not watch.opened
+        if not cut:
+            self._around_s = around_s
+        launch_s = around_s + clocks_s
+        made = _Attempt(mode, jobs, outcome, output, ending, suspect, launch_s, cut)
         if mode is Mode.CLOCKS and made.loses_windows(slot_s, network):
             self._widen(plan.shape)
         return made
@@ -394,12 +397,15 @@ class _Watch:
     """Reports progress, and gives a run up when its output has not grown for too long."""
 
     def __init__(
-        self, output_path: Path, patience_s: float, slot_s: float, progress: Callable[[], None]
+        self, output_path: Path, plan: LaunchPlan, slot_s: float, progress: Callable[[], None]
     ) -> None:
         self._path, self._slot_s, self._progress = output_path, slot_s, progress
-        self._start_s, self._patience_s = (s + 3 * slot_s for s in (MOST_PATIENCE_S, patience_s))
-        self._grown = time.monotonic()
+        self._start_s, self._patience_s = (s + 3 * slot_s for s in (plan.start_s, plan.patience_s))
+        self._started = self._grown = time.monotonic()
+        self._opened: float | None = None
+        self._jobs_s = plan.budget_s
         self._began: float | None = None
+        self._gave_up = False
         self._size = -1
 
     def __call__(self) -> bool:
@@ -408,19 +414,31 @@ class _Watch:
         size = self._path.stat().st_size if self._path.exists() else -1
         if size != self._size:
             self._size, self._grown = size, now
+            self._opened = self._opened or now
             if size > 0 and self._began is None:
                 self._began = now
-        return now - self._grown < (self._start_s if self._began is None else self._patience_s)
+        patience_s = self._start_s if self._began is None else self._patience_s
+        self._gave_up = now - self._grown >= patience_s
+        return not self._gave_up and now - (self._opened or now) <= self._jobs_s
 
     @property
     def stuck(self) -> bool:
-        """Whether the job in flight has taken far longer than it may."""
+        """Whether the job in flight has taken far longer than it may, or the start has."""
+        if not self.opened:
+            return self._gave_up
         return time.monotonic() - self._grown > min(_STUCK_S + 3 * self._slot_s, self._patience_s)
 
-    def around_s(self, wall_s: float) -> float:
-        """Return what a run of `wall_s` seconds took beside its jobs."""
-        began = self._grown if self._began is None else self._began
-        return wall_s - (self._grown - began)
+    @property
+    def opened(self) -> bool:
+        """Whether the run came to its jobs, as far as was seen."""
+        return self._opened is not None
+
+    def launch_s(self, wall_s: float, *, whole: bool) -> float:
+        """Return what a run of `wall_s` seconds took beside its jobs; `whole`: to its end."""
+        if self._opened is None:
+            return wall_s
+        end_s = self._started + wall_s - self._grown if whole else 0.0
+        return self._opened - self._started + end_s
 
 
 @dataclass(frozen=True)
@@ -433,6 +451,8 @@ class _Attempt:
     output: ReproMpiOutput | None
     ending: Ending
     suspect: Cell | None
+    launch_s: float
+    cut: bool
 
     @property
     def measured_nothing(self) -> bool:
@@ -472,6 +492,8 @@ class _Attempt:
                 or "unknown",
                 **({"round_trip_s": f"{round_trip_s:.3g}"} if round_trip_s else {}),
             },
+            launch_s=self.launch_s,
+            cut=self.cut,
         )
 
     def _measurements(self, launch: str) -> tuple[Measurement, ...]:

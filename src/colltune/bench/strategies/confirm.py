@@ -61,9 +61,11 @@ def confirm(state: State, rng: random.Random) -> Visit | None:
     ]
     if not launches:
         return None
-    best = max(launches, key=lambda launch: launch.value / (state.launch_s + launch.steps_s))
+    best = max(
+        launches, key=lambda launch: launch.value / (state.visit_s(launch.shape) + launch.steps_s)
+    )
     steps = _steps(state, best.judgements, rng)
-    budget_s = min(state.left_s, _SLACK * (2 * state.launch_s + best.steps_s))
+    budget_s = min(state.left_s, _SLACK * (2 * state.visit_s(best.shape) + best.steps_s))
     return Visit(CONFIRM, best.shape, steps, budget_s)
 
 

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import math
 import random
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from colltune.bench import schedule
-from colltune.bench.strategies.protocol import State, Visit, Visited
+from colltune.bench.strategies.protocol import Launches, State, Visit, Visited
 from colltune.domain import Shape
 
 SURVEY, REFINE = "survey", "refine"
 _MOST_SURVEYS = 10
 _REFINING_LAUNCHES = 2
 _FULLEST_LAUNCH = 1.5
+_COSTLY_LAUNCHES = 0.25
+_FEWEST_LAUNCHES = 2
+_FULL_LAUNCH = 1.25
 
 
 @dataclass(frozen=True)
@@ -27,6 +32,16 @@ class _Group:
     refinements: int
     spent_s: float
     weight: float
+    launches: Launches
+
+    @property
+    def visit_s(self) -> float:
+        return math.prod(self.launches)
+
+    @property
+    def least_s(self) -> float:
+        """Seconds with which something can be compared: of the default and of another one."""
+        return _FULL_LAUNCH * min(self.launches.number, _FEWEST_LAUNCHES) * self.launches.seconds
 
     @property
     def finished(self) -> bool:
@@ -34,8 +49,11 @@ class _Group:
 
 
 def full_grid(state: State, rng: random.Random) -> Visit | None:
-    """Visit every cell; groups of cells that need a launch of their own share the time."""
-    groups = [group for group in _groups(state) if not group.finished]
+    """Visit every cell; groups of cells that need a launch of their own share the time.
+
+    Where launches take so much of it that not all groups can be measured, some are measured well.
+    """
+    groups = _affordable([g for g in _groups(state) if not g.finished], state.left_s)
     for number, group in enumerate(groups):
         cells = [index for index in group.cells if index not in state.closed]
         weight = group.weight / math.fsum(other.weight for other in groups[number:])
@@ -58,7 +76,16 @@ def _groups(state: State) -> list[_Group]:
     groups = [
         _group(state, shape, cells, made.get(shape, ())) for shape, cells in state.members.items()
     ]
-    return sorted(groups, key=lambda group: -group.weight)
+    # those that differ most first: the largest shape, one of middle size, and so on
+    spread = sorted(range(len(groups)), key=lambda at: -(at & -at) if at else -math.inf)
+    return sorted((groups[at] for at in spread), key=lambda group: -group.weight)
+
+
+def _affordable(groups: Sequence[_Group], left_s: float) -> list[_Group]:
+    """Return those that there is time for, at least one, those begun first."""
+    begun_first = sorted(groups, key=lambda group: not group.spent_s)
+    needed_s = list(accumulate(group.least_s for group in begun_first))
+    return begun_first[: max(1, bisect_right(needed_s, left_s))]
 
 
 def _group(
@@ -72,6 +99,7 @@ def _group(
         refinements=sum(visited.what == REFINE for visited in made),
         spent_s=sum(visited.wall_s for visited in made),
         weight=_weight(state, cells),
+        launches=state.launches(shape),
     )
 
 
@@ -86,8 +114,18 @@ def _survey(
     missing = [index for index in cells if not state.times_s.get(index)]
     if not missing or group.refinements or group.surveys >= _MOST_SURVEYS or left_s <= 0:
         return None
-    survey_s = schedule.SURVEY_SHARE * left_s - state.launch_s
-    steps = schedule.survey(state.cells, missing, survey_s, state.cell_s, rng, state.weight)
+    # some of its launches have been made
+    number = max(1, round(group.launches.number * len(missing) / len(cells)))
+    launches = group.launches._replace(number=number)
+    visit_s = math.prod(launches)
+    if visit_s > _COSTLY_LAUNCHES * left_s:
+        limits, steps_s = (state.max_reps, state.cell_s), left_s - visit_s
+        steps = schedule.survey_once(
+            state.cells, missing, launches, steps_s, limits, rng, state.weight
+        )
+    else:
+        survey_s = schedule.SURVEY_SHARE * left_s - visit_s
+        steps = schedule.survey(state.cells, missing, survey_s, state.cell_s, rng, state.weight)
     # every cell's turn comes before any refining, though it take longer than planned
     return Visit(SURVEY, group.shape, steps, left_s)
 
@@ -98,11 +136,10 @@ def _refine(
     medians_s = {index: state.median_s(index) for index in cells}
     times_s = {index: time_s for index, time_s in medians_s.items() if time_s is not None}
     budget_s = left_s / (_REFINING_LAUNCHES - group.refinements)
-    if budget_s < 2 * state.launch_s:
+    if budget_s < 2 * group.visit_s:
         budget_s = left_s
-    if not times_s or budget_s < _FULLEST_LAUNCH * state.launch_s or budget_s <= 0:
+    if not times_s or budget_s < _FULLEST_LAUNCH * group.launches.seconds or budget_s <= 0:
         return None
-    steps = schedule.refine(
-        state.cells, times_s, budget_s - state.launch_s, state.max_reps, rng, state.weight
-    )
+    steps_s = max(budget_s - group.visit_s, budget_s / 2)
+    steps = schedule.refine(state.cells, times_s, steps_s, state.max_reps, rng, state.weight)
     return Visit(REFINE, group.shape, steps, budget_s)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import random
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from colltune.bench.schedule import Cell, Step
 from colltune.domain import Shape
@@ -40,6 +41,13 @@ class Visited:
     wall_s: float
 
 
+class Launches(NamedTuple):
+    """How many launches a visit to all cells of a shape takes, and the seconds each costs."""
+
+    number: int
+    seconds: float
+
+
 @dataclass(frozen=True)
 class State:
     """How far a campaign has got: all that a strategy may look at.
@@ -47,9 +55,10 @@ class State:
     ``cells`` are all feasible cells of the campaign; ``times_s`` holds, by a cell's index, its
     repetitions so far, ``medians_s`` their median; ``closed`` are the cells not to be visited any
     more: they crashed, hung, were wrong or were abandoned as too slow. ``left_s`` is the wall time
-    that is left, ``launch_s`` what a launch costs beside its steps. ``granted`` is the shape that
-    every launch has because its cells are measured by sub-communicators; None: each shape needs a
-    launch of its own. ``members`` are the cells of each shape, by index.
+    that is left, ``launch_s`` what a launch costs beside its steps, and ``visits`` the launches of
+    each shape where they are known better. ``granted`` is the shape that every launch has because
+    its cells are measured by sub-communicators; None: each shape needs a launch of its own.
+    ``members`` are the cells of each shape, by index.
 
     ``weights`` tell, by a cell's index, how much time its instance is worth, the mean instance 1;
     where there are none, all are worth as much.
@@ -79,6 +88,7 @@ class State:
     by_launch: Mapping[int, Mapping[str, Sequence[float]]] = field(default_factory=dict)
     failed: frozenset[int] = frozenset()
     repeated: tuple[Shape, ...] = ()
+    visits: Mapping[Shape, Launches] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.members:
@@ -88,6 +98,14 @@ class State:
     def open(self) -> tuple[int, ...]:
         """The cells that may be visited, by index."""
         return tuple(i for i in range(len(self.cells)) if i not in self.closed)
+
+    def launches(self, shape: Shape) -> Launches:
+        """Return the launches that a visit to all cells of `shape` takes."""
+        return self.visits.get(shape) or Launches(1, self.launch_s)
+
+    def visit_s(self, shape: Shape) -> float:
+        """Return what a visit to all cells of `shape` costs beside its steps, in seconds."""
+        return math.prod(self.launches(shape))
 
     def weight(self, cell: int) -> float:
         """Return how much time the instance of `cell`, an index into ``cells``, is worth."""

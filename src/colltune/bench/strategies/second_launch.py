@@ -45,7 +45,7 @@ def reserved_s(state: State) -> float:
     if not shapes:
         return 0.0
     total_s = state.left_s + math.fsum(visited.wall_s for visited in state.history)
-    starts_s = state.launch_s * (1 if state.granted else len(shapes))
+    starts_s = math.fsum(map(state.visit_s, (state.granted,) if state.granted else shapes))
     cells = [index for shape in shapes for index in state.members[shape]]
     needed_s = math.fsum(
         min(state.cell_s, schedule.SURVEY_REPS * (state.median_s(index) or state.cell_s))
@@ -107,8 +107,9 @@ def _second_launch(state: State, rng: random.Random) -> Visit | None:
     if not cells:
         return None
     budget_s = state.left_s / (len(shapes) if state.granted is None else 1)
-    if budget_s < 2 * state.launch_s:
+    visit_s = state.visit_s(state.granted or together[0])
+    if budget_s < 2 * visit_s:
         budget_s = state.left_s
-    survey_s = budget_s - state.launch_s
+    survey_s = budget_s - visit_s
     steps = schedule.survey(state.cells, cells, survey_s, state.cell_s, rng, state.weight)
     return Visit(SECOND_LAUNCH, state.granted or together[0], steps, budget_s)
