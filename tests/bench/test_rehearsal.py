@@ -135,6 +135,6 @@ def test_the_papers_campaigns_are_planned_for_reprompi(name: str) -> None:
     small = replace(small, segsizes_bytes=(0, 4096), fanouts=(4,), total_s=900.0)
     backend = planned_backend(small, None)
     assert isinstance(backend, ReproMpiBackend)
-    found = rehearse(small, backend, lambda _cell: 1e-4, launch_s=2.0)
+    found = rehearse(small, backend, lambda _cell: 1e-4, costs=LaunchCosts(2.0))
     assert found.left_out == ()
     assert len(found.launches) >= 1
