@@ -10,6 +10,7 @@ import math
 import os
 import statistics
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -19,19 +20,19 @@ from joblib import Parallel, delayed
 
 from benchmarks.figure import Figure
 from benchmarks.simulated_site import BEGUN, DAY_S, Site, fitted, name_of
-from colltune.production.evidence import Evidence, Neighbours
+from colltune.evidence.arms import Arms, Seen, Usual, usual_of
 from colltune.production.judgement import Verdict
 from colltune.production.settings import Production
 from colltune.registry import Registry
 
 _WORKERS = 2
-_SITES = {"coverage": 100, "withdrawal": 40, "false": 4000, "drift": 20}
+_SITES = {"coverage": 100, "withdrawal": 40, "false": 1200, "drift": 20}
 _COVERAGE_DAYS, _COVERAGE_JOBS = 8, 500
 _SEEDED, _SLOWER, _LEAST_PER_DAY = 3, 2.0, 60
 _WITHDRAWAL_DAYS, _LOOKS, _JOBS = 30, 480, 480
-_YEAR_JOBS, _STRATA = 20_000, 20
+_YEAR_JOBS, _STRATA = 4_000, 20
 _DRIFT, _DRIFT_DAYS, _DRIFT_JOBS = math.log(1.2), 10, 400
-_WANTED_COVERAGE, _WANTED_JOBS, _WANTED_FALSE = 90.0, 200.0, 1.0
+_WANTED_COVERAGE, _WANTED_JOBS, _WANTED_FALSE = 95.0, 100.0, 1.0
 
 
 def run_coverage() -> Figure:
@@ -74,10 +75,11 @@ def run_withdrawal() -> Figure:
 def run_false_withdrawals() -> Figure:
     """Return of how many decisions in 100, each exactly as fast as the default, one is withdrawn.
 
-    Each is used by 20,000 jobs of 20 programs within a year and looked at after each job; by kind
-    of scatter in ``facts``. Decisions that are faster are withdrawn less often.
+    Each is used by 4,000 jobs of 20 programs and looked at after each job; by kind of scatter in
+    ``facts``, of which ``alone`` are programs that come once. Decisions that are faster are
+    withdrawn less often.
     """
-    kinds = ("normal", "unequal", "heavy", "outliers")
+    kinds = ("normal", "unequal", "heavy", "outliers", "slow", "alone")
     count = _sites("false") // len(kinds)
     seeds = range(count)
     rates = {
@@ -136,7 +138,7 @@ def _coverage(seed: int, folder: str) -> dict[str, Any]:
         site.run(_COVERAGE_JOBS, BEGUN + day * DAY_S)
     found = site.judged(BEGUN + _COVERAGE_DAYS * DAY_S)
     judged = {name_of(f): f for f in found.findings if f.lower is not None}
-    true = sum(site.saved[name] for name in judged)
+    true = sum(site.saved.values())
     slower = dict(site.decided())
     inside = [(f.lower or 0) <= 1 / slower[name] <= (f.upper or 0) for name, f in judged.items()]
     lower, upper = found.saved.lower, found.saved.upper
@@ -170,25 +172,26 @@ def _withdrawal(seed: int, folder: str) -> dict[str, Any]:
 
 
 def _is_withdrawn(seed: int, kind: str) -> bool:
-    """Let jobs with and without a decision that changes nothing follow each other for a year."""
+    """Let jobs with and without a decision that changes nothing follow each other."""
     rng = np.random.default_rng([seed, *kind.encode()])
-    settings, evidence = Production(), Evidence()
+    settings, arms = Production(), Arms()
     weights = 1.0 / np.arange(1, _STRATA + 1)
     strata = rng.choice(_STRATA, _YEAR_JOBS, p=weights / weights.sum())
-    is_control = rng.random(_YEAR_JOBS) < settings.control
+    is_in = rng.random(_YEAR_JOBS) >= settings.control
     logs = _scatter(rng, kind)[np.arange(_YEAR_JOBS), strata]
-    neighbours = [Neighbours() for _ in range(_STRATA)]
-    for job, (at, rarer) in enumerate(zip(strata.tolist(), is_control.tolist(), strict=True)):
-        told = neighbours[at].take(float(logs[job]), is_rarer=rarer, group=job, user="")
-        if told is None:
-            continue
-        if told.is_same:
-            evidence.add_same(told.value)
-            continue
-        evidence.add(-told.value, told.group)
-        slower = evidence.mean > math.log(settings.harm)
-        if slower and evidence.log_e(1) >= -math.log(settings.alpha):
-            return True
+    usual: dict[int, Usual] = defaultdict(Usual)
+    elsewhere = Usual()
+    harm, surely = math.log(settings.harm), -math.log(settings.alpha)
+    for job, at in enumerate(strata.tolist()):
+        near = usual[job if kind == "alone" else at]
+        log_s, decided = float(logs[job]), bool(is_in[job])
+        if told := usual_of(near, elsewhere):
+            seen = [Seen(log_s, *told, 1.0)]
+            arms.take(seen, is_in=decided, probability=1 - settings.control)
+            if arms.log_e_above(harm) >= surely:
+                return True
+        for one in (near, elsewhere):
+            one.add(log_s, is_in=decided, calls=1.0)
     return False
 
 
@@ -201,6 +204,10 @@ def _scatter(rng: np.random.Generator, kind: str) -> Any:
         scales = 0.15 * np.exp(rng.normal(0, 0.7, _STRATA))
     if kind == "outliers":
         drawn = drawn + 8.0 * (rng.random(size) < 0.03)
+    if kind == "slow":
+        drawn = drawn + math.log(16.0) / 0.15 * (rng.random(size) < 0.1)
+    if kind == "alone":
+        drawn = drawn + rng.normal(0, 4.0, size)
     return drawn * scales
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import os
 import sys
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -38,8 +39,9 @@ from colltune.registry import Registry
 
 FOLDER = Path(os.environ.get("COLLTUNE_SHARED", Path(__file__).parents[2] / "shared")) / "data"
 _FILE = "leonardo_openmpi-4.1.6.csv.gz"
-MACHINE, BEGUN = "simulated", 1_790_000_000
 DAY_S = 86400
+MACHINE, BEGUN = "simulated", (int(time.time()) // DAY_S + 1) * DAY_S
+"""Jobs start after the registry, at the real time, noted what is in force."""
 _PROGRAMS, _USES, _SAMPLED = 60, (3, 8), 40
 _JOB_SD, _KIND_SD, _PROGRAM_SD = (0.10, 0.20), 0.05, 0.2
 _WAVE, _WAVE_DAYS = 0.03, 23.0
@@ -106,6 +108,9 @@ class Memory:
 
     def read(self, prefix: str) -> dict[str, Any]:
         return dict(self.items(prefix))
+
+    def control_at(self, at: float) -> float | None:
+        return None
 
     def asked(self, since: float) -> Counter[Any]:
         return Counter()

@@ -18,6 +18,7 @@ from colltune.production.judgement import (
     Range,
     Saved,
     Step,
+    Trial,
     Verdict,
     as_json,
 )
@@ -97,7 +98,7 @@ JUDGEMENT = Judgement(
     drifts=(
         Drift(SLOT, 1.2, "2026-11-20T06:00:00+00:00", "all jobs are 1.20x slower: not the bundle"),
     ),
-    steps=(Step(SLOT, TRIED, 0.25, 140, 0.93, 1.01, harmed=False, enough=False),),
+    steps=(Step(SLOT, TRIED, 0.25, 140, 0.93, 1.01, 0.9, Trial.NOT_COMPARED, False, "…"),),
     saved=Saved(1412.0, 1280.0, 1550.0),
     months={"2026-10": Saved(1000.0, 900.0, 1100.0), "2026-11": Saved(412.0, 380.0, 450.0)},
     collectives={
@@ -115,6 +116,7 @@ JUDGEMENT = Judgement(
     proven=2,
     refuted=1,
     undecided=1,
+    not_compared=0,
     jobs=16365,
 )
 

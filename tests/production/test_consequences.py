@@ -24,6 +24,7 @@ from colltune.production.judgement import (
     Range,
     Saved,
     Step,
+    Trial,
     Verdict,
 )
 from colltune.production.settings import Production
@@ -42,7 +43,7 @@ JUDGED = Judgement(
     Saved(0, 0, 0),
     *({}, {}, ()),
     *({}, {}),
-    *(0, 0, 0, 0),
+    *(0, 0, 0, 0, 0),
 )
 REFUTED = Finding(
     SLOT,
@@ -258,8 +259,8 @@ def test_a_class_of_many_shapes_loses_it_where_jobs_used_it(registry: Registry) 
 
 
 def step(share: float, **changes: Any) -> Step:
-    found = Step(SLOT, fitted(0.02).id, share, 200, 0.97, 1.01, harmed=False, enough=True)
-    return replace(found, **changes)
+    told: tuple[Any, ...] = (200, 0.97, 1.01, 1.0, Trial.NO_HARM, True, "no harm")
+    return replace(Step(SLOT, fitted(0.02).id, share, *told), **changes)
 
 
 def test_a_trial_goes_on_by_steps_until_it_is_in_force(registry: Registry) -> None:
@@ -281,7 +282,7 @@ def test_a_trial_goes_on_by_steps_until_it_is_in_force(registry: Registry) -> No
 def test_a_trial_that_does_harm_is_stopped(registry: Registry) -> None:
     """Whatever else was judged of it, the bundle in force stays, and the history says why."""
     registry.step(fitted(0.02).id, 0.05, by="night")
-    harmed = step(0.05, lower=1.4, upper=1.6, harmed=True)
+    harmed = step(0.05, lower=1.4, upper=1.6, showed=Trial.HARM)
     other = replace(step(0.05), bundle_id="b" * 64)
     [done] = act(judged(steps=(other, harmed)), registry, SETTINGS, "the service")
     assert (done.kind, registry.trials()) == (Kind.STOPPED, {})
@@ -330,7 +331,7 @@ def test_a_trial_goes_on_where_a_withdrawal_was_interrupted(
 def test_a_harmful_trial_is_stopped_before_a_promotion_ends_it(registry: Registry) -> None:
     """The history says that it did harm, also where the bundle in force is revised at once."""
     registry.step(fitted(0.02).id, 0.25, by="night")
-    found = act(judged(REFUTED, steps=(step(0.25, harmed=True),)), registry, SETTINGS, "s")
+    found = act(judged(REFUTED, steps=(step(0.25, showed=Trial.HARM),)), registry, SETTINGS, "s")
     assert [one.kind for one in found] == [Kind.STOPPED, Kind.WITHDRAWN]
     assert [e.action for e in registry.history()][-2:] == [Action.STOP, Action.PROMOTE]
 

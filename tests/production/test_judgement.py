@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator
@@ -23,10 +24,11 @@ from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
 from colltune.models.guard import Guard
 from colltune.production.arms import Arm, Split, arm_of
-from colltune.production.cases import Cases, forget
+from colltune.production.cases import Cases, forget, utc
 from colltune.production.judgement import (
     Judgement,
     Range,
+    Trial,
     Verdict,
     as_json,
     from_json,
@@ -41,7 +43,8 @@ from colltune.registry import Registry
 from tests.models.machines import configuration, measured
 
 SLOT, LIBRARY, RELEASE = "openmpi-4.1.4", "openmpi", "4.1.4"
-BEGUN = 1_793_000_000
+BEGUN = int(time.time()) + 3600
+"""After what the registry notes at the real time."""
 SHAPE = Shape(4, 4)
 SMALL, LARGE = 512, 1 << 22
 """Of the made-up machine binomial is chosen for the one, scatter_allgather for the other."""
@@ -164,7 +167,7 @@ def test_harm_is_refuted_and_gain_is_proven(bed: Bed) -> None:
     true = hours * (1 - 2.0) + hours * (1 - 0.8)
     assert found.saved.lower < true < found.saved.upper < 0
     [(month, of_month)] = found.months.items()
-    assert (month, of_month) == ("2026-10", found.saved)
+    assert (month, of_month) == (utc(BEGUN)[:7], found.saved)
     assert latest(bed.store) == found == from_json(json.loads(json.dumps(as_json(found))))
 
 
@@ -308,18 +311,78 @@ def test_as_many_silent_jobs_everywhere_are_no_harm(bed: Bed) -> None:
     assert not bed.judged().steps[0].harmed
 
 
-def test_one_user_cannot_move_a_decision(bed: Bed) -> None:
-    """A user whose jobs all lie, however many there are, brings no verdict about."""
-    liar, honest = "f" * 16, {SMALL: 0.8, LARGE: 0.8}
-    for _ in range(1500):
-        bed.ratio = {SMALL: 3.0, LARGE: 3.0}
-        bed.run(1, user=liar)
-        if bed.jobs % 5 == 0:
-            bed.ratio = honest
-            bed.run(1)
+@pytest.mark.parametrize(("users", "ratio"), [(1, 10.0), (2, 10.0), (2, 1.5)])
+def test_a_slow_trial_of_few_users_is_never_taken_for_harmless(
+    bed: Bed, users: int, ratio: float
+) -> None:
+    """However few have it, a slow candidate is stopped or stays where it is."""
+    bed.settings = replace(SETTINGS, control=0.05, jobs_per_step=20)
+    bed.share, bed.users = 0.25, users
+    bed.registry.step(bed.registry.add(other()), 0.25, by="ann")
+    bed.candidate = {SMALL: ratio, LARGE: ratio}
+    for _ in range(4):
+        bed.run(100)
+        [step] = bed.judged().steps
+        assert not step.enough
+    assert step.showed is Trial.HARM
+
+
+def test_one_user_does_not_show_that_a_trial_is_harmless(bed: Bed) -> None:
+    """It stays at its share, and what is missing is said."""
+    bed.settings = replace(SETTINGS, control=0.05, jobs_per_step=20)
+    bed.share, bed.users = 0.25, 1
+    bed.registry.step(bed.registry.add(other()), 0.25, by="ann")
+    bed.candidate = bed.ratio = {SMALL: 1.0, LARGE: 1.0}
+    bed.run(1200)
+    [step] = bed.judged().steps
+    assert (step.showed, step.enough) == (Trial.NOT_COMPARED, False)
+    assert "1 user" in step.why
+
+
+def test_a_trial_that_decides_alike_goes_on(bed: Bed) -> None:
+    """Where no decision of jobs that ran differs, there is nothing to compare."""
+    bed.settings = replace(SETTINGS, jobs_per_step=50)
+    bed.share = 0.3
+    bed.registry.step(bed.registry.add(fitted(0.02)), 0.3, by="ann")
+    bed.candidate = bed.ratio
+    bed.run(300)
+    [step] = bed.judged().steps
+    assert (step.showed, step.enough, step.compared) == (Trial.ALIKE, True, None)
+
+
+def test_three_programs_of_a_job_count_once(bed: Bed) -> None:
+    """Of each decision and trial, and for each slot: the job was drawn, not its programs."""
+    programs = [f"#{n:016x}" for n in range(3)]
+    for _ in range(200):
+        summary = bed.summary()
+        [run] = summary.runs
+        runs = tuple(Run(replace(run.job, program=program), run.uses) for program in programs)
+        bed.now += 60
+        bed.store.add(replace(summary, runs=runs), bed.now)
     found = bed.judged()
-    assert found.refuted == 0
-    assert found.left_out["jobs of a user who carries the most weight allowed"] > 500
+    assert all(sum(finding.jobs.values()) <= 200 for finding in found.findings)
+    assert sum(row.reported for row in found.arms) == 200
+
+
+def test_long_jobs_weigh_in_what_was_saved(bed: Bed) -> None:
+    """Short jobs gain, long ones lose: what was saved is what the long ones lost."""
+    true = 0.0
+    for _ in range(1500):
+        summary = bed.summary()
+        [run] = summary.runs
+        is_long = bool(bed.rng.random() < 0.5)
+        calls = 1_600_000 if is_long else 16_000
+        base = 1e-5 * math.exp(float(bed.rng.normal(0, 0.1)))
+        is_tuned = run.job.arm == "tuned"
+        time_s = base / ((0.97 if is_long else 1.3) if is_tuned else 1.0)
+        uses = tuple(use(size, time_s, calls=calls) for size in (SMALL, LARGE))
+        true += is_tuned * 2 * (base - time_s) * calls / SHAPE.ppn / 3600
+        job = replace(run.job, program=f"#{is_long:016x}")
+        bed.now += 60
+        bed.store.add(replace(summary, runs=(replace(run, uses=uses, job=job),)), bed.now)
+    saved = bed.judged().saved
+    assert true < 0
+    assert saved.lower < true < saved.upper
 
 
 def test_what_cannot_be_compared_is_left_out_and_counted(bed: Bed) -> None:
@@ -360,7 +423,7 @@ def test_arms_tell_how_many_were_asked_for(bed: Bed) -> None:
     """What the service gave stands beside what came back."""
     bed.run(30)
     bundle_id = bed.registry.current()[SLOT].bundle_id
-    bed.store.note_asked(Counter({Asked("2026-10-25", SLOT, "tuned", bundle_id): 40}))
+    bed.store.note_asked(Counter({Asked(utc(BEGUN)[:10], SLOT, "tuned", bundle_id): 40}))
     rows = {row.arm: row for row in bed.judged().arms}
     assert rows[Arm.TUNED].asked == 40
     assert rows[Arm.TUNED].reported + rows[Arm.CONTROL].reported == 30

@@ -123,7 +123,8 @@ def _saved(found: ProductionView) -> Iterator[str]:
     yield f"{found.machine}: saved since the beginning: {_hours(found.saved)}"
     yield (
         f"{counted(found.proven_count, 'decision')} proven, {found.refuted_count} refuted,"
-        f" {found.open_count} not known yet; judged {found.judged_utc}"
+        f" {found.open_count} not known yet, {found.not_compared_count} not compared;"
+        f" judged {found.judged_utc}"
     )
     for drift in found.drifts:
         yield f"drift of {drift.slot}: {printable(drift.text)}"
@@ -199,7 +200,7 @@ def _roll_outs(found: ProductionView) -> Table:
             " ".join(f"{share:.0%}" for share in one.shares),
             f"{one.jobs} of {one.jobs_wanted}",
             "" if one.lower is None else f"{one.lower:.2f} .. {one.upper:.2f}",
-            marked("harm", Mark.BAD) if one.harmed else "no harm shown",
+            marked(one.why, Mark.BAD) if one.harmed else one.why,
             one.since_utc[:16],
             one.by,
         ]

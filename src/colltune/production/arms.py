@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Set
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -33,3 +34,49 @@ def arm_of(machine: str, job: str, split: Split) -> Arm:
     if u < split.control:
         return Arm.CONTROL
     return Arm.CANDIDATE if u >= 1 - split.candidate else Arm.TUNED
+
+
+class Draw(NamedTuple):
+    """How the arm of a job was drawn: the shares, and the bundles in force and on trial then."""
+
+    split: Split
+    in_force: str | None
+    trial: str | None
+
+    @property
+    def bundles(self) -> tuple[str, ...]:
+        """The bundles that a job can have been given."""
+        return tuple(filter(None, (self.in_force, self.trial)))
+
+    def fits(self, arm: Arm, bundle_id: str) -> bool:
+        """Tell whether a job with this arm and bundle was drawn so."""
+        return bundle_id == (self.trial if arm is Arm.CANDIDATE else self.in_force)
+
+    def share(self, arm: Arm) -> float:
+        """Return the share of jobs that are drawn into an arm."""
+        control, candidate = self.split.control, self.split.candidate if self.trial else 0.0
+        rest = max(0.0, 1.0 - control - candidate)
+        return {Arm.CONTROL: control, Arm.CANDIDATE: min(candidate, 1.0 - control)}.get(arm, rest)
+
+    def decided(self, arm: Arm, deciding: Set[str]) -> tuple[bool, float] | None:
+        """Return whether a job got what `deciding` bundles decide, and how probable that was.
+
+        Among jobs that got it and those of the control group; None for others.
+        """
+        arms = ((Arm.TUNED, self.in_force), (Arm.CANDIDATE, self.trial))
+        with_it = {arm for arm, bundle_id in arms if bundle_id in deciding}
+        return self._side(arm, with_it, Arm.CONTROL)
+
+    def tried(self, arm: Arm) -> tuple[bool, float] | None:
+        """Return whether a job is of the trial, and how probable that was.
+
+        Among its jobs and those with the bundle in force; None for others.
+        """
+        return self._side(arm, {Arm.CANDIDATE}, Arm.TUNED)
+
+    def _side(self, arm: Arm, one: Set[Arm], other: Arm) -> tuple[bool, float] | None:
+        if arm is not other and arm not in one:
+            return None
+        share = sum(map(self.share, one))
+        total = share + self.share(other)
+        return (arm in one, share / total) if total else None

@@ -3,53 +3,48 @@
 Kept are JSON values under these keys of the store:
 
 ``cells/SLOT/COLLECTIVE/NODES/PPN``
-    by size and configuration (``1024|ID``) the `Evidence` of a decision, who used it, and its
-    node-hours by month;
+    by size and configuration (``1024|ID``) the bets on a decision (`Arms`), what its calls usually
+    take, what it saved, which jobs used it, and its node-hours by month;
 ``strata/SLOT/SHAPE/PROGRAM``
-    by collective, layout and size the latest jobs, which the next one is compared with;
+    by collective, layout and size what calls usually take, which the next job is compared with;
 ``slots/SLOT``
     the trial, the level of what the library decides itself, and jobs by arm;
 ``judged``
-    the version of the format, and counts of the whole site.
+    the version of the format, counts of the whole site, and what all decisions saved.
 
 Format history
 --------------
-1. As above, each value with the fields that this module gives it.
+1. Differences of jobs and their neighbours; what rested on them is begun anew.
+2. As above, each value with the fields that this module gives it.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from colltune.dataset.profile import Kind
 from colltune.errors import DataError
-from colltune.production.arms import Arm
-from colltune.production.evidence import Difference, Evidence, Level, Neighbours
-from colltune.production.observations import (
-    Choice,
-    Decisions,
-    Observed,
-    Row,
-    group_of,
-    is_own,
-    observed,
-)
+from colltune.evidence.arms import Arms, Seen, Total, Usual, saved_by, usual_of
+from colltune.evidence.levels import Level
+from colltune.production.arms import Arm, Draw
+from colltune.production.observations import Choice, Decisions, Observed, Row, is_own, observed
 from colltune.production.settings import Production
 from colltune.production.summary import Given, Summary
 from colltune.registry import Event
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 CELLS, STRATA, SLOTS, JUDGED = "cells/", "strata/", "slots/", "judged"
 REST_DAYS = 30
 """What is compared with each other lies no further apart."""
 _DAY_S = 86400.0
 _FEW, _REFERENCE = 4, 16
 _MOST_LABELS, _MOST_SHAPES, _MOST_BUNDLES, _MOST_DRIFTS = 4, 64, 20, 20
+_MOST_MONTHS, _MOST_KINDS = 60, 512
 _BATCH_JOBS = 20
 _LEAST_BATCH_S, _MOST_BATCH_S, _BATCHES = 300.0, 6 * 3600.0, 100
 _LARGEST_RESIDUAL = 0.7
@@ -81,6 +76,10 @@ def cell_key(slot: str, kind: Kind) -> str:
     return f"{CELLS}{slot}/{kind.collective}/{nodes}/{kind.shape.ppn}"
 
 
+Draws = Callable[[str, float], Draw]
+"""Maps a slot and the time when a job started to how its arm was drawn."""
+
+
 class Cases:
     """Takes in what jobs report; `close` keeps what came of it."""
 
@@ -91,9 +90,10 @@ class Cases:
         settings: Production,
         in_force: Mapping[str, Event],
         trials: Mapping[str, Event],
+        draws: Draws,
     ) -> None:
         self._store, self._decisions, self._settings = values, decisions, settings
-        self._in_force, self._trials = in_force, trials
+        self._in_force, self._trials, self._draws = in_force, trials, draws
         self._values: dict[str, Any] = {}
         self._left_out: Counter[str] = Counter()
 
@@ -118,10 +118,8 @@ class Cases:
                 f"{FORMAT_VERSION}. Upgrade colltune."
             )
         for one, several in told:
-            self._count(one.summary)
-            job = _Job(self, one.summary, one.received)
-            for found in several:
-                job.take(found)
+            self._count(one.summary, several)
+            _Job(self, one.summary, one.received).take(several)
 
     def close(self) -> None:
         judged = self.value(JUDGED)
@@ -144,8 +142,15 @@ class Cases:
     def leave_out(self, reason: str) -> None:
         self._left_out[reason] += 1
 
-    def choice(self, bundle_id: str, found: Observed, row: Row) -> Choice | None:
+    def choice(self, bundle_id: str | None, found: Observed, row: Row) -> Choice | None:
+        """Return what a bundle decides for calls; None for the default, and without a bundle."""
+        if bundle_id is None:
+            return None
         return self._decisions.choice(bundle_id, found.shape, row.kind)
+
+    def draw(self, slot: str, summary: Summary) -> Draw:
+        """Return how the arm of a job was drawn."""
+        return self._draws(slot, summary.started)
 
     def trial(self, slot: str) -> tuple[Event, str | None, dict[str, Any]] | None:
         """Return the trial of a slot, the bundle that it is compared with, and what is known."""
@@ -160,191 +165,260 @@ class Cases:
             known["trial"] = {"of": of}
         trial: dict[str, Any] = known["trial"]
         if trial.get("sequence") != step.sequence:
-            trial |= {"sequence": step.sequence, "jobs": 0}
+            trial |= {"sequence": step.sequence, "jobs": 0, "ran": 0}
         return step, reference, trial
 
-    def _count(self, summary: Summary) -> None:
-        """Count a job by its arm, and test whether those of a trial fall silent more often."""
+    def _count(self, summary: Summary, several: Sequence[Observed]) -> None:
+        """Count a job by its arm, once for each slot, and those of a trial that fall silent."""
         judged = self.value(JUDGED)
         judged["jobs"] = judged.get("jobs", 0) + 1
-        for given in summary.given:
-            slot = self._decisions.slot(given.bundle_id)
+        given = {self._decisions.slot(given.bundle_id): given for given in summary.given}
+        for slot, one in given.items():
             if slot is None:
                 continue
             arms = self.value(f"{SLOTS}{slot}").setdefault("arms", {})
-            counts = arms.pop(f"{given.arm} {given.bundle_id}", [0, 0, 0])
-            arms[f"{given.arm} {given.bundle_id}"] = counts
+            counts = arms.pop(f"{one.arm} {one.bundle_id}", [0, 0, 0])
+            arms[f"{one.arm} {one.bundle_id}"] = counts
             counts[0] += 1
             counts[1] += not summary.runs
             counts[2] += is_own(summary)
             while len(arms) > _MOST_BUNDLES:
                 del arms[next(iter(arms))]
-            self._count_trial(slot, given, is_silent=not summary.runs)
+            self._count_trial(slot, one, summary, several)
 
-    def _count_trial(self, slot: str, given: Given, *, is_silent: bool) -> None:
-        found = self.trial(slot)
-        if found is None:
+    def _count_trial(
+        self, slot: str, given: Given, summary: Summary, several: Sequence[Observed]
+    ) -> None:
+        found, draw = self.trial(slot), self.draw(slot, summary)
+        if found is None or not draw.fits(given.arm, given.bundle_id):
             return
         step, _, trial = found
         is_tried = given.arm is Arm.CANDIDATE and given.bundle_id == step.bundle_id
         trial["jobs"] += is_tried
-        if is_silent and 0 < (share := step.share or 0.0) < 1:
+        trial["ran"] += is_tried and any(one.slot == slot and one.rows for one in several)
+        share = draw.split.candidate
+        if not summary.runs and draw.trial == step.bundle_id and 0 < share < 1:
             logs = trial.setdefault("silent", [0.0] * len(SILENT_RATIOS))
             for at, ratio in enumerate(SILENT_RATIOS):
                 more = 1 - share + share * ratio
                 logs[at] += math.log((ratio if is_tried else 1.0) / more)
 
 
+class _Side(NamedTuple):
+    """On which side of a comparison a job is, and with which probability it was drawn so."""
+
+    is_in: bool
+    probability: float
+
+
+@dataclass
+class _Compared:
+    """What a job says of one decision, or of one trial: ``usual`` are kept for later jobs."""
+
+    side: _Side
+    seen: list[Seen] = field(default_factory=list)
+    usual: list[tuple[dict[str, Any], str, float, float]] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def add(
+        self,
+        near: tuple[dict[str, Any], str],
+        elsewhere: tuple[dict[str, Any], str],
+        row: Row,
+        hours: float,
+    ) -> Seen | None:
+        """Compare calls with what is usual; None if nothing is known of it yet."""
+        if row.log_s is None:
+            raise ValueError("too few calls were timed")
+        calls = hours / math.exp(row.log_s)
+        told = usual_of(*(Usual(*place.get(name, ())) for place, name in (near, elsewhere)))
+        self.usual += [(*place, row.log_s, calls) for place in (near, elsewhere)]
+        if told is None:
+            return None
+        found = Seen(row.log_s, *told, row.process_s)
+        self.seen.append(found)
+        self.seconds += row.process_s
+        return found
+
+    def keep(self) -> None:
+        """Let later jobs be compared with this one."""
+        for place, name, log_s, calls in self.usual:
+            usual = Usual(*place.pop(name, ()))
+            usual.add(log_s, is_in=self.side.is_in, calls=calls)
+            place[name] = list(astuple(usual))
+
+
 class _Job:
-    """One job, compared with those before it."""
+    """One job, compared with those before it: once for each decision and trial."""
 
     def __init__(self, cases: Cases, summary: Summary, received: float) -> None:
         self._cases, self._summary, self._received = cases, summary, received
-        self._group = group_of(summary.job)
         self._month = utc(summary.ended)[:7]
+        self._decided: dict[tuple[str, str], _Compared] = {}
+        self._tried: dict[str, _Compared] = {}
+        self._counted: set[tuple[str, str]] = set()
+        self._saved: dict[tuple[str, str], float] = {}
 
-    def take(self, found: Observed) -> None:
-        strata = self._cases.value(found.strata)
-        strata["day"] = int(self._received // _DAY_S)
-        rows = strata.setdefault("rows", {})
-        residuals: list[tuple[float, float]] = []
-        tried: list[tuple[Difference, float]] = []
-        for row in found.rows:
-            choice = None
-            if found.given.arm is not Arm.CONTROL:
-                choice = self._cases.choice(found.given.bundle_id, found, row)
-            if choice is not None:
-                self._use(found, row, choice)
-            if row.log_s is None:
-                self._cases.leave_out("calls of a kind of which too few were timed")
-                continue
-            here = rows.setdefault(row.name, {})
-            self._compare(found, row, row.log_s, choice, here)
-            self._try(found, row, row.log_s, here, tried)
-            if choice is None:
-                residuals += self._residual(found.slot, row.log_s, row.process_s, here)
-        self._tried(found.slot, tried)
-        self._level(found.slot, residuals)
+    def take(self, several: Sequence[Observed]) -> None:
+        residuals: dict[str, list[tuple[float, float]]] = {}
+        for found in several:
+            strata = self._cases.value(found.strata)
+            strata["day"] = int(self._received // _DAY_S)
+            rows = strata.setdefault("rows", {})
+            draw: Draw | None = self._cases.draw(found.slot, self._summary)
+            if draw is not None and not draw.fits(found.given.arm, found.given.bundle_id):
+                self._cases.leave_out("what was in force changed as the job started")
+                draw = None
+            for row in found.rows:
+                here = rows.setdefault(row.name, {})
+                told = self._row(found, row, here, draw)
+                residuals.setdefault(found.slot, []).extend(told)
+        self._close()
+        for slot, told in residuals.items():
+            self._level(slot, told)
+
+    def _row(
+        self, found: Observed, row: Row, here: dict[str, Any], draw: Draw | None
+    ) -> list[tuple[float, float]]:
+        """Take in one kind of calls; return by how much calls that the library decides differ."""
+        choice = None
+        if found.given.arm is not Arm.CONTROL:
+            choice = self._cases.choice(found.given.bundle_id, found, row)
+        if choice is not None:
+            self._use(found, row, choice)
+        if draw is not None:
+            self._try(found, row, here, draw)
+        if row.log_s is None:
+            self._cases.leave_out("calls of a kind of which too few were timed")
+            return []
+        if draw is not None:
+            self._compare(found, row, here, draw)
+        if choice is not None:
+            return []
+        return self._residual(found.slot, row.log_s, row.process_s, here)
 
     def _use(self, found: Observed, row: Row, choice: Choice) -> None:
         """Note that calls were decided so."""
-        cell = self._cell(found.slot, row, choice.configuration)
+        key, name = cell_key(found.slot, row.kind), _name(row, choice.configuration)
+        cell = self._cell(key, name)
         arm, bundle_id = found.given.arm, found.given.bundle_id
         if choice.is_confirmed and cell.get("refuted") and bundle_id not in cell["refuted_in"]:
             # measured again since: production looks at it anew
-            for name in ("evidence", "refuted", "refuted_in"):
-                cell.pop(name, None)
+            for part in ("bets", "usual", "refuted", "refuted_in", "refuted_by"):
+                cell.pop(part, None)
         cell |= {"arm": arm.value, "bundle": bundle_id, "seen": int(self._received)}
         cell.setdefault("first", int(self._received))
-        hours = row.process_s / found.shape.ppn / 3600
         months = cell.setdefault("hours", {})
-        months[self._month] = months.get(self._month, 0.0) + hours
+        months[self._month] = months.get(self._month, 0.0) + _hours(found, row)
         shape, shapes = str(row.kind.shape), cell.setdefault("shapes", [])
         if shape not in shapes and len(shapes) < _MOST_SHAPES:
             shapes.append(shape)
-        self._count(cell, arm)
+        self._count(key, name, arm)
 
-    def _cell(self, slot: str, row: Row, configuration: str) -> dict[str, Any]:
-        cells = self._cases.value(cell_key(slot, row.kind))
-        found: dict[str, Any] = cells.setdefault(f"{row.kind.first_bytes}|{configuration}", {})
+    def _cell(self, key: str, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = self._cases.value(key).setdefault(name, {})
         return found
 
-    def _count(self, cell: dict[str, Any], arm: Arm) -> None:
-        jobs = cell.setdefault("jobs", {})
-        jobs[arm.value] = jobs.get(arm.value, 0) + 1
+    def _count(self, key: str, name: str, arm: Arm) -> None:
+        """Count a job that used a decision, or would have used it, once."""
+        if (key, name) not in self._counted:
+            self._counted.add((key, name))
+            jobs = self._cell(key, name).setdefault("jobs", {})
+            jobs[arm.value] = jobs.get(arm.value, 0) + 1
 
-    def _compare(
-        self, found: Observed, row: Row, log_s: float, choice: Choice | None, here: dict[str, Any]
-    ) -> None:
+    def _compare(self, found: Observed, row: Row, here: dict[str, Any], draw: Draw) -> None:
         """Compare jobs with a decision and those of the control group."""
-        pairs = here.setdefault("pairs", {})
-        if choice is not None:
-            pairs[choice.configuration] = pairs.pop(choice.configuration, None)
-            while len(pairs) > _MOST_LABELS:
-                del pairs[next(iter(pairs))]
-            self._next(found, row, log_s, choice.configuration, pairs)
-        elif found.given.arm is Arm.CONTROL:
-            for configuration in pairs:
-                cell = self._cell(found.slot, row, configuration)
-                self._count(cell, Arm.CONTROL)
-                self._next(found, row, log_s, configuration, pairs)
+        choices = {
+            bundle_id: choice.configuration
+            for bundle_id in draw.bundles
+            if (choice := self._cases.choice(bundle_id, found, row)) is not None
+        }
+        kept = here.setdefault("decided", {})
+        for configuration in dict.fromkeys(choices.values()):
+            deciding = {b for b, chosen in choices.items() if chosen == configuration}
+            drawn = draw.decided(found.given.arm, deciding)
+            if drawn is None:
+                continue
+            side = _Side(*drawn)
+            key, name = cell_key(found.slot, row.kind), _name(row, configuration)
+            if found.given.arm is Arm.CONTROL:
+                self._count(key, name, Arm.CONTROL)
+            compared = self._decided.setdefault((key, name), _Compared(side))
+            if compared.side != side:
+                continue
+            cell, hours = self._cell(key, name), _hours(found, row)
+            seen = compared.add((kept, configuration), (cell, "usual"), row, hours)
+            self._save(row.kind, key, name, hours, seen and saved_by(seen, **side._asdict()))
+        while len(kept) > _MOST_LABELS:
+            del kept[next(iter(kept))]
 
-    def _next(
-        self, found: Observed, row: Row, log_s: float, configuration: str, pairs: dict[str, Any]
-    ) -> None:
-        settings, user = self._cases.settings, self._summary.user
-        cell = self._cell(found.slot, row, configuration)
-        evidence = Evidence(**cell.get("evidence", {}))
-        if evidence.is_full_of(user, settings.user_share):
-            self._cases.leave_out("jobs of a user who carries the most weight allowed")
+    def _save(self, kind: Kind, key: str, name: str, hours: float, saved: float | None) -> None:
+        """Add up what a job says of the hours that decisions save."""
+        judged = self._cases.value(JUDGED)
+        if saved is None:
+            judged["unjudged"] = judged.get("unjudged", 0.0) + hours
             return
-        neighbours = Neighbours(**pairs[configuration] or {})
-        is_control = found.given.arm is Arm.CONTROL
-        told = neighbours.take(log_s, is_rarer=is_control, group=self._group, user=user)
-        pairs[configuration] = asdict(neighbours)
-        if told is None:
-            return
-        # control less tuned: harm is what makes tuned jobs slower
-        _note(evidence, told, -told.value)
-        cell["evidence"] = asdict(evidence)
-        is_slower = evidence.mean > math.log(settings.harm)
-        if not told.is_same and is_slower and evidence.log_e(1) >= -math.log(settings.alpha):
-            cell.setdefault("refuted", int(self._received))
-            cell.setdefault("refuted_in", [cell["bundle"]])
+        for of in (("all", ""), ("months", self._month), ("collectives", kind.collective)):
+            self._saved[of] = self._saved.get(of, 0.0) + saved
+        by = judged.setdefault("hours", {})
+        by[kind.collective] = by.get(kind.collective, 0.0) + hours
+        cell = self._cell(key, name)
+        cell["saved"] = _plus(cell.get("saved"), saved)
 
-    def _try(
-        self,
-        found: Observed,
-        row: Row,
-        log_s: float,
-        here: dict[str, Any],
-        tried: list[tuple[Difference, float]],
-    ) -> None:
+    def _try(self, found: Observed, row: Row, here: dict[str, Any], draw: Draw) -> None:
         """Compare jobs of a trial with those of the bundle in force, where these differ."""
         trial = self._cases.trial(found.slot)
-        if trial is None:
+        if trial is None or draw.trial != trial[0].bundle_id or draw.in_force != trial[1]:
             return
-        step, reference, _ = trial
-        given = found.given
-        is_tried = given.arm is Arm.CANDIDATE and given.bundle_id == step.bundle_id
-        is_other = given.arm is (Arm.CONTROL if reference is None else Arm.TUNED)
-        if reference is not None and given.bundle_id != reference:
-            is_other = False
-        if not is_tried and not is_other:
+        drawn = draw.tried(found.given.arm)
+        old = self._cases.choice(draw.in_force, found, row)
+        new = self._cases.choice(draw.trial, found, row)
+        if drawn is None or (old and old.configuration) == (new and new.configuration):
             return
-        old = None if reference is None else self._cases.choice(reference, found, row)
-        new = self._cases.choice(step.bundle_id, found, row)
-        if (old and old.configuration) == (new and new.configuration):
+        side = _Side(*drawn)
+        compared = self._tried.setdefault(found.slot, _Compared(side))
+        known = trial[2]
+        if side.is_in:
+            known["differing_s"] = known.get("differing_s", 0.0) + row.process_s
+        if row.log_s is None or compared.side != side:
             return
-        label = f"{step.bundle_id[:16]} {(reference or '')[:16]}"
-        kept = here.get("trial", {})
-        neighbours = Neighbours(**kept.get("jobs", {}) if kept.get("of") == label else {})
-        user = self._summary.user
-        told = neighbours.take(log_s, is_rarer=is_tried, group=self._group, user=user)
-        here["trial"] = {"of": label, "jobs": asdict(neighbours)}
-        if told is not None:
-            tried.append((told, row.process_s))
+        label = f"{draw.trial[:16]} {(draw.in_force or '')[:16]}"
+        if here.get("trial", {}).get("of") != label:
+            here["trial"] = {"of": label}
+        usual = known.setdefault("usual", {})
+        seen = compared.add((here["trial"], "usual"), (usual, row.name), row, _hours(found, row))
+        if side.is_in and seen is not None:
+            known["compared_s"] = known.get("compared_s", 0.0) + row.process_s
+        while len(usual) > _MOST_KINDS:
+            del usual[next(iter(usual))]
 
-    def _tried(self, slot: str, tried: Sequence[tuple[Difference, float]]) -> None:
-        """Take in one difference per job of a trial, by the time that its calls take."""
-        trial = self._cases.trial(slot)
-        if trial is None or not tried:
-            return
-        evidence = Evidence(**trial[2].get("evidence", {}))
-        for is_same in (True, False):
-            some = [(told, weight) for told, weight in tried if told.is_same is is_same]
-            total = math.fsum(weight for _, weight in some)
-            if not total:
-                continue
-            value = math.fsum(told.value * weight for told, weight in some) / total
-            users = {user for told, _ in some for user in told.users}
-            share = self._cases.settings.user_share
-            if any(evidence.is_full_of(user, share) for user in users):
-                self._cases.leave_out("jobs of a user who carries the most weight allowed")
-                continue
-            told = Difference(value, is_same, some[0][0].group, tuple(sorted(users)))
-            _note(evidence, told, value)
-        trial[2]["evidence"] = asdict(evidence)
+    def _close(self) -> None:
+        """Bet on the job, and let later ones be compared with it."""
+        for (key, name), compared in self._decided.items():
+            self._bet(self._cell(key, name), compared)
+        for slot, compared in self._tried.items():
+            trial = self._cases.trial(slot)
+            if trial is not None:
+                self._bet(trial[2], compared, self._cases.settings.user_share)
+        judged = self._cases.value(JUDGED)
+        for (kind, name), hours in self._saved.items():
+            sums = judged.setdefault("saved", {}).setdefault(kind, {})
+            sums[name] = _plus(sums.get(name), hours)
+            while len(sums) > _MOST_MONTHS:
+                del sums[min(sums)]
+
+    def _bet(self, known: dict[str, Any], compared: _Compared, user_share: float = 1.0) -> None:
+        settings = self._cases.settings
+        bets = Arms.of(known.get("bets", {}))
+        named = compared.side._asdict()
+        bets.take(compared.seen, user=self._summary.user, user_share=user_share, **named)
+        compared.keep()
+        known["bets"] = bets.as_json()
+        harm = bets.log_e_above(math.log(settings.harm))
+        if "bundle" in known and harm >= -math.log(settings.alpha) and "refuted" not in known:
+            known |= {"refuted": int(self._received), "refuted_in": [known["bundle"]]}
+            told = bets.bounded(2 * settings.alpha)
+            known["refuted_by"] = told and told.closed
 
     def _residual(
         self, slot: str, log_s: float, weight: float, here: dict[str, Any]
@@ -386,11 +460,18 @@ class _Job:
             known["drifts"][-1]["now"] = level.mean
 
 
-def _note(evidence: Evidence, told: Difference, value: float) -> None:
-    if told.is_same:
-        evidence.add_same(value)
-    else:
-        evidence.add(value, told.group, told.users)
+def _name(row: Row, configuration: str) -> str:
+    return f"{row.kind.first_bytes}|{configuration}"
+
+
+def _hours(found: Observed, row: Row) -> float:
+    return row.process_s / found.shape.ppn / 3600
+
+
+def _plus(sums: Sequence[float] | None, hours: float) -> list[float]:
+    total = Total(*sums or ())
+    total.add(hours)
+    return list(astuple(total))
 
 
 def forget(values: Iterable[tuple[str, Any]], now: float, months: int) -> dict[str, Any]:

@@ -209,7 +209,7 @@ def _step_note(step: Step) -> str:
     text = f"{step.jobs} jobs with {step.share:.0%} of all"
     if step.lower is not None and step.upper is not None:
         text += f": {step.lower:.3f} to {step.upper:.3f} times as long as without it"
-    return text + ("; this harms them" if step.harmed else "; no harm shown")
+    return f"{text}; {step.why}"
 
 
 def _selector(bundle: Bundle, guard: Guard, programs: Programs) -> tuple[ModelSelector, Target]:

@@ -4,52 +4,71 @@ docs/explanation/production.md tells the method and its sources.
 
 Format history of what is kept under the key ``judgement``
 ----------------------------------------------------------
-1. JSON with ``format`` and the fields of `Judgement`.
+1. JSON with ``format`` and the fields of `Judgement`;
+2. steps of trials say what was compared, and findings may be ``not_compared``.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltune.domain import Collective, Shape
 from colltune.errors import DataError
+from colltune.evidence.arms import WORTH, Arms, Interval, Total
+from colltune.evidence.multiple import discoveries
 from colltune.models.guard import Guard
 from colltune.mpi.programs import Programs
-from colltune.production.arms import Arm
-from colltune.production.cases import CELLS, JUDGED, SLOTS, STRATA, Cases, forget, utc
-from colltune.production.evidence import Decided, Evidence, discoveries, saved
+from colltune.production.arms import Arm, Draw, Split
+from colltune.production.cases import CELLS, JUDGED, SLOTS, STRATA, Cases, Draws, forget, utc
 from colltune.production.observations import Decisions
 from colltune.production.settings import Production
-from colltune.registry import Registry
+from colltune.registry import Event, Registry
+from colltune.registry.events import at, time_of
+from colltune.text import counted
 
 if TYPE_CHECKING:
     from colltune.production.store import Judging, Store
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 KEY = "judgement"
 MOST_AT_ONCE = 2000
 """Summaries that are taken in by one look."""
 FALSE_PROVEN = 0.05
 """Share of proven decisions that may be none, in the mean."""
-_DAY_S, _SHOWN_DAYS = 86400.0, 30
+_DAY_S, _MINUTE_S, _SHOWN_DAYS = 86400.0, 60.0, 30
 _MOST_FINDINGS = 2000
-_WIDE = 1.10
-"""A trial goes on once harm of this ratio beyond the limit is excluded."""
+_PROMOTED_WRONGLY = 0.05
+"""Chance that a trial goes on although it takes 1.10 times as long."""
+_LEAST_COMPARED = 0.5
+"""Share of the time in calls that a trial changes, of which jobs must have been compared."""
 _MOST_WAITS = 10
-""" … or after so many times as many jobs as a step has: there is too little that differs."""
+"""After so many times as many jobs as a step has, a trial that tells nothing is said to."""
 
 
 class Verdict(StrEnum):
-    """Whether a decision proved faster than the default, slower (harm), or neither so far."""
+    """Whether a decision proved faster than the default, slower (harm), neither so far, or nothing.
+
+    ``not_compared``: there were no two jobs of different arms to compare.
+    """
 
     PROVEN = "proven"
     REFUTED = "refuted"
     OPEN = "open"
+    NOT_COMPARED = "not_compared"
+
+
+class Trial(StrEnum):
+    """What a trial showed: it harms, decides as before, does no harm, or nothing so far."""
+
+    HARM = "harm"
+    ALIKE = "alike"
+    NO_HARM = "no_harm"
+    NOT_COMPARED = "not_compared"
 
 
 class Range(NamedTuple):
@@ -124,9 +143,10 @@ class Step:
     """How the trial of a bundle goes at a ``share`` of the jobs.
 
     ``jobs`` had it since the step began. ``lower`` to ``upper`` is the interval (95 %, at every
-    look) of its time over that of the bundle in force, or of the control group where none is; None
-    while there is none. ``harmed``: it is slower, or more of its jobs tell nothing; ``enough``: the
-    next step can be taken if it is not.
+    look) of its time over that of the bundle in force; None while there is none. ``compared`` is
+    the share of the time in calls that the trial changes, of which jobs could be compared; None
+    where it changed none so far. ``showed`` is what follows from it, ``why`` says so for people.
+    ``enough``: the next step can be taken.
     """
 
     slot: str
@@ -135,8 +155,15 @@ class Step:
     jobs: int
     lower: float | None
     upper: float | None
-    harmed: bool
+    compared: float | None
+    showed: Trial
     enough: bool
+    why: str
+
+    @property
+    def harmed(self) -> bool:
+        """Whether it is slower, or more of its jobs tell nothing."""
+        return self.showed is Trial.HARM
 
 
 class Saved(NamedTuple):
@@ -169,10 +196,10 @@ class Judgement:
     ``saved`` is since production is recorded, ``months`` the same by month (``2026-11``) of when
     the jobs ended, ``collectives`` the gain of all decisions on a collective with its 95 %
     interval. ``set_aside`` are summaries that were not judged in the last 30 days, by reason;
-    ``left_out`` what could not be compared in those that were. ``proven``, ``refuted`` and
-    ``undecided`` count decisions. ``waiting``: reports came in that are not judged yet.
-    ``unjudged_node_hours`` were spent in calls whose decision has no interval yet; ``saved`` is
-    without them.
+    ``left_out`` what could not be compared in those that were. ``proven``, ``refuted``,
+    ``undecided`` and ``not_compared`` count decisions. ``waiting``: reports came in that are not
+    judged yet. ``unjudged_node_hours`` were spent in calls of jobs that were the first of their
+    program or kind of calls; ``saved`` is without them.
     """
 
     at_utc: str
@@ -188,6 +215,7 @@ class Judgement:
     proven: int
     refuted: int
     undecided: int
+    not_compared: int
     jobs: int
     waiting: bool = False
     unjudged_node_hours: float = 0.0
@@ -210,7 +238,9 @@ def judge(
         if judging is None:
             return latest(store)
         events = (registry.current(), registry.trials())
-        cases = Cases(judging, _decisions(registry, guard or Guard(), settings), settings, *events)
+        _begin_anew(judging)
+        decisions = _decisions(registry, guard or Guard(), settings)
+        cases = Cases(judging, decisions, settings, *events, _draws(store, registry, settings))
         received = judging.new(MOST_AT_ONCE)
         cases.take(received)
         cases.close()
@@ -235,6 +265,45 @@ def _decisions(registry: Registry, guard: Guard, settings: Production) -> Decisi
     return _LAST[0][2]
 
 
+def _draws(store: Store, registry: Registry, settings: Production) -> Draws:
+    """Return what tells how the arm of a job was drawn, as the service did when it started."""
+    happened = registry.history()
+    moments = [moment.timestamp() for e in happened if (moment := time_of(e.at_utc))]
+    known: dict[tuple[str, int], tuple[Event | None, Event | None]] = {}
+    shares: dict[int, float | None] = {}
+
+    def draw(slot: str, started: float) -> Draw:
+        key = slot, sum(moment <= started for moment in moments)
+        if key not in known:
+            known[key] = at(happened, slot, utc(started))
+        in_force, trial = known[key]
+        minute = int(started // _MINUTE_S)
+        if minute not in shares:
+            shares[minute] = store.control_at(started)
+        told = shares[minute]
+        control = settings.control if told is None else told
+        split = Split(control, trial.share or 0.0 if trial else 0.0)
+        ids = (None if event is None else event.bundle_id for event in (in_force, trial))
+        return Draw(split, *ids)
+
+    return draw
+
+
+def _begin_anew(judging: Judging) -> None:
+    """Forget what rests on the statistics of format 1; node-hours, jobs and verdicts stay."""
+    judged = judging.get([JUDGED]).get(JUDGED)
+    if judged is None or judged.get("format") != 1:
+        return
+    judging.put(dict.fromkeys([key for key, _ in judging.items(STRATA)]))
+    for prefix, part in ((CELLS, "evidence"), (SLOTS, "trial")):
+        for key, value in judging.items(prefix):
+            several = value.values() if prefix == CELLS else [value]
+            for one in several:
+                one.pop(part, None)
+            judging.put({key: value})
+    judging.put({JUDGED: judged | {"format": FORMAT_VERSION}})
+
+
 def _sweep(judging: Judging, now: float, months: int) -> None:
     """Forget once a day what nobody uses any more."""
     judged = judging.get([JUDGED]).get(JUDGED, {})
@@ -252,14 +321,7 @@ class _Case(NamedTuple):
     range: Range
     configuration: str
     cell: Mapping[str, Any]
-    evidence: Evidence
-
-    @property
-    def hours(self) -> float:
-        return math.fsum(self.cell["hours"].values())
-
-    def decided(self, hours: float) -> Decided:
-        return Decided(f"{self.slot} {self.range.collective}", hours, self.evidence)
+    bets: Arms
 
     @property
     def name(self) -> str:
@@ -276,7 +338,7 @@ def _cases(cells: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[_Case]:
             first, last = int(size), max(0, 2 * int(size) - 1)
             span = (int(nodes), 2 * int(nodes) - 1, int(ppn), first, last)
             where = Range(Collective(collective), *span)
-            yield _Case(slot, where, configuration, cell, Evidence(**cell.get("evidence", {})))
+            yield _Case(slot, where, configuration, cell, Arms.of(cell.get("bets", {})))
 
 
 class _Bench:
@@ -290,48 +352,50 @@ class _Bench:
         self._judged = judging.get([JUDGED]).get(JUDGED, {})
         self._cases = list(_cases(judging.items(CELLS)))
         self._taking = cases
-        faster = {case.name: case.evidence.log_e(-1) for case in self._cases}
+        faster = {case.name: case.bets.log_e_below(0.0) for case in self._cases}
         self._proven = discoveries(faster, FALSE_PROVEN)
 
     def judgement(self, store: Store, *, waiting: bool) -> Judgement:
         since = self._now - _SHOWN_DAYS * _DAY_S
         findings = sorted(map(self._finding, self._cases), key=_rank)
         verdicts = Counter(finding.verdict for finding in findings)
-        sure = [case for case in self._cases if case.evidence.interval()]
-        months = sorted({month for case in sure for month in case.cell["hours"]})
+        saved = self._judged.get("saved", {})
         return Judgement(
             utc(self._now),
             tuple(findings[:_MOST_FINDINGS]),
             tuple(self._drifts()),
             tuple(self._steps()),
-            Saved(*saved([case.decided(case.hours) for case in sure])),
-            {month: self._of_month(sure, month) for month in months},
-            self._gains(sure),
+            _saved(saved.get("all", {}).get("")),
+            {month: _saved(sums) for month, sums in sorted(saved.get("months", {}).items())},
+            dict(self._gains(saved.get("collectives", {}))),
             tuple(self._arms(store.asked(since))),
             dict(store.set_aside_counts(since)),
             self._judged.get("left_out", {}),
             verdicts[Verdict.PROVEN],
             verdicts[Verdict.REFUTED],
             verdicts[Verdict.OPEN],
+            verdicts[Verdict.NOT_COMPARED],
             self._judged.get("jobs", 0),
             waiting,
-            math.fsum(case.hours for case in self._cases if not case.evidence.interval()),
+            self._judged.get("unjudged", 0.0),
         )
 
     def _finding(self, case: _Case) -> Finding:
-        cell, interval = case.cell, case.evidence.interval()
-        verdict, since = Verdict.OPEN, cell["first"]
+        cell, interval = case.cell, case.bets.interval()
+        verdict = Verdict.OPEN if case.bets.jobs else Verdict.NOT_COMPARED
+        since = cell["first"]
         if "refuted" in cell:
             verdict, since = Verdict.REFUTED, cell["refuted"]
+            told = cell.get("refuted_by")
+            interval = interval or (Interval(*told) if told else None)
         elif case.name in self._proven:
             verdict = Verdict.PROVEN
+            bounded = case.bets.bounded()
+            interval = interval or (bounded and bounded.closed)
         gain = lower = upper = None
-        told = (0.0, 0.0, 0.0)
         if interval:
-            gain, lower, upper = (
-                math.exp(-one) for one in (interval.mean, interval.upper, interval.lower)
-            )
-            told = (case.hours * (gain - 1), case.hours * (lower - 1), case.hours * (upper - 1))
+            told = (interval.log, interval.upper, interval.lower)
+            gain, lower, upper = (math.exp(-effect) for effect in told)
         return Finding(
             case.slot,
             case.range,
@@ -343,25 +407,17 @@ class _Bench:
             lower,
             upper,
             verdict,
-            *told,
+            *_saved(cell.get("saved")),
             tuple(sorted(map(Shape.parse, cell["shapes"]))),
             utc(since),
         )
 
-    def _of_month(self, sure: Iterable[_Case], month: str) -> Saved:
-        return Saved(*saved([case.decided(case.cell["hours"].get(month, 0.0)) for case in sure]))
-
-    def _gains(self, sure: Iterable[_Case]) -> dict[str, Saved]:
-        found: dict[str, list[_Case]] = {}
-        for case in sure:
-            found.setdefault(case.range.collective.value, []).append(case)
-        gains = {}
-        for collective, cases in sorted(found.items()):
-            hours = math.fsum(case.hours for case in cases)
+    def _gains(self, saved: Mapping[str, Sequence[float]]) -> Iterator[tuple[str, Saved]]:
+        """Yield by collective the time without decisions over that with them."""
+        for collective, sums in sorted(saved.items()):
+            hours = self._judged["hours"][collective]
             if hours:
-                told = saved([case.decided(case.hours) for case in cases])
-                gains[collective] = Saved(*(1.0 + one / hours for one in told))
-        return gains
+                yield collective, Saved(*(1.0 + one / hours for one in Total(*sums).interval))
 
     def _drifts(self) -> Iterator[Drift]:
         for slot, known in self._slots.items():
@@ -384,23 +440,54 @@ class _Bench:
                 yield self._step(slot, step.bundle_id, step.share or 0.0, known)
 
     def _step(self, slot: str, bundle_id: str, share: float, known: Mapping[str, Any]) -> Step:
-        settings, jobs = self._settings, known["jobs"]
-        evidence = Evidence(**known.get("evidence", {}))
-        interval = evidence.interval()
-        surely = -math.log(settings.alpha)
-        is_slower = evidence.mean > math.log(settings.harm) and evidence.log_e(1) >= surely
+        bets = Arms.of(known.get("bets", {}))
+        interval = bets.interval()
+        differing = known.get("differing_s", 0.0)
+        compared = known.get("compared_s", 0.0) / differing if differing else None
+        showed = self._showed(known, bets, compared)
+        goes_on = showed in (Trial.ALIKE, Trial.NO_HARM)
+        return Step(
+            slot,
+            bundle_id,
+            share,
+            known["jobs"],
+            math.exp(interval.lower) if interval else None,
+            math.exp(interval.upper) if interval else None,
+            compared,
+            showed,
+            goes_on and known["jobs"] >= self._settings.jobs_per_step,
+            self._why(showed, known, bets, compared),
+        )
+
+    def _showed(self, known: Mapping[str, Any], bets: Arms, compared: float | None) -> Trial:
+        surely = -math.log(self._settings.alpha)
         silent = known.get("silent", [])
         is_silent = bool(silent) and math.fsum(map(math.exp, silent)) / len(silent) >= 1 / (
-            settings.alpha
+            self._settings.alpha
         )
-        narrow = interval is not None and math.exp(interval.upper) < settings.harm * _WIDE
-        same = not evidence.count
-        waited = jobs >= _MOST_WAITS * settings.jobs_per_step
-        enough = jobs >= settings.jobs_per_step and (narrow or same or waited)
-        lower, upper = (
-            (math.exp(interval.lower), math.exp(interval.upper)) if interval else (None, None)
-        )
-        return Step(slot, bundle_id, share, jobs, lower, upper, is_slower or is_silent, enough)
+        if is_silent or bets.log_e_above(math.log(self._settings.harm)) >= surely:
+            return Trial.HARM
+        if compared is None:
+            ran = known["ran"] >= self._settings.jobs_per_step
+            return Trial.ALIKE if ran else Trial.NOT_COMPARED
+        is_harmless = bets.log_e_below(WORTH) >= -math.log(_PROMOTED_WRONGLY)
+        if is_harmless and compared >= _LEAST_COMPARED:
+            return Trial.NO_HARM
+        return Trial.NOT_COMPARED
+
+    def _why(
+        self, showed: Trial, known: Mapping[str, Any], bets: Arms, compared: float | None
+    ) -> str:
+        """Return in words what a trial showed."""
+        if showed is Trial.HARM:
+            return "this harms them"
+        if showed is Trial.ALIKE:
+            return "it decides as before for all that ran"
+        if showed is Trial.NO_HARM:
+            return "no harm"
+        if known["jobs"] < _MOST_WAITS * self._settings.jobs_per_step:
+            return "not enough to judge"
+        return f"it cannot be judged: {_obstacle(bets, known, compared)}"
 
     def _arms(self, asked: Mapping[Any, int]) -> Iterator[ArmJobs]:
         rows: dict[tuple[str, Arm, str], list[int]] = {}
@@ -414,6 +501,22 @@ class _Bench:
             yield ArmJobs(slot, arm, bundle_id, *numbers)
 
 
+def _obstacle(bets: Arms, known: Mapping[str, Any], compared: float | None) -> str:
+    if compared is None:
+        return f"only {known['ran']} of its jobs ran MPI programs that tell something"
+    if bets.capped > bets.jobs / 2:
+        if set(bets.users) == {""}:
+            return 'nobody tells whose jobs they are (users = "hash" in [production])'
+        return f"{counted(len(bets.users), 'user')} ran nearly all of its jobs"
+    if compared < _LEAST_COMPARED:
+        return "hardly any program ran twice"
+    return "its times scatter too much"
+
+
+def _saved(sums: Sequence[float] | None) -> Saved:
+    return Saved(*Total(*sums or ()).interval)
+
+
 def _rank(finding: Finding) -> tuple[bool, bool, float]:
     """Order refuted ones first, then proven ones, then by what they save or cost."""
     verdict = finding.verdict
@@ -424,7 +527,9 @@ def _rank(finding: Finding) -> tuple[bool, bool, float]:
 def latest(store: Store) -> Judgement | None:
     """Return the latest judgement of a site, None if there was none yet."""
     found = store.read(KEY).get(KEY)
-    return None if found is None else from_json(found)
+    # what an earlier colltune judged is judged anew within a minute
+    is_older = found is not None and found["format"] < FORMAT_VERSION
+    return None if found is None or is_older else from_json(found)
 
 
 def as_json(judgement: Judgement) -> dict[str, Any]:
@@ -445,7 +550,9 @@ def from_json(values: Mapping[str, Any]) -> Judgement:
         | {
             "findings": tuple(map(_finding, values["findings"])),
             "drifts": tuple(Drift(**drift) for drift in values["drifts"]),
-            "steps": tuple(Step(**step) for step in values["steps"]),
+            "steps": tuple(
+                Step(**step | {"showed": Trial(step["showed"])}) for step in values["steps"]
+            ),
             "saved": Saved(*values["saved"]),
             "months": {month: Saved(*saved) for month, saved in values["months"].items()},
             "collectives": {name: Saved(*gain) for name, gain in values["collectives"].items()},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import zlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -137,11 +136,6 @@ class Observed:
     def strata(self) -> str:
         """The key of what it is compared with."""
         return f"strata/{self.slot}/{self.shape}/{self.program}"
-
-
-def group_of(job: str) -> int:
-    """Return a number that tells jobs apart, for estimates that leave out some of them."""
-    return zlib.crc32(job.encode())
 
 
 def observed(summary: Summary, decisions: Decisions, left_out: Counter[str]) -> list[Observed]:

@@ -25,7 +25,7 @@ class Production:
     jobs_per_step: int = 200
     harm: float = 1.02
     alpha: float = 0.01
-    users: Literal["none", "hash"] = "none"
+    users: Literal["none", "hash"] = "hash"
     programs: Literal["hash", "names"] = "hash"
     rate: int = 20
     store: str = "production/production.db"

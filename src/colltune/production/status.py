@@ -16,6 +16,7 @@ from colltune.production.judgement import (
     Judgement,
     Saved,
     Step,
+    Trial,
     Verdict,
     latest,
 )
@@ -91,7 +92,10 @@ class RollOut:
     jobs_wanted: int
     lower: float | None
     upper: float | None
+    compared: float | None
+    showed: Trial
     harmed: bool
+    why: str
     since_utc: str
     by: str
 
@@ -124,6 +128,7 @@ class ProductionStatus:
     proven_count: int = 0
     refuted_count: int = 0
     open_count: int = 0
+    not_compared_count: int = 0
     proven: tuple[Decision, ...] = ()
     refuted: tuple[Decision, ...] = ()
     roll_outs: tuple[RollOut, ...] = ()
@@ -174,6 +179,7 @@ def status_of(
         proven_count=judgement.proven,
         refuted_count=judgement.refuted,
         open_count=judgement.undecided,
+        not_compared_count=judgement.not_compared,
         proven=tuple(_decision(f, None) for f in proven[:_MOST_DECISIONS]),
         refuted=tuple(_decision(f, _withdrawal(f, events)) for f in refuted[:_MOST_DECISIONS]),
         roll_outs=tuple(_roll_outs(judgement.steps, settings, events)),
@@ -205,7 +211,9 @@ def _gains(judgement: Judgement) -> Iterator[CollectiveGain]:
 
 def _decision(one: Finding, withdrawal: Event | None) -> Decision:
     where = one.range
-    gain, lower, upper = (value or 1.0 for value in (one.gain, one.lower, one.upper))
+    gain, lower, upper = one.gain, one.lower, one.upper
+    if gain is None or lower is None or upper is None:
+        raise ValueError("a verdict without an interval")
     revision = withdrawal is not None and withdrawal.bundle_id != one.bundle_id
     return Decision(
         slot=one.slot,
@@ -258,7 +266,10 @@ def _roll_outs(
             settings.jobs_per_step,
             step.lower if step else None,
             step.upper if step else None,
+            step.compared if step else None,
+            step.showed if step else Trial.NOT_COMPARED,
             step is not None and step.harmed,
+            step.why if step else "no job reported yet",
             event.at_utc,
             event.by,
         )

@@ -194,6 +194,7 @@ def _months(status: ProductionStatus) -> Iterator[Markup]:
 
 def _unknown(status: ProductionStatus) -> Iterator[str]:
     yield f"{counted(status.open_count, 'decision')} not proven or refuted yet, for want of jobs."
+    yield f"{counted(status.not_compared_count, 'decision')} not compared: no two jobs of two arms."
     asked, silent = (sum(getattr(a, name) for a in status.arms) for name in ("asked", "silent"))
     yield (
         f"{silent} of {counted(asked, 'job')} that were given an arm reported no run. They count"

@@ -53,13 +53,13 @@ Paths are relative to the file's folder. Keys
     one after the other, default ``[0.05, 0.25, 1.0]``; ``jobs_per_step``: jobs of it before the
     next step, default 200. ``harm``: how much slower than the control group is harm, default
     1.02 (2 %). ``alpha``: chance that a good decision is ever withdrawn, default 0.01.
-    ``users``: ``none`` (default), or ``hash``, so that no user has more than ``user_share``
-    (default 0.2) of the weight of a decision. ``programs``: ``hash`` (default) of a program's
-    path, or ``names``. ``rate``: one call in so many is timed, default 20. ``store``: database
-    of what jobs reported, a file (SQLite, default ``production/production.db``) or
-    ``postgresql+psycopg://user@host/database``, whose password stands in the file that
-    ``PGPASSFILE`` names. ``archive``: folder of earlier days, default ``production``;
-    ``months``: how long they are kept, default 12.
+    ``users``: ``hash`` (default), so that no user has more than ``user_share`` (default 0.2) of
+    the weight that lets a trial go on; with ``none`` none goes on by itself. ``programs``:
+    ``hash`` (default) of a program's path, or ``names``. ``rate``: one call in so many is
+    timed, default 20. ``store``: database of what jobs reported, a file (SQLite, default
+    ``production/production.db``) or ``postgresql+psycopg://user@host/database``, whose password
+    stands in the file that ``PGPASSFILE`` names. ``archive``: folder of earlier days, default
+    ``production``; ``months``: how long they are kept, default 12.
 ``[hooks] on``
     Outcomes that are told: ``promoted``, ``trial``, ``kept``, ``shadow``, ``drift``, ``failed``,
     ``nothing_new``; default all but the last. ``command``: a program with its arguments, which

@@ -250,7 +250,14 @@ def _production(state: State, found: Judgement | None) -> Iterator[_Described]:
         [((name,), value) for name, value in (found.saved._asdict() if found else {}).items()],
     )
     decisions = (
-        {"proven": found.proven, "refuted": found.refuted, "open": found.undecided} if found else {}
+        {
+            "proven": found.proven,
+            "refuted": found.refuted,
+            "open": found.undecided,
+            "not_compared": found.not_compared,
+        }
+        if found
+        else {}
     )
     yield (
         "production_decisions",

@@ -81,7 +81,8 @@ export async function productionCard(signal) {
 
 function verdicts(found) {
   const told = `${count(found.proven_count, "decision")} proven, ${found.refuted_count} refuted`;
-  return `${told}, ${found.open_count} not known yet.`;
+  const rest = `${found.open_count} not known yet, ${found.not_compared_count} not compared`;
+  return `${told}, ${rest}.`;
 }
 
 function headline(found, now) {
@@ -214,8 +215,8 @@ function rollout(one, now) {
   const ends = `${factor(one.lower)} to ${factor(one.upper)}`;
   const bounds =
     one.lower === null
-      ? "Nothing is known of its speed yet."
-      : `Its calls take ${ends} the time of those with the bundle in force.`;
+      ? `Nothing is known of its speed yet: ${one.why}.`
+      : `Its calls take ${ends} the time of those with the bundle in force: ${one.why}.`;
   const state = one.harmed ? notice("bad", "It does harm: the roll-out is stopped.") : null;
   return [
     p(

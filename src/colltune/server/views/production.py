@@ -85,7 +85,17 @@ class RollOutView(_Told):
         description="time over that of the bundle in force", examples=[0.93]
     )
     upper: float | None = Field(examples=[1.01])
+    compared: float | None = Field(
+        description="share of the time in calls that it changes, of which jobs were compared; "
+        "null: it changed none",
+        examples=[0.9],
+    )
+    showed: str = Field(
+        description="harm, no_harm, alike (it decides as before), not_compared",
+        examples=["not_compared"],
+    )
     harmed: bool = Field(examples=[False])
+    why: str = Field(description="what it showed, in words", examples=["not enough to judge"])
     since_utc: Time
     by: str = Field(examples=["colltune-retrain"])
 
@@ -132,6 +142,7 @@ class ProductionView(_Told):
     proven_count: int = Field(examples=[12])
     refuted_count: int = Field(examples=[1])
     open_count: int = Field(description="on which nothing is sure yet", examples=[40])
+    not_compared_count: int = Field(description="no jobs of two arms to compare", examples=[7])
     proven: tuple[DecisionView, ...] = Field(description="those that saved most")
     refuted: tuple[DecisionView, ...] = Field(description="the latest first")
     roll_outs: tuple[RollOutView, ...]
