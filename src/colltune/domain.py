@@ -89,7 +89,8 @@ class RunStatus(StrEnum):
 
     ``abandoned``: the few repetitions that were timed prove it slower than another configuration;
     ``skipped``: predicted to be too slow for the time that was left, never timed; ``too_fast``:
-    below the smallest time that the network allows, so that it did not measure the collective.
+    below the smallest time that the network allows, so that it did not measure the collective;
+    ``no_window``: no repetition of this launch began on all processes at the time agreed upon.
     """
 
     OK = "ok"
@@ -100,6 +101,7 @@ class RunStatus(StrEnum):
     WRONG_RESULT = "wrong_result"
     NOT_APPLICABLE = "not_applicable"
     TOO_FAST = "too_fast"
+    NO_WINDOW = "no_window"
 
     @property
     def is_timed(self) -> bool:

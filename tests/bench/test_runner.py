@@ -430,6 +430,46 @@ def test_a_campaign_tells_how_far_it_is(tmp_path: Path, monkeypatch: pytest.Monk
     assert all(a.spent_s <= b.spent_s for a, b in itertools.pairwise(told))
 
 
+def test_what_could_not_be_had_is_told_at_once(tmp_path: Path) -> None:
+    """A launch's note is told before the next launch, once, and stands in the report."""
+    told: list[CampaignProgress] = []
+    replaying = ReplayBackend(_recorded(), launch_s=0.0)
+
+    def noting(plan: LaunchPlan, launch: str, folder: Path) -> LaunchResult:
+        return replace(replaying.run(plan, launch, folder, lambda _s: None), note="barriers")
+
+    backend = _Scripted(noting)
+    report = runner.run_campaign(CAMPAIGN, backend, tmp_path, seed=1, progress=told.append)
+    assert report.problems == ["barriers"]
+    noted = [at for at, now in enumerate(told) if now.note]
+    assert [told[at].note for at in noted] == ["barriers"]
+    assert told[noted[0] + 1].launch == 2
+
+
+def test_a_cell_that_lost_its_windows_is_tried_again(tmp_path: Path) -> None:
+    """What one launch lost, a later one may keep."""
+    lost: list[str] = []
+    replaying = ReplayBackend(_recorded(), launch_s=0.0)
+
+    def losing(plan: LaunchPlan, launch: str, folder: Path) -> LaunchResult | None:
+        if lost:
+            return None
+        lost.append(launch)
+        result = replaying.run(plan, launch, folder, lambda _s: None)
+        none = tuple(
+            replace(m, status=RunStatus.NO_WINDOW, times_s=(), summary=None)
+            for m in result.measurements
+        )
+        return replace(result, measurements=none)
+
+    report = runner.run_campaign(CAMPAIGN, _Scripted(losing), tmp_path, seed=1)
+    dataset = read_parquet(tmp_path)
+    assert report.unmeasured_cells == 0
+    assert len(dataset.cells()) == len(TIMES) * len(MSIZES)
+    first = dataset.frame[dataset.frame["launch"] == lost[0]]
+    assert set(first["status"]) == {"no_window"}
+
+
 def test_one_hang_costs_a_small_share_of_the_budget(tmp_path: Path) -> None:
     """The limit of a hang follows from the budget; what else was measured is used."""
     seen: list[float] = []

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from colltune.selector.confirming import Contest
 
 _SPREADS = (RunStatus.CRASH, RunStatus.TIMEOUT)
+_UNTRIED = (RunStatus.SKIPPED, RunStatus.NO_WINDOW)
 
 
 def cells_of(campaign: Campaign, backend: Backend, shape: Shape) -> tuple[Cell, ...]:
@@ -58,6 +59,8 @@ def check_globs(campaign: Campaign, backend: Backend) -> None:
 
 @dataclass(frozen=True)
 class CampaignProgress:
+    """How far a campaign is; ``note`` is a sentence for the user, told once."""
+
     what: str
     shape: Shape
     launch: int
@@ -67,6 +70,7 @@ class CampaignProgress:
     spent_s: float
     budget_s: float
     ends_s: float
+    note: str = ""
 
 
 Progress = Callable[[CampaignProgress], None]
@@ -130,7 +134,7 @@ class MeasuredCells:
     def learn(self, measurements: Iterable[Measurement]) -> None:
         for m in measurements:
             index = self._index.get(Cell(m.configuration, m.instance))
-            if index is None or m.status is RunStatus.SKIPPED:
+            if index is None or m.status in _UNTRIED:
                 continue
             if m.status.is_timed:
                 self.times_s[index] = self.times_s.get(index, ()) + m.times_s

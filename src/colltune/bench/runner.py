@@ -285,6 +285,7 @@ class CampaignRun:
         self.report.timed_s += result.timed_s
         if result.note and result.note not in self.report.problems:
             self.report.problems.append(result.note)
+            self.tell(plan, visit.what, note=result.note)
         if result.cut:
             self._told_unstarted(visit.shape, result)
         if (cell := result.suspect) is not None:
@@ -361,7 +362,7 @@ class CampaignRun:
             begun = self.backend.begun if isinstance(self.backend, FollowsVisits) else ()
             self.tell(plan, what, begun)
 
-    def tell(self, plan: LaunchPlan, what: str, begun: Sequence[int] = ()) -> None:
+    def tell(self, plan: LaunchPlan, what: str, begun: Sequence[int] = (), note: str = "") -> None:
         """Tell how far a launch of the phase `what` is that has visited the cells `begun`."""
         self._told_s = self.spent_s()
         n_cells = len(self.measured.cells)
@@ -376,6 +377,7 @@ class CampaignRun:
                 spent_s=self._told_s,
                 budget_s=self.campaign.budget_s,
                 ends_s=self.ends_s,
+                note=note,
             )
         )
 

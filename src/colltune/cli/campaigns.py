@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from colltune.cli.console import warn
 from colltune.cli.options import programs_of
 from colltune.errors import CampaignError, DataError, ProgramError
 from colltune.text import bytes_text
@@ -170,6 +171,8 @@ def run_here(
             shown.phase("measuring")
         facts, now = cells_done(progress), under_way(progress)
         spent_s, budget_s, ends_s = progress.spent_s, progress.budget_s, progress.ends_s
+        if progress.note:
+            warn(progress.note)
         shown.spend(spent_s, budget_s, ends_s=ends_s, facts=facts, now=now)
 
     return run_campaign(

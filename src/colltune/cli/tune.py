@@ -15,6 +15,7 @@ from colltune.cli.console import (
     Verbatim,
     marked,
     output,
+    warn,
 )
 from colltune.cli.options import (
     BuiltinOperationsOnly,
@@ -141,6 +142,8 @@ def _teller(shown: Progress, settings: Settings) -> Tell:
             shown.phase(stage)
         facts: tuple[str, ...] = ()
         if not isinstance(now, str):
+            if now.note:
+                warn(now.note)
             facts = cells_done(now) if stage == "measuring" else ()
             now = under_way(now)
         shown.spend(settings.spent_s(), settings.campaign.total_s, facts=facts, now=now)

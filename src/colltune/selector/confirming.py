@@ -387,7 +387,7 @@ def evidence(
         cell = (m.configuration, m.instance)
         if m.status.is_timed and m.summary is not None:
             times.setdefault(cell, {})[m.launch] = m.times_s or (m.summary.time_s,)
-        elif m.status is not RunStatus.SKIPPED:
+        elif m.status not in (RunStatus.SKIPPED, RunStatus.NO_WINDOW):
             failed.add(cell)
     return times, failed
 

@@ -249,6 +249,20 @@ def test_a_launch_that_lost_its_windows_gets_wider_ones(
     assert later.facts["clock_synchronisation"] == "HCA3O"
 
 
+def test_windows_that_are_lost_although_they_were_widened_are_a_status(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The launch tells it; barriers do not take their place, and other launches keep windows."""
+    backend = _windows(programs, barriers=True)
+    monkeypatch.setenv("FAKE", "lossy")
+    result = _run(backend, tmp_path / "l", synchronisation=WINDOW)
+    assert _found(result) == {8: ("no_window", ()), 64: ("no_window", ())}
+    assert "2 cells" in result.note
+    monkeypatch.setenv("FAKE", "good")
+    later = _run(backend, tmp_path / "2", synchronisation=WINDOW)
+    assert (later.facts["clock_synchronisation"], later.note) == ("HCA3O", "")
+
+
 def test_a_job_is_never_shorter_than_some_repetitions(
     programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,6 +38,7 @@ from colltune.errors import CampaignError, OutputError, ProgramError
 from colltune.files import writing
 from colltune.mpi import library
 from colltune.mpi.installation import Installation
+from colltune.text import counted
 
 _LAUNCH_S = 1.0
 _NETWORK_REPS = 12
@@ -190,13 +191,16 @@ class ReproMpiBackend(InstalledMpi):
         if made.mode is Mode.CLOCKS and made.measured_nothing:
             # this launch alone; what others have seen of the network still holds for them
             self._widen(plan.shape)
-            made = attempt()
-            if made.measured_nothing:
-                lost = cells[0].configuration.id
-                note = f"{lost} on {plan.shape}: no repetition began within its window"
-        result = made.result(
-            launch, time.monotonic() - started, told.round_trip_s if told else None
-        )
+            again = attempt()
+            # the second one may have been cut short by the end of the time
+            made = made if made.is_whole and again.measured_nothing else again
+        result = made.result(launch, time.monotonic() - started, round_trip_s)
+        lost = sum(m.status is RunStatus.NO_WINDOW for m in result.measurements)
+        if lost:
+            note = (
+                f"{cells[0].configuration.id} on {plan.shape}: no repetition of "
+                f"{counted(lost, 'cell')} began within its window (status no_window)"
+            )
         self._time_s |= {
             Cell(m.configuration, m.instance): median(m.times_s)
             for m in result.measurements
@@ -460,6 +464,10 @@ class _Attempt:
         rows = self.output.rows.values() if self.output else ()
         return self.ending not in BLAME and not any(row.n_valid for row in rows)
 
+    @property
+    def is_whole(self) -> bool:
+        return self.output is not None and self.output.complete
+
     def loses_windows(self, slot_s: float, network: _Network) -> bool:
         """Whether most of the time went into repetitions that did not begin within their window."""
         around_s = network.around_s(self.mode)
@@ -498,11 +506,11 @@ class _Attempt:
 
     def _measurements(self, launch: str) -> tuple[Measurement, ...]:
         """Return one measurement per cell that was timed, refused or is to blame."""
-        # a cell without a repetition is one that mpibenchmark does not have
-        whole = self.output is not None and self.output.complete
+        # a cell without a repetition is one that mpibenchmark does not have, or lost its windows
         untimed = RunStatus.OK
-        if whole and self.mode is not Mode.CLOCKS:
-            untimed = RunStatus.NOT_APPLICABLE
+        if self.is_whole:
+            by_clocks = self.mode is Mode.CLOCKS
+            untimed = RunStatus.NO_WINDOW if by_clocks else RunStatus.NOT_APPLICABLE
         found = []
         for cell in dict.fromkeys(job.cell for job in self.jobs):
             times_s = warm_times_s(self.output, cell)
