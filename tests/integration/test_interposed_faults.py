@@ -197,11 +197,12 @@ def test_a_job_of_which_a_part_lacks_the_library_runs_without_it(
     assert f"{told} processes have libcolltune (mpirun: -x LD_PRELOAD)" in ours[0]
 
 
-def _held(preloaded: Real, how: str, **variables: str) -> tuple[list[int], str]:
+def _held(preloaded: Real, how: str, *before: str, **variables: str) -> tuple[list[int], str]:
     """Return the MiB that eight communicators on two nodes held, and what was said."""
     settings = {"COLLTUNE_NODES": "by-rank:2", "COLLTUNE_LOG": "1", **variables}
     forced = {"COLLTUNE_FORCE": "colltune.allgather.hierarchical"}
-    ours = preloaded.run(4, [preloaded.compiled("interposed/pool.c"), how], forced | settings)
+    command = [*before, preloaded.compiled("interposed/pool.c"), how]
+    ours = preloaded.run(4, command, forced | settings)
     process.check(ours, "eight communicators")
     words = r"^(\d+) MiB mapped, (\d+) large, (\d+) idle, (\d+) freed$"
     found = re.search(words, ours.stdout, re.MULTILINE)
@@ -227,6 +228,15 @@ def test_memory_of_a_node_is_limited(preloaded: Real, mib: int) -> None:
     assert large <= 2 * mib
     assert freed == 0
     assert "is more than COLLTUNE_SHM_MIB leaves" in said
+
+
+def test_a_limit_on_the_sizes_of_files_ends_no_program(preloaded: Real) -> None:
+    """Under a limit that the program keeps by itself (ulimit -f), calls go in smaller pieces."""
+    limited = ("prlimit", f"--fsize={48 << 20}")
+    (mapped, _, _, freed), said = _held(preloaded, "large", *limited)
+    assert 0 < mapped <= 48
+    assert freed == 0
+    assert "no shared memory of" in said
 
 
 def test_threads_share_no_memory_but_its_limit(preloaded: Real) -> None:

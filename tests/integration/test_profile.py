@@ -156,7 +156,10 @@ def test_numbers_are_the_same_in_every_language(bed: Bed, tmp_path: Path) -> Non
 def test_what_a_site_cannot_record_is_not_told(
     bed: Bed, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    """No folder, no permission, or off: the job runs on, and neither file nor word is left."""
+    """No folder, no permission, or off: the job runs on, and neither file nor word is left.
+
+    Where the user asks for the log, it says so in a line.
+    """
     (tmp_path / "file").write_text("")
     for settings in (
         {"COLLTUNE_RECORD": str(tmp_path / "file")},
@@ -169,6 +172,10 @@ def test_what_a_site_cannot_record_is_not_told(
             assert outcome.ok, outcome.explain()
             assert "colltune" not in outcome.stderr
             assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    log = {"COLLTUNE_LOG": "1", "COLLTUNE_RECORD": str(tmp_path / "file")}
+    asked = bed.mpi.run(2, [bed.program, "many", "5"], log)
+    assert asked.ok, asked.explain()
+    assert asked.stderr.count("colltune:") == asked.stderr.count("COLLTUNE_RECORD") == 1
 
 
 def test_ranks_without_the_library_hang_nobody(bed: Bed, tmp_path: Path) -> None:

@@ -255,9 +255,12 @@ def test_at_most_a_thousand_summaries_wait(recorded: Site, service: FakeService)
 
 
 def test_a_full_spool_folder_is_no_obstacle(recorded: Site, service: FakeService) -> None:
-    """Where the text cannot be kept, the job's folder is removed all the same."""
+    """Where the text cannot be kept, a line says so, and the job's folder is removed."""
     (recorded.jobs / ".spool").write_text("no folder")
-    recorded.run("epilog.sh", ENDED)
+    recorded.logged()
+    assert recorded.run("epilog.sh", ENDED).stderr == ""
+    (line,) = recorded.logged()
+    assert str(recorded.jobs / ".spool") in line
     assert service.summaries == []
     assert not (recorded.jobs / "17").exists()
 

@@ -180,15 +180,24 @@ def test_a_job_within_a_job_is_recorded_as_its_own(site: Site, records: bool) ->
 
 def test_without_the_library_nothing_is_recorded(site: Site) -> None:
     """All tasks see the same folder, so that all or none preload."""
-    (prepared(site) / "openmpi-4.1.4/libcolltune.so").unlink()
+    library = prepared(site) / "openmpi-4.1.4/libcolltune.so"
+    library.unlink()
     assert recorded(told(site, BATCH)) == {}
     assert recorded(told(site, JOB | TASKS)) == {}
+    assert str(library) in site.run("task_prolog.sh", BATCH | {"COLLTUNE_VERBOSE": "1"}).stdout
 
 
 def rank(site: Site, environment: Mapping[str, str], *command: str, cwd: Path | None = None) -> str:
     """Return what a rank that mpirun starts by rank.sh prints."""
+    return started(site, environment, *command, cwd=cwd).stdout
+
+
+def started(
+    site: Site, environment: Mapping[str, str], *command: str, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a rank as mpirun does by rank.sh."""
     library = f"{site.jobs.parent}/lib/openmpi-4.1.4/libcolltune.so"
-    done = subprocess.run(
+    return subprocess.run(
         [site.hooks / "rank.sh", library, *command],
         env={"PATH": "/usr/bin:/bin", **environment},
         cwd=cwd,
@@ -196,7 +205,6 @@ def rank(site: Site, environment: Mapping[str, str], *command: str, cwd: Path | 
         text=True,
         check=True,
     )
-    return done.stdout
 
 
 @pytest.mark.parametrize(
@@ -219,6 +227,16 @@ def test_a_rank_of_mpirun(site: Site, change: dict[str, str], arm: str) -> None:
         found.pop(name, None)
     preload = f"/nowhere/a.so:{site.jobs.parent}/lib/openmpi-4.1.4/libcolltune.so"
     assert found == before | {"COLLTUNE_ARM": arm, "LD_PRELOAD": preload}
+
+
+def test_a_library_that_is_lost_ends_no_rank(site: Site) -> None:
+    """The program runs without it; the first rank says so where the user asks for the log."""
+    (prepared(site) / "openmpi-4.1.4/libcolltune.so").unlink()
+    for number, log, lines in (("0", "1", 1), ("0", "", 0), ("1", "1", 0)):
+        environment = {"OMPI_COMM_WORLD_RANK": number, "COLLTUNE_LOG": log, "LD_PRELOAD": ""}
+        done = started(site, environment, "sh", "-c", 'echo "ran with $LD_PRELOAD"')
+        assert done.stdout == "ran with \n"
+        assert len(done.stderr.splitlines()) == lines
 
 
 def test_a_rank_finds_its_program_as_mpirun_does(site: Site, tmp_path: Path) -> None:

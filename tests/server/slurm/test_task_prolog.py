@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -301,6 +302,21 @@ def test_a_damaged_folder_is_no_obstacle(job: Site, subtests: pytest.Subtests) -
             (job.jobs / "17/openmpi-4.1.4/4x8/exports").write_text(text)
             found = told(job, BATCH)
             assert found.keys() - BATCH.keys() == {"COLLTUNE_JOB"}
+
+
+@pytest.mark.parametrize("change", [Path.unlink, partial(Path.write_text, data="")])
+def test_a_lost_file_is_named_to_nobody(job: Site, change: Callable[[Path], object]) -> None:
+    """MPICH ends programs over it: the job, or a later step, keeps MPI's own decisions."""
+    here = job.jobs / "17/openmpi-4.1.4/4x8/rules"
+    inherited = told(job, BATCH)
+    change(here)
+    verbose = {"COLLTUNE_VERBOSE": "1"}
+    for environment in (BATCH, inherited | step("8(x4)", 4, 32)):
+        assert section(told(job, environment)) == ""
+        printed = job.run("task_prolog.sh", environment | verbose).stdout.splitlines()
+        (line,) = [line for line in printed if line.startswith("print ")]
+        assert str(here) in line
+    assert section(told(job, inherited | step("4(x4)", 4, 16))) == ""
 
 
 def test_it_says_why_when_asked(job: Site) -> None:

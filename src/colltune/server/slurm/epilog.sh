@@ -108,8 +108,12 @@ report() {
     [ -n "$given" ] || return
     profiles=$(find "$folder/$job/records/" -mindepth 1 -maxdepth 1 -type f -uid "$SLURM_JOB_UID" -links 1 \
         -size -121 -name '*.profile' ! -name "*[!A-Za-z0-9_.+-]*" -printf '%s %f\n' 2>/dev/null | sort -n | head -n 500)
-    [ -d "$spool" ] || mkdir -m 700 "$spool" || return
-    (umask 077 && summary) >"$spool/.$job.$$" && mv -- "$spool/.$job.$$" "$spool/$job" || return
+    if ! { [ -d "$spool" ] || mkdir -m 700 "$spool"; } 2>/dev/null ||
+        ! { (umask 077 && summary) >"$spool/.$job.$$" && mv -- "$spool/.$job.$$" "$spool/$job"; } 2>/dev/null; then
+        rm -f -- "$spool/.$job.$$" 2>/dev/null
+        say "cannot write into $spool, so what the job has recorded is lost"
+        return
+    fi
     set -- "$spool"/*
     if send "$spool/$job"; then
         turn=0

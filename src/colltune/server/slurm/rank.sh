@@ -11,9 +11,14 @@ case ${OMPI_COMM_WORLD_RANK-} in
 esac
 case :${LD_PRELOAD-}: in
 *[:\ ]"$1"[:\ ]*) ;;
-*) LD_PRELOAD=${LD_PRELOAD:+$LD_PRELOAD:}$1 ;;
+*)
+    if [ -r "$1" ]; then
+        export LD_PRELOAD="${LD_PRELOAD:+$LD_PRELOAD:}$1"
+    elif [ "${OMPI_COMM_WORLD_RANK-}${COLLTUNE_LOG:+log}" = 0log ]; then
+        echo "colltune: nothing is recorded: $1 cannot be read" >&2
+    fi
+    ;;
 esac
-export LD_PRELOAD
 shift
 # like mpirun, take a program that lies here and not on PATH
 case $1 in

@@ -16,13 +16,13 @@ set -f
 LC_ALL=C
 newline='
 '
-lines= told= ready= decided= inherited= job_tasks= job=${SLURM_JOB_ID-} step=${SLURM_STEP_ID-}
+lines= told= ready= decided= inherited= job_tasks= unrecorded= job=${SLURM_JOB_ID-} step=${SLURM_STEP_ID-}
 
 # Leave the hook with what is to be printed, all of it or nothing.
 finish() {
     [ -z "$ready" ] || record
     if [ -n "${COLLTUNE_VERBOSE-}" ] && [ "${SLURM_PROCID:-0}" = 0 ] && [ -n "$*" ]; then
-        lines="$lines${newline}print colltune: $*"
+        lines="$lines${newline}print colltune: $*$unrecorded"
     fi
     [ -z "$lines" ] || printf '%s\n' "${lines#"$newline"}"
     exit 0
@@ -121,7 +121,11 @@ record() {
     [ -z "$decided" ] || { read -r arm <"$decided/arm"; } 2>/dev/null
     pick
     library=$libraries/${where##*/}/libcolltune.so by=
-    [ -n "$where" ] && [ -r "$library" ] || return
+    [ -n "$where" ] || return
+    if [ ! -r "$library" ]; then
+        unrecorded="; nothing is recorded: $library cannot be read"
+        return
+    fi
     [ "$decided" = "$where" ] || arm=own
     case $where in
     */openmpi-4.*) by=OMPI_MCA_orte_fork_agent its=${OMPI_MCA_orte_fork_agent-} ;;
@@ -217,6 +221,13 @@ pick() {
     done
 }
 
+# Tell whether the file that the setting $1 names, if it names one, is no longer there to be read;
+# MPICH ends programs over that.
+is_lost() {
+    lost=${1#*=}
+    case $lost in /*) [ ! -f "$lost" ] || [ ! -r "$lost" ] || [ ! -s "$lost" ] ;; *) return 1 ;; esac
+}
+
 # Print what section $1 of $where says, unless the user decides himself.
 offer() {
     exports= names= set=
@@ -232,6 +243,7 @@ offer() {
         OMPI_MCA_coll_*=* | MPIR_CVAR_*=* | I_MPI_ADJUST_*=* | I_MPI_TUNING*=*) ;;
         *) finish "$where/$1/exports is damaged" ;;
         esac
+        ! is_lost "$line" || finish "$lost cannot be read, so MPI's own decisions are kept"
         exports="$exports${newline}export $line" names="$names ${line%%=*}" set="$set $line"
     done <"$where/$1/exports"
     ! users_own "$set" || finish "$own is the user's own setting, so nothing was changed"
@@ -261,6 +273,11 @@ follow() {
         forget
         finish "$own is the user's own setting, so nothing is set"
     fi
+    for item in $told; do
+        is_lost "$item" || continue
+        forget
+        finish "$lost cannot be read, so MPI's own decisions are kept"
+    done
     shape=${section##*/}
     if [ "$nodes"x"$ppn" = "$shape" ]; then
         [ -n "${COLLTUNE_BUNDLE-}" ] || decided=$where

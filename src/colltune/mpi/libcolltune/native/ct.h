@@ -9,6 +9,7 @@
 #include "bound.h"
 #include "why.h"
 
+#include <signal.h>
 #include <stddef.h>
 
 /* In the order of their names, as in colltune.domain.Collective. */
@@ -264,6 +265,10 @@ int ct_pass(const ct_call_t *call, MPI_Comm comm);
  * so on. */
 void ct_log(int level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 double ct_now(void); /* seconds, monotonic */
+/* Between these two, a file that grows beyond the process's limit (ulimit -f) is an error of the
+ * call, and ends no program. (settings.c) */
+void ct_hold_limit(sigset_t *before);
+void ct_release_limit(const sigset_t *before);
 /* The MPI library and its release, as colltune names them (openmpi, 5.0.11); unknown, -
  * (library.c). */
 void ct_library(char *name, char *release, size_t length);

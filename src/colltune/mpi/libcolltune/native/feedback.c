@@ -263,9 +263,13 @@ static void make_folders(const char *path) {
 /* A reader sees the whole file or none. */
 static void write_whole(const char *path) {
     char work[PATH_LENGTH + 8];
+    sigset_t before;
     snprintf(work, sizeof work, "%s.part", path);
     make_folders(path);
-    if (write_traces(work) && rename(work, path) == 0) return;
+    ct_hold_limit(&before);
+    int is_there = write_traces(work);
+    ct_release_limit(&before);
+    if (is_there && rename(work, path) == 0) return;
     ct_log(0, "cannot write %s: %s; the feedback's trace is lost", path, strerror(errno));
     remove(work);
 }

@@ -299,7 +299,10 @@ static uint32_t sites_rate(void) {
     const char *path = ct_setting("COLLTUNE_RECORD"), *all = getenv("COLLTUNE");
     int is_off = !path || *path != '/' || ct_fault_tolerant || (all && !strcmp(all, "off"));
     sites.is_site = 1;
-    return is_off || !take(&sites, path) ? 0 : (uint32_t)ct_number("COLLTUNE_RECORD_RATE", SITE_RATE);
+    if (is_off) return 0;
+    if (take(&sites, path)) return (uint32_t)ct_number("COLLTUNE_RECORD_RATE", SITE_RATE);
+    ct_log(1, "COLLTUNE_RECORD: no folder that can be written: %s; nothing is recorded", path);
+    return 0;
 }
 
 /* Rank 0: what the user wants comes first. */

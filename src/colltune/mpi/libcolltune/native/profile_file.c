@@ -279,6 +279,7 @@ static void file_name(char *name, size_t length) {
 void ct_profile_write(const ct_place_t *place, ct_run_t *run) {
     char name[3 * NAME_LENGTH], path[CT_PATH_LENGTH + sizeof name + 2], hidden[sizeof path + 2];
     size_t length = 0;
+    sigset_t before;
     /* numbers have points, whatever the program's language */
     locale_t plain = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0), theirs = uselocale(plain);
     char *text = short_text_of(place, run, &length);
@@ -291,7 +292,10 @@ void ct_profile_write(const ct_place_t *place, ct_run_t *run) {
     file_name(name, sizeof name);
     snprintf(path, sizeof path, "%s/%s", place->folder, name);
     snprintf(hidden, sizeof hidden, "%s/.%s", place->folder, name);
-    if (put_whole(path, hidden, text, length, place->is_site)) ct_log(1, "profile: %s", path);
+    ct_hold_limit(&before);
+    int is_there = put_whole(path, hidden, text, length, place->is_site);
+    ct_release_limit(&before);
+    if (is_there) ct_log(1, "profile: %s", path);
     else ct_log(0, "the profile is lost: %s: %s", path, strerror(errno));
     free(text);
 }

@@ -74,6 +74,14 @@ typedef struct {
 
 static size_t mapped_bytes(const plan_t *plan, int ppn) { return head_of(ppn) + 2 * plan->half; }
 
+static int allocate(int file, size_t from, size_t bytes) {
+    sigset_t before;
+    ct_hold_limit(&before);
+    int failed = posix_fallocate(file, (off_t)from, (off_t)bytes);
+    ct_release_limit(&before);
+    return !failed;
+}
+
 /* The first process of a node makes it. */
 static void create(plan_t *plan, int ppn) {
     static atomic_uint made;
@@ -87,7 +95,7 @@ static void create(plan_t *plan, int ppn) {
     }
     if (plan->file < 0) return;
     /* allocated now: a full file system would kill the process at the first touch */
-    if (posix_fallocate(plan->file, 0, (off_t)bytes) == 0) plan->shared = map(plan->file, bytes);
+    if (allocate(plan->file, 0, bytes)) plan->shared = map(plan->file, bytes);
     if (plan->shared) atomic_store(&plan->shared->backed, plan->half);
     else shm_unlink(plan->name);
     plan->fate = plan->shared ? MADE : NOTHING;
@@ -104,8 +112,7 @@ static void attach(plan_t *plan, int ppn) {
 static int back(ct_segment_t *segment, size_t half) {
     size_t backed = atomic_load(&segment->shared->backed), head = head_of(segment->ppn);
     for (size_t i = 0; i < 2 && backed < half; i++) {
-        off_t from = (off_t)(head + i * segment->half + backed);
-        if (posix_fallocate(segment->file, from, (off_t)(half - backed))) return 0;
+        if (!allocate(segment->file, head + i * segment->half + backed, half - backed)) return 0;
     }
     if (backed < half) atomic_store(&segment->shared->backed, half);
     return 1;

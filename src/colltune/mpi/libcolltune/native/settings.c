@@ -1,7 +1,9 @@
 /* Environment variables, as rank 0 of MPI_COMM_WORLD has them; the log and the clock. */
 #include "core.h"
 
+#include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -117,7 +119,7 @@ void ct_settings_end(void) {
     }
 }
 
-/* ---- the log and the clock ---- */
+/* ---- the log, the clock, and the largest file ---- */
 
 #ifdef CT_UNLINKED /* what a site preloads in all programs */
 enum { IS_SITES = 1 };
@@ -146,6 +148,27 @@ void ct_log(int level, const char *format, ...) {
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
     fprintf(stderr, "colltune: %s\n", line);
+}
+
+static sigset_t over_limit(void) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGXFSZ);
+    return set;
+}
+
+void ct_hold_limit(sigset_t *before) {
+    sigset_t set = over_limit();
+    pthread_sigmask(SIG_BLOCK, &set, before);
+}
+
+void ct_release_limit(const sigset_t *before) {
+    sigset_t set = over_limit();
+    struct timespec none = {0, 0};
+    int why = errno;
+    if (!sigismember(before, SIGXFSZ)) sigtimedwait(&set, NULL, &none);
+    pthread_sigmask(SIG_SETMASK, before, NULL);
+    errno = why;
 }
 
 double ct_now(void) {
