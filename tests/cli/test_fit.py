@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+from colltune.dataset import read
+from colltune.dataset.parquet import append_dataset
 from colltune.models.bundle import load
 from tests.cli.conftest import Verb
 
@@ -68,3 +71,27 @@ def test_a_statistic_that_the_data_lack_is_explained(
     assert answer.status != 0
     assert "the mean is unknown for 240 of 240 measurements" in answer.err
     assert "trimmed-mean and median always work" in answer.err
+
+
+def test_methods_are_not_mixed_unless_asked_for(
+    colltune: Verb, measurements_csv: Path, tmp_path: Path
+) -> None:
+    """`--method` picks one by a part of its name, or all; the bundle keeps what was mixed."""
+    measured = read([measurements_csv])
+    native = {"backend": "native", "sync": "window: common start on a global clock"}
+    other = {"backend": "reprompi", "synchronisation": "dissemination barrier"}
+    again = measured.frame.assign(launch="again")
+    append_dataset(tmp_path / "d", measured, native)
+    append_dataset(tmp_path / "d", replace(measured, frame=again), other)
+    words = ("fit", tmp_path / "d", "--out", tmp_path / "b", "--learner", "knn", "--json")
+    refused = colltune(*words)
+    assert refused.status == 3
+    assert "--method" in refused.err
+    chosen = colltune(*words, "--method", "native")
+    assert (chosen.status, chosen.json["measurements"]) == (0, len(measured))
+    mixed = colltune(*words, "--method", "all")
+    assert mixed.json["measurements"] == 2 * len(measured)
+    assert set(load(tmp_path / "b").evidence["methods"]) == {
+        "native, windows",
+        "reprompi, barriers",
+    }

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from colltune.dataset.method import IN_PLACE_OF, method_of, methods, worth_telling
+import pytest
+
+from colltune.dataset import PerformanceDataset
+from colltune.dataset.method import (
+    ALL,
+    IN_PLACE_OF,
+    alike,
+    cells_by_method,
+    method_of,
+    methods,
+    worth_telling,
+)
+from colltune.domain import Collective, Configuration, Context, Instance, Measurement, Shape
+from colltune.errors import DataError
 
 NATIVE = {"backend": "native", "sync": "window: common start on a global clock"}
 WINDOWS = {
@@ -18,11 +31,13 @@ BARRIERS = {
 
 
 def test_a_method_is_benchmark_synchronisation_and_clocks() -> None:
-    """Launches that tell nothing of them have none."""
+    """Launches that tell nothing of them have none; what was asked for is no part of it."""
     assert method_of(NATIVE) == "native, windows"
     assert method_of(WINDOWS) == "reprompi, windows by HCA3O clocks"
     assert method_of(BARRIERS) == "reprompi, barriers"
     assert method_of({"imported_from": "a.csv"}) == ""
+    assert method_of({**WINDOWS, "clock_synchronisation": "unknown"}) == ""
+    assert method_of({**BARRIERS, IN_PLACE_OF: "window"}) == "reprompi, barriers"
 
 
 def test_other_methods_than_asked_for_are_worth_telling() -> None:
@@ -34,3 +49,49 @@ def test_other_methods_than_asked_for_are_worth_telling() -> None:
     }
     replaced = methods([{**BARRIERS, IN_PLACE_OF: "window"}])
     assert worth_telling(replaced) == {"reprompi, barriers in place of the windows asked for": 1}
+
+
+def _dataset(**launches: int) -> PerformanceDataset:
+    """Return a dataset whose launches timed so many sizes each."""
+    default = Configuration.default("openmpi", Collective.BCAST)
+    return PerformanceDataset.of(
+        Context("m", "openmpi", "5.0.11"),
+        [
+            Measurement(
+                Instance(Collective.BCAST, Shape(1, 4), 8 << k), default, launch, times_s=(1e-6,)
+            )
+            for launch, n in launches.items()
+            for k in range(n)
+        ],
+    )
+
+
+KNOWN = {"a": WINDOWS, "b": WINDOWS, "c": BARRIERS}
+
+
+def _launches(wanted: str | None, **launches: int) -> set[str]:
+    return set(alike(_dataset(**launches), KNOWN, wanted, "the data").frame["launch"])
+
+
+def test_cells_are_counted_by_method() -> None:
+    """A cell that two launches timed counts once; unknown methods count nowhere."""
+    found = cells_by_method(_dataset(a=2, b=3, c=1, d=4), KNOWN)
+    assert found == {"reprompi, windows by HCA3O clocks": 3, "reprompi, barriers": 1}
+
+
+def test_what_different_methods_measured_is_fitted_together_only_if_asked_for() -> None:
+    """Refused with the methods and the option; a part of a name chooses it, `all` takes all."""
+    with pytest.raises(DataError, match=r"HCA3O clocks \(3 cells\); .*--method 'reprompi, windows"):
+        _launches(None, a=2, b=3, c=1, d=1)
+    assert _launches("windows", a=2, b=3, c=1, d=1) == {"a", "b", "d"}
+    assert _launches("reprompi, barriers", a=2, c=1) == {"c"}
+    assert _launches(ALL, a=2, c=1) == {"a", "c"}
+
+
+def test_one_method_need_not_be_named() -> None:
+    """Launches of which nothing is known go with any; a name that fits none, or several, fails."""
+    assert _launches(None, a=1, d=1) == {"a", "d"}
+    with pytest.raises(DataError, match="no method"):
+        _launches("osu", a=1)
+    with pytest.raises(DataError, match="2 methods"):
+        _launches("reprompi", a=1, c=1)

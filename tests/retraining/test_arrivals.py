@@ -121,4 +121,20 @@ def test_only_what_was_measured_alike_is_compared(tmp_path: Path) -> None:
     assert set(arrived.comparable(["a"]).frame["launch"]) == {"a", "c", "d"}
     assert set(arrived.comparable(["d"]).frame["launch"]) == {"a", "b", "c", "d"}
     (told,) = found.left_out
-    assert "native, windows: 2; reprompi, barriers: 1" in told
+    assert "native, windows (96 cells)" in told
+    assert "reprompi, barriers (96 cells)" in told
+
+
+def test_the_method_with_most_cells_is_fitted(tmp_path: Path) -> None:
+    """Others are left out and told; a launch that tells no method goes with any."""
+    native = {"backend": "native", "sync": "window: common start on a global clock"}
+    other = {"backend": "reprompi", "synchronisation": "dissemination barrier"}
+    launch(tmp_path / "data", "few", seed=0, shapes=[Shape(2, 1)], facts=other)
+    launch(tmp_path / "data", "many", seed=1, facts=native)
+    launch(tmp_path / "data", "untold", seed=2)
+    found = arrivals([str(tmp_path / "data")], "made-up")
+    arrived = found.by_slot[SLOT]
+    assert set(arrived.fitted.frame["launch"]) == {"many", "untold"}
+    assert set(arrived.fitted_tokens) == {arrived.tokens["many"], arrived.tokens["untold"]}
+    assert set(arrived.dataset.frame["launch"]) == {"few", "many", "untold"}
+    assert "reprompi, barriers" in found.left_out[0]

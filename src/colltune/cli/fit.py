@@ -67,6 +67,15 @@ def fit(
             help="Also use priors of other MPI libraries; algorithms are matched by name.",
         ),
     ] = False,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            metavar="METHOD",
+            help="Where DATA was measured by several methods, as benchmark, windows and clocks: "
+            "fit what this one measured, 'reprompi, windows', or all together, all. Default: "
+            "refuse.",
+        ),
+    ] = None,
     backend: Backend = None,
     scheduler: Scheduler = None,
     jobs: Jobs = None,
@@ -95,7 +104,11 @@ def fit(
     own = parse_pairs(where or [], "--where")
     theirs = parse_pairs(prior_where or [], "--prior-where")
     with progress("reading", quiet=quiet or json) as shown:
-        work = FitInputs.of(data or [], own, prior or [], theirs, for_, any_library=any_library)
+        work = FitInputs.of(
+            *(data or [], own, prior or [], theirs, for_),
+            any_library=any_library,
+            method=method,
+        )
         shown.phase("waiting for workers" if workers.backend == DASK else "fitting")
         with at_work(workers):
             shown.phase("fitting", "configurations")
@@ -109,7 +122,7 @@ def fit(
     if work.methods:
         warn(
             "measured by different methods, or by another one than was asked for, whose times need "
-            f"not be comparable: {in_words(work.methods)}. Fit each by itself to compare them"
+            f"not be comparable: {in_words(work.methods)}"
         )
     for what, why in bundle.left_out.items():
         warn(f"{what} is left out: {why}")

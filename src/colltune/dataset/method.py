@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
+import pandas as pd
+
+from colltune.dataset.frame import CELL_COLUMNS, PerformanceDataset
+from colltune.errors import DataError
+from colltune.text import counted
+
+ALL = "all"
 IN_PLACE_OF = "synchronisation_asked_for"
 _BY_CLOCKS = ("window", "start time")
 
@@ -16,15 +23,21 @@ def method_of(facts: Mapping[str, str]) -> str:
     if not how or not backend:
         return ""
     clocks = facts.get("clock_synchronisation", "")
-    if how.startswith(_BY_CLOCKS):
-        return f"{backend}, windows{f' by {clocks} clocks' if clocks else ''}"
+    if not how.startswith(_BY_CLOCKS):
+        return f"{backend}, barriers"
+    if clocks == "unknown":
+        return ""
+    return f"{backend}, windows{f' by {clocks} clocks' if clocks else ''}"
+
+
+def _told(facts: Mapping[str, str]) -> str:
     asked = facts.get(IN_PLACE_OF)
-    return f"{backend}, barriers{f' in place of the {asked}s asked for' if asked else ''}"
+    return method_of(facts) + (f" in place of the {asked}s asked for" if asked else "")
 
 
 def methods(provenances: Iterable[Mapping[str, str]]) -> dict[str, int]:
     """Return how many launches were measured by each known method, the most first."""
-    found = Counter(method_of(facts) for facts in provenances)
+    found = Counter(map(_told, provenances))
     found.pop("", None)
     return dict(found.most_common())
 
@@ -36,3 +49,82 @@ def worth_telling(found: Mapping[str, int]) -> dict[str, int]:
 
 def in_words(found: Mapping[str, int]) -> str:
     return "; ".join(f"{method}: {n}" for method, n in found.items())
+
+
+def cells_by_method(
+    dataset: PerformanceDataset, provenances: Mapping[str, Mapping[str, str]]
+) -> dict[str, int]:
+    """Return how many cells were timed by each known method, the most first.
+
+    `provenances` are what is known of each launch.
+    """
+    timed = dataset.timed()
+    cells = timed[CELL_COLUMNS].assign(method=_methods_of(timed["launch"], provenances))
+    counts = Counter(cells.drop_duplicates()["method"].tolist())
+    counts.pop("", None)
+    return dict(sorted(counts.items(), key=lambda found: (-found[1], found[0])))
+
+
+def in_cells(found: Mapping[str, int]) -> list[str]:
+    """Return methods with their numbers of cells in words."""
+    return [f"{method} ({counted(n, 'cell')})" for method, n in found.items()]
+
+
+def measured_by(
+    dataset: PerformanceDataset, provenances: Mapping[str, Mapping[str, str]], method: str
+) -> PerformanceDataset:
+    """Return what was measured by `method`, and what nothing is known of."""
+    ways = _methods_of(dataset.frame["launch"], provenances)
+    return dataset.where(ways.isin(["", method]))
+
+
+def _methods_of(
+    launches: pd.Series[str], provenances: Mapping[str, Mapping[str, str]]
+) -> pd.Series[str]:
+    return launches.astype(str).map(lambda name: method_of(provenances.get(name, {})))
+
+
+def chosen(wanted: str, known: Collection[str]) -> str:
+    """Return the one of the methods `known` that is, or else contains, the text `wanted`.
+
+    Raises
+    ------
+    DataError
+        If it is none of them, or several.
+    """
+    found = [method for method in known if method == wanted]
+    found = found or [method for method in known if wanted in method]
+    if len(found) != 1:
+        raise DataError(
+            f"--method {wanted!r}: {'no method' if not found else counted(len(found), 'method')} "
+            f"of the data is called so. Known: {'; '.join(known) or 'none'}."
+        )
+    return found[0]
+
+
+def alike(
+    dataset: PerformanceDataset,
+    provenances: Mapping[str, Mapping[str, str]],
+    wanted: str | None,
+    source: str,
+) -> PerformanceDataset:
+    """Return the measurements of `dataset` that may be fitted together.
+
+    `wanted` names a method, or is `ALL`; None: there has to be one alone. `source` is how the
+    dataset is called in messages.
+
+    Raises
+    ------
+    DataError
+        If several methods measured it and none is wanted, or the wanted one did not.
+    """
+    found = cells_by_method(dataset, provenances)
+    if wanted == ALL or (wanted is None and len(found) < 2):
+        return dataset
+    if wanted is not None:
+        return measured_by(dataset, provenances, chosen(wanted, found))
+    raise DataError(
+        f"{source} was measured by different methods, whose times need not be comparable: "
+        f"{'; '.join(in_cells(found))}. Name the one to be fitted, --method "
+        f"{next(iter(found))!r}, or --method {ALL}."
+    )

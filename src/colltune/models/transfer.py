@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from colltune.dataset import PerformanceDataset, read
-from colltune.dataset.method import methods, worth_telling
+from colltune.dataset.method import alike, methods, worth_telling
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
 from colltune.dataset.parquet import read_launch_provenances
 from colltune.domain import Collective, Context
@@ -89,6 +89,7 @@ class FitInputs:
         for_: str | None,
         *,
         any_library: bool = False,
+        method: str | None = None,
     ) -> FitInputs:
         """Read the datasets that the options of `colltune fit` name."""
         if data and for_ is not None:
@@ -100,10 +101,13 @@ class FitInputs:
                 "there are no measurements. Name DATA, or for a machine that was never "
                 "measured both --prior OTHER and --for machine=NAME."
             )
-        others = tuple(read([path], prior_where) for path in priors)
+        others = tuple(
+            alike(read([path], prior_where), read_launch_provenances([path]), method, str(path))
+            for path in priors
+        )
         if for_ is None:
-            own = read(data, where)
             known = read_launch_provenances(data)
+            own = alike(read(data, where), known, method, "the data")
             kept = own.frame["launch"].astype(str).unique()
             ways = worth_telling(methods(known[name] for name in kept if name in known))
             return cls(own, others, own.context, any_library, ways)

@@ -18,7 +18,7 @@ import pandas as pd
 
 from colltune.dataset import PerformanceDataset, read
 from colltune.dataset.frame import CELL_COLUMNS, TIME_COLUMNS, refuse_duplicates
-from colltune.dataset.method import in_words, method_of, methods
+from colltune.dataset.method import cells_by_method, in_cells, measured_by, method_of
 from colltune.dataset.noise import allocations_of
 from colltune.dataset.parquet import local_copy, read_parquet, read_provenance
 from colltune.domain import Context
@@ -63,9 +63,22 @@ class Arrived:
         return allocations_of(self.tokens, self.provenance).by_launch
 
     @cached_property
-    def methods(self) -> dict[str, int]:
-        """How many launches were measured by each method."""
-        return methods(self.provenance.values())
+    def cells_by_method(self) -> dict[str, int]:
+        """How many cells were timed by each method, the most first."""
+        return cells_by_method(self.dataset, self.provenance)
+
+    @cached_property
+    def fitted(self) -> PerformanceDataset:
+        """What is fitted together: the measurements by the method with most cells."""
+        if len(self.cells_by_method) < 2:
+            return self.dataset
+        return measured_by(self.dataset, self.provenance, next(iter(self.cells_by_method)))
+
+    @property
+    def fitted_tokens(self) -> tuple[str, ...]:
+        """The tokens of the launches of `fitted`."""
+        launches = self.fitted.frame["launch"].astype(str).unique()
+        return tuple(self.tokens[launch] for launch in launches)
 
     def comparable(self, known: Collection[str]) -> PerformanceDataset:
         """Return what was measured by the methods of the launches `known`; unknown ones count."""
@@ -144,10 +157,11 @@ def arrivals(datasets: Iterable[str], machine: str, fabric: str | None = None) -
         )
     by_slot = _by_slot(pieces)
     for slot, arrived in by_slot.items():
-        if len(arrived.methods) > 1:
+        if len(arrived.cells_by_method) > 1:
+            first, *others = in_cells(arrived.cells_by_method)
             left_out.append(
-                f"{slot}: measured by different methods, {in_words(arrived.methods)}; they are "
-                "fitted together, but what they differ by is no drift"
+                f"{slot}: measured by different methods; only what {first} measured is fitted, "
+                f"not {', '.join(others)}. For another one, leave files out of data.datasets"
             )
     return Arrivals(by_slot, tuple(left_out))
 

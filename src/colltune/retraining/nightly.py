@@ -145,7 +145,7 @@ def _report(
     """
     ended = {r.slot: r.record() for r in night.results if r.ended}
     fitted = {
-        result.candidate: arrived.by_slot[result.slot].tokens.values()
+        result.candidate: arrived.by_slot[result.slot].fitted_tokens
         for result in night.results
         if result.candidate is not None
     }

@@ -203,7 +203,7 @@ class SlotRun:
             return replace(start, outcome=Outcome.TRIAL, reason=reason)
         objective = self.site.objective
         source = Measurements(
-            arrived.dataset, arrived.allocation_of, objective=objective, judged_by=objective
+            arrived.fitted, arrived.allocation_of, objective=objective, judged_by=objective
         )
         candidate = self._fitted(source)
         if bundle is not None:
