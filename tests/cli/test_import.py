@@ -121,3 +121,22 @@ def test_of_an_unknown_library_names_are_taken_as_they_are() -> None:
     assert unknown.why_not(ring, Instance(Collective.BCAST, Shape(2, 1), 8)) == ""
     with pytest.raises(DataError, match=r"no catalogue of fjmpi 1\.0"):
         unknown.configuration("fjmpi", Collective.BCAST, "3")
+
+
+def test_times_below_a_told_round_trip_are_a_status(colltune: Verb, tmp_path: Path) -> None:
+    """Half of it is needed over several nodes; what is no duration is refused."""
+    answer = _imported(colltune, tmp_path, OSU, "--round-trip", "8e-6", "--json")
+    assert answer.json["statuses"] == {"too_fast": 1, "ok": 1}
+    assert "round trip of 8e-06 s" in answer.err
+    for wrong in ("0", "-1", "nan", "inf"):
+        assert _imported(colltune, tmp_path, OSU, "--round-trip", wrong).status == 2, wrong
+
+
+def test_rows_of_a_csv_below_a_told_round_trip_are_a_status(colltune: Verb, tmp_path: Path) -> None:
+    """Whatever format told the times."""
+    file = tmp_path / "old.csv"
+    file.write_text(CSV)
+    words = ("data", "import", file, "--out", tmp_path / "data", "--json")
+    answer = colltune(*words, "--round-trip", "1.0")
+    assert set(answer.json["statuses"]) == {"too_fast"}
+    assert read([tmp_path / "data"]).timed().empty

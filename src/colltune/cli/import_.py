@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +18,12 @@ from colltune.text import counted
 
 if TYPE_CHECKING:
     from colltune.dataset.importers.importing import ImportedFiles
+
+
+def _positive(seconds: float | None) -> float | None:
+    if seconds is not None and not 0 < seconds < math.inf:
+        raise typer.BadParameter(f"{seconds:g} is no round trip: give seconds, such as 2.4e-6.")
+    return seconds
 
 
 def import_(
@@ -57,6 +64,15 @@ def import_(
         str | None,
         typer.Option(help="Name of the launch or allocation; default: the file's name."),
     ] = None,
+    round_trip: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="Shortest round trip between two nodes, such as 2.4e-6: times over several nodes "
+            "below half of it get the status too_fast. Default: that of the file, if it has one.",
+            callback=_positive,
+        ),
+    ] = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -88,6 +104,7 @@ def import_(
         where=parse_pairs(where or [], "--where"),
         time_unit=time_unit,
         launch=launch or "",
+        round_trip_s=round_trip,
     )
     with progress("reading", quiet=quiet or json, interrupted="nothing was added") as shown:
         shown.phase("reading", "MiB")

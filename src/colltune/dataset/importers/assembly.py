@@ -70,7 +70,17 @@ def load_csv(source: Source, request: Request) -> Imported:
             "which are of another library or collective. Leave them out with --where "
             f"collective={chosen.collective}."
         )
-    return Imported(dataset, frozenset({TimeKind.UNTOLD}))
+    kinds = frozenset({TimeKind.UNTOLD})
+    if request.round_trip_s is None:
+        return Imported(dataset, kinds)
+    remarks: Counter[str] = Counter()
+    checked = _possible(dataset.measurements(), request.round_trip_s, remarks)
+    return Imported(
+        PerformanceDataset.of(dataset.context, checked),
+        kinds,
+        {"round_trip_s": f"{request.round_trip_s:.3g}"},
+        tuple(_counted(remarks)),
+    )
 
 
 CSV = Importer("CSV", None, load_csv)
@@ -94,19 +104,27 @@ def assemble(reading: Reading, source: Source, request: Request) -> Imported:
         # a cell that comes again belongs to a further launch
         again = f"/{launches[cell]}" if launches[cell] > 1 else ""
         measurements.append(replace(found, launch=f"{found.launch}{again}"))
-    round_trip_s = reading.facts.get("round_trip_s", "")
-    checked = possible(measurements, float(round_trip_s) if round_trip_s else None)
-    below = sum(m.status is RunStatus.TOO_FAST for m in checked)
-    if below:
-        remarks[f"below half of the file's round trip of {round_trip_s} s: left without time"] = (
-            below
-        )
+    facts = dict(reading.facts)
+    if request.round_trip_s is not None:
+        facts["round_trip_s"] = f"{request.round_trip_s:.3g}"
+    if round_trip_s := facts.get("round_trip_s"):
+        measurements = list(_possible(measurements, float(round_trip_s), remarks))
     return Imported(
-        PerformanceDataset.of(told.context, checked),
+        PerformanceDataset.of(told.context, measurements),
         frozenset(row.kind for row in rows),
-        reading.facts,
+        facts,
         tuple(_counted(remarks)),
     )
+
+
+def _possible(
+    measurements: Iterable[Measurement], round_trip_s: float, remarks: Counter[str]
+) -> tuple[Measurement, ...]:
+    checked = possible(measurements, round_trip_s)
+    below = sum(m.status is RunStatus.TOO_FAST for m in checked)
+    if below:
+        remarks[f"below half of the round trip of {round_trip_s:.3g} s: left without time"] = below
+    return checked
 
 
 class _Told:

@@ -195,7 +195,8 @@ class Request:
     """What the user says beside the files: see `colltune data import`.
 
     ``settings`` are what the files do not tell (our name to value), ``columns`` maps our column to
-    the file's, ``where`` says which rows to keep, ``launch`` names the launch.
+    the file's, ``where`` says which rows to keep, ``launch`` names the launch. ``round_trip_s`` is
+    the shortest round trip between two nodes.
     """
 
     settings: Mapping[str, str]
@@ -204,6 +205,7 @@ class Request:
     where: Mapping[str, str] = field(default_factory=dict)
     time_unit: str = "s"
     launch: str = ""
+    round_trip_s: float | None = None
 
 
 @dataclass(frozen=True)
