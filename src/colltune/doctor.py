@@ -94,10 +94,14 @@ def rank() -> int | None:
 
 @dataclass
 class Host:
-    """What several checks ask, each thing once; ``mpi`` and ``job`` are the user's options."""
+    """What several checks ask, each thing once.
+
+    ``mpi``, ``job`` and ``started_by`` (``--launcher``) are the user's options.
+    """
 
     mpi: str | None = None
     job: bool = False
+    started_by: str | None = None
     temporary: ExitStack = field(default_factory=ExitStack)
 
     @cached_property
@@ -106,7 +110,7 @@ class Host:
 
     @cached_property
     def installation(self) -> Installation:
-        return installation.find(self.mpi)
+        return installation.find(self.mpi, started_by=self.started_by)
 
     @cached_property
     def shape(self) -> Shape:

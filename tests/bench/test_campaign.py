@@ -43,6 +43,7 @@ release = "2019.5"
 mpi = "/opt/mpi"
 [launcher]
 name = "srun"
+program = "/opt/site/launch"
 options = ["--mpi=pmix"]
 hostfile = "hosts"
 [space]
@@ -110,6 +111,7 @@ def test_every_key_has_its_field() -> None:
         mpi="/opt/mpi",
         interposed=True,
         launcher="srun",
+        launcher_program="/opt/site/launch",
         launcher_options=("--mpi=pmix",),
         hostfile="hosts",
         nodes=(4, 8),

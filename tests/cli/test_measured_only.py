@@ -34,7 +34,9 @@ def test_the_library_of_the_campaign_is_looked_for(
     """A named MPI must be of the campaign's library, unless the campaign names none."""
     asked: list[tuple[str | None, str | None]] = []
 
-    def find(named: str | None = None, library: str | None = None) -> Installation:
+    def find(
+        named: str | None = None, library: str | None = None, started_by: str | None = None
+    ) -> Installation:
         asked.append((named, library))
         if named and library:
             raise ProgramError("not of MPICH")

@@ -46,6 +46,33 @@ def test_an_mpi_that_works_has_no_problem(
     assert [path.name for path in tmp_path.iterdir()] == ["cache"]
 
 
+@pytest.mark.mpi
+@pytest.mark.parametrize("library", VARIABLES)
+def test_a_script_starts_what_an_mpi_named_apart_compiles(
+    colltune: Verb,  # noqa: F811
+    library: str,
+    tmp_path: Path,
+) -> None:
+    """doctor and measure start their programs by it, whatever folder it lies in."""
+    mpirun, log = named(library), tmp_path / "log"
+    script = tmp_path / "our launch"
+    script.write_text(f'#!/bin/sh\necho "$@" >>"{log}"\nexec "{mpirun}" "$@"\n')
+    script.chmod(0o755)
+    named_apart = ("--mpi", mpirun, "--launcher", script)
+    answer = colltune("doctor", "--json", *named_apart)
+    found = {check["id"]: check for check in answer.json["checks"]}
+    assert [name for name in _STARTED if found[name]["status"] == "problem"] == []
+    assert "canary" in log.read_text()
+    log.unlink()
+    campaign = tmp_path / "campaign.toml"
+    campaign.write_text(
+        '[space]\ncollectives = ["bcast"]\nnodes = [1]\nppn = [2]\nmsizes_bytes = [64]\n'
+    )
+    out = ("--out", tmp_path / "dataset", "--budget", "15")
+    assert colltune("measure", campaign, *out, *named_apart).status == 0
+    assert "collbench" in log.read_text()
+
+
 @pytest.fixture(scope="module")
 def bed() -> Iterator[HookedSlurm]:
     """Return a Slurm with two nodes and the hooks."""

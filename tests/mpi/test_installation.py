@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from colltune.bench.launchers import Start, launcher_of
+from colltune.domain import Shape
 from colltune.errors import ProgramError
 from colltune.mpi import installation, library, toolchain
 from colltune.mpi.installation import Installation
+from colltune.mpi.openmpi.parameter_files import system_folder
+
+START = Start(Shape(1, 2), ("program",), 2)
 
 MPICC = """case "$1" in
 --showme:version) echo 'mpicc: Open MPI {release} (Language: C)';;
@@ -109,7 +115,7 @@ def test_a_script_that_starts_an_mpirun_is_a_launcher(
     script = prefix / "mine/wrapped mpirun"
     program(script, f'exec "{prefix}/bin/mpirun" "$@"')
     monkeypatch.setenv("PATH", "/bin:/usr/bin")
-    with pytest.raises(ProgramError, match=r"If that is a script of yours, put the folder"):
+    with pytest.raises(ProgramError, match=r"If that is a script of yours, .* --launcher"):
         installation.find(str(script))
     monkeypatch.setenv("PATH", f"{prefix}/bin:/bin:/usr/bin")
     found = installation.find(str(script))
@@ -117,6 +123,32 @@ def test_a_script_that_starts_an_mpirun_is_a_launcher(
     program(script, "echo 'mpirun (Open MPI) 5.0.1'")
     with pytest.raises(ProgramError, match=r"no mpicc of Open MPI 5\.0\.1 in the folder of"):
         installation.find(str(script))
+
+
+def test_launcher_and_mpi_are_named_apart(prefix: Path) -> None:
+    """The script starts ranks; mpicc, programs and folders are those of the MPI."""
+    script = prefix / "mine/launch"
+    for body in ('exec "$MPIRUN" "$@"', f'exec "{prefix}/bin/mpirun" "$@"'):
+        program(script, body)
+        found = installation.find(str(prefix), None, str(script))
+        assert replace(found, named_launcher=None) == installation.find(str(prefix))
+        assert (found.starts_by, found.mpirun) == (script, prefix / "bin/mpirun")
+        assert launcher_of(found).command(START)[0] == str(script)
+    program(prefix / "bin/ompi_info", "echo path:prefix:/built; echo path:sysconfdir:/built/etc")
+    assert found.program("ompi_info", "") == prefix / "bin/ompi_info"
+    assert system_folder(found) == prefix / "etc"
+
+
+def test_which_of_launcher_and_mpi_is_missing_is_told(prefix: Path) -> None:
+    """Each by its option; a launcher of another release is refused."""
+    script = prefix / "mine/launch"
+    with pytest.raises(ProgramError, match="mine/launch' not found; --launcher names"):
+        installation.find(str(prefix), None, str(script))
+    program(script, "echo 'mpirun (Open MPI) 5.0.1'")
+    with pytest.raises(ProgramError, match="nowhere/bin/mpirun' not found; --mpi names"):
+        installation.find(str(prefix / "nowhere/bin/mpirun"), None, str(script))
+    with pytest.raises(ProgramError, match=r"starts programs of Open MPI 5\.0\.1, but"):
+        installation.find(str(prefix), None, str(script))
 
 
 def test_an_mpirun_that_fails_is_shown(prefix: Path) -> None:

@@ -33,7 +33,16 @@ _BOUNDS = (
 )
 _OUTSIDE_IDENTITY = ("total_s", "part", "profile", "launch_s")
 # their defaults are left out: a run that was killed before there was a choice goes on
-_CAME_LATER = ("programs", "interposed", "smpi", "focus", "contests", "weights", "repeat_shapes")
+_CAME_LATER = (
+    "programs",
+    "interposed",
+    "smpi",
+    "focus",
+    "contests",
+    "weights",
+    "repeat_shapes",
+    "launcher_program",
+)
 
 
 class Spent(NamedTuple):
@@ -174,12 +183,12 @@ class Campaign:
     Most fields are keys of the file, with the same meaning and default: `collectives, nodes, ppn`,
     `msizes_bytes, msizes_bytes_of, only, skip, segsizes_bytes, fanouts, programs, profile`,
     `weights, machine, fabric, cores_per_node, library, release, mpi, interposed, mpibenchmark`,
-    `smpi, launcher, launcher_options, hostfile, backend, strategy, synchronisation`, `subshapes`,
-    `side_by_side, repeat_shapes, max_reps, cell_s, max_buffer_bytes`, `launch_s` (None: learned)
-    and `total_s`, the wall time in seconds of all parts. An empty `ppn` stands for what `usual_ppn`
-    says. `focus` is what the profile tells (`bench.profiled_campaign`); None: all instances are
-    worth as much. `contests` are decisions of a bundle to be confirmed (`selector.confirming`); if
-    there are any, their cells are measured and nothing else.
+    `smpi, launcher, launcher_program, launcher_options, hostfile, backend, strategy`,
+    `synchronisation, subshapes, side_by_side, repeat_shapes, max_reps, cell_s`, `max_buffer_bytes`,
+    `launch_s` (None: learned) and `total_s`, the wall time in seconds of all parts. An empty `ppn`
+    stands for what `usual_ppn` says. `focus` is what the profile tells (`bench.profiled_campaign`);
+    None: all instances are worth as much. `contests` are decisions of a bundle to be confirmed
+    (`selector.confirming`); if there are any, their cells are measured and nothing else.
     """
 
     collectives: tuple[Collective, ...]
@@ -191,6 +200,7 @@ class Campaign:
     release: str | None = None
     mpi: str | None = None
     launcher: str | None = None
+    launcher_program: str | None = None
     launcher_options: tuple[str, ...] = ()
     hostfile: str | None = None
     nodes: tuple[int, ...] = (1,)

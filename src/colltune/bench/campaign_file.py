@@ -89,6 +89,7 @@ KEYS: Tables = {
     },
     "launcher": {
         "name": choice("launcher", LAUNCHERS),
+        "program": string("launcher_program"),
         "options": strings("launcher_options"),
         "hostfile": string("hostfile"),
     },

@@ -82,7 +82,7 @@ class KnownLauncher:
     @classmethod
     def of(cls, installation: Installation) -> Self:
         """Return the launcher that starts programs of `installation`."""
-        return cls(installation.mpirun)
+        return cls(installation.starts_by)
 
     def command(self, start: Start) -> tuple[str, ...]:
         """Return the command line."""
@@ -160,7 +160,8 @@ class Srun(KnownLauncher):
     def of(cls, installation: Installation) -> Self:
         """Return the srun on PATH, with the plugin that the installation's library talks to."""
         toolchain = LIBRARIES[installation.library].toolchain
-        return cls(process.find("srun", _SRUN_MEND), toolchain.slurm_mpi_type)
+        program = installation.named_launcher or process.find("srun", _SRUN_MEND)
+        return cls(program, toolchain.slurm_mpi_type)
 
     def _words(self, start: Start, shape: Shape) -> list[str]:
         words = [f"--nodes={shape.nodes}", f"--ntasks={shape.nprocs}"]

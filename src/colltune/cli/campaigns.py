@@ -86,7 +86,7 @@ def installation_of(campaign: Campaign, mpi: str | None) -> Installation:
 
     # whoever names an MPI need not write a campaign file for its library
     library = None if mpi and campaign.library == DEFAULT_LIBRARY else campaign.library
-    found = installation.find(mpi or campaign.mpi, library)
+    found = installation.find(mpi or campaign.mpi, library, campaign.launcher_program)
     if campaign.release is not None and found.release != campaign.release:
         raise CampaignError(
             f"the campaign is for {campaign.library} {campaign.release}, but {found.mpirun} "

@@ -20,6 +20,7 @@ from colltune.cli.options import (
     Replay,
     Seed,
     SiteUsage,
+    StartedBy,
     programs_of,
     writable_folder,
 )
@@ -78,6 +79,7 @@ def confirm(
     backend: MeasuringBackend = None,
     replay: Replay = None,
     mpi: Mpi = None,
+    launcher: StartedBy = None,
     fresh: Fresh = False,
     seed: Seed = None,
     quiet: Quiet = False,
@@ -124,7 +126,9 @@ def confirm(
     with progress("preparing", quiet=quiet or json, interrupted=_INTERRUPTED) as shown:
         old = load(bundle)
         plan = _campaign(old, campaign, budget, backend, nodes, ppn, profile)
-        plan = plan.changed(programs=programs_of(programs, otherwise=plan.programs))
+        plan = plan.changed(
+            programs=programs_of(programs, otherwise=plan.programs), launcher_program=launcher
+        )
         if site is not None:
             plan = focused(plan, usage_of(site, old.context))
         measures = backend_of(plan, replay, mpi)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from colltune.cli.console import Mark, Verbatim, output, painted, terminal_width
-from colltune.cli.options import Json, Mpi, Quiet
+from colltune.cli.options import Json, Mpi, Quiet, StartedBy
 from colltune.cli.progress import progress
 from colltune.text import counted, printable
 
@@ -23,6 +23,7 @@ _MARKS = {"ok": Mark.GOOD, "note": Mark.DOUBTFUL, "problem": Mark.BAD}
 
 def doctor(
     mpi: Mpi = None,
+    launcher: StartedBy = None,
     job: Annotated[
         bool, typer.Option("--job", help="Also look at the job that this runs in, on all nodes.")
     ] = False,
@@ -48,7 +49,7 @@ def doctor(
     if job and rank():
         return 0  # one process of a job speaks
     with progress("looking", quiet=quiet or json) as shown:
-        found = answers(Host(mpi, job), lambda name: shown.phase(f"looking at {name}"))
+        found = answers(Host(mpi, job, launcher), lambda name: shown.phase(f"looking at {name}"))
     status = int(any(answer.status is Status.PROBLEM for answer in found.values()))
     checks = [{"id": name, **answer._asdict()} for name, answer in found.items()]
     output({"version": 1, "exit_status": status, "checks": checks}, findings(found), json=json)

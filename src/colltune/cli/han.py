@@ -13,6 +13,7 @@ from colltune.cli.options import (
     Json,
     Mpi,
     Quiet,
+    StartedBy,
     parse_shape,
     picture_file,
     writable_folder,
@@ -130,6 +131,7 @@ def measure(
         Path | None, typer.Option(help="Nodes, in the launcher's own notation.")
     ] = None,
     mpi: Mpi = None,
+    launcher: StartedBy = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -151,7 +153,7 @@ def measure(
     from colltune.mpi.openmpi.releases import LIBRARY
 
     with progress("preparing", quiet=quiet or json, interrupted=_GOES_ON) as shown:
-        found = installation.find(mpi, library=LIBRARY)
+        found = installation.find(mpi, LIBRARY, launcher)
         space = _space(found.release, segsize, up, low, tree, inner)
         request = Request(_inputs(collective, shape, msize), space, reps, heuristics)
         placed = Placed(launcher_of(found), hostfile=hostfile) if hostfile is not None else None

