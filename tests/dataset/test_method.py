@@ -8,6 +8,7 @@ from colltune.dataset import PerformanceDataset
 from colltune.dataset.method import (
     ALL,
     IN_PLACE_OF,
+    LAYOUT,
     alike,
     cells_by_method,
     method_of,
@@ -38,6 +39,7 @@ def test_a_method_is_benchmark_synchronisation_and_clocks() -> None:
     assert method_of({"imported_from": "a.csv"}) == ""
     assert method_of({**WINDOWS, "clock_synchronisation": "unknown"}) == ""
     assert method_of({**BARRIERS, IN_PLACE_OF: "window"}) == "reprompi, barriers"
+    assert method_of({**BARRIERS, LAYOUT: "by node"}) == "reprompi, barriers, by node"
 
 
 def test_other_methods_than_asked_for_are_worth_telling() -> None:

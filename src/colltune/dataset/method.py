@@ -13,21 +13,27 @@ from colltune.text import counted
 
 ALL = "all"
 IN_PLACE_OF = "synchronisation_asked_for"
+LAYOUT = "process_layout"
+"""Fact of launches whose ranks do not fill node by node, as they do everywhere else."""
 _BY_CLOCKS = ("window", "start time")
 
 
 def method_of(facts: Mapping[str, str]) -> str:
-    """Return benchmark, synchronisation and clocks in words; empty where `facts` do not tell."""
+    """Return benchmark, synchronisation, clocks and layout in words; empty where they are untold.
+
+    `facts` are the provenance of a launch.
+    """
     how = facts.get("sync") or facts.get("synchronisation", "")
     backend = facts.get("backend", "")
     if not how or not backend:
         return ""
     clocks = facts.get("clock_synchronisation", "")
+    layout = f", {facts[LAYOUT]}" if LAYOUT in facts else ""
     if not how.startswith(_BY_CLOCKS):
-        return f"{backend}, barriers"
+        return f"{backend}, barriers{layout}"
     if clocks == "unknown":
         return ""
-    return f"{backend}, windows{f' by {clocks} clocks' if clocks else ''}"
+    return f"{backend}, windows{f' by {clocks} clocks' if clocks else ''}{layout}"
 
 
 def _told(facts: Mapping[str, str]) -> str:

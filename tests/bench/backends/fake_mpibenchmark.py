@@ -103,6 +103,10 @@ if not probing and fake == "not begun":
     sys.exit(1)
 if not probing and fake == "unwritable":
     refuse("Cannot open output file")
+if measures_network and fake == "by node":
+    print(
+        "WARNING: The two ping-pong ranks (0, 2) are running on the same node (a)", file=sys.stderr
+    )
 if option("output-file"):
     Path(option("output-file")).write_text("")
 if not probing and fake == "full disk":

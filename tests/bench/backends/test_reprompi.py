@@ -15,6 +15,7 @@ from colltune.bench.backends import Ending, LaunchPlan, LaunchResult, reprompi
 from colltune.bench.backends.reprompi import ReproMpiBackend
 from colltune.bench.campaign import Campaign
 from colltune.bench.schedule import Cell, Step
+from colltune.dataset.method import LAYOUT
 from colltune.domain import Collective, Configuration, Instance, Shape, Synchronisation
 from colltune.errors import CampaignError, OutputError, ProgramError
 from colltune.mpi.installation import Installation
@@ -55,7 +56,9 @@ def programs(tmp_path: Path) -> Path:
     mpirun = folder / "mpirun"
     mpirun.write_text(
         '#!/bin/sh\n[ "$1" = -np ] && export FAKE_NPROCS="$2" && shift 2\n'
-        '[ "$1" = --oversubscribe ] && shift\nexec "$@"\n'
+        'while [ "$1" = --map-by ] || [ "$1" = -x ]; do shift 2; done\n'
+        '[ "$1" = --oversubscribe ] && shift\n'
+        'while [ "$1" = -x ]; do shift 2; done\nexec "$@"\n'
     )
     program = folder / "mpibenchmark"
     program.write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, str(STAND_IN)])} "$@"\n')
@@ -271,6 +274,18 @@ def test_a_job_is_never_shorter_than_some_repetitions(
     steps = (Step(0, 20, 0.0005), Step(1, 20, 0.0005))
     _run(_windows(programs), tmp_path / "l", steps=steps, synchronisation=WINDOW)
     assert "--rt-bench-time-ms=480.000" in (tmp_path / "l" / "command-clocks.txt").read_text()
+
+
+def test_ranks_that_do_not_fill_node_by_node_are_another_method(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ReproMPI sees two ranks on one node that should be on two; the launch stores and tells it."""
+    cells = (_cell(8, shape=Shape(2, 2)),)
+    for fake, told in (("by node", True), ("good", False)):
+        monkeypatch.setenv("FAKE", fake)
+        result = _run(_windows(programs), tmp_path / fake, cells, synchronisation=WINDOW)
+        assert (LAYOUT in result.facts) is told, fake
+        assert ("rank 2 runs on the node of rank 0" in result.note) is told, fake
 
 
 def test_a_time_below_the_possible_is_a_status(

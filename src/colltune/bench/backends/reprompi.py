@@ -18,7 +18,7 @@ from typing import Self
 
 from colltune import process
 from colltune.bench.backends import mpibenchmark, raw
-from colltune.bench.backends.installed import InstalledMpi, runs_as_itself
+from colltune.bench.backends.installed import InstalledMpi, runs_as_itself, started_shape
 from colltune.bench.backends.mpibenchmark import Elements, Job, Mode, Program, warm_times_s
 from colltune.bench.backends.protocol import (
     BLAME,
@@ -32,7 +32,7 @@ from colltune.bench.launchers import Launcher
 from colltune.bench.schedule import Cell, grouped
 from colltune.dataset.floor import possible
 from colltune.dataset.importers.reprompi import ReproMpiOutput
-from colltune.dataset.method import IN_PLACE_OF
+from colltune.dataset.method import IN_PLACE_OF, LAYOUT
 from colltune.domain import Collective, Measurement, Portfolio, RunStatus, Shape, Synchronisation
 from colltune.errors import CampaignError, OutputError, ProgramError
 from colltune.files import writing
@@ -55,10 +55,12 @@ _STUCK_S = 5.0
 _ROUND_TRIP = "round-trip-s.txt"
 _LEAST_FREE_BYTES = 4096
 _CANNOT_OPEN = "Cannot open output file"
+_ON_ONE_NODE = "are running on the same node"
 _NO_WINDOWS = (
     "Give each process a core of its own, or allow barriers: "
     'synchronisation = ["window", "barrier"]'
 )
+_MAPPED = "ranks do not fill node by node; take out the launcher's options that map processes"
 _SYNCHRONISATIONS = {
     Mode.CLOCKS: "start time agreed upon by synchronised clocks (ReproMPI's roundtime)",
     Mode.TIMED: "the library's barrier before each repetition (ReproMPI's roundtime)",
@@ -208,6 +210,10 @@ class ReproMpiBackend(InstalledMpi):
         }
         if synchronisation is not asked_for:
             result = replace(result, facts={**result.facts, IN_PLACE_OF: asked_for.value})
+        if told and not told.in_blocks:
+            result = replace(result, facts={**result.facts, LAYOUT: "ranks not node by node"})
+            where = f"on {plan.shape} rank {plan.shape.ppn} runs on the node of rank 0"
+            note = "; ".join(filter(None, (note, f"{where}: {_MAPPED}")))
         return replace(result, note=note)
 
     def _why_no_windows(self, shape: Shape) -> str:
@@ -249,7 +255,9 @@ class ReproMpiBackend(InstalledMpi):
             rows = output.rows.values()
             if any(row.n_valid > 1 for row in rows):
                 around_s = mpibenchmark.broadcast_s(output) or 0.0
-                return _Network(output.round_trip_s, around_s, multiple)
+                on_one_host = shape.nodes == 1 or started_shape(shape) != shape
+                in_blocks = on_one_host or _ON_ONE_NODE not in outcome.stderr
+                return _Network(output.round_trip_s, around_s, multiple, in_blocks)
             multiple *= _WIDER
         return None
 
@@ -353,11 +361,15 @@ class ReproMpiBackend(InstalledMpi):
 
 @dataclass(frozen=True)
 class _Network:
-    """What is known of the network of a shape; seconds, and the ``multiple`` of `mpibenchmark`."""
+    """What is known of the network of a shape; seconds, and the ``multiple`` of `mpibenchmark`.
+
+    With ``in_blocks`` ranks fill node by node, as far as it can be seen.
+    """
 
     round_trip_s: float | None = None
     broadcast_s: float = 0.0
     multiple: float = mpibenchmark.BROADCAST_MULTIPLE
+    in_blocks: bool = True
 
     def around_s(self, mode: Mode) -> float:
         """Return what a repetition takes beside its collective."""
