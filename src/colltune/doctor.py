@@ -110,7 +110,7 @@ class Host:
 
     @cached_property
     def installation(self) -> Installation:
-        return installation.find(self.mpi, started_by=self.started_by)
+        return installation.find(self.mpi, None, self.started_by)
 
     @cached_property
     def shape(self) -> Shape:

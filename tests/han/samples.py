@@ -56,8 +56,10 @@ def replace_measuring(monkeypatch: pytest.MonkeyPatch) -> None:
     imagined = Installation("openmpi", "5.0.11", nowhere, nowhere, nowhere, "")
     find = installation.find
 
-    def found(named: str | None = None, library: str | None = None) -> Installation:
-        return imagined if library == "openmpi" else find(named, library)
+    def found(
+        named: str | None = None, library: str | None = None, started_by: str | None = None
+    ) -> Installation:
+        return imagined if library == "openmpi" else find(named, library, started_by)
 
     def measured(*_: object) -> measuring.Done:
         return measuring.Done(tasks_file.TaskTimes(CONTEXT, TASKS), True, 1.0, 1)
