@@ -90,6 +90,9 @@ probing = measures_network or not option("input-file")
 if fake == "stranger":
     print("usage: stranger FILE")
     sys.exit(2)
+if fake == "broken launcher":
+    print("srun: error: Unable to allocate resources", file=sys.stderr)
+    sys.exit(1)
 if fake == "symbols":
     print("mpibenchmark: symbol lookup error: libmpi_cxx.so.40: undefined", file=sys.stderr)
     sys.exit(127)

@@ -439,6 +439,7 @@ def test_a_program_that_does_not_answer_as_mpibenchmark(
     """It is asked before anything is measured, and the error says what is wrong."""
     reasons = {
         "stranger": "is not ReproMPI's mpibenchmark",
+        "broken launcher": "(?s)was not started.*Unable to allocate resources",
         "no library": "LD_LIBRARY_PATH",
         "singletons": "was built for another MPI",
         "symbols": "was built for another MPI",

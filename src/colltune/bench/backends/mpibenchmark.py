@@ -130,6 +130,11 @@ def _answer(path: Path, outcome: process.Outcome) -> ReproMpiOutput | None:
             f"{path} was built for another MPI than the one that starts it: its "
             f"{PROBED_NPROCS} processes do not find each other; {_MEND}"
         )
+    elif outcome.returncode and not outcome.stdout:
+        raise ProgramError(
+            f"{path} was not started, or is not ReproMPI's mpibenchmark. If the launcher's words "
+            f"say why, mend that; otherwise {_MEND}\n{outcome.explain()}"
+        )
     elif "#command-line arguments:" not in outcome.stdout.lower():
         why = f"is not ReproMPI's mpibenchmark; {_MEND}"
     if why:
