@@ -247,6 +247,14 @@ def test_a_fit_that_takes_too_long_is_made_by_the_quickest_learner(tuned: Tuned)
     assert any(note.startswith("no picture was drawn") for note in notes)
 
 
+def test_a_fit_that_is_seen_to_take_too_long_leaves_its_time_to_the_quickest(tuned: Tuned) -> None:
+    """A learner that would need far more than its share is given up before that is spent."""
+    result = tuned(1.0, step_s=0.5)
+    assert "fitted by knn, because there was no time for regret_trees" in result.notes
+    left_s = BUDGET_S - result.phases_s["start"] - result.phases_s["measure"]
+    assert result.phases_s["fit"] < left_s * pipeline._FIT_SHARE
+
+
 def test_a_learner_that_was_asked_for_is_not_replaced(
     tuned: Tuned, clock: _Clock, tmp_path: Path
 ) -> None:

@@ -6,6 +6,7 @@ at which algorithm ran, all learners but one.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -53,6 +54,7 @@ from colltune.verify.observing import watch_algorithms
 _QUICK = "knn"
 _OVERRUN = 1.2
 _FIT_SHARE = 1 / 3
+_TRIED_SHARE, _HOPELESS = 1 / 4, 2.0
 _WATCH_SHARE = 1 / 4
 _PICTURE_SHARE = 1 / 4
 _NO_TIME_TO_DRAW = "no picture was drawn, because there was no time left"
@@ -262,15 +264,19 @@ class _Tuning:
         )
 
     def _fitted_within(self, dataset: PerformanceDataset, learner: str, within_s: float) -> Bundle:
-        ends_s = self.settings.spent_s() + within_s
-        longest_s, before_s = 0.0, self.settings.spent_s()
+        began_s = before_s = self.settings.spent_s()
+        ends_s, longest_s = began_s + within_s, 0.0
+        # it leaves its time to the quickest one as soon as it is seen to need far more
+        tried_s = _TRIED_SHARE * within_s if learner == AUTO else math.inf
 
         def tell(done: int, total: int, what: str) -> None:
             nonlocal longest_s, before_s
             self.tell("fitting", what)
             now_s = self.settings.spent_s()
             longest_s, before_s = max(longest_s, now_s - before_s), now_s
-            if done < total and now_s + longest_s >= ends_s:
+            needs_s = (now_s - began_s) * total / done if done else 0.0
+            hopeless = now_s - began_s >= tried_s and needs_s > _HOPELESS * within_s
+            if done < total and (hopeless or now_s + longest_s >= ends_s):
                 raise _TooLateError
 
         return fit(dataset, learner, progress=tell)
