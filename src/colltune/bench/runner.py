@@ -363,7 +363,10 @@ class CampaignRun:
             self.tell(plan, what, begun)
 
     def tell(self, plan: LaunchPlan, what: str, begun: Sequence[int] = (), note: str = "") -> None:
-        """Tell how far a launch of the phase `what` is that has visited the cells `begun`."""
+        """Tell how far a launch of the phase `what` is that has visited the cells `begun`.
+
+        `note` is a sentence that cannot wait for the end.
+        """
         self._told_s = self.spent_s()
         n_cells = len(self.measured.cells)
         self.progress(

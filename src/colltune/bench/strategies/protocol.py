@@ -42,7 +42,7 @@ class Visited:
 
 
 class Launches(NamedTuple):
-    """How many launches a visit to all cells of a shape takes, and the seconds each costs."""
+    """The `number` of launches that a visit to all cells of a shape takes; each costs `seconds`."""
 
     number: int
     seconds: float
