@@ -9,6 +9,7 @@ import pytest
 
 from colltune.domain import Collective, Shape
 from colltune.mpi.formats import FORMATS
+from colltune.mpi.programs import SAME_TYPES
 from tests.integration.real import RealMpi
 from tests.integration.verifying import verified
 from tests.integration.virtual_nodes import Namespaces, openmpi_hosts
@@ -95,7 +96,8 @@ def test_a_written_configuration_is_applied_across_nodes(nodes: Nodes, tmp_path:
     )
     barrier = intervals((0, "barrier.bruck"))
     rows = {(Collective.BCAST, 4): bcast, (Collective.BARRIER, 4): barrier}
-    written = FORMATS["openmpi-classic"].write(table(Shape(2, 2), rows), nodes.mpi.release)
+    form = FORMATS["openmpi-classic"]
+    written = form.write(table(Shape(2, 2), rows), nodes.mpi.release, programs=SAME_TYPES)
     rules = tmp_path / "rules"
     for end, text in written.texts.items():
         rules.with_name(rules.name + end).write_text(text)

@@ -106,7 +106,6 @@ def build(installation: Installation, folder: Path) -> Path:
     """Return the tracer's shared library for `installation`, compiled in `folder` on first use."""
     if reason := unavailable():
         raise ProgramError(f"unavailable: {reason}")
-    insist_preloadable(folder)
     stubs = assembler(traced_symbols(_exported(installation.libmpi)))
     key = hashlib.sha256(
         f"{installation.compile_line}\n{stubs}\n{_HIT.read_text(encoding='utf-8')}".encode()
@@ -128,7 +127,12 @@ def build(installation: Installation, folder: Path) -> Path:
 
 def launch_options(tracer: Path, rank: int = 0, *, with_words: bool = False) -> list[str]:
     """Return mpirun's options by which `rank` writes a trace to stderr, `with_words` or without."""
-    options = ["-x", f"LD_PRELOAD={tracer}", "-x", f"COLLTUNE_TRACE_RANK={rank}"]
+    options = [
+        "-x",
+        f"LD_PRELOAD={insist_preloadable(tracer)}",
+        "-x",
+        f"COLLTUNE_TRACE_RANK={rank}",
+    ]
     return [*options, "-x", "COLLTUNE_TRACE_WORDS=1"] if with_words else options
 
 

@@ -28,6 +28,7 @@ from colltune.decisions import AS_MEASURED, DecisionTable, Status
 from colltune.domain import Instance, Shape
 from colltune.errors import BudgetError, CampaignError, ColltuneError, ProgramError
 from colltune.files import cache_folder
+from colltune.files.ownership import insist_preloadable
 from colltune.interrupts import cut_short
 from colltune.models.bundle import Bundle
 from colltune.models.confirmations import Confirmation
@@ -342,7 +343,7 @@ class _Tuning:
         self.tell("watching", "inspecting which algorithms run by default")
         with process.ending_by(self.settings.moment(_WATCH_SHARE)):
             try:
-                tracer = trace.build(self.installation, cache_folder())
+                tracer = insist_preloadable(trace.build(self.installation, cache_folder()))
             except ColltuneError as error:
                 self.notes.append(f"the algorithms that ran could not be inspected: {error}")
                 return None, 0.0, {}

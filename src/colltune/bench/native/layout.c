@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FACT_LENGTH = 128, GROUP_TAG = 9, PING_TAG = 10, ROUND_TRIPS = 10 };
+enum { FACT_LENGTH = 128, GROUP_TAG = 9, PING_TAG = 10, ROUND_TRIPS = 30 };
 
 static int *ranks_on; /* world rank at node * most + slot, -1: none */
 static int n_nodes, most, my_node, my_slot;
