@@ -288,16 +288,22 @@ def _check_nodes(part: str, arrays: Arrays, n_features: int) -> None:
     _insist(bool((arrays["features"] < n_features).all()), f"{part}.features: out of bounds")
     children = np.concatenate([arrays[name] for name in ("left", "right", "roots")])
     inner = children[children >= 0]
-    _insist(len(np.unique(inner)) == len(inner), f"{part}: its trees are none")
+    parents = np.bincount(inner) if len(inner) else np.zeros(1)
+    _insist(int(parents.max()) <= 1, f"{part}: its trees are none")
+
+
+def _distinct(numbers: NDArray[Any]) -> int:
+    """Return how many different numbers there are; np.unique would load masked arrays first."""
+    return len(set(numbers.tolist()))
 
 
 def _check_forest(arrays: Arrays, lengths: Lengths) -> None:
     _check_nodes("predictor", arrays, lengths["k"])
     _insist(lengths["T"] > 0, "predictor: no trees")
     _insist(bool((arrays["level_scale"] != 0).all()), "predictor.level_scale: 0")
-    _insist(len(np.unique(arrays["along"])) == lengths["a"], "predictor.along: a feature twice")
+    _insist(_distinct(arrays["along"]) == lengths["a"], "predictor.along: a feature twice")
     asked = np.isin(arrays["features"], arrays["along"])
-    cuts = len(np.unique(arrays["thresholds"][asked])) * max(1, lengths["a"])
+    cuts = _distinct(arrays["thresholds"][asked]) * max(1, lengths["a"])
     _insist(cuts * lengths["C"] <= _MOST_STEPS, "predictor.thresholds: too many")
 
 
@@ -316,7 +322,7 @@ def _check_neighbours(arrays: Arrays, lengths: Lengths) -> None:
     times = sum(p * o for p, o in zip(points, outputs, strict=True))
     fits = (sum(points), sum(outputs), times) == tuple(lengths[n] for n in ("P", "C", "t"))
     _insist(fits, "predictor.site_points: do not fit the points")
-    _insist(len(np.unique(arrays["outputs"])) == lengths["C"], "predictor.outputs: one twice")
+    _insist(_distinct(arrays["outputs"]) == lengths["C"], "predictor.outputs: one twice")
     _insist(bool((arrays["scale"] != 0).all()), "predictor.scale: 0")
 
 
