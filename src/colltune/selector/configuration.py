@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 from colltune.decisions import ENOUGH_CORES, DecisionTable
@@ -21,6 +22,8 @@ from colltune.mpi.programs import FOR_EVERYBODY, Programs
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.decision_table import decision_table, single_algorithm_table
 from colltune.text import counted
+
+_MOST_REMEMBERED = 8192
 
 LARGEST_ELEMENT_BYTES = 8
 """Of the datatypes for which a written algorithm has to run as itself: a double."""
@@ -283,6 +286,7 @@ def _usable_from(target: Target) -> Callable[[Configuration, int], int | None]:
     """Return from which message size on a configuration may stand in a file for `target`."""
     bound = target.bound
 
+    @lru_cache(_MOST_REMEMBERED)
     def usable_from(configuration: Configuration, nprocs: int) -> int | None:
         try:
             spelled = bound.canonical(configuration)
