@@ -36,6 +36,13 @@ def arm_of(machine: str, job: str, split: Split) -> Arm:
     return Arm.CANDIDATE if u >= 1 - split.candidate else Arm.TUNED
 
 
+class Side(NamedTuple):
+    """On which side of a comparison a job is, and with which probability it was drawn so."""
+
+    is_in: bool
+    probability: float
+
+
 class Draw(NamedTuple):
     """How the arm of a job was drawn: the shares, and the bundles in force and on trial then."""
 
@@ -58,25 +65,22 @@ class Draw(NamedTuple):
         rest = max(0.0, 1.0 - control - candidate)
         return {Arm.CONTROL: control, Arm.CANDIDATE: min(candidate, 1.0 - control)}.get(arm, rest)
 
-    def decided(self, arm: Arm, deciding: Set[str]) -> tuple[bool, float] | None:
-        """Return whether a job got what `deciding` bundles decide, and how probable that was.
+    def decided(self, arm: Arm, deciding: Set[str]) -> Side | None:
+        """Return the side of a job that got what `deciding` bundles decide, or is in the control.
 
-        Among jobs that got it and those of the control group; None for others.
+        None for others.
         """
         arms = ((Arm.TUNED, self.in_force), (Arm.CANDIDATE, self.trial))
         with_it = {arm for arm, bundle_id in arms if bundle_id in deciding}
         return self._side(arm, with_it, Arm.CONTROL)
 
-    def tried(self, arm: Arm) -> tuple[bool, float] | None:
-        """Return whether a job is of the trial, and how probable that was.
-
-        Among its jobs and those with the bundle in force; None for others.
-        """
+    def tried(self, arm: Arm) -> Side | None:
+        """Return the side of a job of the trial, or with the bundle in force; None for others."""
         return self._side(arm, {Arm.CANDIDATE}, Arm.TUNED)
 
-    def _side(self, arm: Arm, one: Set[Arm], other: Arm) -> tuple[bool, float] | None:
+    def _side(self, arm: Arm, one: Set[Arm], other: Arm) -> Side | None:
         if arm is not other and arm not in one:
             return None
         share = sum(map(self.share, one))
         total = share + self.share(other)
-        return (arm in one, share / total) if total else None
+        return Side(arm in one, share / total) if total else None

@@ -25,13 +25,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from colltune.dataset.profile import Kind
 from colltune.errors import DataError
 from colltune.evidence.arms import Arms, Seen, Total, Usual, saved_by, usual_of
 from colltune.evidence.levels import Level
-from colltune.production.arms import Arm, Draw
+from colltune.production.arms import Arm, Draw, Side
 from colltune.production.observations import Choice, Decisions, Observed, Row, is_own, observed
 from colltune.production.settings import Production
 from colltune.production.summary import Given, Summary
@@ -204,18 +204,11 @@ class Cases:
                 logs[at] += math.log((ratio if is_tried else 1.0) / more)
 
 
-class _Side(NamedTuple):
-    """On which side of a comparison a job is, and with which probability it was drawn so."""
-
-    is_in: bool
-    probability: float
-
-
 @dataclass
 class _Compared:
     """What a job says of one decision, or of one trial: ``usual`` are kept for later jobs."""
 
-    side: _Side
+    side: Side
     seen: list[Seen] = field(default_factory=list)
     usual: list[tuple[dict[str, Any], str, float, float]] = field(default_factory=list)
     seconds: float = 0.0
@@ -336,10 +329,9 @@ class _Job:
         kept = here.setdefault("decided", {})
         for configuration in dict.fromkeys(choices.values()):
             deciding = {b for b, chosen in choices.items() if chosen == configuration}
-            drawn = draw.decided(found.given.arm, deciding)
-            if drawn is None:
+            side = draw.decided(found.given.arm, deciding)
+            if side is None:
                 continue
-            side = _Side(*drawn)
             key, name = cell_key(found.slot, row.kind), _name(row, configuration)
             if found.given.arm is Arm.CONTROL:
                 self._count(key, name, Arm.CONTROL)
@@ -370,12 +362,11 @@ class _Job:
         trial = self._cases.trial(found.slot)
         if trial is None or draw.trial != trial[0].bundle_id or draw.in_force != trial[1]:
             return
-        drawn = draw.tried(found.given.arm)
+        side = draw.tried(found.given.arm)
         old = self._cases.choice(draw.in_force, found, row)
         new = self._cases.choice(draw.trial, found, row)
-        if drawn is None or (old and old.configuration) == (new and new.configuration):
+        if side is None or (old and old.configuration) == (new and new.configuration):
             return
-        side = _Side(*drawn)
         compared = self._tried.setdefault(found.slot, _Compared(side))
         known = trial[2]
         if side.is_in:

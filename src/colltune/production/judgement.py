@@ -11,6 +11,7 @@ Format history of what is kept under the key ``judgement``
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -268,12 +269,12 @@ def _decisions(registry: Registry, guard: Guard, settings: Production) -> Decisi
 def _draws(store: Store, registry: Registry, settings: Production) -> Draws:
     """Return what tells how the arm of a job was drawn, as the service did when it started."""
     happened = registry.history()
-    moments = [moment.timestamp() for e in happened if (moment := time_of(e.at_utc))]
+    moments = sorted(m.timestamp() for e in happened if (m := time_of(e.at_utc)))
     known: dict[tuple[str, int], tuple[Event | None, Event | None]] = {}
     shares: dict[int, float | None] = {}
 
     def draw(slot: str, started: float) -> Draw:
-        key = slot, sum(moment <= started for moment in moments)
+        key = slot, bisect_right(moments, started)
         if key not in known:
             known[key] = at(happened, slot, utc(started))
         in_force, trial = known[key]
