@@ -122,9 +122,10 @@ def with_libcolltune(folder: Path, library: str | None = None) -> Real:
 
 @dataclass(frozen=True)
 class RealMpi(Real):
-    """An Open MPI with the call tracer and the program of test calls."""
+    """An Open MPI with the call tracer, what is preloaded behind it, and the program of calls."""
 
     tracer: Path = Path()
+    behind: tuple[Path, ...] = ()
     program: Path = Path()
 
     def call(
@@ -136,7 +137,7 @@ class RealMpi(Real):
         before: Sequence[str] = (),
     ) -> process.Outcome:
         """Run the test program with the tracer."""
-        traced = (*trace.launch_options(self.tracer), *options)
+        traced = (*trace.launch_options(self.tracer, *self.behind), *options)
         command = (self.program, *steps)
         return self.run(nprocs, command, environment, options=traced, before=before)
 
@@ -162,7 +163,7 @@ def traced_openmpi(folder: Path) -> RealMpi:
         tracer = trace.build(found, folder)
     except ProgramError as error:
         pytest.skip(str(error))
-    return RealMpi(found, folder, "", tracer, Real(found, folder).compiled("calls.c"))
+    return RealMpi(found, folder, "", tracer, program=Real(found, folder).compiled("calls.c"))
 
 
 # ---- MPICH, whose messages a preloaded library shows ----

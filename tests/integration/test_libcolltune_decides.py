@@ -28,7 +28,7 @@ start bcast first
 @pytest.fixture(scope="module")
 def openmpi(mpi: RealMpi, preloaded: Real) -> RealMpi:
     """Return an Open MPI that shows which functions run, with libcolltune behind the tracer."""
-    return dataclasses.replace(mpi, tracer=Path(f"{mpi.tracer}:{preloaded.preload}"))
+    return dataclasses.replace(mpi, behind=(Path(preloaded.preload),))
 
 
 def last_broadcasts(mpi: RealMpi, steps: list[str], variables: dict[str, str]) -> list[str]:

@@ -21,7 +21,7 @@ def test_a_layout_is_steered_across_nodes(
     """On 2 nodes with 2 processes each their rules hold, flat; the rest stays with coll/han."""
     if not mpi.release.startswith("5.0."):
         pytest.skip(f"Open MPI {mpi.release} does not prefer coll/han")
-    both = dataclasses.replace(mpi, tracer=Path(f"{mpi.tracer}:{preloaded.preload}"))
+    both = dataclasses.replace(mpi, behind=(Path(preloaded.preload),))
     table = tmp_path / "table"
     table.write_text(sealed(OPENMPI.format(release=mpi.release)), encoding="utf-8")
     options = openmpi_hosts(tmp_path, ["na", "nb"], slots=2)

@@ -55,7 +55,7 @@ def mpi(tmp_path_factory: pytest.TempPathFactory) -> RealMpi:
         tracer = trace.build(found, folder)
     except (ProgramError, StopIteration) as error:
         pytest.skip(f"{VARIABLE}={named}: {error}")
-    return RealMpi(found, folder, "", tracer, Real(found, folder).compiled("calls.c"))
+    return RealMpi(found, folder, "", tracer, program=Real(found, folder).compiled("calls.c"))
 
 
 def _calls(rng: Random, collectives: list[Collective], count: int) -> list[Call]:

@@ -63,7 +63,7 @@ def _symbols(mpi: RealMpi, launcher: Launcher, shape: Shape, folder: Path) -> di
 
 
 def _traced(mpi: RealMpi, shape: Shape, options: Sequence[str] = ()) -> Launcher:
-    last = trace.launch_options(mpi.tracer, shape.nprocs - 1)
+    last = trace.launch_options(mpi.tracer, rank=shape.nprocs - 1)
     return Placed(launcher_of(mpi.installation), options=(*last, *options))
 
 

@@ -125,14 +125,15 @@ def build(installation: Installation, folder: Path) -> Path:
     return made_once(folder, f"trace-{key}.so", compiled)
 
 
-def launch_options(tracer: Path, rank: int = 0, *, with_words: bool = False) -> list[str]:
-    """Return mpirun's options by which `rank` writes a trace to stderr, `with_words` or without."""
-    options = [
-        "-x",
-        f"LD_PRELOAD={insist_preloadable(tracer)}",
-        "-x",
-        f"COLLTUNE_TRACE_RANK={rank}",
-    ]
+def launch_options(
+    tracer: Path, *behind: Path, rank: int = 0, with_words: bool = False
+) -> list[str]:
+    """Return mpirun's options by which `rank` writes a trace to stderr, `with_words` or without.
+
+    Libraries `behind` the tracer are preloaded after it.
+    """
+    preloaded = ":".join(str(insist_preloadable(each)) for each in (tracer, *behind))
+    options = ["-x", f"LD_PRELOAD={preloaded}", "-x", f"COLLTUNE_TRACE_RANK={rank}"]
     return [*options, "-x", "COLLTUNE_TRACE_WORDS=1"] if with_words else options
 
 
