@@ -1,0 +1,283 @@
+"""What launches tell that measured two configurations beside each other.
+
+The log ratio of their times scatters over the turns within a launch, and each launch shifts it,
+which no number of repetitions averages out. So launches are the units. Few of them tell little of
+their own noise: it is taken together with what other configurations in the same launches tell, and
+with what other machines tell, as a moderated t (Smyth, Statistical Applications in Genetics and
+Molecular Biology 3, 2004).
+
+A run looks after each of `LOOKS` launches, at Pocock's level (Jennison, Turnbull, Group Sequential
+Methods, 2000). More launches than planned, on several occasions, are looked at by a sequence that
+holds at any time: a mixture over gains (Lai, Annals of Statistics 4, 1976). Both hold for launches
+that do not resemble their neighbours.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import NamedTuple, Self, TypeVar
+
+import numpy as np
+
+K = TypeVar("K", bound=Hashable)
+
+LOOKS = (2, 3, 4, 5, 6)
+"""After how many launches a run looks."""
+ALPHA = 0.05
+_AT_A_LOOK = 0.01774
+"""The level of a single look, so that all `LOOKS` together have `ALPHA`."""
+NO_GAIN = math.log(1.01)
+"""A log gain below this is not worth having."""
+_LEAST_CANDIDATES = 3
+"""The level is that of so many candidates at least, since noise that all share is known badly."""
+_MOST_WORTH = 4.0
+_BEHIND = 1.28
+_FEW_TURNS = 3.0
+_CLOCKS_S = (1e-6, 1e-7, 1e-8, 1e-9)
+_LEAST_TICKS = 10
+_PRIOR = 8.0
+_FEW_CELLS, _USUAL_VARIANCE = 5, 0.1**2
+
+
+class Verdict(StrEnum):
+    """What launches prove of a configuration against the default."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    ALIKE = "alike"
+    OPEN = "open"
+    NOT_COMPARED = "not compared"
+
+
+class Noise(NamedTuple):
+    """The standard deviation of a log ratio between launches, and the degrees of freedom behind it.
+
+    ``worth`` is how many differences between launches ``sd`` rests on.
+    """
+
+    sd: float
+    worth: float
+
+    def detectable(self, launches: float) -> float:
+        """Return the least log gain that a cell of so many launches tells from none."""
+        freedom = min(_MOST_WORTH, self.worth) + launches - 1
+        return _t(0.05, freedom) * self.sd / math.sqrt(launches)
+
+
+MACHINE = Noise(0.05, 1.0)
+"""What other machines tell; it counts as much as one difference between launches."""
+
+
+class LaunchGain(NamedTuple):
+    """The log gain of a launch; ``inside`` is its variance by the turns, NaN if there is one."""
+
+    log: float
+    inside: float
+    turns: int
+
+
+class Sums(NamedTuple):
+    """What is kept of log gains: how many launches, their mean, and their squared deviations.
+
+    ``inside`` is the mean variance within a launch, NaN where a launch does not tell it.
+    """
+
+    launches: int
+    log: float
+    squares: float
+    inside: float
+
+    @classmethod
+    def of(cls, gains: Iterable[LaunchGain]) -> Self | None:
+        """Return the sums of launches; None of none."""
+        found = list(gains)
+        if not found:
+            return None
+        logs = np.array([gain.log for gain in found])
+        inside = float(np.mean([gain.inside for gain in found]))
+        squares = float(((logs - logs.mean()) ** 2).sum())
+        return cls(len(found), float(logs.mean()), squares, inside)
+
+    def plus(self, other: Sums) -> Sums:
+        """Return the sums of both, of other launches each."""
+        launches = self.launches + other.launches
+        share, apart = other.launches / launches, other.log - self.log
+        squares = self.squares + other.squares + apart**2 * self.launches * share
+        inside = self.inside + share * (other.inside - self.inside)
+        return Sums(launches, self.log + share * apart, squares, inside)
+
+
+class Interval(NamedTuple):
+    """A log gain, what holds it with 95 % over all looks, its standard error, and the launches."""
+
+    log: float
+    lower: float
+    upper: float
+    error: float
+    launches: int
+
+    @property
+    def doubt(self) -> float:
+        """The chance that it is of the other sign, doubled: 0 to 1."""
+        return math.erfc(abs(self.log) / self.error / math.sqrt(2.0))
+
+
+def launch_gain(
+    default: Sequence[Sequence[float]], other: Sequence[Sequence[float]]
+) -> LaunchGain | None:
+    """Return how much faster `other` was than `default`, by turns of the same number.
+
+    A turn holds its repetitions in seconds, none where it was not made. None if no turn has both, a
+    time is not positive, or the clock is too coarse for it.
+    """
+    pairs = [(d, o) for d, o in zip(default, other, strict=False) if len(d) and len(o)]
+    if not pairs:
+        return None
+    medians = np.array([[np.median(d), np.median(o)] for d, o in pairs], np.float64)
+    if not (np.isfinite(medians).all() and (medians > 0).all()):
+        return None
+    step_s = _clock_s(np.concatenate([np.concatenate(pair) for pair in pairs]))
+    if medians.min() < _LEAST_TICKS * step_s:
+        return None
+    logs, turns = np.log(medians[:, 0] / medians[:, 1]), len(medians)
+    if turns < 2:
+        return LaunchGain(float(logs[0]), math.nan, 1)
+    # few turns tell little of their own scatter: the variance of Student's distribution
+    few = (turns - 1) / (turns - 3) if turns > 3 else _FEW_TURNS
+    ticks = step_s**2 / 12 * float((1 / medians**2).sum()) / turns**2
+    return LaunchGain(float(logs.mean()), few * float(logs.var(ddof=1)) / turns + ticks, turns)
+
+
+def _clock_s(times_s: np.ndarray) -> float:
+    """Return the step of the clock that told `times_s`, 0 where no step is seen."""
+    for step_s in _CLOCKS_S:
+        ticks = times_s / step_s
+        if np.allclose(ticks, np.round(ticks), rtol=1e-9, atol=1e-6):
+            return step_s
+    return 0.0
+
+
+def pooled(
+    sets: Iterable[Iterable[Sums | None]], known: Noise = MACHINE, inside: float = 0.0
+) -> Noise:
+    """Return the noise that sets of launches tell together with what was known before.
+
+    A set holds the sums of all cells of the same launches, and is worth their number less one,
+    however many cells there are: what moves all of them alike shows itself once. Cells of a single
+    launch tell nothing. `inside` is the variance within a launch of what the noise is asked for.
+    """
+    told = _unknown_as_much(inside) + known.sd**2
+    total, worth = known.worth * told, known.worth
+    for cells in sets:
+        found = [cell for cell in cells if cell is not None and cell.launches > 1]
+        if not found:
+            continue
+        freedom = float(np.median([cell.launches for cell in found])) - 1.0
+        per = sum(c.squares for c in found) / sum(c.launches - 1 for c in found)
+        total, worth = total + freedom * per, worth + freedom
+    return Noise(math.sqrt(total / worth), worth)
+
+
+def _unknown_as_much(inside: float) -> float:
+    """Return a variance within launches; where nothing tells it, as much as between them."""
+    return MACHINE.sd**2 if math.isnan(inside) else inside
+
+
+def interval(
+    sums: Sums | None,
+    noise: Noise,
+    *,
+    candidates: int = _LEAST_CANDIDATES,
+    sequence: bool = False,
+) -> Interval | None:
+    """Return what holds the log gain of one of `candidates`; None with less than two launches.
+
+    With `sequence`, and with more launches than are planned, it holds however many launches there
+    will be; else at all looks of one run.
+    """
+    if sums is None or sums.launches < 2:
+        return None
+    n = sums.launches
+    variance, freedom = _variance(sums, noise)
+    if sequence or n > LOOKS[-1]:
+        half = math.sqrt(variance * _mixture(n, freedom, ALPHA / candidates))
+    else:
+        level = _AT_A_LOOK / max(_LEAST_CANDIDATES, candidates)
+        half = _t(level, freedom) * math.sqrt(variance / n)
+    return Interval(sums.log, sums.log - half, sums.log + half, math.sqrt(variance / n), n)
+
+
+def _variance(sums: Sums, noise: Noise) -> tuple[float, float]:
+    """Return the variance of a launch's log gain, and its degrees of freedom.
+
+    Launches that happen to agree are no surer than usual ones.
+    """
+    worth = min(_MOST_WORTH, noise.worth)
+    freedom = worth + sums.launches - 1
+    own = (worth * noise.sd**2 + sums.squares) / freedom
+    return max(noise.sd**2, own), freedom
+
+
+def _mixture(n: int, freedom: float, alpha: float) -> float:
+    """Return the squared half-width of the sequence, in variances of a launch."""
+    shrunk = 1.0 + _PRIOR * n
+    limit = (math.sqrt(shrunk) / alpha) ** (2.0 / (freedom + 1.0))
+    return freedom * (limit - 1.0) / (1.0 - limit / shrunk) / n if limit < shrunk else math.inf
+
+
+def _t(both_sides: float, freedom: float) -> float:
+    """Return the quantile of Student's distribution that leaves so much on both sides."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, 1.0 - both_sides / 2.0))
+
+
+def verdict(found: Interval | None, worth: float = NO_GAIN) -> Verdict:
+    """Return what an interval of a log gain proves; `worth` is the least that is worth having."""
+    if found is None or math.isnan(found.lower) or math.isnan(found.upper):
+        return Verdict.NOT_COMPARED
+    if found.lower > 0:
+        return Verdict.FASTER
+    if found.upper < 0:
+        return Verdict.SLOWER
+    return Verdict.ALIKE if found.upper < worth else Verdict.OPEN
+
+
+def leading(sums: Mapping[K, Sums], noise: Noise) -> set[K]:
+    """Return which candidates the next launch carries on: all but those clearly behind the best."""
+    if not sums:
+        return set()
+    best = max(one.log for one in sums.values())
+
+    def error(one: Sums) -> float:
+        return math.sqrt(_variance(one, noise)[0] / one.launches)
+
+    return {key for key, one in sums.items() if one.log >= best - _BEHIND * error(one)}
+
+
+def shrunk(found: Sequence[Interval]) -> list[float]:
+    """Return log gains as they are to be expected again, given all that a run measured.
+
+    Those that won are more often lucky ones. Gains are taken to be normal, with the mean and
+    variance that all of them tell (DerSimonian, Laird, Controlled Clinical Trials 7, 1986); of few
+    nothing tells, so that none is expected.
+    """
+    if not found:
+        return []
+    logs = np.array([one.log for one in found])
+    variances = np.array([one.error**2 for one in found])
+    mean, spread = 0.0, _USUAL_VARIANCE
+    if len(found) >= _FEW_CELLS:
+        weights = 1.0 / variances
+        total = weights.sum()
+        middle = (weights * logs).sum() / total
+        beyond = (weights * (logs - middle) ** 2).sum() - (len(found) - 1)
+        spread = max(0.0, beyond / (total - (weights**2).sum() / total))
+        weights = 1.0 / (variances + spread)
+        mean = float((weights * logs).sum() / weights.sum())
+    expected = (spread * logs + variances * mean) / (variances + spread)
+    return [
+        float(min(max(log, one.lower), one.upper)) for log, one in zip(expected, found, strict=True)
+    ]

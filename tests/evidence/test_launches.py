@@ -1,0 +1,197 @@
+"""What launches tell: paired turns, the noise between launches, intervals and verdicts."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import multivariate_normal, norm
+
+from colltune.evidence import launches
+from colltune.evidence.launches import (
+    LOOKS,
+    MACHINE,
+    Interval,
+    LaunchGain,
+    Noise,
+    Sums,
+    Verdict,
+    interval,
+    launch_gain,
+    leading,
+    pooled,
+    shrunk,
+    verdict,
+)
+
+LOGS = st.floats(-2, 2)
+GAINS = st.lists(st.builds(LaunchGain, LOGS, st.floats(0, 0.1), st.just(6)), min_size=2, max_size=6)
+
+
+def sums(*logs: float, inside: float = 0.0) -> Sums:
+    found = Sums.of(LaunchGain(log, inside, 6) for log in logs)
+    assert found is not None
+    return found
+
+
+def test_the_level_of_a_look_keeps_the_error_over_all_looks() -> None:
+    """Looks at 2 to 6 launches at this level reject a true null in 5 % together."""
+    numbers = np.array(LOOKS, float)
+    correlation = np.sqrt(np.minimum.outer(numbers, numbers) / np.maximum.outer(numbers, numbers))
+    limit = np.full(len(LOOKS), norm.isf(launches._AT_A_LOOK / 2))
+    kept = multivariate_normal(cov=correlation, seed=1).cdf(limit, lower_limit=-limit)
+    assert 1 - kept == pytest.approx(launches.ALPHA, rel=0.01)
+
+
+def test_turns_are_paired_by_their_number() -> None:
+    """A turn that one of both did not make is left out, however the machine slows meanwhile."""
+    turns = [(1e-5 * factor,) * 3 for factor in np.exp(np.linspace(0, 0.5, 6))]
+    found = launch_gain(turns, turns[:2])
+    assert found is not None
+    assert found.log == pytest.approx(0.0)
+    assert found.turns == 2
+    skipped = launch_gain(turns, [turns[0], (), turns[2]])
+    assert skipped is not None
+    assert skipped.log == pytest.approx(0.0)
+    assert skipped.turns == 2
+
+
+@pytest.mark.parametrize(
+    ("default", "other"),
+    [
+        ([], []),
+        ([(1.0,)], []),
+        ([(1.0,), ()], [(), (1.0,)]),
+        ([(1e-5,)], [(0.0,)]),
+        ([(0.0,)], [(0.0,)]),
+        ([(math.nan,)], [(1e-5,)]),
+        ([(2e-6,) * 6], [(1e-6,) * 6]),
+    ],
+    ids=["nothing", "one side", "no turn in common", "0 s", "both 0 s", "not a number", "ticks"],
+)
+def test_what_was_not_timed_beside_each_other_is_no_evidence(
+    default: list[tuple[float, ...]], other: list[tuple[float, ...]]
+) -> None:
+    """No turn in common, times of 0 s and times of a few ticks of the clock give no gain."""
+    assert launch_gain(default, other) is None
+
+
+def test_a_coarse_clock_adds_to_the_scatter() -> None:
+    """Times that are multiples of a step are known to a step's fraction only."""
+    fine = launch_gain([(1.23456789e-5,)] * 6, [(1.23456789e-5,)] * 6)
+    coarse = launch_gain([(1.2e-5,)] * 6, [(1.2e-5,)] * 6)
+    assert fine is not None
+    assert coarse is not None
+    assert fine.inside == pytest.approx(0.0, abs=1e-12)
+    assert coarse.inside == pytest.approx((1 / 12) ** 2 / 12 * 2 / 6, rel=1e-6)
+
+
+def test_one_turn_tells_no_scatter() -> None:
+    """The scatter of a single turn is unknown, and counts as much as that between launches."""
+    found = launch_gain([(1.2e-5,)], [(1.0e-5,)])
+    assert found is not None
+    assert math.isnan(found.inside)
+    unknown = pooled([], inside=found.inside)
+    assert unknown.sd == pytest.approx(MACHINE.sd * math.sqrt(2))
+
+
+@given(GAINS, GAINS)
+def test_sums_add_up(first: list[LaunchGain], second: list[LaunchGain]) -> None:
+    """What two occasions kept tells as much as all their launches."""
+    one, two, both = Sums.of(first), Sums.of(second), Sums.of([*first, *second])
+    assert one is not None
+    assert two is not None
+    assert both is not None
+    for told, expected in zip(one.plus(two), both, strict=True):
+        assert told == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+def test_nothing_is_never_no_difference() -> None:
+    """Nothing, one launch and a number that is none give no interval and no verdict."""
+    assert Sums.of([]) is None
+    assert interval(None, MACHINE) is None
+    assert interval(sums(0.5), MACHINE) is None
+    assert verdict(None) is Verdict.NOT_COMPARED
+    assert verdict(interval(sums(math.nan, 0.1), MACHINE)) is Verdict.NOT_COMPARED
+    assert leading({}, MACHINE) == set()
+    assert shrunk([]) == []
+    assert pooled([]) == MACHINE
+    assert pooled([[None, sums(0.3)], []]) == MACHINE
+
+
+@given(GAINS, LOGS)
+def test_a_cell_of_one_launch_never_changes_the_noise(gains: list[LaunchGain], log: float) -> None:
+    """What was missed in other launches does not make the rest steadier."""
+    told = pooled([[Sums.of(gains)]])
+    assert pooled([[Sums.of(gains), sums(log), None]]) == told
+
+
+def test_a_set_is_worth_its_launches_not_its_cells() -> None:
+    """Forty cells of the same three launches are two differences between launches."""
+    cell = sums(-0.1, 0.0, 0.1)
+    assert pooled([[cell] * 40]).worth == MACHINE.worth + 2
+    assert pooled([[cell]] * 3).worth == MACHINE.worth + 6
+    assert pooled([[cell] * 40]).sd == pytest.approx(math.sqrt((0.05**2 + 2 * 0.01) / 3))
+
+
+@given(GAINS, st.floats(0.01, 0.5), st.floats(1, 20))
+def test_intervals_hold_their_mean_and_the_sequence_is_wider(
+    gains: list[LaunchGain], sd: float, worth: float
+) -> None:
+    """What holds for any number of launches is wider than what holds for those planned."""
+    noise, found = Noise(sd, worth), Sums.of(gains)
+    planned, always = (interval(found, noise, sequence=s) for s in (False, True))
+    assert planned is not None
+    assert always is not None
+    assert always.lower < planned.lower < planned.log < planned.upper < always.upper
+
+
+def test_more_launches_than_planned_are_looked_at_by_the_sequence() -> None:
+    """After the planned looks only what holds at any time is told."""
+    seven = sums(*[0.1] * 7)
+    assert interval(seven, MACHINE) == interval(seven, MACHINE, sequence=True)
+
+
+def test_launches_that_agree_are_no_surer_than_usual_ones() -> None:
+    """A cell whose own launches agree by luck is judged by what the others differ by."""
+    noise = Noise(0.1, 4)
+    steady, usual = interval(sums(0.2, 0.2, 0.2), noise), interval(sums(0.1, 0.2, 0.3), noise)
+    assert steady is not None
+    assert usual is not None
+    assert steady.upper - steady.lower == pytest.approx(usual.upper - usual.lower)
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "expected"),
+    [
+        (0.1, 0.2, Verdict.FASTER),
+        (-0.2, -0.1, Verdict.SLOWER),
+        (-0.1, 0.005, Verdict.ALIKE),
+        (-0.1, 0.1, Verdict.OPEN),
+    ],
+)
+def test_verdicts(lower: float, upper: float, expected: Verdict) -> None:
+    """An interval beside 0 proves, one below a gain worth having ends the question."""
+    assert verdict(Interval((lower + upper) / 2, lower, upper, 0.05, 3)) is expected
+
+
+def test_candidates_far_behind_are_dropped_after_the_first_launch() -> None:
+    """The next launch carries those on that may still be the best."""
+    found = {"best": sums(0.2), "near": sums(0.16), "far": sums(0.0)}
+    assert leading(found, MACHINE) == {"best", "near"}
+
+
+def test_gains_are_told_as_they_are_to_be_expected_again() -> None:
+    """Where nothing gains, the luckiest of many is told as hardly any gain; a real one stays."""
+    rng = np.random.default_rng(1)
+    lucky = [Interval(log, log - 0.3, log + 0.3, 0.05, 3) for log in rng.normal(0, 0.05, 60)]
+    best = max(range(60), key=lambda i: lucky[i].log)
+    assert shrunk(lucky)[best] < 0.4 * lucky[best].log
+    real = [Interval(log, log - 0.1, log + 0.1, 0.02, 3) for log in rng.normal(0.1, 0.2, 60)]
+    for told, one in zip(shrunk(real), real, strict=True):
+        assert told == pytest.approx(one.log, abs=0.02)
+    (alone,) = shrunk([Interval(0.2, 0.1, 0.3, 0.05, 3)])
+    assert 0.1 <= alone < 0.2
