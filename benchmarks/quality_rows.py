@@ -18,7 +18,7 @@ from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
 from colltune.evaluation import Extrapolation, LeaveNodesOut, NodeCounts, Split
 from colltune.evaluation.folds import Fold, Source, SplitError
 from colltune.evaluation.paper import PaperLarge, PaperSmall
-from colltune.evaluation.scores import Decided, Instances, LogGains, interval, slowed
+from colltune.evaluation.scores import Decided, Instances, LogGains, slowed
 from colltune.evaluation.splits import Mask
 from colltune.models.cells import CellMatrix
 
@@ -159,14 +159,14 @@ class Pool:
         slower, harmed, replaced, unmeasured = (np.asarray(f, np.bool_) for f in flags)
         blocks = np.unique(self.job, return_inverse=True)[1]
         ones = np.ones(len(blocks))
-        drawn = LogGains(blocks, gained, possible, slower, harmed, ones).drawn(0)
+        found = LogGains(blocks, gained, possible, slower, harmed, ones)
         return Figures(
             len(gained),
             int(blocks.max()) + 1,
             float(gained.sum() / possible.sum()),
-            drawn and interval(drawn.log_gain_share),
+            found.ends(gained, possible),
             float(harmed.mean()),
-            interval(drawn.harm_share) if drawn and harmed.any() else None,
+            found.ends_of_share(harmed),
             float(slower.mean()),
             float(replaced.mean()),
             int(unmeasured.sum()),

@@ -67,8 +67,8 @@ def test_equal_weights_are_no_weights() -> None:
     plain = evaluate_split(DATA, MessageSizes(), learners=("knn",), with_references=False)
     weighed = replace(plain.tested, weight=np.ones(len(plain.tested)))
     for decided in plain.decided.values():
-        one = scores(plain.tested, decided, 0)[ALL].as_dict()
-        other = scores(weighed, decided, 0)[ALL].as_dict()
+        one = scores(plain.tested, decided)[ALL].as_dict()
+        other = scores(weighed, decided)[ALL].as_dict()
         for name in one.keys() - {"time_saved", "oracle_time_saved", "p95_regret"}:
             assert other[name] == pytest.approx(one[name]), name
         assert other["p95_regret"] <= one["p95_regret"] * 1.2
@@ -83,7 +83,7 @@ def test_a_weight_of_two_is_the_instance_twice() -> None:
     decided = plain.decided["single_best"]
     ratio = plain.tested.default_s / decided.selected_s
     mean = np.append(ratio, ratio[3]).mean()
-    assert scores(weighed, decided, 0)[ALL].arithmetic_mean_speedup == pytest.approx(mean)
+    assert scores(weighed, decided)[ALL].arithmetic_mean_speedup == pytest.approx(mean)
 
 
 def test_results_keep_weights(tmp_path: Path) -> None:

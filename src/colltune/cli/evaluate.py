@@ -314,7 +314,7 @@ def _differences(run: Evaluation, learner: str) -> dict[str, Difference]:
     from colltune.evaluation.scores import differences
 
     return {
-        other: differences(run.tested, decided, run.decided[learner], run.setup.seed)[-1]
+        other: differences(run.tested, decided, run.decided[learner])[-1]
         for other, decided in run.decided.items()
         if other not in (learner, *_BASELINES)
     }

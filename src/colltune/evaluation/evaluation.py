@@ -28,7 +28,7 @@ class Setup:
     """What an evaluation is of; two with the same setup can be compared instance by instance.
 
     ``split`` and ``options`` say how the dataset with the ``digest`` was parted; ``noise`` was put
-    on training times, ``seed`` is that of noise and intervals; ``max_nprocs`` left instances out;
+    on training times, drawn with ``seed``; ``max_nprocs`` left instances out;
     ``judged_by`` is the statistic of the repetitions that the tested times are; ``profile`` the
     digest of the profile by which instances have weights, None without one; ``confirm`` tells that
     a half of the record was left to the confirmation of decisions.
@@ -88,9 +88,7 @@ class Evaluation:
     @cached_property
     def scores(self) -> dict[str, dict[str, Score]]:
         """The figures by selector and by collective or ``all``."""
-        return {
-            name: scores(self.tested, one, self.setup.seed) for name, one in self.decided.items()
-        }
+        return {name: scores(self.tested, one) for name, one in self.decided.items()}
 
     @property
     def learners(self) -> tuple[str, ...]:
@@ -159,7 +157,7 @@ def compare(
                     mine.setup.split,
                     a,
                     b,
-                    differences(mine.tested, mine.decided[a], other.decided[b], mine.setup.seed),
+                    differences(mine.tested, mine.decided[a], other.decided[b]),
                 )
             )
     return found

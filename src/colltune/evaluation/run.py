@@ -80,7 +80,7 @@ def evaluate_split(  # noqa: PLR0913
         `Guard` sets its own limits; the baselines have no guard.
     noise, seed
         Standard deviation of normal noise on the log of training times, for noise-free data: one
-        noisy measurement of everything, whatever the folds. The seed is that of intervals, too.
+        noisy measurement of everything, whatever the folds.
     max_nprocs
         Leave out instances with more processes, in training and test.
     objective
@@ -209,7 +209,7 @@ def guard_effects(
     return [
         GuardEffect(
             learner,
-            *(scores(tested, choices[_guarded(learner, guard)], seed) for guard in (True, False)),
+            *(scores(tested, choices[_guarded(learner, guard)]) for guard in (True, False)),
         )
         for learner in learners
     ]

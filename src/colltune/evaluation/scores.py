@@ -1,10 +1,8 @@
 """The figures of decisions on tested instances, alone and compared with those of another selector.
 
-Intervals hold the middle 95 % of bootstrap draws of whole shapes. Instances of one shape (nodes x
-ppn) were measured in the same jobs and are decided alike, so that they are no independent
-witnesses; a shape is drawn with all its collectives and message sizes (Davison and Hinkley,
-*Bootstrap Methods and their Application*, 1997, sec. 3.8). Two selectors are compared on the same
-draws.
+Intervals of 95 % count shapes (`colltune.evidence.clusters`). Instances of one shape (nodes x ppn)
+were measured in the same jobs and are decided alike, so that they are no independent witnesses.
+Two selectors are compared instance by instance.
 """
 
 from __future__ import annotations
@@ -16,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from colltune.evidence.clusters import clustered
 from colltune.models.guard import HARM
 
 Numbers = NDArray[np.float64]
@@ -23,9 +22,6 @@ Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Ends = tuple[float, float] | None
 ALL = "all"
-DRAWS = 1000
-INTERVAL = (0.025, 0.975)
-_LEAST_BLOCKS = 3
 _NOISE_SDS = 2.0
 
 
@@ -67,7 +63,7 @@ class Instances:
         return np.ones(len(self)) if self.weight is None else self.weight
 
     def blocks(self) -> Integers:
-        """Return the number of each instance's shape, shape (n): what is resampled together."""
+        """Return the number of each instance's shape, shape (n): what is one witness together."""
         pairs = np.column_stack([self.nodes, self.ppn])
         return np.asarray(np.unique(pairs, axis=0, return_inverse=True)[1], np.int64).reshape(-1)
 
@@ -104,20 +100,11 @@ def plain(found: object) -> dict[str, Any]:
     return {name: list(v) if isinstance(v, tuple) else v for name, v in fields}
 
 
-class Drawn(NamedTuple):
-    """Figures of every draw, each (draws); the share is NaN where there is nothing to gain."""
-
-    geometric_mean_speedup: Numbers
-    log_gain_share: Numbers
-    slower_share: Numbers
-    harm_share: Numbers
-
-
 class LogGains(NamedTuple):
     """One selector's decisions on n instances: log speed-ups over the default, and harm.
 
     ``gained`` are those of the selector, ``possible`` of the oracle; ``slower`` are slow-downs,
-    ``harmed`` those that noise does not explain. ``blocks`` (n) are what is resampled together.
+    ``harmed`` those that noise does not explain. What has one of ``blocks`` (n) is one witness.
     """
 
     blocks: Integers
@@ -139,31 +126,19 @@ class LogGains(NamedTuple):
             tested.weights[rows],
         )
 
-    def drawn(self, seed: int) -> Drawn | None:
-        """Return the figures of draws of blocks, None for fewer than 3 of them."""
-        numbers = np.unique(self.blocks, return_inverse=True)[1].reshape(-1)
-        n_blocks = int(numbers.max()) + 1
-        if n_blocks < _LEAST_BLOCKS:
-            return None
-        rng = np.random.default_rng(seed)
-        shares = np.full(n_blocks, 1.0 / n_blocks)
-        counts = rng.multinomial(n_blocks, shares, size=DRAWS).astype(np.float64)
-        figures = (1.0, self.gained, self.possible, self.slower, self.harmed)
-        instances, gained, possible, slower, harmed = (
-            counts @ np.bincount(numbers, self.weights * figure) for figure in figures
-        )
-        with np.errstate(divide="ignore", invalid="ignore"):
-            share = np.where(possible > 0, gained / possible, np.nan)
-        return Drawn(np.exp(gained / instances), share, slower / instances, harmed / instances)
+    def ends(self, figure: Numbers | Flags, of: Numbers | None = None) -> Ends:
+        """Return the interval of the mean of `figure`, or of its share of `of`, both (n)."""
+        whole = self.weights if of is None else self.weights * of
+        return clustered(self.weights * figure, whole, self.blocks)
+
+    def ends_of_share(self, share: Flags) -> Ends:
+        """Return the interval of a share; None where it is 0, which says nothing of its scatter."""
+        ends = self.ends(share) if share.any() else None
+        return ends and (max(0.0, ends[0]), min(1.0, ends[1]))
 
 
-def interval(values: Numbers) -> Ends:
-    """Return the ends of the interval of drawn `values`, None if there are hardly any."""
-    known = values[np.isfinite(values)]
-    if len(known) < DRAWS // 2:
-        return None
-    low, high = np.quantile(known, INTERVAL)
-    return float(low), float(high)
+def _speedup(ends: Ends) -> Ends:
+    return ends and (float(np.exp(ends[0])), float(np.exp(ends[1])))
 
 
 @dataclass(frozen=True)
@@ -180,10 +155,9 @@ class Score:
     instances left to the default, ``unmeasured`` the number of choices that were not measured on
     their instance and count as the default's time.
 
-    ``*_interval`` are the ends of 95 % bootstrap intervals over the ``shapes`` tested, None for
-    fewer than three of them. Those of ``slower_share`` and ``harm_share`` are None
-    where the share is 0, too: what was never seen cannot be drawn, which does not mean that it
-    never happens.
+    ``*_interval`` are the ends of 95 % intervals over the ``shapes`` tested, None for fewer than
+    three of them. Those of ``slower_share`` and ``harm_share`` are None where the share is 0, too:
+    what was never seen has no scatter, which does not mean that it never happens.
 
     ``arithmetic_mean_speedup`` and ``geometric_mean_speedup`` are means over the ``instances``, and
     ``oracle_arithmetic_mean_speedup`` and ``oracle_geometric_mean_speedup`` what the fastest
@@ -227,10 +201,10 @@ class Score:
         return plain(self)
 
 
-def scores(tested: Instances, decided: Decided, seed: int) -> dict[str, Score]:
-    """Return the figures of one selector by collective, and of `ALL`; `seed` draws intervals."""
-    found = {c: _score(tested, decided, c, seed) for c in tested.collectives}
-    return found | {ALL: _score(tested, decided, None, seed)}
+def scores(tested: Instances, decided: Decided) -> dict[str, Score]:
+    """Return the figures of one selector by collective, and of `ALL`."""
+    found = {c: _score(tested, decided, c) for c in tested.collectives}
+    return found | {ALL: _score(tested, decided, None)}
 
 
 def slowed(tested: Instances, decided: Decided) -> tuple[Flags, Flags]:
@@ -240,14 +214,13 @@ def slowed(tested: Instances, decided: Decided) -> tuple[Flags, Flags]:
     return slower, slower & (np.log(ratio) > _NOISE_SDS * np.nan_to_num(decided.noise))
 
 
-def _score(tested: Instances, decided: Decided, collective: str | None, seed: int) -> Score:
+def _score(tested: Instances, decided: Decided, collective: str | None) -> Score:
     rows = tested.of(collective)
     selected, default, best = (
         times[rows] for times in (decided.selected_s, tested.default_s, tested.best_s)
     )
     found = LogGains.of(tested, decided, rows)
     weights, slower, harmed = found.weights, found.slower, found.harmed
-    drawn = found.drawn(seed)
     slowdowns = (selected / default)[slower]
     possible_sum = float((weights * found.possible).sum())
     names = tested.collectives if collective is None else (collective,)
@@ -261,19 +234,19 @@ def _score(tested: Instances, decided: Decided, collective: str | None, seed: in
         shapes=len(np.unique(found.blocks)),
         arithmetic_mean_speedup=_mean(default / selected, weights),
         geometric_mean_speedup=float(np.exp(_mean(found.gained, weights))),
-        geometric_mean_speedup_interval=interval(drawn.geometric_mean_speedup) if drawn else None,
+        geometric_mean_speedup_interval=_speedup(found.ends(found.gained)),
         oracle_arithmetic_mean_speedup=_mean(default / best, weights),
         oracle_geometric_mean_speedup=float(np.exp(_mean(found.possible, weights))),
         log_gain_share=_over(float((weights * found.gained).sum()), possible_sum),
-        log_gain_share_interval=interval(drawn.log_gain_share) if drawn else None,
+        log_gain_share_interval=found.ends(found.gained, found.possible),
         mean_regret=_mean(selected / best, weights),
         p95_regret=_quantile(selected / best, None if tested.weight is None else weights, 0.95),
         slower_share=_mean(slower, weights),
-        slower_share_interval=interval(drawn.slower_share) if drawn and slower.any() else None,
+        slower_share_interval=found.ends_of_share(slower),
         mean_slowdown=_mean(slowdowns, weights[slower]) if len(slowdowns) else None,
         worst_slowdown=float(slowdowns.max()) if len(slowdowns) else None,
         harm_share=_mean(harmed, weights),
-        harm_share_interval=interval(drawn.harm_share) if drawn and harmed.any() else None,
+        harm_share_interval=found.ends_of_share(harmed),
         unmeasured=int(decided.unmeasured[rows].sum()),
         default_share=_mean(decided.kept[rows], weights),
         fit_s=sum(decided.fit_s.get(name, 0.0) for name in names),
@@ -307,7 +280,7 @@ class Difference:
     ``speedup`` is the geometric mean of t_first / t_second, ``share`` and ``harm`` the second's
     share of log gain, and share of harm, less the first's (share: None if there is nothing to
     gain). ``better`` and ``worse`` are the shares of instances on which the second is faster, or
-    slower, than the first by more than 5 %. ``*_interval`` are 95 % bootstrap intervals of the
+    slower, than the first by more than 5 %. ``*_interval`` are 95 % intervals of the
     paired difference, None for fewer than three shapes, that of harm also without any harm.
     """
 
@@ -327,40 +300,33 @@ class Difference:
         return plain(self)
 
 
-def differences(
-    tested: Instances, first: Decided, second: Decided, seed: int = 0
-) -> tuple[Difference, ...]:
-    """Compare two selectors that decided the same instances, on the same bootstrap draws."""
+def differences(tested: Instances, first: Decided, second: Decided) -> tuple[Difference, ...]:
+    """Compare two selectors that decided the same instances."""
     names = [*tested.collectives, None]
-    return tuple(_difference(tested, first, second, name, seed) for name in names)
+    return tuple(_difference(tested, first, second, name) for name in names)
 
 
 def _difference(
-    tested: Instances, first: Decided, second: Decided, collective: str | None, seed: int
+    tested: Instances, first: Decided, second: Decided, collective: str | None
 ) -> Difference:
     rows = tested.of(collective)
     one, other = (LogGains.of(tested, decided, rows) for decided in (first, second))
-    weights, drawn = one.weights, (one.drawn(seed), other.drawn(seed))
-    ends: list[Ends] = [None, None, None]
-    if drawn[0] and drawn[1]:
-        speedups = drawn[1].geometric_mean_speedup / drawn[0].geometric_mean_speedup
-        shares = drawn[1].log_gain_share - drawn[0].log_gain_share
-        ends = [interval(speedups), interval(shares), None]
-        if one.harmed.any() or other.harmed.any():
-            ends[2] = interval(drawn[1].harm_share - drawn[0].harm_share)
+    weights = one.weights
     total, mass = float((weights * one.possible).sum()), float(weights.sum())
-    gained = float((weights * (other.gained - one.gained)).sum())
+    faster = other.gained - one.gained
+    gained = float((weights * faster).sum())
+    harm = other.harmed.astype(float) - one.harmed
     ratio = second.selected_s[rows] / first.selected_s[rows]
     return Difference(
         collective=ALL if collective is None else collective,
         instances=len(ratio),
         shapes=len(np.unique(one.blocks)),
         speedup=float(np.exp(gained / mass)),
-        speedup_interval=ends[0],
+        speedup_interval=_speedup(one.ends(faster)),
         share=_over(gained, total),
-        share_interval=ends[1],
-        harm=float((weights * (other.harmed.astype(float) - one.harmed)).sum() / mass),
-        harm_interval=ends[2],
+        share_interval=one.ends(faster, one.possible),
+        harm=float((weights * harm).sum() / mass),
+        harm_interval=one.ends(harm) if one.harmed.any() or other.harmed.any() else None,
         better=float(weights[ratio * HARM < 1].sum() / mass),
         worse=float(weights[ratio > HARM].sum() / mass),
     )

@@ -16,10 +16,10 @@ on a learner that this colltune lacks) is judged as it is, which flatters it.
 
 A candidate comes into force only if it is shown to be not worse. Over all collectives the burden of
 proof is on the candidate, as in a trial of non-inferiority (Piaggio et al., JAMA 308(24), 2012):
-the worse end of the 95 % bootstrap interval of each paired difference must not be beyond its
-threshold. Of a single collective, which has fewer instances, it must not be shown to be worse:
-there the better end counts. With fewer than three shapes there are no intervals, and the
-differences themselves count.
+the worse end of the 95 % interval of each paired difference must not be beyond its threshold; a
+shape is one witness (`colltune.evidence.clusters`), and fewer than three of them show nothing. Of
+a single collective, which has fewer instances, the candidate must not be shown to be worse: there
+the better end counts.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ from colltune.evaluation.scores import (
     scores,
 )
 from colltune.evaluation.splits import Mask, MaskSplit
+from colltune.evidence.clusters import LEAST_CLUSTERS
 from colltune.models.bundle import Bundle
 from colltune.models.cells import HELD_OUT, CellMatrix, cell_matrices, dealt
 from colltune.models.fitting import LEAST_TO_HOLD_OUT, Progress
@@ -77,12 +78,12 @@ class Contest:
     @cached_property
     def candidate_scores(self) -> dict[str, Score]:
         """The candidate's figures by collective, and of all."""
-        return scores(self.tested, self.candidate, 0)
+        return scores(self.tested, self.candidate)
 
     @cached_property
     def in_force_scores(self) -> dict[str, Score]:
         """The figures of the bundle in force, none if there is none."""
-        return {} if self.in_force is None else scores(self.tested, self.in_force, 0)
+        return {} if self.in_force is None else scores(self.tested, self.in_force)
 
     @cached_property
     def differences(self) -> tuple[Difference, ...]:
@@ -267,22 +268,19 @@ def judge(
 def _worse(difference: Difference, thresholds: Thresholds) -> list[str]:
     """Return in what a candidate is worse, or not shown to be as good."""
     of_all, limits = difference.collective == ALL, thresholds
-
-    def end(value: float, ends: tuple[float, float] | None, *, least: bool) -> float:
-        """Return the end of an interval that counts: the worse for all, the better for a part."""
-        return value if ends is None else ends[0 if least == of_all else 1]
-
-    regret = end(difference.speedup, difference.speedup_interval, least=True)
-    harm = end(difference.harm, difference.harm_interval, least=False)
-    found = [
-        ("regret", -math.log(regret), limits.regret_worse_by),
-        ("harm", harm, limits.harm_worse_by),
-    ]
-    if difference.share is not None:
-        share = end(difference.share, difference.share_interval, least=True)
+    if difference.speedup_interval is None:
+        needed = f"the comparison needs {LEAST_CLUSTERS} shapes that are held out from both"
+        return [f"{needed}; there are {difference.shapes}"] if of_all else []
+    # the worse end for all, the better one for a part
+    low, high = (0, 1) if of_all else (1, 0)
+    found = [("regret", -math.log(difference.speedup_interval[low]), limits.regret_worse_by)]
+    if difference.harm_interval is not None:
+        found.append(("harm", difference.harm_interval[high], limits.harm_worse_by))
+    if difference.share_interval is not None:
+        share = difference.share_interval[low]
         found.append(("share of the possible gain", -share, limits.share_worse_by))
     where = "" if of_all else f"{difference.collective}: "
-    may_be = "may be" if of_all and difference.speedup_interval else "is"
+    may_be = "may be" if of_all else "is"
     return [
         f"{where}its {what} {may_be} worse by {by:.3f}; the limit is {limit:g}"
         for what, by, limit in found

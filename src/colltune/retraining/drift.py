@@ -8,15 +8,11 @@ cells that several of them measured. Without such launches predictions count as 
 own error.
 
 Calls of one allocation share its nodes and its neighbours, which moves all of its times by 10 to
-20 % (`colltune.models.launch_noise`); thousands of calls in one allocation are one witness. So each
-allocation counts with its median alone. The shift of the new ones (Hodges-Lehmann: the median of
-means of two, which a quarter of odd allocations does not move far) is judged by how medians of
-allocations scatter (median absolute deviation). Few allocations tell little of that: their variance
-is averaged with that of ``launch_noise``, which counts as six allocations (moderated t: Smyth,
-Stat. Appl. Genet. Mol. Biol. 3(1), 2004). An alarm needs both: a shift beyond ``ratio``, and one
-that chance explains in fewer than ``false_alarms`` of all checks, a third of these each for
-everything together, for collectives, and for configurations, divided by how many there are
-(Bonferroni).
+20 %; thousands of calls in one allocation are one witness. So each allocation counts with its
+median alone, and since allocations that follow each other are alike, blocks of them are compared
+(`colltune.evidence.clusters.changed`). An alarm needs both: a shift beyond ``ratio``, and one that
+chance explains in fewer than ``false_alarms`` of all checks, a third of these each for everything
+together, for collectives, and for configurations, divided by how many there are (Bonferroni).
 
 Looked at are, twice: all launches that the bundle was not fitted to; and the latest ten allocations
 against all before, because bundles that are fitted anew every night get used to what comes slowly.
@@ -32,23 +28,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import stdtr
 
 from colltune.dataset import PerformanceDataset
 from colltune.dataset.frame import CELL_COLUMNS
 from colltune.dataset.objective import Objective, launch_times, parse_objective
 from colltune.domain import Collective, parse_parameters
+from colltune.evidence.clusters import changed
 from colltune.models.bundle import Bundle
 from colltune.models.collective_model import CollectiveModel
 from colltune.retraining.site_file import DriftLimits
 from colltune.text import counted
 
 Numbers = NDArray[np.float64]
-_PRIOR_WEIGHT = 6.0
-_NORMAL = 1.4826
 _TAIL = 1.645
-_EFFICIENCY_LOSS = 1.05
-_MOST_PAIRED = 400
 _LATEST = 10
 _CONFIGURATION = ["algorithm", "parameters"]
 _ALL = "all"
@@ -97,10 +89,10 @@ class Drift:
         return tuple(shift for shift in self.shifts if shift.alarm)
 
     @property
-    def ratio(self) -> float:
-        """The largest shift of all collectives together either way, 1 if none was judged."""
+    def ratio(self) -> float | None:
+        """The largest shift of all collectives together either way, None if none was judged."""
         whole = [shift.ratio for shift in self.shifts if shift.of == _ALL]
-        return max(whole, key=lambda ratio: abs(np.log(ratio)), default=1.0)
+        return max(whole, key=lambda ratio: abs(np.log(ratio)), default=None)
 
     def as_dict(self) -> dict[str, Any]:
         """Return what was found, JSON-able: alarms, and the shift of every collective."""
@@ -125,8 +117,11 @@ def drift(
     """Compare new launches with what `bundle` predicts."""
     table, unjudged = _residuals(bundle, measured)
     launches = table["launch"].astype(str)
-    table = table.assign(allocation=launches.map(allocation_of))
-    latest = list(dict.fromkeys(allocation_of[launch] for launch in reversed(order)))[:_LATEST]
+    allocations = [*dict.fromkeys(allocation_of[launch] for launch in reversed(order))][::-1]
+    table = table.assign(
+        allocation=pd.Categorical(launches.map(allocation_of), allocations, ordered=True)
+    )
+    latest = allocations[-_LATEST:]
     unfitted = ~launches.isin(list(known))
     views = {"fit": unfitted, "latest": table["allocation"].isin(latest)}
     checks = [
@@ -141,9 +136,9 @@ def drift(
         for m in bundle.models
     }
     errors[_ALL] = max(errors.values(), default=0.0)
-    found = tuple(_judged(check, limits, errors, checks) for check in checks)
+    found = (_judged(check, limits, errors, checks) for check in checks)
     not_judged = int((~unjudged.isin(list(known))).sum())
-    return Drift(found, int(unfitted.sum()), not_judged)
+    return Drift(tuple(filter(None, found)), int(unfitted.sum()), not_judged)
 
 
 def _referenced(table: pd.DataFrame) -> pd.DataFrame:
@@ -200,14 +195,14 @@ def _predicted(model: CollectiveModel, rows: pd.DataFrame) -> Numbers:
 class _Check:
     """What is looked at: medians of allocations, as shifts from the reference.
 
-    ``scatter`` are those of old allocations that share cells with others, ``new`` those of new
-    ones; ``witnesses`` is how many old ones the reference rests on.
+    ``old`` are those of old allocations that share cells with others, ``new`` those of new ones,
+    both in order of time; ``witnesses`` is how many old ones the reference rests on.
     """
 
     name: str
     collective: str
     since: str
-    scatter: Numbers
+    old: Numbers
     witnesses: int
     new: Numbers
 
@@ -222,7 +217,7 @@ def _checks(since: str, table: pd.DataFrame) -> list[_Check]:
     for collective, rows in table.groupby("collective", sort=True):
         name = Collective(str(collective)).value
         checks.append(_check(name, name, since, rows))
-        by_allocation = rows.groupby("allocation")
+        by_allocation = rows.groupby("allocation", observed=True)
         own = rows.assign(
             log=rows["log"] - by_allocation["log"].transform("median"),
             scatter=rows["scatter"] - by_allocation["scatter"].transform("median"),
@@ -235,38 +230,23 @@ def _checks(since: str, table: pd.DataFrame) -> list[_Check]:
 
 def _check(name: str, collective: str, since: str, rows: pd.DataFrame) -> _Check:
     def medians(part: pd.DataFrame, column: str) -> Numbers:
-        found = part.groupby("allocation")[column].median().dropna()
+        found = part.groupby("allocation", observed=True)[column].median().dropna()
         return found.to_numpy(np.float64)
 
-    old = rows[rows["old"]]
-    new = medians(rows[~rows["old"]], "log")
+    old, new = rows[rows["old"]], rows[~rows["old"]]
     witnesses = int(old["allocation"].nunique())
-    return _Check(name, collective, since, medians(old, "scatter"), witnesses, new)
+    return _Check(name, collective, since, medians(old, "scatter"), witnesses, medians(new, "log"))
 
 
 def _judged(
     check: _Check, limits: DriftLimits, errors: Mapping[str, float], checks: Sequence[_Check]
-) -> Shift:
-    shift = _location(check.new)
-    # standard deviation of allocations' medians, and its degrees of freedom
-    own = max(len(check.scatter) - 1, 0)
-    robust = _NORMAL * float(np.median(np.abs(check.scatter))) if own else 0.0
-    freedom = _PRIOR_WEIGHT + own
-    spread = np.sqrt((_PRIOR_WEIGHT * limits.launch_noise**2 + own * robust**2) / freedom)
-    of_one = float(spread) ** 2 * _EFFICIENCY_LOSS
-    old = of_one / check.witnesses if check.witnesses else errors[check.collective] ** 2
-    variance = of_one / len(check.new) + old
-    chance = float(2.0 * stdtr(freedom, -abs(shift) / np.sqrt(variance)))
-    alike = sum(other.kind == check.kind for other in checks)
-    share = 1.0 / (3.0 * alike)
-    alarm = abs(shift) > np.log(limits.ratio) and chance < limits.false_alarms * share
-    ratio = float(np.exp(shift))
-    return Shift(check.name, check.since, ratio, len(check.new), chance, bool(alarm))
-
-
-def _location(values: Numbers) -> float:
-    """Return the Hodges-Lehmann estimate; of very many values the median, which is good enough."""
-    if len(values) > _MOST_PAIRED:
-        return float(np.median(values))
-    first, second = np.triu_indices(len(values))
-    return float(np.median((values[first] + values[second]) / 2.0))
+) -> Shift | None:
+    sd, n = limits.launch_noise, check.witnesses
+    found = changed(check.old, check.new, sd, sd / n**0.5 if n else errors[check.collective])
+    if found is None:
+        return None
+    share = 1.0 / (3.0 * sum(other.kind == check.kind for other in checks))
+    is_large = abs(found.log) > np.log(limits.ratio)
+    alarm = bool(is_large and found.chance < limits.false_alarms * share)
+    ratio = float(np.exp(found.log))
+    return Shift(check.name, check.since, ratio, len(check.new), found.chance, alarm)

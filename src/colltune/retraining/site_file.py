@@ -37,7 +37,7 @@ Paths are relative to the file's folder. Keys
     share of decisions more than 5 % slower than the library's default.
 ``[drift] ratio``
     Smaller changes of runtimes are no alarm; default 1.15. ``launch_noise``: standard deviation of
-    log times between launches, believed as much as six launches tell; default 0.1.
+    log times between launches, believed as much as three blocks of them; default 0.1.
     ``false_alarms``: share of checks that may alarm by chance; default 0.005.
 ``[backfill] demand``
     Folder in which the service notes what jobs asked for. ``campaigns``: folder that the next

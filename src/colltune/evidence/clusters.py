@@ -1,0 +1,83 @@
+"""What groups of measurements tell that are alike within themselves: shapes, and blocks of days."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import stdtr, stdtrit
+
+LEAST_CLUSTERS = 3
+BLOCK = 10
+_BLOCKS_BEFORE = 3
+_WORTH = 3.0
+_MEDIAN_VARIANCE = 1.57
+
+
+def clustered(
+    parts: ArrayLike, wholes: ArrayLike, clusters: ArrayLike, level: float = 0.05
+) -> tuple[float, float] | None:
+    """Return the ends of the interval of sum(parts) / sum(wholes); None for fewer than 3 clusters.
+
+    Each of the arguments has shape (n); what is in one cluster counts as one witness. The variance
+    is that of the ratio estimator (Cochran, Sampling Techniques, 1977, section 6), and quantiles
+    are those of t with as many degrees of freedom as clusters, less one.
+    """
+    names, at = np.unique(np.asarray(clusters), return_inverse=True)
+    k, at = len(names), at.reshape(-1)
+    sums = np.bincount(at, np.asarray(parts, np.float64), k)
+    sizes = np.bincount(at, np.asarray(wholes, np.float64), k)
+    if k < LEAST_CLUSTERS or not np.isfinite(sums).all() or not sizes.sum() > 0:
+        return None
+    ratio = float(sums.sum() / sizes.sum())
+    squares = float(((sums - ratio * sizes) ** 2).sum())
+    error = math.sqrt(k / (k - 1) * squares) / float(sizes.sum())
+    half = float(stdtrit(k - 1, 1.0 - level / 2.0)) * error
+    return ratio - half, ratio + half
+
+
+class Change(NamedTuple):
+    """By how much a level changed, and the probability of as much if nothing has."""
+
+    log: float
+    chance: float
+
+
+def changed(
+    before: Sequence[float] | NDArray[np.float64],
+    after: Sequence[float] | NDArray[np.float64],
+    sd: float,
+    error_before: float = math.nan,
+) -> Change | None:
+    """Return how the level of `after` differs from that of `before`, both in order of time.
+
+    What follows each other is alike, so medians of blocks of up to 10 are compared. Few blocks tell
+    little of how they scatter: their variance is averaged with that of `sd` between values, which
+    counts as three blocks and is the least (moderated t: Smyth, Statistical Applications in
+    Genetics and Molecular Biology 3(1), 2004). Where there is nothing before, the level is 0 with
+    the standard error `error_before`; None without anything to compare.
+    """
+    few = max(1, len(before) // _BLOCKS_BEFORE) if len(before) else BLOCK
+    size = max(1, min(BLOCK, len(after), few))
+    old, new = _blocks(before, size), _blocks(after, size)
+    if not len(new) or not (len(old) or error_before >= 0.0):
+        return None
+    least = sd**2 / size * (_MEDIAN_VARIANCE if size > 2 else 1.0)
+    own = max(len(old) - 1, 0)
+    spread = own * float(np.var(old, ddof=1)) if own else 0.0
+    variance = max(least, (_WORTH * least + spread) / (_WORTH + own))
+    scatter = variance * (1.0 / len(new) + (1.0 / len(old) if len(old) else 0.0))
+    squared = scatter + (0.0 if len(old) else error_before**2)
+    # Satterthwaite's: the error told is not estimated from the blocks
+    freedom = (_WORTH + own) * (squared / scatter) ** 2
+    shift = float(np.mean(new)) - (float(np.mean(old)) if len(old) else 0.0)
+    return Change(shift, float(2.0 * stdtr(freedom, -abs(shift) / math.sqrt(squared))))
+
+
+def _blocks(values: Sequence[float] | NDArray[np.float64], size: int) -> NDArray[np.float64]:
+    """Return medians of blocks, the latest full ones."""
+    known = np.asarray(values, np.float64)
+    return np.asarray(np.median(known[len(known) % size :].reshape(-1, size), axis=1))
