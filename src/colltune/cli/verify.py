@@ -212,8 +212,10 @@ def _row(result: RuleResult) -> tuple[object, ...]:
         seen = f"{assessment.ran} ({seen})" if assessment.ran else seen
     interval = ""
     if gain is not None:
-        no_interval = math.isnan(gain.lower)
-        interval = f"{gain.pairs} pairs" if no_interval else f"{gain.lower:.2f} .. {gain.upper:.2f}"
+        ends = gain.interval()
+        interval = counted(gain.pairs, "pair")
+        if ends is not None:
+            interval = f"{math.exp(ends[0]):.2f} .. {math.exp(ends[1]):.2f}"
     why = printable(assessment.why.strip().replace("\n", " | "))
     if result.is_regression:
         why = "; ".join(filter(None, ["slower than the default", why]))
@@ -300,10 +302,6 @@ def _rule_json(result: RuleResult) -> dict[str, Any]:
         "call": {name: getattr(call, name) for name in ("msize_bytes", "comm_size", "nodes")}
         if call
         else None,
-        "speedup": {name: _known(getattr(gain, name)) for name in numbers} if gain else None,
+        "speedup": {name: getattr(gain, name) for name in numbers} if gain else None,
         "regression": result.is_regression,
     }
-
-
-def _known(value: float) -> float | None:
-    return None if math.isnan(value) else value

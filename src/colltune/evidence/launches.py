@@ -209,6 +209,26 @@ def interval(
     return Interval(sums.log, sums.log - half, sums.log + half, math.sqrt(variance / n), n)
 
 
+def at_one_look(sums: Sums, noise: Noise, level: float = ALPHA) -> Interval | None:
+    """Return what holds the log gain where nobody looks twice; None with less than two launches."""
+    if sums.launches < 2:
+        return None
+    variance, freedom = _variance(sums, noise)
+    error = math.sqrt(variance / sums.launches)
+    half = _t(level, freedom) * error
+    return Interval(sums.log, sums.log - half, sums.log + half, error, sums.launches)
+
+
+def chance_of_slower(sums: Sums, noise: Noise) -> float | None:
+    """Return how often what changes nothing looks as slow; None with less than two launches."""
+    from scipy.special import stdtr
+
+    if sums.launches < 2:
+        return None
+    variance, freedom = _variance(sums, noise)
+    return float(stdtr(freedom, sums.log / math.sqrt(variance / sums.launches)))
+
+
 def _variance(sums: Sums, noise: Noise) -> tuple[float, float]:
     """Return the variance of a launch's log gain, and its degrees of freedom.
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from typing import TypeVar
+
+K = TypeVar("K", bound=Hashable)
 
 
 def discoveries(log_e: Mapping[str, float], rate: float) -> set[str]:
@@ -19,3 +22,17 @@ def discoveries(log_e: Mapping[str, float], rate: float) -> set[str]:
         if log_e[name] + math.log(number) >= needed:
             last = number
     return set(ranked[:last])
+
+
+def rejected(chances: Mapping[K, float], alpha: float = 0.05) -> set[K]:
+    """Return which hypotheses to reject: any of these wrongly in a share `alpha` of all families.
+
+    Holm's procedure (Scandinavian Journal of Statistics 6, 1979), for chances that depend on each
+    other in any way.
+    """
+    found: set[K] = set()
+    for at, name in enumerate(sorted(chances, key=lambda name: chances[name])):
+        if chances[name] * (len(chances) - at) > alpha:
+            break
+        found.add(name)
+    return found

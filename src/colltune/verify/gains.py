@@ -14,9 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import numpy as np
-from scipy.special import bdtr
+from typing import NamedTuple
 
 from colltune.bench.backends import raw
 from colltune.bench.backends.native import NativeBackend
@@ -24,6 +22,16 @@ from colltune.bench.backends.protocol import LaunchPlan
 from colltune.bench.schedule import Cell, Step
 from colltune.domain import Collective, Configuration, Instance
 from colltune.errors import LibraryError
+from colltune.evidence.launches import (
+    ALPHA,
+    Noise,
+    Sums,
+    at_one_look,
+    chance_of_slower,
+    launch_gain,
+    pooled,
+)
+from colltune.evidence.multiple import rejected
 from colltune.mpi import LIBRARIES
 from colltune.mpi.installation import Installation
 from colltune.mpi.libcolltune.library import with_libcolltune
@@ -34,74 +42,83 @@ from colltune.verify.user_line import UserLine
 _MOST_SIDES = 3
 _MOST_CELLS = 24
 _LEAST_S = 10.0
-_FIRST_SHARE = 0.65
 _PATIENCE_S = 10.0
 _OUTSIDE_S = 0.3
 _INIT_SHARE = 1.3
 _LEAST_TIMED_S = 0.3
 _LEAST_CELL_S = 0.05
 _SHARE_OF_LAUNCHES = 0.5
-_ROUNDS_FOR_INTERVAL = 6
+_USUAL_ROUNDS = 6
 _MOST_ROUNDS = 9
 _VISITS, _SPARE_VISITS = 2, 6
 _LEAST_ROUND_S = 1.0
 _MORE = 1.5
 _MAX_REPS = 1000
-_CONFIDENCE = 0.95
 
 
-@dataclass(frozen=True)
-class Gain:
-    """Runtime of the default over that of the selected: median over pairs of launches.
+class Gain(NamedTuple):
+    """Runtime of the default over that of the file, in pairs of launches that follow each other.
 
-    ``lower`` and ``upper`` are order statistics that hold the true median with at least 95 %
-    confidence by the sign test, NaN where there are too few pairs (less than 6). Launches have
-    outliers too large for a mean.
+    ``noise`` is what the other cells of the launches tell.
     """
 
-    ratio: float
-    lower: float
-    upper: float
-    pairs: int
-
-    @classmethod
-    def of(cls, log_ratios: Sequence[float]) -> Gain:
-        ordered = sorted(log_ratios)
-        n = len(ordered)
-        # P(fewer than k of n pairs on one side of the median); bdtr is the binomial distribution
-        outside = [2 * float(bdtr(k, n, 0.5)) for k in range(n // 2)]
-        dropped = sum(p <= 1 - _CONFIDENCE for p in outside) - 1
-        ends = (ordered[dropped], ordered[n - 1 - dropped]) if dropped >= 0 else (math.nan,) * 2
-        ratio, lower, upper = map(math.exp, (float(np.median(ordered)), *ends))
-        return cls(ratio, lower, upper, n)
+    sums: Sums
+    noise: Noise
 
     @property
-    def is_slower(self) -> bool:
-        """Whether the whole interval lies below 1."""
-        return self.upper < 1
+    def ratio(self) -> float:
+        return math.exp(self.sums.log)
+
+    @property
+    def pairs(self) -> int:
+        return self.sums.launches
+
+    @property
+    def lower(self) -> float | None:
+        """The lower end of the interval of 95 %, None for a single pair."""
+        ends = self.interval()
+        return ends and math.exp(ends[0])
+
+    @property
+    def upper(self) -> float | None:
+        """The upper end of the interval of 95 %, None for a single pair."""
+        ends = self.interval()
+        return ends and math.exp(ends[1])
+
+    def interval(self, level: float = ALPHA) -> tuple[float, float] | None:
+        """Return the ends of the interval of the log gain, None for a single pair."""
+        found = at_one_look(self.sums, self.noise, level)
+        return found and (found.lower, found.upper)
 
 
-Medians = Mapping[Instance, float]
+Times = Mapping[Instance, Sequence[float]]
 """Of a launch, in seconds."""
 
 
 def gains_of(
-    rounds: Sequence[Sequence[Medians]], instances: Sequence[Instance], side: int
+    rounds: Sequence[Sequence[Times]], instances: Sequence[Instance], side: int
 ) -> dict[Instance, Gain]:
     """Return the first side's runtime by that of `side` for what was measured under both.
 
     Each of `rounds` has a launch for each side.
     """
-    found = {}
-    for instance in instances:
-        logs = [
-            math.log(sides[0][instance] / sides[side][instance])
-            for sides in rounds
-            if instance in sides[0] and instance in sides[side]
-        ]
-        if logs:
-            found[instance] = Gain.of(logs)
-    return found
+
+    def of(instance: Instance) -> Sums | None:
+        pairs = ((sides[0].get(instance, ()), sides[side].get(instance, ())) for sides in rounds)
+        found = (launch_gain([default], [other]) for default, other in pairs)
+        return Sums.of(gain for gain in found if gain is not None)
+
+    sums = {instance: told for instance in instances if (told := of(instance)) is not None}
+    return {
+        instance: Gain(own, pooled([[told for at, told in sums.items() if at != instance]]))
+        for instance, own in sums.items()
+    }
+
+
+def regressions(gains: Mapping[Instance, Gain]) -> frozenset[Instance]:
+    """Return what is slower with the file: any of it wrongly in at most 5 % of runs."""
+    chances = {at: chance_of_slower(gain.sums, gain.noise) for at, gain in gains.items()}
+    return frozenset(rejected({at: p for at, p in chances.items() if p is not None}))
 
 
 @dataclass(frozen=True)
@@ -179,29 +196,19 @@ class Measuring:
         budget_s: float,
         progress: Callable[[float], None],
     ) -> Gains:
-        """Measure default against file, and what looks slower a second time."""
+        """Measure default against file."""
         cells = tuple(dict.fromkeys(instances))[:_MOST_CELLS]
         if not cells:
             return Gains()
         if budget_s < _LEAST_S:
             left_s = max(0.0, budget_s)
             return Gains(notes=(f"nothing was measured: {left_s:.0f} s of the budget were left",))
-        ends = time.monotonic() + budget_s
         left_out = len(set(instances)) - len(cells)
         notes = (f"{counted(left_out, 'further cell')} not measured",) if left_out else ()
         sides = ({}, activation, *forced.environments)
-        rounds = self._rounds(cells, sides, _FIRST_SHARE * budget_s, progress)
-        first = gains_of(rounds, cells, 1)
-        timed = _timed(rounds, cells, forced)
-        slower = [cell for cell, gain in first.items() if gain.is_slower]
-        left_s = ends - time.monotonic()
-        if not slower or left_s < _LEAST_S / 2:
-            return Gains(first, frozenset(slower), timed, notes)
-        more = self._rounds(slower, sides[:2], left_s, progress)
-        again = gains_of(more, slower, 1)
-        certain = frozenset(cell for cell in slower if _is_slower_again(again.get(cell)))
-        sure = {cell: gain for cell, gain in again.items() if not math.isnan(gain.lower)}
-        return Gains(first | sure, certain, timed, notes)
+        rounds = self._rounds(cells, sides, budget_s, progress)
+        gains = gains_of(rounds, cells, 1)
+        return Gains(gains, regressions(gains), _timed(rounds, cells, forced), notes)
 
     def _rounds(
         self,
@@ -209,7 +216,7 @@ class Measuring:
         sides: Sequence[Mapping[str, str]],
         budget_s: float,
         progress: Callable[[float], None],
-    ) -> list[list[Medians]]:
+    ) -> list[list[Times]]:
         """Measure in rounds of one launch under each environment of `sides`, which take turns."""
         backend = NativeBackend(self.installation, cache=self.work, launcher=self.line)
         # what is slow to start, once in a while, is not to be given up
@@ -219,23 +226,23 @@ class Measuring:
         n_rounds = affordable_rounds(2 * budget_s / len(sides), self.launch_s, least_s)
         ends = time.monotonic() + budget_s
         around_s = _OUTSIDE_S
-        rounds: list[list[Medians]] = []
+        rounds: list[list[Times]] = []
         for turn in range(n_rounds):
             left_s = ends - time.monotonic()
             if left_s < _LEAST_ROUND_S:
                 break
             share_s = left_s / (len(sides) * (n_rounds - turn))
-            medians: dict[int, Medians] = {}
+            times: dict[int, Times] = {}
             for at in range(len(sides)):
                 side = (at + turn) % len(sides)
                 within_s = max(least_s, share_s - around_s)
-                medians[side], taken_s = self._one_side(backend, cells, sides[side], within_s)
+                times[side], taken_s = self._one_side(backend, cells, sides[side], within_s)
                 if not math.isnan(taken_s):
                     around_s = (around_s + taken_s) / 2
-                if not medians[side]:
+                if not times[side]:
                     least_s = _MORE * within_s  # not even MPI_Init was through
                 progress(budget_s - (ends - time.monotonic()))
-            rounds.append([medians[side] for side in range(len(sides))])
+            rounds.append([times[side] for side in range(len(sides))])
         return rounds
 
     def _one_side(
@@ -244,8 +251,8 @@ class Measuring:
         instances: Sequence[Instance],
         wanted: Mapping[str, str],
         within_s: float,
-    ) -> tuple[dict[Instance, float], float]:
-        """Return medians, and the seconds that the launch took beside its timed loops."""
+    ) -> tuple[Times, float]:
+        """Return times, and the seconds that the launch took beside its timed loops."""
         # the decision is left to the library, and to what its environment tells it
         library = self.installation.library
         cells = tuple(Cell(Configuration.default(library, i.collective), i) for i in instances)
@@ -257,16 +264,14 @@ class Measuring:
         with tempfile.TemporaryDirectory(prefix="colltune-", dir=self.work) as folder:
             outcome = backend.launch(plan, [{}] * len(cells), "verify", Path(folder), wanted)
             output = raw.read_raw(Path(folder) / "raw.txt")
-        medians = {
-            cell.instance: float(np.median(output.times_s[i]))
-            for i, cell in enumerate(cells)
-            if output.times_s.get(i)
-        }
-        return medians, outcome.seconds - output.wall_s
+        times = {cell.instance: output.times_s.get(i, ()) for i, cell in enumerate(cells)}
+        return {
+            at: told for at, told in times.items() if len(told)
+        }, outcome.seconds - output.wall_s
 
 
 def _timed(
-    rounds: Sequence[Sequence[Medians]], cells: Sequence[Instance], forced: Forced
+    rounds: Sequence[Sequence[Times]], cells: Sequence[Instance], forced: Forced
 ) -> dict[Instance, Timed]:
     file = gains_of(rounds, cells, 1)
     found = {}
@@ -279,12 +284,7 @@ def _timed(
 
 
 def affordable_rounds(budget_s: float, launch_s: float, least_s: float) -> int:
-    """Return how many pairs of launches fit: enough for an interval, more if they are cheap."""
+    """Return how many pairs of launches fit: the usual number, more if they are cheap."""
     cheap = int(_SHARE_OF_LAUNCHES * budget_s / (2 * launch_s))
     possible = int(budget_s / (2 * (_OUTSIDE_S + least_s)))
-    return max(1, min(possible, max(_ROUNDS_FOR_INTERVAL, min(_MOST_ROUNDS, cheap))))
-
-
-def _is_slower_again(gain: Gain | None) -> bool:
-    """Tell whether a second look agrees; few pairs are enough for that."""
-    return gain is not None and (gain.is_slower or (math.isnan(gain.upper) and gain.ratio < 1))
+    return max(1, min(possible, max(_USUAL_ROUNDS, min(_MOST_ROUNDS, cheap))))

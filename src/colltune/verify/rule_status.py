@@ -19,6 +19,9 @@ from colltune.verify.settings import JobSettings, culprits, same_decision
 
 _CLEARLY = 1.15
 _SAME_PART = 0.35
+_NO_PART = 1 / 3
+_EITHER_END = 0.10
+"""The level of an interval of which either end is beyond its bound in 5 % by chance."""
 
 _FAILED = {
     Ending.WRONG: "the call computes wrong numbers",
@@ -254,27 +257,25 @@ def by_timing(timed: Timed) -> Assessment:
     file, forced = timed.default_to_file, timed.default_to_forced
     told = f"with the file it takes {1 / file.ratio:.2f} of the default's time, forced"
     told += f" {1 / forced.ratio:.2f}"
-    if math.isnan(forced.lower) or math.isnan(file.lower):
+    within = file.interval(_EITHER_END)
+    if within is None or forced.interval() is None:
         return Assessment(RuleStatus.UNOBSERVED, f"{UNTRACED}, and timing needs more launches")
-    if not _differs(forced):
+    if not _is_certain(forced) or abs(forced.sums.log) < math.log(_CLEARLY):
         return Assessment(
             RuleStatus.UNOBSERVED, f"{UNTRACED}, and forcing it changes the time too little"
         )
-    apart = abs(math.log(file.ratio / forced.ratio)) / abs(math.log(forced.ratio))
+    apart = abs(file.sums.log / forced.sums.log - 1.0)
     if apart <= _SAME_PART and _is_certain(file):
         return Assessment(RuleStatus.APPLIED, f"by timing: {told}")
-    if apart >= 1 - _SAME_PART and not _is_certain(file):
+    if max(map(abs, within)) < abs(forced.sums.log) * _NO_PART:
         return Assessment(RuleStatus.IGNORED, f"by timing: {told}")
     return Assessment(RuleStatus.UNOBSERVED, f"{UNTRACED}, and its time proves nothing: {told}")
 
 
-def _differs(gain: Gain) -> bool:
-    return _is_certain(gain) and abs(math.log(gain.ratio)) >= math.log(_CLEARLY)
-
-
 def _is_certain(gain: Gain) -> bool:
     """Tell whether 1 lies outside of the interval."""
-    return not math.isnan(gain.lower) and (gain.lower > 1 or gain.upper < 1)
+    ends = gain.interval()
+    return ends is not None and (ends[0] > 0 or ends[1] < 0)
 
 
 @dataclass(frozen=True)
