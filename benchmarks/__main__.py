@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from benchmarks import (
     adaptive_alltoallv,
-    adaptive_cost_at_95pct,
     application_overhead,
     budget_with_slow_start,
+    campaign_cost_at_95pct,
     cold_select,
     confirmed_quality,
     copy_congestion,
@@ -52,7 +52,7 @@ from benchmarks.figure import Figure
 
 BENCHMARKS: dict[str, Callable[[], Figure]] = {
     "adaptive_alltoallv": adaptive_alltoallv.run,
-    "adaptive_cost_at_95pct": adaptive_cost_at_95pct.run,
+    "campaign_cost_at_95pct": campaign_cost_at_95pct.run,
     "allgather_leaders": hierarchical_allgather.run_leaders,
     "allgather_overlap": hierarchical_allgather.run_overlap,
     "application_overhead": application_overhead.run,

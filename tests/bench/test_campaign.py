@@ -257,7 +257,12 @@ MISTAKES = (
         '[weights]\nbcast = { "0..1024" = 2, "512.." = 3 }',
         r"weights\.bcast: 0\.\.1024 overlaps another range",
     ),
-    ("[budget]", '[measure]\nstrategy = "greedy"', r"key measure\.strategy: 'greedy' must"),
+    (
+        "[budget]",
+        '[measure]\nstrategy = "greedy"',
+        r"key measure\.strategy: unknown strategy 'greedy'; known",
+    ),
+    ("[budget]", '[measure]\nstrategy = "adaptive"', r"take full_grid in its place"),
 )
 
 

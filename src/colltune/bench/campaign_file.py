@@ -10,12 +10,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from colltune.bench import durations
+from colltune.bench import durations, strategies
 from colltune.bench.backends import BACKENDS
 from colltune.bench.campaign import LEAST, MOST, Campaign, SizeWeight
 from colltune.bench.launchers import LAUNCHERS
 from colltune.bench.simulated import TOPOLOGIES, Simulation
-from colltune.bench.strategies import STRATEGIES
 from colltune.domain import Collective, Synchronisation, parse_collective
 from colltune.errors import CampaignError, DataError
 from colltune.files.reading import text_of
@@ -126,7 +125,7 @@ KEYS: Tables = {
     },
     "measure": {
         "backend": choice("backend", BACKENDS),
-        "strategy": choice("strategy", STRATEGIES),
+        "strategy": Key("strategy", "a text", instance_of(str), strategies.known),
         "synchronisation": Key(
             "synchronisation",
             '"barrier", "window", or ["window", "barrier"]: barriers where no window can be kept',

@@ -13,7 +13,7 @@ from colltune.bench.campaign import Campaign
 from colltune.bench.schedule import Cell, Forecast
 from colltune.bench.strategies.protocol import Launches, State, Visited, by_shape
 from colltune.dataset import read_parquet
-from colltune.domain import Instance, Measurement, RunStatus, Shape
+from colltune.domain import Collective, Instance, Measurement, RunStatus, Shape
 from colltune.errors import CampaignError, DataError
 
 if TYPE_CHECKING:
@@ -23,24 +23,38 @@ _SPREADS = (RunStatus.CRASH, RunStatus.TIMEOUT)
 _UNTRIED = (RunStatus.SKIPPED, RunStatus.NO_WINDOW)
 
 
-def cells_of(campaign: Campaign, backend: Backend, shape: Shape) -> tuple[Cell, ...]:
-    cells: list[Cell] = []
+def cells_of(campaign: Campaign, backend: Backend, *shapes: Shape) -> tuple[Cell, ...]:
+    """Return the cells of the campaign on `shapes` that `backend` can measure."""
     if campaign.contests:
-        contested = (cell for one in campaign.contests if one.shape == shape for cell in one.cells)
+        contested = [
+            cell
+            for shape in shapes
+            for one in campaign.contests
+            if one.shape == shape
+            for cell in one.cells
+        ]
         cells = [Cell(*cell) for cell in dict.fromkeys(contested)]
-        return tuple(cell for cell in cells if backend.feasible(cell))
-    for collective in campaign.collectives:
-        blocks = shape.nprocs if collective.has_block_per_rank else 1
-        sizes = campaign.msizes_of(collective)
-        fitting = [m for m in sizes if m * blocks <= campaign.max_buffer_bytes]
-        for configuration in backend.portfolio(campaign, collective).configurations:
-            instances = (Instance(collective, shape, msize_bytes) for msize_bytes in fitting)
-            cells += [Cell(configuration, instance) for instance in instances]
+    else:
+        offered = {c: backend.portfolio(campaign, c).configurations for c in campaign.collectives}
+        cells = [
+            Cell(configuration, Instance(collective, shape, msize_bytes))
+            for shape in shapes
+            for collective, configurations in offered.items()
+            for configuration in configurations
+            for msize_bytes in _sizes(campaign, collective, shape)
+        ]
     return tuple(cell for cell in cells if backend.feasible(cell))
+
+
+def _sizes(campaign: Campaign, collective: Collective, shape: Shape) -> list[int]:
+    blocks = shape.nprocs if collective.has_block_per_rank else 1
+    return [m for m in campaign.msizes_of(collective) if m * blocks <= campaign.max_buffer_bytes]
 
 
 def check_globs(campaign: Campaign, backend: Backend) -> None:
     """Refuse a glob of the campaign that matches no configuration."""
+    if not (campaign.only or campaign.skip):
+        return
     everything = campaign.changed(only=(), skip=())
     known = [
         configuration
@@ -93,6 +107,7 @@ class MeasuredCells:
         self.weights, self._reopens = weights, reopens
         self.times_s: dict[int, tuple[float, ...]] = {}
         self.medians_s: dict[int, float] = {}
+        self.forecast = Forecast()
         self.by_launch: dict[int, dict[str, tuple[float, ...]]] = {}
         self.closed: set[int] = set()
         self.failed: set[int] = set()
@@ -139,6 +154,7 @@ class MeasuredCells:
             if m.status.is_timed:
                 self.times_s[index] = self.times_s.get(index, ()) + m.times_s
                 self.medians_s[index] = statistics.median(self.times_s[index])
+                self.forecast.learn(self.cells[index], self.medians_s[index])
                 if m.times_s:
                     self.by_launch.setdefault(index, {})[m.launch] = m.times_s
             else:
@@ -164,9 +180,6 @@ class MeasuredCells:
             return
         self.learn(m for m in known if m.launch in launches)
 
-    def forecast(self) -> Forecast:
-        return Forecast({self.cells[index]: t for index, t in self.medians_s.items()})
-
     def skip(self, indices: Iterable[int]) -> None:
         """Close cells that are predicted to be too slow; `take_skipped` returns them once."""
         self._skipped += indices
@@ -188,4 +201,6 @@ class MeasuredCells:
 
     def untouched(self, begun: Set[int] = frozenset()) -> int:
         """Return how many cells were neither measured, nor closed for a reason, nor `begun`."""
-        return len(self.cells) - len(self.times_s.keys() | self.closed | begun)
+        untimed = {index for index in self.closed if index not in self.times_s}
+        untimed |= {index for index in begun if index not in self.times_s}
+        return len(self.cells) - len(self.times_s) - len(untimed)

@@ -115,6 +115,7 @@ class _RehearsalRun(CampaignRun):
         self.made: list[Visited] = []
         self._now_s = 0.0
         self._time_s = time_s
+        self._times_s: dict[int, float] = {}
         super().__init__(campaign, backend, None, Journal("rehearsal"), random.Random(0))  # noqa: S311
         self.costs = costs
 
@@ -128,21 +129,28 @@ class _RehearsalRun(CampaignRun):
         for step in plan.steps:
             if left_s <= 0:
                 break
-            done = _repetitions(step, self._time_s(plan.cells[step.cell]), left_s)
+            time_s = self._time_of(step.cell)
+            done = _repetitions(step, time_s, left_s)
             reps[step.cell] = reps.get(step.cell, 0) + done
-            left_s -= done * self._time_s(plan.cells[step.cell])
+            left_s -= done * time_s
         wall_s = plan.budget_s - left_s
         self._now_s += wall_s
         self.made.append(Visited(what, plan.shape, wall_s))
         self.tell(plan, what)
         launch = f"rehearsal-{len(self.made)}"
-        measurements = tuple(self._measurement(plan.cells[i], n, launch) for i, n in reps.items())
+        measurements = tuple(self._measurement(i, n, launch) for i, n in reps.items())
         self.costs.learn(LaunchCost(plan.shape.nodes, launch_s))
         self.measured.learn(measurements)
         return LaunchResult(measurements, Ending.PLAN, 0.0, wall_s)
 
-    def _measurement(self, cell: Cell, reps: int, launch: str) -> Measurement:
-        times = (self._time_s(cell),) * min(reps, _MOST_KEPT_TIMES)
+    def _time_of(self, index: int) -> float:
+        if index not in self._times_s:
+            self._times_s[index] = self._time_s(self.measured.cells[index])
+        return self._times_s[index]
+
+    def _measurement(self, index: int, reps: int, launch: str) -> Measurement:
+        cell = self.measured.cells[index]
+        times = (self._time_of(index),) * min(reps, _MOST_KEPT_TIMES)
         return Measurement(cell.instance, cell.configuration, launch, times_s=times)
 
 

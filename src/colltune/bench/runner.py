@@ -160,9 +160,9 @@ class CampaignRun:
         self.unstarted = ""
         shapes = campaign.shapes
         subshapes = campaign.subshapes and backend.measures_subshapes and len(shapes) > 1
-        cells = [cell for shape in shapes for cell in cells_of(campaign, backend, shape)]
+        cells = cells_of(campaign, backend, *shapes)
         self.measured = MeasuredCells(
-            tuple(cells),
+            cells,
             granted=campaign.largest if subshapes else None,
             history=list(log.visits),
             weights=weighed([cell.instance for cell in cells], campaign.focus, campaign.weights),
@@ -208,7 +208,8 @@ class CampaignRun:
     def _state(self, left_s: float) -> State:
         limits = (self.campaign.max_reps, self.campaign.cell_s)
         wanted = (self.campaign.contests, self.campaign.repeated_shapes)
-        visits = {s: Launches(n, self.costs.seconds(s.nodes)) for s, n in self.n_launches.items()}
+        cost_s = {nodes: self.costs.seconds(nodes) for nodes in {s.nodes for s in self.n_launches}}
+        visits = {s: Launches(n, cost_s[s.nodes]) for s, n in self.n_launches.items()}
         launch_s = min((launches.seconds for launches in visits.values()), default=0.0)
         return self.measured.state(left_s, launch_s, *limits, *wanted, visits)
 
@@ -255,7 +256,7 @@ class CampaignRun:
         fresh = [step for step in steps if step.cell not in self.measured.times_s]
         if not fresh:
             return steps
-        hopeless = too_slow(self.measured.cells, fresh, self.measured.forecast(), available_s)
+        hopeless = too_slow(self.measured.cells, fresh, self.measured.forecast, available_s)
         self.measured.skip(hopeless)
         return [step for step in steps if step.cell not in hopeless]
 

@@ -13,10 +13,11 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
+from numpy.typing import NDArray
 
 from colltune.domain import Collective, Configuration, Instance, Shape
 
@@ -151,7 +152,7 @@ def refine(
 
 
 def _weighed(step: Step, weight: float) -> Step:
-    return replace(step, max_seconds=max(_LEAST_STEP_S, weight * step.max_seconds))
+    return Step(step.cell, step.max_reps, max(_LEAST_STEP_S, weight * step.max_seconds))
 
 
 def _fair_share_s(budget_s: float, n_cells: int, n_rounds: int) -> float:
@@ -214,32 +215,39 @@ def guessed_s(instance: Instance) -> float:
 class Forecast:
     """Predicts runtimes from the nearest measured cell of the same configuration."""
 
-    def __init__(self, times_s: Mapping[Cell, float]) -> None:
-        grouped: dict[Configuration, list[Cell]] = {}
-        for cell in times_s:
-            grouped.setdefault(cell.configuration, []).append(cell)
-        self._times_s = times_s
-        self._cells = grouped
-        self._points = {
-            configuration: np.array([_point(cell.instance) for cell in cells])
-            for configuration, cells in grouped.items()
-        }
+    def __init__(self, times_s: Mapping[Cell, float] | None = None) -> None:
+        self._times_s: dict[Configuration, dict[Instance, float]] = {}
+        self._points: dict[Configuration, list[tuple[float, float, float]]] = {}
+        self._arrays: dict[Configuration, NDArray[np.float64]] = {}
+        for cell, time_s in (times_s or {}).items():
+            self.learn(cell, time_s)
+
+    def learn(self, cell: Cell, time_s: float) -> None:
+        """Take in that `cell` takes `time_s` seconds."""
+        known = self._times_s.setdefault(cell.configuration, {})
+        if cell.instance not in known:
+            self._points.setdefault(cell.configuration, []).append(_point(cell.instance))
+            self._arrays.pop(cell.configuration, None)
+        known[cell.instance] = time_s
 
     def time_s(self, cell: Cell) -> float | None:
         """Return the predicted runtime in seconds; None if the configuration was never measured."""
-        points = self._points.get(cell.configuration)
-        if points is None:
+        known = self._times_s.get(cell.configuration)
+        if known is None:
             return None
+        points = self._arrays.get(cell.configuration)
+        if points is None:
+            points = self._arrays[cell.configuration] = np.array(self._points[cell.configuration])
         distances = np.abs(points - np.array(_point(cell.instance))).sum(axis=1)
-        nearest = self._cells[cell.configuration][int(distances.argmin())]
-        return self._times_s[nearest] * guessed_s(cell.instance) / guessed_s(nearest.instance)
+        nearest = list(known)[int(distances.argmin())]
+        return known[nearest] * guessed_s(cell.instance) / guessed_s(nearest)
 
 
 def too_slow(
     cells: Sequence[Cell], steps: Sequence[Step], forecast: Forecast, available_s: float
 ) -> frozenset[int]:
     """Return the cells, by index, to be left out so that the first visits of all others fit."""
-    predicted = {step.cell: forecast.time_s(cells[step.cell]) for step in steps}
+    predicted = {i: forecast.time_s(cells[i]) for i in dict.fromkeys(s.cell for s in steps)}
     known = {index: time_s for index, time_s in predicted.items() if time_s is not None}
     best: dict[Instance, float] = {}
     for index, time_s in known.items():

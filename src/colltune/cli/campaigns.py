@@ -40,18 +40,16 @@ def campaign_of(
 
     With `profiles`, or those that the campaign names, it measures what their application uses.
     """
-    from colltune.bench import campaign_file, durations
+    from colltune.bench import campaign_file, durations, strategies
     from colltune.bench.backends import BACKENDS
-    from colltune.bench.strategies import STRATEGIES
 
-    for what, name, known in (("backend", backend, BACKENDS), ("strategy", strategy, STRATEGIES)):
-        if name is not None and name not in known:
-            raise CampaignError(f"unknown {what} {name!r}; known: {', '.join(known)}")
+    if backend is not None and backend not in BACKENDS:
+        raise CampaignError(f"unknown backend {backend!r}; known: {', '.join(BACKENDS)}")
     campaign = campaign_file.load(path) if path else campaign_file.laptop()
     changed = campaign.changed(
         total_s=durations.seconds(budget) if budget else None,
         backend=backend,
-        strategy=strategy,
+        strategy=strategy and strategies.known(strategy),
         only=tuple(only) if only else None,
         skip=tuple(skip) if skip else None,
         interposed=interposed or None,

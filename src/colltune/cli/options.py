@@ -175,7 +175,7 @@ CampaignFile = Annotated[
 MeasuringBackend = Annotated[
     str | None, typer.Option(help="native, reprompi, smpi, or replay (with --replay).")
 ]
-Strategy = Annotated[str | None, typer.Option(help="full_grid, latin_hypercube or adaptive.")]
+Strategy = Annotated[str | None, typer.Option(help="full_grid or latin_hypercube.")]
 LaunchSeconds = Annotated[
     float | None,
     typer.Option(

@@ -271,7 +271,6 @@ def _campaign(
         nodes=tuple(sorted({s.nodes for s in shapes})),
         ppn=tuple(sorted(ppn)),
         msizes_bytes_of=sizes,
-        strategy="adaptive",
         total_s=budget_s,
     )
 

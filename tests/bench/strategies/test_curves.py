@@ -52,7 +52,7 @@ def test_costs_are_launches_and_repetitions() -> None:
     trial = _trial()
     backend = ReplayBackend(trial.train, 2.0)
     reached = list(
-        simulate(STRATEGIES["adaptive"], backend, trial.cells, 30.0, granted=trial.granted)
+        simulate(STRATEGIES["latin_hypercube"], backend, trial.cells, 30.0, granted=trial.granted)
     )
     assert len(reached) > 1
     for launches, r in enumerate(reached, start=1):

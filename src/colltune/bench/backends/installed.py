@@ -80,14 +80,15 @@ class InstalledMpi:
         CampaignError
             It names the variable, and the file with the line.
         """
+        settings = self.settings
         for name, value in sorted(wanted.items()):
-            user = self.settings.get(name)
+            user = settings.get(name)
             if user is not None and not library.same(name, user.value, value):
                 raise CampaignError(
                     f"{name}={user.value} is set by {user.source}, but the measurement needs "
                     f"{value}. {_mend(name, user)}, or leave out what it decides."
                 )
-        for name, user in sorted(self.settings.items()):
+        for name, user in sorted(settings.items()):
             if name not in wanted and library.user_overrides(wanted, {name: user}).reason:
                 raise CampaignError(
                     f"{name}={user.value}, set by {user.source}, decides what {library.title} "

@@ -3,14 +3,32 @@
 from collections.abc import MutableMapping
 
 from colltune.bench.strategies.protocol import State, Strategy, Visit, Visited
+from colltune.errors import CampaignError
 from colltune.on_demand import OnDemand
 
 STRATEGIES: MutableMapping[str, Strategy] = OnDemand(
     {
-        "adaptive": "colltune.bench.strategies.adaptive:adaptive",
         "full_grid": "colltune.bench.strategies.full_grid:full_grid",
         "latin_hypercube": "colltune.bench.strategies.latin_hypercube:latin_hypercube",
     }
 )
+_REPLACED = {"adaptive": "full_grid"}
 
-__all__ = ["STRATEGIES", "State", "Strategy", "Visit", "Visited"]
+
+def known(name: str) -> str:
+    """Return `name` if it is a strategy's.
+
+    Raises
+    ------
+    CampaignError
+        If it is not; of one that earlier releases had it names what does its work now.
+    """
+    if name in STRATEGIES:
+        return name
+    instead = _REPLACED.get(name)
+    mend = f"it was removed; take {instead} in its place" if instead else ""
+    names = f"known: {', '.join(STRATEGIES)}"
+    raise CampaignError(f"unknown strategy {name!r}; {mend or names}")
+
+
+__all__ = ["STRATEGIES", "State", "Strategy", "Visit", "Visited", "known"]

@@ -111,8 +111,10 @@ def _weight(state: State, cells: Sequence[int]) -> float:
 def _survey(
     state: State, group: _Group, cells: Sequence[int], left_s: float, rng: random.Random
 ) -> Visit | None:
+    if group.refinements or group.surveys >= _MOST_SURVEYS or left_s <= 0:
+        return None
     missing = [index for index in cells if not state.times_s.get(index)]
-    if not missing or group.refinements or group.surveys >= _MOST_SURVEYS or left_s <= 0:
+    if not missing:
         return None
     # some of its launches have been made
     number = max(1, round(group.launches.number * len(missing) / len(cells)))
@@ -133,12 +135,14 @@ def _survey(
 def _refine(
     state: State, group: _Group, cells: Sequence[int], left_s: float, rng: random.Random
 ) -> Visit | None:
-    medians_s = {index: state.median_s(index) for index in cells}
-    times_s = {index: time_s for index, time_s in medians_s.items() if time_s is not None}
     budget_s = left_s / (_REFINING_LAUNCHES - group.refinements)
     if budget_s < 2 * group.visit_s:
         budget_s = left_s
-    if not times_s or budget_s < _FULLEST_LAUNCH * group.launches.seconds or budget_s <= 0:
+    if budget_s < _FULLEST_LAUNCH * group.launches.seconds or budget_s <= 0:
+        return None
+    medians_s = {index: state.median_s(index) for index in cells}
+    times_s = {index: time_s for index, time_s in medians_s.items() if time_s is not None}
+    if not times_s:
         return None
     steps_s = max(budget_s - group.visit_s, budget_s / 2)
     steps = schedule.refine(state.cells, times_s, steps_s, state.max_reps, rng, state.weight)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from colltune.bench import schedule
 from colltune.bench.strategies.protocol import State, Strategy, Visit
-from colltune.domain import Instance, Shape
+from colltune.domain import Collective, Shape
 
 SECOND_LAUNCH = "second launch"
 _MOST_RESERVED = 0.25
@@ -67,7 +67,11 @@ def _to_repeat(state: State) -> tuple[Shape, ...]:
     if state.granted in made:
         return ()
     wished = [shape for shape in state.repeated if shape in state.members]
-    measured = {state.cells[index].instance.shape for index in state.times_s}
+    measured = {
+        shape
+        for shape, indices in state.members.items()
+        if any(index in state.times_s for index in indices)
+    }
     if not measured:
         return tuple(wished)
     found: dict[Shape, None] = {}
@@ -80,17 +84,23 @@ def _to_repeat(state: State) -> tuple[Shape, ...]:
 
 def _measured_twice(state: State, shape: Shape) -> bool:
     """Tell whether of each collective there are configurations to compare between two launches."""
-    timed: dict[Instance, list[int]] = {}
-    for index in state.members[shape]:
-        if index in state.times_s and index not in state.closed:
-            launches = len(state.by_launch.get(index, ()))
-            timed.setdefault(state.cells[index].instance, []).append(launches)
+    counts = {
+        index: len(state.by_launch.get(index, ()))
+        for index in state.members[shape]
+        if index in state.times_s and index not in state.closed
+    }
+    if counts and max(counts.values()) < 2:
+        return False
+    timed: dict[tuple[Collective, int], list[int]] = {}
+    for index, launches in counts.items():
+        instance = state.cells[index].instance
+        timed.setdefault((instance.collective, instance.msize_bytes), []).append(launches)
     twice = {
-        instance.collective
-        for instance, launches in timed.items()
+        collective
+        for (collective, _), launches in timed.items()
         if sum(n > 1 for n in launches) >= min(_COMPARED, len(launches))
     }
-    return twice == {instance.collective for instance in timed}
+    return twice == {collective for collective, _ in timed}
 
 
 def _second_launch(state: State, rng: random.Random) -> Visit | None:
