@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -61,6 +64,24 @@ def test_a_lock_lets_one_in_at_a_time(tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(enter, range(8)))
     assert (inside, worst) == ([0], [1])
+
+
+def test_without_locks_the_second_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the file system has no locks, one writes at a time, and the other is told."""
+
+    def none(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", none)
+    lock = tmp_path / "lock"
+    refused = pytest.raises(OutputError, match=r"lock\.held: another process")
+    with locked(lock), refused, locked(lock):
+        pytest.fail("two were let in")
+    with locked(lock):
+        pass
+    assert [p.name for p in tmp_path.iterdir()] == ["lock"]
 
 
 def test_a_lock_that_cannot_be_made_is_an_output_error(tmp_path: Path) -> None:

@@ -167,6 +167,25 @@ def test_an_older_bundle_is_replaced_whole(small: Path) -> None:
     assert [p.name for p in small.parent.iterdir()] == ["bundle"]
 
 
+def test_a_kill_between_two_renames_loses_no_bundle(small: Path) -> None:
+    """Whoever is killed while it replaces a bundle leaves the former one to the next reader."""
+    before = load(small).id
+    killed = """
+import os, pathlib, sys
+from colltune.models.bundle import load
+bundle, rename = load(pathlib.Path(sys.argv[1])), pathlib.Path.rename
+def until_the_old_one_is_aside(self, target):
+    rename(self, target)
+    if str(target).endswith(".old"):
+        os._exit(9)
+pathlib.Path.rename = until_the_old_one_is_aside
+bundle.save(pathlib.Path(sys.argv[1]))
+"""
+    assert subprocess.run([sys.executable, "-c", killed, small], check=False).returncode == 9
+    assert not small.exists()
+    assert load(small).id == before
+
+
 def test_anything_but_an_empty_folder_is_not_replaced(knn: Bundle, tmp_path: Path) -> None:
     """A folder made beforehand is used; one that is no bundle is refused and left as it was."""
     (tmp_path / "new").mkdir()

@@ -29,6 +29,7 @@ from colltune.production.judgement import (
 )
 from colltune.production.settings import Production
 from colltune.registry import Action, Registry
+from colltune.registry.events import Cause
 from colltune.selector.configuration import render, selector_for, target_of
 from colltune.selector.decision_table import intervals
 from tests.models.machines import configuration, measured
@@ -346,6 +347,19 @@ def test_people_have_the_last_word(registry: Registry) -> None:
     [done] = act(judged(REFUTED, other), registry, SETTINGS, "the service")
     assert "1024 to 2047 B" in done.text
     assert "256" not in done.text
+
+
+def test_what_the_machine_did_is_told_by_no_note(registry: Registry) -> None:
+    """A person's promotion ends a trial, also if its note is copied from a withdrawal."""
+    act(judged(REFUTED), registry, SETTINGS, "the service")
+    ours = registry.history()[-1]
+    registry.step(fitted(0.02).id, 0.25, by="night")
+    registry.promote(fitted().id, by="ann", note=ours.note)
+    act(judged(REFUTED), registry, SETTINGS, "the service")
+    assert registry.trials() == {}
+    again = Registry(registry.store.where).history()
+    assert [event.cause for event in again][-3:] == [None, None, Cause.WITHDRAWAL]
+    assert ours.cause is Cause.WITHDRAWAL
 
 
 def test_drift_is_noted_once_and_changes_nothing(registry: Registry) -> None:

@@ -16,6 +16,7 @@ import pytest
 from colltune.domain import Collective
 from colltune.errors import BundleError, OutputError, RegistryConflict
 from colltune.registry import Action, Registry
+from colltune.registry.events import Cause
 from colltune.registry.registry import NOTHING
 from tests.registry.small import small
 
@@ -300,6 +301,15 @@ _DAMAGED: tuple[tuple[bytes | dict[str, object], str], ...] = (
     ({"extra": 1}, "cut short or damaged"),
     ({"format_version": 99}, "newer than this colltune reads .*Upgrade"),
 )
+
+
+def test_earlier_withdrawals_are_known_by_who_made_them(registry: Registry) -> None:
+    """Before events had a cause, the service's own note told; the same words of others do not."""
+    note = "withdrawn by production: binomial of bcast"
+    for number, by in enumerate(("production (service)", "ann")):
+        registry.promote(small(number).id, by=by, note=note)
+    causes = [event.cause for event in Registry(root(registry)).history()]
+    assert causes == [Cause.WITHDRAWAL, None]
 
 
 def test_a_damaged_event_is_named(registry: Registry) -> None:

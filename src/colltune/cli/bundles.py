@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -191,7 +191,8 @@ def promote(
     with progress("checking the bundle", quiet=quiet or json, interrupted=_SEE_HISTORY):
         opened = _opened(registry)
         wanted = _expected(opened, expected)
-        bundle_id, told = opened.find(bundle), {"by": by or _me(), "note": note}
+        bundle_id = opened.find(bundle)
+        told: Mapping[str, Any] = {"by": by or _me(), "note": note}
         if by_steps:
             event = opened.step(bundle_id, FIRST_STEP, expected=wanted, **told)
         else:

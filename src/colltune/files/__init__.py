@@ -8,7 +8,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from colltune.errors import OutputError
@@ -92,15 +92,34 @@ def insist_writable(path: Path, *, folder: bool | None = None) -> None:
 
 @contextmanager
 def locked(path: Path, mode: int = 0o666) -> Iterator[None]:
-    """Hold the lock that the file `path` stands for; whoever else wants it waits."""
+    """Hold the lock that the file `path` stands for; whoever else wants it waits.
+
+    On a file system without locks, whoever else wants it is refused.
+    """
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         stream = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, mode), "w")
     # the system releases it when the process ends in whatever way
-    with stream:
-        with suppress(OSError):
+    with stream, ExitStack() as held:
+        try:
             fcntl.flock(stream, fcntl.LOCK_EX)
+        except OSError:
+            held.enter_context(_made_alone(path.with_name(f"{path.name}.held")))
         yield
+
+
+@contextmanager
+def _made_alone(path: Path) -> Iterator[None]:
+    """Make the file `path`, which nobody else may have made, and remove it at the end."""
+    with writing(path, "Try again when it has ended; remove this file if it was killed."):
+        try:
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        except FileExistsError as error:
+            raise OSError("another process is at it") from error
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
 
 
 def cache_folder() -> Path:

@@ -259,6 +259,9 @@ def load(
     BundleError
         If it is missing, cut, damaged, of a newer format, or lacks one of `collectives`.
     """
+    if not path.exists():
+        # a writer that was killed can have left the former one beside it
+        sweep(path.absolute().parent)
     manifest = _manifest(path)
     try:
         bundle = _read(path, manifest, collectives)

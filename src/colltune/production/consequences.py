@@ -15,11 +15,11 @@ the verdict, or whose withdrawal somebody rolled back.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from colltune.decisions import Status
 from colltune.domain import Configuration, Shape
@@ -31,7 +31,7 @@ from colltune.mpi.programs import Programs
 from colltune.production.judgement import Finding, Judgement, Step, Verdict
 from colltune.production.settings import Production
 from colltune.registry import Action, Event, Registry
-from colltune.registry.events import time_of, trials
+from colltune.registry.events import Cause, time_of, trials
 from colltune.registry.registry import NOTHING
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.configuration import Target, selector_for, target_of
@@ -40,7 +40,6 @@ from colltune.selector.decision_table import decision_table
 MOST_SHAPES = 64
 REPORT = "production"
 _NOTE_CHARACTERS = 2000
-_WITHDRAWN = "withdrawn by production"
 _MOST_SETTLED = 10_000
 _SETTLED: dict[Hashable, None] = {}
 """Findings that a bundle decides nothing of (any more)."""
@@ -116,7 +115,13 @@ class _Slot(NamedTuple):
         new = self._revised(in_force, refuted, kept)
         if new:
             note = _note(new[1])
-            self.registry.promote(new[0], by=self.by, note=note, expected=in_force.bundle_id)
+            self.registry.promote(
+                new[0],
+                by=self.by,
+                note=note,
+                expected=in_force.bundle_id,
+                cause=Cause.WITHDRAWAL,
+            )
             yield Consequence(Kind.WITHDRAWN, self.name, note, new[0])
         if trial and trial.share and (new or tried or interrupted):
             # a promotion ends a trial, which goes on with what is left of its bundle
@@ -124,21 +129,24 @@ class _Slot(NamedTuple):
             beside = new[0] if new else in_force.bundle_id
             note = _note(records) if records else f"goes on beside {beside[:12]}"
             now = NOTHING if new or interrupted else trial.bundle_id
-            self.registry.step(bundle_id, trial.share, by=self.by, note=note, expected=now)
+            cause = Cause.WITHDRAWAL if records else None
+            self.registry.step(
+                bundle_id, trial.share, by=self.by, note=note, expected=now, cause=cause
+            )
             if records:
                 yield Consequence(Kind.WITHDRAWN, self.name, note, bundle_id)
 
     def _interrupted(self) -> Event | None:
         """Return the trial that the latest withdrawal ended, before it was said to go on."""
         events = self.registry.history(self.name)
-        if events[-1].action is Action.PROMOTE and events[-1].note.startswith(_WITHDRAWN):
+        if events[-1].action is Action.PROMOTE and events[-1].cause is Cause.WITHDRAWAL:
             return trials(events[:-1]).get(self.name)
         return None
 
     def _kept(self) -> tuple[str, ...]:
         """Return the revisions that somebody rolled back: people have the last word."""
         events = self.registry.history(self.name)
-        ours = {e.bundle_id for e in events if e.note.startswith(_WITHDRAWN)}
+        ours = {e.bundle_id for e in events if e.cause is Cause.WITHDRAWAL}
         undone = {e.previous_id for e in events if e.action is Action.ROLLBACK}
         return tuple(sorted(ours & undone))
 
@@ -190,7 +198,7 @@ class _Slot(NamedTuple):
         if trial is None or in_force is None:
             return
         for step in self._steps(trial):
-            named = {"by": self.by, "note": _step_note(step)}
+            named: Mapping[str, Any] = {"by": self.by, "note": _step_note(step)}
             if step.harmed:
                 self.registry.stop(self.name, expected=step.bundle_id, **named)
                 yield Consequence(Kind.STOPPED, self.name, named["note"], step.bundle_id)
@@ -339,7 +347,7 @@ def _note(records: Sequence[Confirmation]) -> str:
         )
         told.setdefault(key, []).append(one)
     texts = [f"{_range(ours)}: {ours[0].reason.partition(': ')[2]}" for ours in told.values()]
-    text = f"{_WITHDRAWN}: {'; '.join(texts)}"
+    text = f"withdrawn by production: {'; '.join(texts)}"
     return text if len(text) <= _NOTE_CHARACTERS else f"{text[: _NOTE_CHARACTERS - 1]}…"
 
 

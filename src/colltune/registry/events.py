@@ -4,7 +4,8 @@ Format history of an event's file
 ---------------------------------
 1. JSON with ``format``, ``format_version`` and the fields of `Event` but ``share``;
 2. adds ``share`` and the actions ``step`` and ``stop``. Only the events of a trial are written so:
-   a colltune that knows format 1 reads a registry until a trial begins.
+   a colltune that knows format 1 reads a registry until a trial begins;
+3. adds ``cause``. Only events with a cause are written so. Earlier ones have it in their words.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ from colltune.registry.names import is_id, is_slot
 from colltune.registry.store import Store, numbered, numbers
 
 FORMAT = "colltune-registry-event"
-FORMAT_VERSION = 2
-_WITHOUT_SHARE = 1
+FORMAT_VERSION = 3
+_WITHOUT_CAUSE, _WITHOUT_SHARE = 2, 1
+_SERVICE, _WITHDRAWN = "production (service)", "withdrawn by production: "
+"""Who withdrew, and how the note began, before events had a cause."""
 LONGEST_TEXT = 10_000
 """Characters of a note or of the name of who did it."""
 
@@ -42,6 +45,12 @@ class Action(StrEnum):
         return self in (Action.STEP, Action.STOP)
 
 
+class Cause(StrEnum):
+    """What the machine did something for, without anybody's request."""
+
+    WITHDRAWAL = "withdrawal"
+
+
 @dataclass(frozen=True)
 class Event:
     """A bundle came into force in a slot, or its trial there went a step on, or was stopped.
@@ -54,6 +63,8 @@ class Event:
 
     Of a trial ``bundle_id`` is the bundle on trial, ``previous_id`` the one in force meanwhile, and
     ``share`` the share of the jobs that get it from then on; 0 where the trial was stopped.
+
+    ``cause`` says that production withdrew decisions, None that it was something else.
     """
 
     sequence: int
@@ -65,6 +76,7 @@ class Event:
     by: str
     note: str = ""
     share: float | None = None
+    cause: Cause | None = None
 
 
 def unnumbered(
@@ -96,7 +108,9 @@ def _parsed(content: bytes, sequence: int, where: str) -> Event:
                 f"{where}: this event has format {version}, which is newer than this colltune "
                 f"reads ({FORMAT_VERSION}). Upgrade colltune."
             )
+        cause = found.pop("cause", None)
         event = Event(**{**found, "action": Action(str(found.get("action")))})
+        event = replace(event, cause=_former_cause(event) if cause is None else Cause(cause))
         texts = (event.slot, event.bundle_id, event.at_utc, event.by, event.note)
         if not all(isinstance(text, str) for text in texts) or type(event.sequence) is not int:
             raise ValueError("a field has a wrong type")
@@ -114,6 +128,11 @@ def _parsed(content: bytes, sequence: int, where: str) -> Event:
             "as if it had not happened."
         ) from error
     return event
+
+
+def _former_cause(event: Event) -> Cause | None:
+    is_ours = event.by == _SERVICE and str(event.note).startswith(_WITHDRAWN)
+    return Cause.WITHDRAWAL if is_ours else None
 
 
 def _is_share(share: object) -> bool:
@@ -289,12 +308,14 @@ class History:
 
 
 def _content(event: Event) -> bytes:
-    """Return an event's file; one without a share is as format 1 has it."""
+    """Return an event's file, in the earliest format that has all of it."""
     facts = asdict(event)
     version = FORMAT_VERSION
+    if event.cause is None:
+        del facts["cause"]
+        version = _WITHOUT_SHARE if event.share is None else _WITHOUT_CAUSE
     if event.share is None:
         del facts["share"]
-        version = _WITHOUT_SHARE
     content = {"format": FORMAT, "format_version": version, **facts}
     return (json.dumps(content, indent=1) + "\n").encode()
 

@@ -11,7 +11,7 @@ import secrets
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from colltune.files.remote import local_path, opened, url_of
 from colltune.models.bundle import Bundle, insist_answers, load
 from colltune.registry.events import (
     Action,
+    Cause,
     Event,
     History,
     in_force,
@@ -243,7 +244,13 @@ class Registry:
         return trials(self._history.events())
 
     def promote(
-        self, bundle_id: str, *, by: str, note: str = "", expected: str | None = None
+        self,
+        bundle_id: str,
+        *,
+        by: str,
+        note: str = "",
+        expected: str | None = None,
+        cause: Cause | None = None,
     ) -> Event:
         """Bring a bundle into force in its slot, after checking all of it; return the event.
 
@@ -257,6 +264,8 @@ class Registry:
             Who does it and why, for the history.
         expected
             The id of the bundle that must be in force now, `NOTHING` for none; by default any.
+        cause
+            For what the machine does it; by default somebody asked for it.
         """
         if expected not in (None, NOTHING):
             checked_id(expected or "")
@@ -271,7 +280,8 @@ class Registry:
                 _refuse_other(slot, now, expected)
                 if now is not None and now.bundle_id == bundle_id:
                     return now
-                return unnumbered(slot, bundle_id, now, Action.PROMOTE, by, note)
+                event = unnumbered(slot, bundle_id, now, Action.PROMOTE, by, note)
+                return replace(event, cause=cause)
 
             return self._history.append(draft)
 
@@ -321,6 +331,7 @@ class Registry:
         by: str,
         note: str = "",
         expected: str | None = None,
+        cause: Cause | None = None,
     ) -> Event:
         """Give a bundle to a share of its slot's jobs, beside the bundle in force.
 
@@ -337,6 +348,8 @@ class Registry:
             As for `promote`.
         expected
             The id of the bundle that must be on trial now, `NOTHING` for none; by default any.
+        cause
+            As for `promote`.
         """
         if not 0.0 < share <= 1.0:
             raise BundleError(f"{share:g} is not a share of the jobs. Give one above 0, at most 1.")
@@ -357,7 +370,8 @@ class Registry:
                     )
                 if trial is not None and (trial.bundle_id, trial.share) == (bundle_id, share):
                     return trial
-                return unnumbered(slot, bundle_id, now, Action.STEP, by, note, share)
+                event = unnumbered(slot, bundle_id, now, Action.STEP, by, note, share)
+                return replace(event, cause=cause)
 
             return self._history.append(draft)
 

@@ -170,6 +170,11 @@ class EventOf(BaseModel):
     share: float | None = Field(
         default=None, description="of the jobs, for a bundle on trial", examples=[None]
     )
+    cause: str | None = Field(
+        default=None,
+        description="withdrawal where production withdrew decisions",
+        examples=[None],
+    )
 
 
 class Bundles(BaseModel):
