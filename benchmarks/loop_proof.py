@@ -30,7 +30,7 @@ _SITES = {"coverage": 100, "withdrawal": 40, "false": 1200, "drift": 20}
 _COVERAGE_DAYS, _COVERAGE_JOBS = 8, 500
 _SEEDED, _SLOWER, _LEAST_PER_DAY = 3, 2.0, 60
 _WITHDRAWAL_DAYS, _LOOKS, _JOBS = 30, 480, 480
-_YEAR_JOBS, _STRATA = 4_000, 20
+_YEAR_JOBS, _STRATA, _LOOKED = 4_000, 20, 5
 _DRIFT, _DRIFT_DAYS, _DRIFT_JOBS = math.log(1.2), 10, 400
 _WANTED_COVERAGE, _WANTED_JOBS, _WANTED_FALSE = 95.0, 100.0, 1.0
 
@@ -76,19 +76,22 @@ def run_false_withdrawals() -> Figure:
     """Return of how many decisions in 100, each exactly as fast as the default, one is withdrawn.
 
     Each is used by 4,000 jobs of 20 programs and looked at after each job; by kind of scatter in
-    ``facts``, of which ``alone`` are programs that come once. Decisions that are faster are
-    withdrawn less often.
+    ``facts``: jobs run one program, or up to ``several`` (20), or programs come once (``alone``).
+    ``lost_percent`` is of how many the interval of 95 % ever lost the truth, by the worst kind.
+    Decisions that are faster are withdrawn less often.
     """
-    kinds = ("normal", "unequal", "heavy", "outliers", "slow", "alone")
-    count = _sites("false") // len(kinds)
-    seeds = range(count)
-    rates = {
-        kind: 100.0 * statistics.fmean(_in_parallel(_is_withdrawn, ((s, kind) for s in seeds)))
-        for kind in kinds
+    count = _sites("false") // len(_KINDS)
+    found = {
+        kind: _in_parallel(_without_effect, ((seed, kind) for seed in range(count)))
+        for kind in _KINDS
     }
+    rates = {kind: 100.0 * statistics.fmean(r for r, _ in told) for kind, told in found.items()}
+    lost = {kind: 100.0 * statistics.fmean(m for _, m in told) for kind, told in found.items()}
     value = statistics.fmean(rates.values())
-    facts = {f"{kind}_percent": rate for kind, rate in rates.items()}
-    facts["decisions"] = count * len(kinds)
+    facts: dict[str, float | str] = {f"{kind}_percent": rate for kind, rate in rates.items()}
+    worst = max(lost, key=lambda kind: lost[kind])
+    facts |= {"decisions": count * len(_KINDS), "lost_percent": lost[worst], "lost_in": worst}
+    facts["lost_mean_percent"] = statistics.fmean(lost.values())
     return Figure("loop_false_withdrawals", value, "percent", value, _WANTED_FALSE, facts)
 
 
@@ -171,32 +174,46 @@ def _withdrawal(seed: int, folder: str) -> dict[str, Any]:
     }
 
 
-def _is_withdrawn(seed: int, kind: str) -> bool:
-    """Let jobs with and without a decision that changes nothing follow each other."""
+_KINDS = (
+    *("normal", "unequal", "heavy", "outliers", "slow", "slow at times", "lognormal"),
+    *("series", "trend", "jump", "alone", "one program", "several", "several, slow"),
+)
+
+
+def _without_effect(seed: int, kind: str) -> tuple[bool, bool]:
+    """Let jobs with and without a decision that changes nothing follow each other.
+
+    Return whether it was ever withdrawn, and whether the interval ever lost that.
+    """
     rng = np.random.default_rng([seed, *kind.encode()])
     settings, arms = Production(), Arms()
     weights = 1.0 / np.arange(1, _STRATA + 1)
-    strata = rng.choice(_STRATA, _YEAR_JOBS, p=weights / weights.sum())
-    is_in = rng.random(_YEAR_JOBS) >= settings.control
-    logs = _scatter(rng, kind)[np.arange(_YEAR_JOBS), strata]
+    of = settings.control
+    is_in = rng.random(_YEAR_JOBS) >= of
+    logs = _scatter(rng, kind)
     usual: dict[int, Usual] = defaultdict(Usual)
     elsewhere = Usual()
     harm, surely = math.log(settings.harm), -math.log(settings.alpha)
-    for job, at in enumerate(strata.tolist()):
-        near = usual[job if kind == "alone" else at]
-        log_s, decided = float(logs[job]), bool(is_in[job])
-        if told := usual_of(near, elsewhere):
-            seen = [Seen(log_s, *told, 1.0)]
-            arms.take(seen, is_in=decided, probability=1 - settings.control)
-            if arms.log_e_above(harm) >= surely:
-                return True
-        for one in (near, elsewhere):
-            one.add(log_s, is_in=decided, calls=1.0)
-    return False
+    is_withdrawn = is_lost = False
+    for job, decided in enumerate(is_in.tolist()):
+        most = int(rng.integers(1, _STRATA, endpoint=True)) if kind.startswith("several") else 1
+        programs = rng.choice(_STRATA, most, p=weights / weights.sum(), replace=False).tolist()
+        named = {p: job if kind == "alone" else 0 if kind == "one program" else p for p in programs}
+        rows = [(usual[name], float(logs[job, p])) for p, name in named.items()]
+        told = [(log_s, usual_of(near, elsewhere)) for near, log_s in rows]
+        seen = [Seen(log_s, *one, 1.0) for log_s, one in told if one]
+        arms.take(seen, is_in=decided, probability=1 - of)
+        is_withdrawn |= arms.log_e_above(harm) >= surely
+        if job % _LOOKED == 0 and (found := arms.bounded()) is not None:
+            is_lost |= not found.lower <= 0.0 <= found.upper
+        for near, log_s in rows:
+            for one in (near, elsewhere):
+                one.add(log_s, is_in=decided, calls=1.0)
+    return is_withdrawn, is_lost
 
 
 def _scatter(rng: np.random.Generator, kind: str) -> Any:
-    """Return what jobs meet, by job and program."""
+    """Return what jobs meet, by job and program; several of a job meet half of it alike."""
     size = (_YEAR_JOBS, _STRATA)
     scales = np.full(_STRATA, 0.15)
     drawn = rng.standard_t(3, size) if kind == "heavy" else rng.standard_normal(size)
@@ -204,11 +221,31 @@ def _scatter(rng: np.random.Generator, kind: str) -> Any:
         scales = 0.15 * np.exp(rng.normal(0, 0.7, _STRATA))
     if kind == "outliers":
         drawn = drawn + 8.0 * (rng.random(size) < 0.03)
-    if kind == "slow":
-        drawn = drawn + math.log(16.0) / 0.15 * (rng.random(size) < 0.1)
+    if kind in ("slow", "several, slow"):
+        drawn = drawn + math.log(16.0) / 0.15 * (rng.random((_YEAR_JOBS, 1)) < 0.1)
+    if kind == "slow at times":
+        drawn = drawn + math.log(4.0) / 0.15 * (rng.random(size) < 0.03)
+    if kind == "lognormal":
+        drawn = np.exp(drawn)
     if kind == "alone":
         drawn = drawn + rng.normal(0, 4.0, size)
-    return drawn * scales
+    if kind.startswith("several"):
+        drawn = (drawn + rng.standard_normal((_YEAR_JOBS, 1))) / math.sqrt(2.0)
+    return drawn * scales + _level(rng, kind)[:, None]
+
+
+def _level(rng: np.random.Generator, kind: str) -> Any:
+    """Return what all programs meet alike, by job."""
+    level = np.zeros(_YEAR_JOBS)
+    if kind == "series":
+        noise = rng.normal(0, 0.3 * math.sqrt(1 - 0.95**2), _YEAR_JOBS)
+        for at in range(1, _YEAR_JOBS):
+            level[at] = 0.95 * level[at - 1] + noise[at]
+    if kind == "trend":
+        return np.linspace(0.0, math.log(2.0), _YEAR_JOBS)
+    if kind == "jump":
+        return math.log(1.6) * (np.arange(_YEAR_JOBS) > _YEAR_JOBS / 3)
+    return level
 
 
 def _drift(seed: int, folder: str) -> dict[str, Any]:

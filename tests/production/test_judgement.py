@@ -37,7 +37,7 @@ from colltune.production.judgement import (
 )
 from colltune.production.observations import Decisions, observed
 from colltune.production.settings import Production
-from colltune.production.store import Asked, Store
+from colltune.production.store import Store
 from colltune.production.summary import Given, Run, Summary
 from colltune.registry import Registry
 from tests.models.machines import configuration, measured
@@ -423,7 +423,7 @@ def test_arms_tell_how_many_were_asked_for(bed: Bed) -> None:
     """What the service gave stands beside what came back."""
     bed.run(30)
     bundle_id = bed.registry.current()[SLOT].bundle_id
-    bed.store.note_asked(Counter({Asked(utc(BEGUN)[:10], SLOT, "tuned", bundle_id): 40}))
+    bed.store.note_given([(f"a{n}", SLOT, "tuned", bundle_id) for n in range(40)], BEGUN)
     rows = {row.arm: row for row in bed.judged().arms}
     assert rows[Arm.TUNED].asked == 40
     assert rows[Arm.TUNED].reported + rows[Arm.CONTROL].reported == 30

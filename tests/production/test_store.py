@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, cast
@@ -287,7 +288,7 @@ def test_a_death_at_any_step_of_merging_neither_loses_nor_doubles(tmp_path: Path
 def test_space_is_bounded(store: Store, tmp_path: Path) -> None:
     """What is older than the months kept goes, ids of jobs once none of them may still report."""
     store.add(job(1), NOW)
-    store.note_asked(Counter({("2026-10-26", "openmpi-4.1.4", "tuned", "ab"): 1}))
+    store.note_given([("9", "openmpi-4.1.4", "tuned", "ab")], NOW)
     store.set_aside(cast(Refusal, Why.CLOCK), NOW)
     # never judged, as if the judgement was broken
     store.merge_days(NOW + 40 * DAY_S)
@@ -311,12 +312,36 @@ def test_what_is_set_aside_is_counted(store: Store) -> None:
 
 def test_jobs_that_were_given_an_arm_are_added_up_by_day(store: Store) -> None:
     """Counts of several processes add up, and older days are left out."""
-    old, new = (Asked(day, "openmpi-4.1.4", "tuned", "ab") for day in ("2026-09-01", "2026-10-30"))
-    store.note_asked(Counter({old: 2, new: 3}))
-    store.note_asked(Counter({new: 1}))
-    store.note_asked(Counter())
+    of = ("openmpi-4.1.4", "tuned", "ab")
+    store.note_given([(str(job), *of) for job in range(2)], NOW - 40 * DAY_S)
+    store.note_given([(str(job), *of) for job in range(2, 5)], NOW)
+    # the same job, asked for by another worker
+    store.note_given([(str(job), *of) for job in range(4, 6)], NOW)
+    store.note_given([], NOW)
+    days = (datetime.fromtimestamp(NOW - n * DAY_S, UTC).date().isoformat() for n in (0, 40))
+    new, old = (Asked(day, *of) for day in days)
     assert store.asked(NOW) == {new: 4}
     assert store.asked(0) == {old: 2, new: 4}
+
+
+def test_a_store_of_an_earlier_colltune_is_read(store: Store) -> None:
+    """The table of what jobs were given is made where it is missing; nothing else changes."""
+    store.add(job(1), NOW)
+    with store._database.writing() as db:
+        db.exec_driver_sql("DROP TABLE given")
+    again = Store(str(store._database), Path("archive"))
+    again.note_given([("2", "openmpi-4.1.4", "tuned", "ab")], NOW)
+    assert again.given("2")
+    assert not again.add(job(1), NOW)
+    again.close()
+
+
+def test_what_a_job_was_given_is_known_until_it_reports(store: Store) -> None:
+    """Every worker sees it; a job of which nothing is kept was given nothing that is known."""
+    store.note_given([("1", "openmpi-4.1.4", "control", "ab"), ("2", "mpich-4.3.2", "t", "c")], NOW)
+    assert store.given("1") == {("openmpi-4.1.4", "control", "ab")}
+    store.add(job(1), NOW)
+    assert store.given("1") == store.given("3") == set()
 
 
 def test_the_share_of_the_control_group_has_a_history(store: Store) -> None:

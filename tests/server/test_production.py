@@ -162,6 +162,25 @@ def test_jobs_are_counted_once_by_arm(service: Writable) -> None:
     assert asked == {("openmpi-4.1.4", arm, service.first): 1 for arm in jobs}
 
 
+def test_a_report_cannot_choose_its_arm(service: Writable) -> None:
+    """What the service answered counts, not what a report says or would be drawn by now."""
+    job = job_of(Arm.CANDIDATE, 0.5)
+    assert ask(service, job).headers["x-colltune-arm"] == "tuned"
+    service.registry.step(service.second, 0.5, by="test")
+    given = {
+        arm: (Given("openmpi", "4.1.4", arm, bundle),)
+        for arm, bundle in ((Arm.CANDIDATE, service.second), (Arm.TUNED, service.first))
+    }
+    refused = send(service, summary(service, Arm.CANDIDATE, job=job, given=given[Arm.CANDIDATE]))
+    assert (refused.status_code, refused.json()["reason"]) == (202, "arm_not_given")
+    assert send(service, summary(service, job=job, given=given[Arm.TUNED])).status_code == 201
+    # of a job that the service was never asked about, what it would have drawn is possible
+    other = job_of(Arm.CANDIDATE, 0.5, after=int(job) + 1)
+    again = summary(service, Arm.CANDIDATE, job=other, given=given[Arm.CANDIDATE])
+    loop_of(service)._admission._read_at = 0.0
+    assert send(service, again).status_code == 201
+
+
 def test_a_job_counts_once(service: Writable) -> None:
     """The first report is stored, the same again known."""
     content = summary(service)

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from colltune.mpi import installation
-from colltune.production.arms import Arm
 from colltune.production.store import Store
 from colltune.server.auth import token_file
 from colltune.site import check, folder, recording
@@ -232,7 +231,7 @@ def test_checks_of_a_site_that_records(switched_on: Callable[..., Answer], site:
     production = folder.site_of(site).production
     store = Store(production.store, production.archive)
     Path(production.store).parent.mkdir()
-    store.note_asked({("2999-01-01", "openmpi-4.1.4", Arm.TUNED, "ab" * 32): 3})  # type: ignore[arg-type]
+    store.note_given([(str(n), "openmpi-4.1.4", "tuned", "ab" * 32) for n in range(3)], 4e9)
     assert "no job reported" in answers(site, "reports")[0][1]
     store.add(SUMMARY, 4e9)
     assert answers(site, "reports") == [("ok", "1 job reported within a day; 3 jobs got an arm ")]

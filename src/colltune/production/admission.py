@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from datetime import UTC, datetime
 from itertools import chain
 from threading import Lock
@@ -54,9 +54,10 @@ class Admission:
         if not _clock_is_right(summary, now):
             return Refusal.CLOCK_OFF
         self._read_registry()
+        kept = self._store.given(summary.job)
         releases = {(given.library, given.release): given for given in summary.given}
         reasons = chain(
-            (self._refused(given, summary) for given in summary.given),
+            (self._refused(given, summary, kept) for given in summary.given),
             (_refused_run(run, releases, summary) for run in summary.runs),
         )
         return next((reason for reason in reasons if reason is not None), None)
@@ -68,14 +69,20 @@ class Admission:
                 self._ids = frozenset(self._registry.ids())
                 self._read_at = time.monotonic()
 
-    def _refused(self, given: Given, summary: Summary) -> Refusal | None:
-        """Compare what a job says that it was given with what it can have been given."""
+    def _refused(
+        self, given: Given, summary: Summary, kept: Set[tuple[str, str, str]]
+    ) -> Refusal | None:
+        """Compare what a job says that it was given with what the service answered it.
+
+        Of a job that the service does not know (any more), with what it can have been given.
+        """
         slots = {e.slot for e in self._events if e.bundle_id == given.bundle_id}
         if not slots and given.bundle_id not in self._ids:
             return Refusal.UNKNOWN_BUNDLE
-        fitting = (slot for slot in slots if _serves(slot, given))
+        fitting = [slot for slot in slots if _serves(slot, given)]
+        answered = {(arm, bundle_id) for slot, arm, bundle_id in kept if slot in fitting}
         possible = (found for slot in fitting for found in self._possible(slot, summary))
-        is_possible = (given.arm, given.bundle_id) in possible
+        is_possible = (given.arm, given.bundle_id) in (answered or possible)
         return None if is_possible else Refusal.ARM_NOT_GIVEN
 
     def _possible(self, slot: str, summary: Summary) -> Iterator[tuple[Arm, str]]:

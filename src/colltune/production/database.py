@@ -9,7 +9,8 @@ Format history
    number, as JSON (`colltune.production.summary`) compressed by zlib. ``state``: JSON by key, what
    the judgement keeps. ``set_aside``: what was refused, counted by day and reason. ``asked``: jobs
    that were given an arm, by day. ``control``: the control group's share, and since when.
-   ``leases``: who is at what only one process does at a time.
+   ``leases``: who is at what only one process does at a time. ``given``: the arms of jobs that did
+   not report yet; it is made where an earlier colltune made the others.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ require("service", "sqlalchemy")
 import sqlalchemy as sa  # noqa: E402 (a missing extra is named first)
 from sqlalchemy.dialects import postgresql, sqlite  # noqa: E402
 
-__all__ = ["ASKED", "CONTROL", "DETAILS", "JOBS", "LEASES", "META", "SET_ASIDE"]
+__all__ = ["ASKED", "CONTROL", "DETAILS", "GIVEN", "JOBS", "LEASES", "META", "SET_ASIDE"]
 __all__ += ["SCHEMA_VERSION", "STATE", "Database", "sa"]
 
 SCHEMA_VERSION = 1
@@ -86,6 +87,12 @@ ASKED = _table(
     "asked",
     *map(_key, ("day", "slot", "arm", "bundle")),
     _value("jobs", sa.BigInteger),
+)
+GIVEN = _table(
+    "given",
+    *map(_key, ("job", "slot", "arm", "bundle")),
+    _value("at", sa.Double),
+    sqlite_with_rowid=False,
 )
 CONTROL = _table("control", _key("since", sa.Double), _value("share", sa.Double))
 LEASES = _table("leases", _key("name"), _value("holder"), _value("until", sa.Double))
@@ -149,7 +156,7 @@ class Database:
                 sa.event.listen(engine, "connect", _connected)
                 sa.event.listen(engine, "begin", _begun)
             with engine.connect() as connection:
-                there = sa.inspect(connection).has_table(META.name)
+                there = sa.inspect(connection).has_table(GIVEN.name)
             if not there:
                 _make_tables(engine)
             with engine.connect() as connection:
@@ -211,9 +218,10 @@ def _make_tables(engine: sa.Engine) -> None:
         with connection.begin():
             if engine.dialect.name == "postgresql":
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
-            if sa.inspect(connection).has_table(META.name):
-                return
+            is_new = not sa.inspect(connection).has_table(META.name)
             _TABLES.create_all(connection)
+            if not is_new:
+                return
             numbers = {"version": SCHEMA_VERSION, "store": secrets.randbits(48)}
             rows = (numbers | {"given": 0, "judged": 0}).items()
             connection.execute(META.insert(), [{"name": n, "value": v} for n, v in rows])

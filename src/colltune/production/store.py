@@ -14,7 +14,7 @@ import secrets
 import socket
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -27,6 +27,7 @@ from colltune.production.database import (
     ASKED,
     CONTROL,
     DETAILS,
+    GIVEN,
     JOBS,
     LEASES,
     META,
@@ -44,7 +45,7 @@ LATEST_S = 14 * 86400.0
 """After its end a job may still report so long, since the epilog keeps what it could not send."""
 DAYS_KEPT = 3
 """Whole days of which single summaries are kept; longer while they are not judged."""
-_UNJUDGED_DAYS = 30
+_UNJUDGED_DAYS, _GIVEN_DAYS = 30, 60
 _JUDGING_S, _MERGING_S = 300.0, 3600.0
 """A process of another host that has held a lease for so long is taken for dead."""
 _AT_ONCE = 500
@@ -128,6 +129,7 @@ class Store:
                 .returning(META.c.value)
             )
             row = {"number": number, "day": _day(now), "received": now}
+            db.execute(sa.delete(GIVEN).where(GIVEN.c.job == summary.job))
             content = zlib.compress(text.encode("utf-8"), 9)
             db.execute(DETAILS.insert().values(**row, content=content))
         return True
@@ -147,19 +149,31 @@ class Store:
         query = total.where(SET_ASIDE.c.day >= _day(since)).group_by(SET_ASIDE.c.reason)
         return Counter({reason: int(jobs) for reason, jobs in self._rows(query)})
 
-    def note_asked(self, counts: Counter[tuple[str, str, str, str]]) -> None:
-        """Add how many jobs were given an arm: by day, slot, arm and bundle."""
-        insert = self._database.insert(ASKED)
-        added = insert.on_conflict_do_update(
-            index_elements=(*Asked._fields[:-1], "bundle"),
-            set_={"jobs": ASKED.c.jobs + insert.excluded.jobs},
-        )
-        names = ("day", "slot", "arm", "bundle", "jobs")
+    def note_given(self, given: Collection[tuple[str, str, str, str]], now: float) -> None:
+        """Keep which jobs were given which arm (job, slot, arm and bundle), and count each once."""
+        names = ("job", "slot", "arm", "bundle")
         # in one order, so that two processes never wait for each other
-        rows = [dict(zip(names, (*key, n), strict=True)) for key, n in sorted(counts.items())]
+        rows = [dict(zip(names, one, strict=True)) | {"at": now} for one in sorted(given)]
+        keep, add = self._database.insert(GIVEN), self._database.insert(ASKED)
+        added = add.on_conflict_do_update(
+            index_elements=(*Asked._fields[:-1], "bundle"),
+            set_={"jobs": ASKED.c.jobs + add.excluded.jobs},
+        )
+        counts: Counter[tuple[str, ...]] = Counter()
         if rows:
             with self._database.writing() as db:
-                db.execute(added, rows)
+                for at in range(0, len(rows), _AT_ONCE):
+                    new = keep.values(rows[at : at + _AT_ONCE]).on_conflict_do_nothing()
+                    counts.update(map(tuple, db.execute(new.returning(*list(GIVEN.c)[1:4]))))
+                asked = (dict(zip(names[1:], key, strict=True)) for key in sorted(counts))
+                days = [{"day": _day(now), **key, "jobs": counts[*key.values()]} for key in asked]
+                if days:
+                    db.execute(added, days)
+
+    def given(self, job: str) -> set[tuple[str, str, str]]:
+        """Return the slots, arms and bundles that a job was given which did not report yet."""
+        columns = (GIVEN.c.slot, GIVEN.c.arm, GIVEN.c.bundle)
+        return {tuple(row) for row in self._rows(sa.select(*columns).where(GIVEN.c.job == job))}
 
     def asked(self, since: float) -> Counter[Asked]:
         """Return how many jobs were given an arm, since the day of `since`."""
@@ -245,6 +259,7 @@ class Store:
         self._archive.remove_before(oldest)
         with self._database.writing() as db:
             db.execute(sa.delete(JOBS).where(JOBS.c.received < now - LATEST_S))
+            db.execute(sa.delete(GIVEN).where(GIVEN.c.at < now - _GIVEN_DAYS * 86400))
             for table in (ASKED, SET_ASIDE):
                 db.execute(sa.delete(table).where(table.c.day < oldest))
 

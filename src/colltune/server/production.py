@@ -7,7 +7,7 @@ It gives each job an arm, takes what jobs report, and judges it from time to tim
 from __future__ import annotations
 
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable
 from datetime import UTC, datetime
 from threading import Event, Lock, Thread
@@ -56,8 +56,8 @@ class ProductionJobs:
         self.registry = Registry(settings.registry or "")
         self.store = Store(site.store, site.archive)
         self._admission = Admission(self.registry, self.store, self._machine, site)
-        self._given: Counter[tuple[str, str, str, str]] = Counter()
-        self._seen: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._given: set[GivenArm] = set()
+        self._seen: OrderedDict[GivenArm, None] = OrderedDict()
         self._lock = Lock()
         self._ended = Event()
         self._thread: Thread | None = None
@@ -73,33 +73,32 @@ class ProductionJobs:
         return arm, trial.loaded if trial and arm is Arm.CANDIDATE else loaded
 
     def note(self, given: GivenArm) -> None:
-        """Count what a job was given, once."""
-        key = (given.job, given.slot)
-        day = datetime.now(UTC).date().isoformat()
+        """Remember what a job was given, by which its report is judged."""
         with self._lock:
-            if key in self._seen:
+            if given in self._seen:
                 return
-            self._seen[key] = None
+            self._seen[given] = None
             if len(self._seen) > _MOST_JOBS:
                 self._seen.popitem(last=False)
-            self._given[day, given.slot, given.arm, given.bundle_id] += 1
+            self._given.add(given)
 
     def flush(self) -> None:
-        """Write down what was counted; what cannot be written is kept for later."""
+        """Write down what jobs were given; what cannot be written is kept for later."""
         with self._lock:
-            counted, self._given = self._given, Counter()
-        if not counted:
+            given, self._given = self._given, set()
+        if not given:
             return
         try:
-            self.store.note_asked(counted)
+            self.store.note_given(given, time.time())
         except ColltuneError as error:
             self._failed("count", error)
             with self._lock:
-                self._given.update(counted)
+                self._given |= given
 
     def take(self, content: bytes) -> Receipt:
         """Keep what a job reports, or set it aside with the reason; it is on disk at the end."""
         summary, now = parse_summary(content), time.time()
+        self.flush()
         try:
             reason = self._admission.refusal(summary, now)
             if reason is not None:
