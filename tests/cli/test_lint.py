@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 from pathlib import Path
 
@@ -193,3 +194,36 @@ def test_the_own_environment(colltune: Verb, rules: Path, monkeypatch: pytest.Mo
         "han decides bcast before this file's rules are read for communicators across" in answer.out
     )
     assert ". Set PLAIN_HAN=0 (outranked)" in answer.out
+
+
+def test_a_job_script_is_checked_for_each_library_of_which_it_sets_variables(
+    colltune: Verb, tmp_path: Path
+) -> None:
+    """One answer for each; a release picks one of them."""
+    job = tmp_path / "job.sh"
+    job.write_text(
+        "#!/bin/bash\nmodule load mpi\nexport I_MPI_ADJUST_BCAST=1\n"
+        "export MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM=nosuch\nmpirun -n 2 ./prog\n"
+    )
+    answer = colltune("rules", "lint", job, "--json")
+    assert answer.status == 1
+    found = json.loads(answer.out)["files"]
+    assert [(each["library"], each["error"]) for each in found] == [("mpich", ""), ("intelmpi", "")]
+    assert colltune("rules", "lint", job, "--release", "intelmpi@2021.18.1").status == 0
+    job.write_text("export MV2_USE_RDMA_BCAST=1\nmpirun ./prog\n")
+    answer = colltune("rules", "lint", job)
+    assert answer.status == 2
+    assert "derivatives" in answer.out
+
+
+def test_a_script_for_a_shell_is_put_into_effect_by_a_shell(colltune: Verb, tmp_path: Path) -> None:
+    """Exports by a dot, a list of variables with all of it exported, a job script as it stands."""
+    script = tmp_path / "mpi.sh"
+    for text, advice in (
+        ("export OMPI_MCA_coll=^han\n", f"  . {script}"),
+        ("OMPI_MCA_coll=^han\n", f"  set -a; . {script}; set +a"),
+    ):
+        script.write_text(text)
+        assert colltune("rules", "lint", script).out.splitlines()[-1] == advice
+    script.write_text("export OMPI_MCA_coll=^han\nmpirun ./prog\n")
+    assert "to put it into effect" not in colltune("rules", "lint", script).out

@@ -1,30 +1,75 @@
-"""A job's variables out of parameter files."""
+"""A job's variables out of job scripts and parameter files."""
 
 from __future__ import annotations
 
 import pytest
 
 from colltune.errors import LibraryError
-from colltune.mpi.job_variables import variables_of
+from colltune.mpi.job_variables import read_variables
 
 
-def test_lines_of_parameter_files() -> None:
-    """Shell, parameter-file and --tune lines set the variables that the library then sees."""
+def test_files_of_all_kinds() -> None:
+    """Scripts, lists, parameter files and files of --tune set what the library then sees."""
     for text, found in (
         ("export A=1 B='x y'  # why\n", {"A": "1", "B": "x y"}),
         ("I_MPI_ADJUST_BCAST=3:0-8;1\n", {"I_MPI_ADJUST_BCAST": "3:0-8;1"}),
         ("coll_tuned_use_dynamic_rules = 1\n", {"OMPI_MCA_coll_tuned_use_dynamic_rules": "1"}),
-        ("mtl = ^ofi\r\n\r\n", {"OMPI_MCA_mtl": "^ofi"}),
+        ("mtl = ^ofi\n\n", {"OMPI_MCA_mtl": "^ofi"}),
+        ('coll = "tuned" # all\n', {"OMPI_MCA_coll": '"tuned" # all'}),
         ("--mca a 1 --mca b 'x y'\n-mca a 2", {"OMPI_MCA_a": "2", "OMPI_MCA_b": "x y"}),
         ("-x MPIR_CVAR_A=b\n", {"MPIR_CVAR_A": "b"}),
         ("OMPI_MCA_coll=^han\n# comment\n", {"OMPI_MCA_coll": "^han"}),
+        ("setenv A 1\n", {"A": "1"}),
+        ('setenv("A", "1")\nsetenv("B", path)\n', {"A": "1"}),
+        ("export A=1\nunset A\n", {}),
         ("", {}),
     ):
-        assert variables_of(text, "f") == found, text
+        assert read_variables(text, "f").values == found, text
+
+
+LAUNCHERS = (
+    ("mpirun -np 4 --mca a 1 -mca b 2 -x C=3 -x PATH ./p -x D=4 --mca e 5", "a=1 b=2 C=3"),
+    ("mpirun --oversubscribe --map-by ppr:2:node --mca a ^x python3 p.py --mca e 5", "a=^x"),
+    ("mpiexec -genv A 1 -n 2 -env B=2 ./p : -n 1 -env C 3 ./q -env D 4", "A=1 B=2 C=3"),
+    ("export A=1 B=2\nmpiexec -genvnone -genv C 3 ./p", "C=3"),
+    ("export A=1\nsrun -n 4 --export=ALL,B=2 ./p", "A=1 B=2"),
+    ("export A=1\nsrun --export=NONE,B=2 ./p", "B=2"),
+    ("#SBATCH --export=ALL,A=1\nsrun ./p", "A=1"),
+    ("#PBS -v A=1,B=2\nmpiexec ./p", "A=1 B=2"),
+    ('MCA="--mca a 1 --mca b 2"\nmpirun $MCA $MORE ./p', "a=1 b=2"),
+    ("mpirun -np 2 env A=1 ./p", "A=1"),
+    ("A=1 numactl -l mpirun -np 2 ./p | tee log", "A=1"),
+    ("export A=1\nwhich mpirun\nexport A=2\nmpirun ./p", "A=2"),
+)
+
+
+@pytest.mark.parametrize(("script", "expected"), LAUNCHERS)
+def test_options_of_launchers(script: str, expected: str) -> None:
+    """What a launcher hands to its programs counts, and their own words do not."""
+    found = read_variables(f"#!/bin/bash\n{script}\n", "f").values
+    named = {name.removeprefix("OMPI_MCA_"): value for name, value in found.items()}
+    named = {name: value for name, value in named.items() if name != "MCA"}
+    assert named == dict(pair.split("=", 1) for pair in expected.split())
+
+
+def test_what_a_script_does_not_tell_is_noted() -> None:
+    """Values that only the job knows, what is not exported, and lines that set nothing."""
+    for script, words in (
+        ("export OMPI_MCA_coll=$X\n", ["f:1:", "$X"]),
+        ("export OMPI_MCA_coll=$(cat x)\n", ["$(cat x)"]),
+        ('if [ -n "$X" ]; then\n export OMPI_MCA_coll=^han\nfi\n', ["condition on line 1"]),
+        ("for a in 1 2; do OMPI_MCA_coll=$a mpirun ./p; done\n", ["$a"]),
+        ("OMPI_MCA_coll=1\nexport A=1\n", ["not exported"]),
+        ("module load x\ncd /\nexport A=1\n", ["2 lines"]),
+        ("export OMPI_MCA_coll=1\nmpirun ./p\nexport OMPI_MCA_coll=2\nmpirun ./p\n", ["1 and 2"]),
+    ):
+        notes = read_variables(script, "f").notes
+        assert len(notes) in (1, 2), script
+        assert all(any(word in note for note in notes) for word in words), (script, notes)
 
 
 def test_other_lines_are_refused() -> None:
-    """The message names file and line."""
-    for line in ("nonsense", "--mca only_name", "export 1=2", "a b = c", "'x"):
+    """The message names file and line, of parameter files and of what is no script at all."""
+    for line in ("nonsense", "--mca only_name", "a b = c\nd = 1", "'x"):
         with pytest.raises(LibraryError, match=r"f:2: .* sets no parameter"):
-            variables_of(f"# first\n{line}\n", "f")
+            read_variables(f"# first\n{line}\n", "f")

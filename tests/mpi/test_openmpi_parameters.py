@@ -32,16 +32,14 @@ def faults(text: str, release: str = "5.0.11") -> set[tuple[int, Fault]]:
 
 
 def test_settings_of_all_kinds_are_read() -> None:
-    """Assignments, options, exported variables; comments and others are left."""
+    """Assignments and options; comments and others are left, and so are the lines of a shell."""
     text = (
         "# comment\n"
         "  coll_tuned_priority =  30 \n"
         "--mca a 1 -mca b 'two words' -x OMPI_MCA_c=3 -x HOME\n"
         "export OMPI_MCA_d=4\n"
-        'OMPI_MCA_e="5"\n'
         "// x = 1\n/* y = 1\n z = 1 */\n"
         "nonsense\n"
-        "export PATH=/bin\n"
         "--mca f 6 7\n"
     )
     settings = read(text)
@@ -50,12 +48,33 @@ def test_settings_of_all_kinds_are_read() -> None:
         ("a", "1", 3, Kind.OPTION),
         ("b", "two words", 3, Kind.SINGLE_DASH),
         ("c", "3", 3, Kind.EXPORTED),
-        ("d", "4", 4, Kind.VARIABLE),
-        ("e", "5", 5, Kind.VARIABLE),
-        ("f", "6", 11, Kind.OPTION),
+        ("f", "6", 9, Kind.OPTION),
     ]
     assert settings.found[-1].rest == "7"
-    assert [line for line, _ in settings.others] == [9, 10]
+    assert [line for line, _ in settings.others] == [4, 8]
+
+
+def test_a_job_script_sets_variables() -> None:
+    """They are read as a shell does, and are put into effect one by one."""
+    script = (
+        "#!/bin/bash\n#SBATCH -N 2\nmodule load openmpi\n"
+        f"export OMPI_MCA_{ON.replace(' ', '').strip()}  # the rules\n"
+        "mpirun -np 8 --mca coll_tuned_bcast_algorithm 6 ./prog\n"
+    )
+    parsed = PARAMETERS.parse(script, "/x/job.sh", "5.0.11")
+    assert parsed.decide(Call(C.BCAST, 4, 1000)).configuration.algorithm == "binomial"
+    assert {f.fault for f in lint(parsed)} == {Fault.REMARK, Fault.NOT_EVERYWHERE}
+
+
+def test_a_list_for_a_shell_is_put_into_effect_as_variables(tmp_path: Path) -> None:
+    """No parameter names it, since the library's reader of parameters would set nothing."""
+    path = tmp_path / "job.sh"
+    path.write_text("export OMPI_MCA_coll=^han\n")
+    assert PARAMETERS.activation("5.0.11", {"": str(path)}) == {"OMPI_MCA_coll": "^han"}
+    path.write_text("coll = ^han\n")
+    assert [*PARAMETERS.activation("5.0.11", {"": str(path)})] == [
+        "OMPI_MCA_mca_base_envar_file_prefix"
+    ]
 
 
 def test_a_quoted_value_goes_on_to_the_last_quote_that_an_option_follows() -> None:

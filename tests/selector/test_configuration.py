@@ -15,7 +15,7 @@ from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
 from colltune.mpi import LIBRARIES
 from colltune.mpi.formats import FORMATS, readers
-from colltune.mpi.job_variables import variables_of
+from colltune.mpi.job_variables import read_variables
 from colltune.mpi.programs import ANY_LEGAL, FOR_TWO, MOST_PROMISED, SAME_TYPES, Programs
 from colltune.selector.argmin import legal_selector, why_unsafe
 from colltune.selector.configuration import Target, render, rendered, selector_for, write_rendered
@@ -84,7 +84,7 @@ def test_a_configuration_says_which_programs_it_is_for(
         assert written.parameter_path is not None
         text = written.parameter_path.read_text()
         assert f"for {programs.phrase}." in text
-        assert variables_of(text, "text") == written.environment
+        assert read_variables(text, "text").values == written.environment
 
 
 def test_a_path_with_a_blank_is_written_all_the_same(bundle: Bundle, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import Mark, activation_lines, output, painted
+from colltune.cli.console import Mark, Verbatim, activation_lines, output, painted
 from colltune.cli.options import (
     Environment,
     ForEverybody,
@@ -63,7 +64,9 @@ def lint(
 
     variables = job_variables(environment, parameters)
     meant = programs_of(programs, otherwise=ANY_LEGAL)
-    linted = [_linted(file, release, format_, variables).meant_for(meant) for file in files]
+    linted = [
+        one.meant_for(meant) for file in files for one in _linted(file, release, format_, variables)
+    ]
     status = _exit_status(linted, strict=strict)
     files_json = [one.as_json() for one in linted]
     facts = {"version": 1, "exit_status": status, "files": files_json}
@@ -73,15 +76,24 @@ def lint(
 
 def _linted(
     file: Path, release: str | None, format_name: str | None, variables: Mapping[str, str] | None
-) -> Linted:
-    """Return everything that is found in one file; a file that cannot be read is no error here."""
-    from colltune.mpi.opened_file import check_names, open_file, source_name
+) -> list[Linted]:
+    """Return what is found in one file, for each library of which it sets variables.
+
+    A file that cannot be read is no error here.
+    """
+    from colltune.mpi.opened_file import check_names, open_each, source_name
 
     check_names(release, format_name)
     try:
-        opened = open_file(file, release, format_name)
+        found = open_each(file, release, format_name)
     except LibraryError as error:
-        return Linted(source_name(file), error=str(error))
+        return [Linted(source_name(file), error=str(error))]
+    return [_linted_as(file, opened, variables) for opened in found]
+
+
+def _linted_as(file: Path, opened: OpenFile, variables: Mapping[str, str] | None) -> Linted:
+    from colltune.mpi.opened_file import source_name
+
     # a release that is not supported is an error of the command, not of the file
     opened.format.unreadable_by(opened.release)
     try:
@@ -192,9 +204,25 @@ def _lines(linted: Sequence[Linted]) -> Iterator[str]:
         yield printable(f"{one.name}: {read_as}: {_total([one])}")
         # nobody is to be told how to switch on what ends programs or does nothing
         if not one.activation_checked and not any(f.severity == "error" for f in one.findings):
-            yield from activation_lines(one.activation)
+            yield from _advice(one.opened, one.activation)
     if len(linted) > 1:
         yield f"{len(linted)} files: {_total(linted)}"
+
+
+def _advice(opened: OpenFile, activation: Mapping[str, str]) -> Iterator[str]:
+    """Yield how a file is put into effect; a job script is as it stands."""
+    from colltune.mpi.job_variables import is_script
+    from colltune.mpi.shell import read_script
+
+    if not opened.format.lists_variables or not is_script(opened.text) or opened.path is None:
+        yield from activation_lines(activation)
+        return
+    script = read_script(opened.text)
+    if not script.launches and script.found:
+        name = shlex.quote(str(opened.path.absolute()))
+        exports = "export" in opened.text or "setenv" in opened.text
+        yield "to put it into effect, add to the job:"
+        yield Verbatim(printable(f"  . {name}" if exports else f"  set -a; . {name}; set +a"))
 
 
 def _total(linted: Sequence[Linted]) -> str:

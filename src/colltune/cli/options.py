@@ -75,13 +75,19 @@ def job_variables(pairs: Sequence[str] | None, parameters: Path | None) -> dict[
 
     `pairs` are of the form ``NAME=VALUE`` and go before the file, as they do for every library.
     """
+    from colltune.cli.console import warn
     from colltune.mpi.formats import read_text
-    from colltune.mpi.job_variables import variables_of
+    from colltune.mpi.job_variables import read_variables
 
     if not pairs and parameters is None:
         return None
-    from_file = {} if parameters is None else variables_of(read_text(parameters), str(parameters))
-    return from_file | parse_pairs(pairs, "--environment")
+    given = parse_pairs(pairs, "--environment")
+    if parameters is None:
+        return given
+    found = read_variables(read_text(parameters), str(parameters))
+    for note in found.notes:
+        warn(note)
+    return found.values | given
 
 
 def _writable(*, folder: bool | None) -> Callable[[Path | None], Path | None]:

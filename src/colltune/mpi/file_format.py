@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Protocol
 
 from colltune.decisions import DecisionTable
@@ -319,6 +319,7 @@ class Format(Protocol):
     and message sizes; ``knows_layout`` that its rules can tell how processes lie on nodes;
     ``knows_comm_size`` that they can tell communicators of different sizes apart;
     ``allows_partial_collective`` that some sizes of a collective can be left to the library;
+    ``lists_variables`` that it holds variables of the environment, as job scripts do.
     ``interposed`` that libcolltune reads it, which is preloaded and has algorithms of its own.
     ``remarks`` are the notes that hold for whatever is written in the format.
 
@@ -334,6 +335,7 @@ class Format(Protocol):
     allows_partial_collective: bool = True
     knows_comm_size: bool = True
     interposed: bool = False
+    lists_variables: bool = False
     remarks: tuple[str, ...] = ()
 
     @property
@@ -470,6 +472,14 @@ def refuse_dropped(parsed: ParsedFile, ends_program: str = "") -> None:
         raise LibraryError(
             f"{parsed.source}: there is nothing to convert: {parsed.dropped or ends_program}"
         )
+
+
+def text_at(path: str) -> str | None:
+    """Return the text of a list of variables at `path`; None if it is not there."""
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return None
 
 
 def absolute_path(path: str, what: str) -> str:

@@ -62,15 +62,42 @@ def format_of(
     LibraryError
         If there is no format of that name, or the text looks like none, or like several.
     """
-    if named is not None:
-        return _named(named, source, library)
-    ours = [known for known in FORMATS.values() if library in (None, known.library)]
-    alike = [known for known in ours if known.recognises(text)]
+    alike = formats_of(text, source, named, library)
     if len(alike) == 1:
         return alike[0]
+    if all(known.lists_variables for known in alike):
+        titles = " and of ".join(LIBRARIES[known.library].title for known in alike)
+        names = " or ".join(f"--release {known.library}@…" for known in alike)
+        raise LibraryError(f"{source}: sets variables of {titles}. Choose one with {names}.")
+    seen = " or ".join(known.name for known in alike)
+    raise LibraryError(f"{source}: may be {seen}. Name its format with --format.")
+
+
+def formats_of(
+    text: str, source: str, named: str | None = None, library: str | None = None
+) -> list[Format]:
+    """Return all formats that `text` looks like, at least one; see `format_of`.
+
+    `source` names the file in errors; `named` is the name of a format, `library` of a library.
+
+    Raises
+    ------
+    LibraryError
+        If there is no format of that name, or the text looks like none.
+    """
+    if named is not None:
+        return [_named(named, source, library)]
+    ours = [known for known in FORMATS.values() if library in (None, known.library)]
+    alike = [known for known in ours if known.recognises(text)]
     if alike:
-        seen = " or ".join(known.name for known in alike)
-        raise LibraryError(f"{source}: may be {seen}. Name its format with --format.")
+        return alike
+    from colltune.mpi.job_variables import mentions
+
+    if mentions(text, "MV2_|MVP_") and library is None:
+        raise LibraryError(
+            f"{source}: sets variables of MVAPICH, for which colltune writes and checks nothing. "
+            "The page on derivatives says what is known."
+        )
     whose = LIBRARIES[library].title if library else "an MPI library"
     names = ", ".join(known.name for known in ours[:3])
     raise LibraryError(

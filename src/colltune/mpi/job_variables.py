@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import re
-import shlex
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from colltune.errors import LibraryError
+from colltune.mpi.file_format import Fault, Finding
+from colltune.mpi.shell import Assigned, Script, read_script
+from colltune.text import counted
 
 _MCA = "OMPI_MCA_"
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_MCA_PREFIXES = ("OMPI_MCA_", "PRTE_MCA_", "PMIX_MCA_")
-_SHELL_PREFIXES = (*_MCA_PREFIXES, "MPIR_", "MPICH_", "I_MPI_", "MV2_", "MVP_", "FI_", "UCX_")
+_CONTINUED = re.compile(r"\\\r?\n")
+_PARAMETER = re.compile(r"[ \t]*(?:--?(?:g?o?mca|x)[ \t]|[a-z]\w*(?:[ \t]+=|=[ \t])|[a-z]\w*_\w+=)")
+_SCRIPT = re.compile(
+    r"[ \t]*(?:export|setenv|pushenv|unsetenv|unset|declare|module|ml|source|\.|if|for|set|env|srun"
+    r"|mpirun|mpiexec|prterun|orterun)\b[\w.]*[ \t(]"
+    r"|[ \t]*(?:(?:SINGULARITYENV|APPTAINERENV)_)?[A-Z][A-Z0-9_]*_\w+="
+)
 _CONCERNED = ("MPIR_CVAR_", "MPIR_PARAM_", "MPICH_", "MV2_", "MVP_", "I_MPI_ADJUST", "I_MPI_TUNING")
 
 
@@ -29,70 +37,114 @@ def parameter_of(variable: str) -> str:
     return variable.removeprefix(_MCA)
 
 
-def variables_of(text: str, source: str) -> dict[str, str]:
-    """Return the variables that a parameter file sets.
+@dataclass(frozen=True)
+class JobVariables:
+    """The variables that a file sets for a job, and what it does not tell of them."""
 
-    It may have lines of a shell (``export NAME=VALUE``), of Open MPI's parameter files (``name =
-    value``) and of its ``--tune`` files (``--mca name value``, several to a line). Open MPI's
-    parameters get the prefix ``OMPI_MCA_``. The last of equal names counts.
+    values: dict[str, str]
+    notes: tuple[str, ...] = ()
+
+
+def read_variables(text: str, source: str) -> JobVariables:
+    """Return the variables that a job script or a parameter file sets.
+
+    A script may be one of a shell, of csh or of modules, or a list of ``NAME=value`` lines. Open
+    MPI's parameter files (``name = value``) and files of ``--tune`` (``--mca name value``) set
+    parameters, which get the prefix ``OMPI_MCA_``. The last of equal names counts.
+
+    Raises
+    ------
+    LibraryError
+        If a line of a parameter file sets nothing, or no line of a script does anything.
     """
-    found: dict[str, str] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        stripped = line.strip()
-        if not stripped or stripped.startswith(("#", "//")):
+    if not is_script(text):
+        return JobVariables(_parameters(text, source))
+    script = read_script(text)
+    if not script.sets and not text.startswith("#!"):
+        for number, line in enumerate(text.splitlines(), 1):
+            if line.strip() and not line.lstrip().startswith("#"):
+                raise _sets_nothing(source, number, line)
+    values = {each.name: each.value for each in script.known}
+    return JobVariables(
+        values, tuple(f"{source}:{line}: {note}" for line, note in notes_on(script))
+    )
+
+
+def notes_on(
+    script: Script, ours: Callable[[str], bool] | None = None
+) -> Iterator[tuple[int, str]]:
+    """Yield with its line what is not known of the variables of a script that are `ours`.
+
+    By default these are those that concern collectives.
+    """
+    ours = ours or concerns_collectives
+    for each in script.found:
+        if each.unknown and ours(each.name):
+            yield each.line, f"{each.name} depends on {each.unknown}, which only the job knows"
+    for each in script.hidden:
+        if ours(each.name):
+            yield each.line, f"{each.name} is set but not exported, so that no program finds it"
+    values: dict[str, Assigned] = {}
+    for each in script.known:
+        before = values.setdefault(each.name, each)
+        if before.value != each.value and ours(each.name):
+            what = f"programs find {before.value} and {each.value} in {each.name}"
+            yield each.line, f"{what}; the last one is taken"
+    if script.others:
+        count = len(script.others)
+        yield (
+            script.others[0],
+            f"{counted(count, 'line')} that set nothing {'are' if count > 1 else 'is'} passed over",
+        )
+
+
+def script_findings(script: Script, ours: Callable[[str], bool]) -> Iterator[Finding]:
+    """Yield what is to be said of the variables of a script that are `ours`."""
+    for line, note in notes_on(script, ours):
+        yield Finding(line, Fault.REMARK, note, "none needed")
+    for line in script.cut:
+        what = "a shell ends the value at the first ';', so that the rest is lost"
+        yield Finding(line, Fault.MALFORMED, what, "put the value in quotes: export NAME='value'")
+    for before, after in script.replaced:
+        if ours(before.name) and before.value != after.value:
+            what = f"{before.name} is set again on line {after.line}, before any program starts"
+            yield Finding(before.line, Fault.DEAD_RULE, what, "remove one of them")
+
+
+def mentions(text: str, names: str) -> bool:
+    """Tell whether a line of a script, or of a list of variables, sets or unsets one of `names`."""
+    if text.lstrip("\ufeff \t\r\n").startswith(("{", "[", "colltune-table ")):
+        return False
+    name = rf"(?:(?:SINGULARITY|APPTAINER)ENV_)?(?:{names})\w*"
+    verb = r"(?:(?:un)?setenv|pushenv|unset|export|-?-g?env)[ \t(]+[\"']?"
+    begin = r"(?m)^(?:[ \t\ufeff]*[^#\s].*?|[ \t\ufeff]*|#(?:SBATCH|PBS|\$|BSUB)\s.*?)"
+    return re.search(rf"{begin}(?:(?<!\w){name}[ \t]*\+?=|{verb}{name})", text) is not None
+
+
+def is_script(text: str) -> bool:
+    """Tell whether a shell reads `text`, rather than Open MPI's reader of parameters."""
+    if text.startswith("#!"):
+        return True
+    parameters = scripts = 0
+    for line in _CONTINUED.sub(" ", text).splitlines():
+        if line.lstrip().startswith(("#", "//")):
             continue
-        pairs = _tuned(stripped) or _exported(stripped) or _assigned(stripped)
-        if not pairs:
-            raise LibraryError(
-                f"{source}:{number}: {stripped[:60]!r} sets no parameter. Write export "
-                "NAME=VALUE, name = value or --mca name value."
-            )
-        found |= pairs
-    return found
+        parameters += _PARAMETER.match(line) is not None
+        scripts += _SCRIPT.match(line) is not None
+    return scripts >= parameters
 
 
-def _tuned(line: str) -> dict[str, str]:
-    """Return the parameters of a line of a ``--tune`` file; nothing if it is none."""
-    if not line.startswith("-"):
-        return {}
-    words = _words(line)
-    found = {}
-    while words:
-        if words[0] in ("--mca", "-mca", "--omca") and len(words) >= 3:
-            found[_MCA + words[1]] = words[2]
-            words = words[3:]
-        elif words[0] in ("-x", "--x") and len(words) >= 2 and "=" in words[1]:
-            name, _, value = words[1].partition("=")
-            found[name] = value
-            words = words[2:]
-        else:
-            return {}
-    return found
+def _parameters(text: str, source: str) -> dict[str, str]:
+    from colltune.mpi.openmpi.parameters.reading import read_parameters
+
+    settings = read_parameters(text)
+    if settings.others:
+        raise _sets_nothing(source, *settings.others[0])
+    return {each.variable: each.value for each in settings.found if each.foreign or each.name}
 
 
-def _exported(line: str) -> dict[str, str]:
-    """Return what a line of a shell sets: ``export A=1 B=2``, or ``NAME=VALUE`` in capitals."""
-    words = _words(line)
-    if words[:1] == ["export"]:
-        words = words[1:]
-    elif not words or not words[0].partition("=")[0].startswith(_SHELL_PREFIXES):
-        return {}
-    pairs = [word.partition("=") for word in words]
-    if not all(equals and _NAME.fullmatch(name) for name, equals, _ in pairs):
-        return {}
-    return {name: value for name, _, value in pairs}
-
-
-def _assigned(line: str) -> dict[str, str]:
-    """Return the parameter of a line of Open MPI's parameter files."""
-    name, equals, value = (part.strip() for part in line.partition("="))
-    if not equals or not _NAME.fullmatch(name):
-        return {}
-    return {(name if name.startswith(_MCA_PREFIXES) else _MCA + name): value}
-
-
-def _words(line: str) -> list[str]:
-    try:
-        return shlex.split(line, comments=True)
-    except ValueError:
-        return []
+def _sets_nothing(source: str, number: int, line: str) -> LibraryError:
+    return LibraryError(
+        f"{source}:{number}: {line.strip()[:60]!r} sets no parameter. Write export NAME=VALUE, "
+        "name = value or --mca name value."
+    )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from colltune.errors import LibraryError
 from colltune.mpi import library
@@ -14,6 +16,7 @@ from colltune.mpi.formats import (
     FORMATS,
     LARGEST_BYTES,
     format_of,
+    formats_of,
     likely_reader,
     read_text,
     reads,
@@ -59,24 +62,42 @@ class OpenFile:
 
 def open_file(path: Path, release: str | None = None, format_name: str | None = None) -> OpenFile:
     """Return the configuration file at `path`; ``-`` is standard input."""
+    return _opened(path, release, format_name, lambda *asked: [format_of(*asked)])[0]
+
+
+def open_each(
+    path: Path, release: str | None = None, format_name: str | None = None
+) -> list[OpenFile]:
+    """Return the file at `path` once for each library of which it sets variables."""
+
+    def known(*asked: Any) -> list[Format]:
+        found = formats_of(*asked)
+        return found if all(each.lists_variables for each in found) else [format_of(*asked)]
+
+    return _opened(path, release, format_name, known)
+
+
+def _opened(
+    path: Path,
+    release: str | None,
+    format_name: str | None,
+    known: Callable[[str, str, str | None, str | None], list[Format]],
+) -> list[OpenFile]:
     library_name, number = library_and_release(release)
     source = source_name(path)
     if str(path) == STDIN:
         text = text_of(sys.stdin.buffer.read(LARGEST_BYTES + 1), source)
     else:
         text = read_text(path)
-    known = format_of(text, source, format_name, library_name)
-    told = known.release_in(text)
-    if told is not None and not reads(known, told):
-        told = None
-    return OpenFile(
-        source,
-        None if str(path) == STDIN else path,
-        text,
-        known,
-        number or told or likely_reader(known),
-        assumed=number is None and told is None,
-    )
+    found, own = [], None if str(path) == STDIN else path
+    for each in known(text, source, format_name, library_name):
+        told = each.release_in(text)
+        if told is not None and not reads(each, told):
+            told = None
+        assumed = number is None and told is None
+        reader = number or told or likely_reader(each)
+        found.append(OpenFile(source, own, text, each, reader, assumed))
+    return found
 
 
 def source_name(path: Path) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -22,18 +21,19 @@ from colltune.mpi.file_format import (
     Rule,
     Written,
     absolute_path,
+    text_at,
 )
 from colltune.mpi.intelmpi import adjust_value
 from colltune.mpi.intelmpi.adjust_value import Value
 from colltune.mpi.intelmpi.library import LIBRARY, variable
 from colltune.mpi.intelmpi.presets import Preset, PresetFile, Tree, preset_findings, shown
 from colltune.mpi.intelmpi.writing import LARGEST_BYTES, Grid, Parts, chosen, converted
+from colltune.mpi.job_variables import mentions, script_findings
 from colltune.mpi.programs import ANY_LEGAL, Programs
+from colltune.mpi.shell import Assigned, read_script
 
 NAME = "intelmpi-adjust"
 _PREFIX = "I_MPI_ADJUST_"
-_LINE = re.compile(r"\s*(?P<export>export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)=(?P<value>.*)")
-_QUOTED = re.compile(r"(?P<mark>['\"])(?P<value>.*?)(?P=mark)\s*+;?+\s*+(?:#.*)?")
 _COLLECTIVES = {variable(c): c for c in Collective}
 
 
@@ -44,41 +44,15 @@ class _Lines:
     values: dict[Collective, Value] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
 
-    def read(self, number: int, line: str) -> None:
-        match = _LINE.fullmatch(line)
-        if match is None:
-            what = f"{shown(line.strip())} sets no variable"
-            self.find(number, Fault.MALFORMED, what, "write export NAME='value', or remove it")
+    def read(self, each: Assigned) -> None:
+        if each.name not in _COLLECTIVES:
+            self.find(each.line, *_other_variable(each.name))
             return
-        value, cut = _unquoted(match["value"], in_shell=bool(match["export"]))
-        if cut:
-            self.find(number, Fault.MALFORMED, cut, "put the value in quotes: export NAME='value'")
-        name = match["name"]
-        if name not in _COLLECTIVES:
-            self.find(number, *_other_variable(name))
-            return
-        collective = _COLLECTIVES[name]
-        if before := self.values.get(collective):
-            what = f"{name} is set again on line {number}, and the last value counts"
-            self.find(before.line, Fault.DEAD_RULE, what, "remove one line")
-        self.values[collective] = adjust_value.parse(value, collective, number)
+        collective = _COLLECTIVES[each.name]
+        self.values[collective] = adjust_value.parse(each.value, collective, each.line)
 
     def find(self, line: int, fault: Fault, message: str, mend: str) -> None:
         self.findings.append(Finding(line, fault, message, mend))
-
-
-def _unquoted(text: str, *, in_shell: bool) -> tuple[str, str]:
-    """Return the value that a line sets, and what a shell would make of missing quotes."""
-    quoted = _QUOTED.fullmatch(text.strip())
-    if quoted is not None:
-        return quoted["value"], ""
-    plain = text.strip()
-    if ";" not in plain.rstrip(";"):
-        return plain, ""
-    if in_shell:
-        what = "a shell ends the value at the first ';', so the rest is lost"
-        return plain.partition(";")[0], what
-    return plain, "a shell would end the value at the first ';'"
 
 
 class AdjustFile(PresetFile):
@@ -88,10 +62,11 @@ class AdjustFile(PresetFile):
 
     @cached_property
     def lines(self) -> _Lines:
-        lines = _Lines()
-        for number, line in enumerate(self.text.split("\n"), 1):
-            if line.strip() and not line.strip().startswith("#"):
-                lines.read(number, line.rstrip("\r"))
+        lines, script = _Lines(), read_script(self.text)
+        for each in script.known:
+            if each.name.upper().startswith("I_MPI_") or _likely(each.name):
+                lines.read(each)
+        lines.findings += script_findings(script, lambda name: name.startswith("I_MPI_"))
         return lines
 
     @cached_property
@@ -142,9 +117,13 @@ _KNOWN = (*_BLOCKING, *(name.replace(_PREFIX, f"{_PREFIX}I") for name in _BLOCKI
 _NEAR = 0.9
 
 
+def _likely(name: str) -> str:
+    return next(iter(get_close_matches(name.upper(), _KNOWN, 1, _NEAR)), "")
+
+
 def _other_variable(name: str) -> tuple[Fault, str, str]:
     """Return what is to be said of a variable that is not one of a known collective."""
-    likely = next(iter(get_close_matches(name.upper(), _KNOWN, 1, _NEAR)), "")
+    likely = _likely(name)
     if likely and name not in _KNOWN and not name.startswith(f"{likely}_"):
         message = f"{shown(name)} is not a variable of Intel MPI, which ignores it"
         return Fault.UNKNOWN, message, f"write {likely}"
@@ -164,9 +143,6 @@ EVERYWHERE = (
     "which it was chosen for"
 )
 _HEADER = "# Intel MPI: export these variables before the program starts (I_MPI_ADJUST_*).\n"
-_NAMED = re.compile(
-    r"(?m)^[ \t]*+(?:#.*\(I_MPI_ADJUST_\*\)|(?:export[ \t]++)?I_MPI_ADJUST_[A-Za-z_]+=)"
-)
 
 
 class AdjustFormat(Format):
@@ -174,12 +150,13 @@ class AdjustFormat(Format):
     library = LIBRARY
     title = "Intel MPI's variables I_MPI_ADJUST_*"
     allows_partial_collective = False
+    lists_variables = True
     knows_comm_size = False
     remarks = (EVERYWHERE,)
 
     def recognises(self, text: str) -> bool:
         """Tell whether a line sets one of the variables, or is the first of a written list."""
-        return bool(_NAMED.search(text))
+        return _HEADER.strip() in text or mentions(text, "I_MPI_ADJUST_")
 
     def parse(self, text: str, source: str, release: str) -> AdjustFile:
         self.catalogue_of(release)
@@ -235,10 +212,8 @@ class AdjustFormat(Format):
     ) -> dict[str, str]:
         """Return the variables of the written list; nothing as long as it is not there."""
         path = Path(absolute_path(paths[""], "a configuration file"))
-        try:
-            text = path.read_text(encoding="utf-8", errors="surrogateescape")
-        except OSError:
-            self.catalogue_of(release)
+        self.catalogue_of(release)
+        if (text := text_at(str(path))) is None:
             return {}
         values = self.parse(text, str(path), release).lines.values
         return {variable(c): value.text for c, value in values.items()}

@@ -11,17 +11,15 @@ from functools import cached_property
 from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
 from colltune.mpi.file_format import Call, Fault, Finding, Outcome, Rule, harm_findings
+from colltune.mpi.job_variables import script_findings
 from colltune.mpi.mpich.environment import ABORTS_INSIDE, FALLBACK, Forced, JobVariables, bare
 from colltune.mpi.mpich.functions import LEAST_CHUNK, Functions, function_of, functions_of
 from colltune.mpi.mpich.library import LIBRARY, MPICH, PREFIXES, TITLE
 from colltune.mpi.mpich.tree import as_c_int, brief
+from colltune.mpi.shell import Script, read_script
 
 NAME = "mpich-cvars"
-LINE = re.compile(
-    r"[ \t]*(?:export[ \t]+)?(?P<name>(?:MPIR_CVAR|MPIR_PARAM|MPICH)_[A-Z0-9_]+)[ \t]*="
-    r"[ \t]*(?P<value>.*?)[ \t;]*"
-)
-_OTHER = re.compile(r"[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)[ \t]*=.*")
+NAMED = re.compile(r"(?:MPIR_CVAR|MPIR_PARAM|MPICH)_[A-Z0-9_]+\Z")
 _LONGEST = 200
 _NUMBER = re.compile(r"[+-]?[0-9]+")
 _THRESHOLD = re.compile(r"[A-Z_]+_(?:SHORT|LONG|MEDIUM)_MSG_SIZE|[A-Z_]+_MIN_PROCS")
@@ -56,25 +54,17 @@ class Assignment:
         return Collective(name) if name != self.bare.lower() and name in list(Collective) else None
 
 
-def _plain(value: str) -> str:
-    text = value.partition(" #")[0].strip()
-    quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "\"'"
-    return (text[1:-1] if quoted else text)[:_LONGEST]
-
-
 @dataclass(frozen=True, eq=False)
 class ParsedVariables:
     """A list of variables: MPICH takes each by itself, or ends with it.
 
-    ``strange`` are the lines that set nothing, ``foreign`` those that set a variable of somebody
-    else, with its name.
+    ``script`` is what they stand in, with the variables of others.
     """
 
     source: str
     release: str
     assignments: tuple[Assignment, ...]
-    strange: tuple[int, ...] = ()
-    foreign: tuple[tuple[int, str], ...] = ()
+    script: Script
 
     format = NAME
     dropped = ""
@@ -177,23 +167,19 @@ class ParsedVariables:
 
 
 def parse(text: str, source: str, release: str) -> ParsedVariables:
-    """Return the variables that a list sets."""
+    """Return the variables of MPICH that a job script, or a list, sets."""
     MPICH.catalogue_of(release)
-    assignments, strange, foreign = [], [], []
-    for number, line in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1):
-        bare = line.lstrip("\ufeff") if number == 1 else line
-        match = LINE.fullmatch(bare)
-        if match is not None:
-            assignments.append(Assignment(number, match["name"], _plain(match["value"])))
-        elif other := _OTHER.fullmatch(bare):
-            foreign.append((number, other["name"]))
-        elif bare.strip() and not bare.lstrip().startswith("#"):
-            strange.append(number)
-    if not assignments and (strange or foreign):
+    script = read_script(text)
+    assignments = [
+        Assignment(each.line, each.name, each.value[:_LONGEST])
+        for each in script.known
+        if NAMED.match(each.name)
+    ]
+    if not script.sets and script.others:
         raise LibraryError(
             f"{source}:1: no line sets a variable MPIR_CVAR_…=…, so this is not a list of variables"
         )
-    return ParsedVariables(source, release, tuple(assignments), tuple(strange), tuple(foreign))
+    return ParsedVariables(source, release, tuple(assignments), script)
 
 
 def _default(collective: Collective) -> Configuration:
@@ -205,28 +191,22 @@ def lint(parsed: ParsedVariables) -> tuple[Finding, ...]:
 
 
 def _findings(parsed: ParsedVariables) -> Iterator[Finding]:
-    for line in parsed.strange:
-        yield _finding(line, Fault.MALFORMED, "this line sets no variable", "write NAME=value")
-    for line, name in parsed.foreign:
-        likely = _likely(parsed.functions, name) if name.upper().startswith("MPI") else ""
-        if likely:
-            yield _unknown(line, name, likely)
-            continue
-        what = f"this is not a variable of {TITLE}, which ignores it"
-        yield Finding(line, Fault.REMARK, what, "leave it, or remove it")
+    yield from script_findings(parsed.script, lambda name: NAMED.match(name) is not None)
+    for each in parsed.script.found:
+        if each.name.upper().startswith("MPI") and not NAMED.match(each.name):
+            likely = _likely(parsed.functions, each.name)
+            if likely:
+                yield _unknown(each.line, each.name, likely)
     last: dict[str, Assignment] = {}
     for assignment in parsed.assignments:
         yield from _on_one(parsed, assignment)
         before = last.get(assignment.bare)
-        if before is not None:
+        if before is not None and before.name != assignment.name:
             yield _twice(before, assignment)
         last[assignment.bare] = assignment
 
 
 def _twice(before: Assignment, after: Assignment) -> Finding:
-    if before.name == after.name:
-        what = f"line {after.line} sets {before.name} again"
-        return _finding(before.line, Fault.DEAD_RULE, what, "remove one of them")
     prefixes = [PREFIXES.index(_prefix(each.name)) for each in (before, after)]
     loser, winner = (before, after) if prefixes[1] < prefixes[0] else (after, before)
     what = f"{winner.name} on line {winner.line} has priority over {loser.name}"
@@ -255,6 +235,10 @@ def _on_one(parsed: ParsedVariables, assignment: Assignment) -> Iterator[Finding
         # others than MPICH read variables with this prefix
         if likely or not assignment.name.startswith("MPICH_"):
             yield _unknown(assignment.line, assignment.name, likely)
+        else:
+            what = f"{assignment.name} is a variable of HPE Cray MPICH, which {TITLE} ignores"
+            mend = "see the page on derivatives for what is known of it"
+            yield Finding(assignment.line, Fault.REMARK, what, mend)
         return
     collective = assignment.collective
     if collective is not None:

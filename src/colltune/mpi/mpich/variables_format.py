@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 
 from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
-from colltune.mpi.file_format import Finding, Format, ParsedFile, Written, absolute_path
+from colltune.mpi.file_format import Finding, Format, ParsedFile, Written, absolute_path, text_at
+from colltune.mpi.job_variables import mentions
 from colltune.mpi.mpich.library import LIBRARY, MPICH, TITLE
 from colltune.mpi.mpich.tree import Leaf, leaves
 from colltune.mpi.mpich.tree_file import ParsedTree
-from colltune.mpi.mpich.variables import LINE, NAME, ParsedVariables, lint, parse
+from colltune.mpi.mpich.variables import NAME, ParsedVariables, lint, parse
 from colltune.mpi.programs import ANY_LEGAL, MOST_PROMISED, Programs
 
 _EMPTY = "# MPICH decides by itself: MPIR_CVAR_COLLECTIVE_FALLBACK=silent is its default\n"
@@ -24,12 +24,12 @@ class MpichVariables(Format):
     library = LIBRARY
     title = "MPICH's control variables"
     single_algorithm = True
+    lists_variables = True
 
     def recognises(self, text: str) -> bool:
         """Tell whether a line sets one of MPICH's variables; an empty list has one of ours."""
-        return text.replace("\r\n", "\n") == _EMPTY or any(
-            LINE.fullmatch(line) for line in text.lstrip("\ufeff").splitlines()
-        )
+        ours = "(?:MPIR_CVAR|MPIR_PARAM|MPICH)_"
+        return text.replace("\r\n", "\n") == _EMPTY or mentions(text, ours)
 
     def parse(self, text: str, source: str, release: str) -> ParsedVariables:
         return parse(text, source, release)
@@ -98,9 +98,7 @@ class MpichVariables(Format):
         """
         for path in paths.values():
             absolute_path(path, "a list of variables")
-        try:
-            text = Path(paths[""]).read_text(encoding="utf-8", errors="surrogateescape")
-        except OSError:
+        if (text := text_at(paths[""])) is None:
             return {}
         return dict(parse(text, paths[""], release).variables.environment)
 

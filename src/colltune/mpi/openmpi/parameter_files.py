@@ -16,7 +16,7 @@ from colltune.errors import LibraryError, ProgramError
 from colltune.mpi.in_effect import Rank, Setting
 from colltune.mpi.installation import Launcher
 from colltune.mpi.openmpi.mca import OVERRIDE_FILE, PREFIX, SYSTEM_FILE
-from colltune.mpi.openmpi.parameters.reading import PARAMETER_FILES, read
+from colltune.mpi.openmpi.parameters.reading import PARAMETER_FILES, read_parameters
 
 _LISTED, _TUNED = (f"{PREFIX}{name}" for name in PARAMETER_FILES)
 _PATH = re.compile(r"^path:(prefix|sysconfdir):(.*)$", re.MULTILINE)
@@ -93,6 +93,6 @@ def _read(path: Path, rank: Rank) -> dict[str, Setting]:
         ) from error
     return {
         f"{PREFIX}{setting.name}": Setting(setting.value, f"{path}:{setting.line}", rank)
-        for setting in read(text).found
+        for setting in read_parameters(text).found
         if setting.name
     }

@@ -25,7 +25,9 @@ from colltune.mpi.file_format import (
     Written,
     absolute_path,
     refuse_dropped,
+    text_at,
 )
+from colltune.mpi.job_variables import mentions
 from colltune.mpi.openmpi import mca
 from colltune.mpi.openmpi.decide import decide
 from colltune.mpi.openmpi.decide.tuned import configuration_of, forced_numbers
@@ -42,11 +44,12 @@ from colltune.mpi.openmpi.ranges import (
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
 from colltune.mpi.openmpi.tuned_format import TunedFile
 from colltune.mpi.programs import ANY_LEGAL, Programs
+from colltune.text import printable
 
 NAME = "openmpi-parameters"
 _FIRST_BYTES = 65536
 _OWN = re.compile(
-    r"^[ \t]*(?:--?o?mca[ \t]+[A-Za-z]|(?:export[ \t]+)?OMPI_MCA_[A-Za-z0-9_]+[ \t]*="
+    r"^[ \t]*(?:--?o?mca[ \t]+[A-Za-z]|[^#{\n]*[ \t]--?g?mca[ \t]+[a-z]\w+[ \t]+\S"
     r"|(?:coll|mca|pml|btl|mtl|osc|io|opal|ompi|orte|mpi|rmaps|plm|oob|hwloc|pmix|prte|topo|op)"
     r"(?:_[a-z0-9_]+)?[ \t]*=)",
     re.MULTILINE,
@@ -160,13 +163,22 @@ class OpenMpiParameters(Format):
     library = LIBRARY
     title = "Open MPI's parameters (mca-params.conf, --tune, environment)"
     single_algorithm = True
+    lists_variables = True
 
     def recognises(self, text: str) -> bool:
-        return _OWN.search(text[:_FIRST_BYTES].removeprefix("\ufeff")) is not None
+        begin = text[:_FIRST_BYTES].removeprefix("\ufeff")
+        return _OWN.search(begin) is not None or mentions(begin, "OMPI_MCA_")
 
     def parse(self, text: str, source: str, release: str) -> ParsedFile:
         catalogue_of(release)
         settings = reading.read(text)
+        if settings.script is not None and not settings.script.sets:
+            line = settings.script.others[0] if settings.script.others else 1
+            told = printable(text.splitlines()[line - 1].strip()[:60]) if text.strip() else ""
+            raise LibraryError(
+                f"{source}:{line}: {told!r} sets no parameter, and no other line does. Write "
+                "coll_tuned_priority = 30 or --mca coll_tuned_priority 30."
+            )
         if settings.others and not settings.found:
             line, other = settings.others[0]
             raise LibraryError(
@@ -198,7 +210,12 @@ class OpenMpiParameters(Format):
     def activation(
         self, release: str, paths: Mapping[str, str], job: Shape | None = None
     ) -> dict[str, str]:
-        """Name the file; the users' and the system's parameter files stay in effect."""
+        """Name the file; the users' and the system's parameter files stay in effect.
+
+        The variables of a script have to be set by themselves.
+        """
         catalogue_of(release)
         path = absolute_path(paths[""], "a parameter file")
+        if (text := text_at(path)) is not None and (read := reading.read(text)).script is not None:
+            return mca.environment({setting.name: setting.value for setting in read.found})
         return mca.environment({"mca_base_envar_file_prefix": path})

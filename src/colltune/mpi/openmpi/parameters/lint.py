@@ -10,6 +10,7 @@ from functools import cache
 from colltune.domain import Collective
 from colltune.mpi.catalogue import Algorithm, CollectiveEntry
 from colltune.mpi.file_format import Call, Fault, Finding
+from colltune.mpi.job_variables import script_findings
 from colltune.mpi.openmpi.decide.components import (
     BASIC,
     SELF,
@@ -25,6 +26,7 @@ from colltune.mpi.openmpi.decide.tuned import (
 )
 from colltune.mpi.openmpi.mca import (
     HAN_RULES_FILE,
+    PREFIX,
     RULES_FILE,
     USE_HAN_RULES,
     USE_RULES,
@@ -61,6 +63,8 @@ _HAN = re.compile(
 
 def lint(file: ParameterFile) -> tuple[Finding, ...]:
     found = list(file.followed.findings)
+    if file.read.script is not None:
+        found += script_findings(file.read.script, lambda name: name.startswith(PREFIX))
     for line, text in file.read.others:
         message = f"{text[:60]!r} sets no parameter: the library prints an error and skips it"
         mend = "write name = value, or --mca name value"

@@ -17,7 +17,9 @@ from pathlib import Path
 
 from colltune.errors import LibraryError
 from colltune.mpi.file_format import Fault, Finding, Format, ParsedFile, Severity
+from colltune.mpi.job_variables import is_script
 from colltune.mpi.openmpi.mca import HAN_RULES_FILE, PREFIX, RULES_FILE
+from colltune.mpi.shell import Script, read_script
 
 
 class Kind(StrEnum):
@@ -34,7 +36,8 @@ class Kind(StrEnum):
 class Setting:
     """A parameter, by its name without prefix, with its value and line.
 
-    ``rest`` is what stands behind a value and is not part of it.
+    ``rest`` is what stands behind a value and is not part of it. A variable that is no parameter
+    is ``foreign``, and has no name.
     """
 
     name: str
@@ -42,6 +45,12 @@ class Setting:
     line: int
     kind: Kind
     rest: str = ""
+    foreign: str = ""
+
+    @property
+    def variable(self) -> str:
+        """The variable of the environment that sets it."""
+        return self.foreign or f"{PREFIX}{self.name}"
 
     @property
     def text(self) -> str:
@@ -50,15 +59,18 @@ class Setting:
 
 @dataclass
 class Settings:
-    """All settings of a file in their order, and the lines that are none."""
+    """All settings of a file in their order, and the lines that are none.
+
+    Those of a ``script`` are the ones that the programs find that it starts.
+    """
 
     found: list[Setting] = field(default_factory=list)
     others: list[tuple[int, str]] = field(default_factory=list)
+    script: Script | None = None
 
 
 _BLOCK_COMMENT = re.compile(r"^[ \t]*/\*.*?(?:\*/|\Z)", re.DOTALL | re.MULTILINE)
 _ASSIGNED = re.compile(r"([A-Za-z0-9_.\-\[\]/\\\"~+]+)[ \t]*=[ \t]*(.*)")
-_VARIABLE = re.compile(r"(?:export[ \t]+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)=(?P<value>.*)")
 _OPTION = re.compile(
     r"[ \t]*(?:(?P<dash>--?)o?mca[ \t]+(?P<name>[^ \t=]+)[ \t]+"
     # a quotation goes on to the last mark of its kind that another option follows
@@ -69,6 +81,20 @@ _LONGEST_LINE = 100_000
 
 
 def read(text: str) -> Settings:
+    """Return what a parameter file or a job script sets."""
+    if not is_script(text):
+        return read_parameters(text)
+    script = read_script(text)
+    found = [
+        Setting(each.name.removeprefix(PREFIX), each.value, each.line, Kind.VARIABLE)
+        for each in script.known
+        if each.name.startswith(PREFIX)
+    ]
+    return Settings(found, script=script)
+
+
+def read_parameters(text: str) -> Settings:
+    """Return what Open MPI's own reader of parameter files finds."""
     settings = Settings()
     plain = _BLOCK_COMMENT.sub(lambda m: "\n" * m[0].count("\n"), text.removeprefix("\ufeff"))
     for number, line in enumerate(plain.split("\n"), start=1):
@@ -85,13 +111,6 @@ def read(text: str) -> Settings:
 def _of_line(line: str, number: int) -> Iterator[Setting]:
     if line.startswith("-"):
         yield from _options(line, number)
-        return
-    variable = _VARIABLE.fullmatch(line)
-    exported = line.startswith("export") and line[6:7].isspace()
-    if variable is not None and (exported or line.startswith(PREFIX)):
-        if variable["name"].startswith(PREFIX):
-            name = variable["name"].removeprefix(PREFIX)
-            yield Setting(name, _unquoted(variable["value"].strip()), number, Kind.VARIABLE)
         return
     assigned = _ASSIGNED.fullmatch(line)
     if assigned is not None:
@@ -110,7 +129,9 @@ def _options(line: str, number: int) -> Iterator[Setting]:
             name = match["variable"].removeprefix(PREFIX)
             found.append(Setting(name, match["exported"], number, Kind.EXPORTED))
         else:
-            found.append(Setting("", match["variable"], number, Kind.EXPORTED))
+            value, foreign = match["exported"], match["variable"]
+            known = foreign if value is not None else ""
+            found.append(Setting("", value or foreign, number, Kind.EXPORTED, foreign=known))
     rest = line[at:].strip()
     if found and rest:
         last = found.pop()
@@ -194,7 +215,7 @@ class _Walker:
             self._malformed(line, message, "put the parameters into one file")
         text = self.text(path, line) if self.files <= _MOST_FILES else None
         if text is not None:
-            self.parameters(read(text).found, path, line)
+            self.parameters(read_parameters(text).found, path, line)
 
     def text(self, path: Path, line: int) -> str | None:
         from colltune.mpi.formats import read_text

@@ -166,7 +166,7 @@ def _parameters(parsed: ParameterFile, release: str) -> Written:
     entries = {forcing_name(entry.collective): entry for entry in catalogue.collectives.values()}
     for setting in parsed.read.found:
         if not setting.name:
-            notes.append(f"line {setting.line}: -x {setting.value} is left out")
+            notes.append(f"line {setting.line}: -x {setting.foreign or setting.value} is left out")
             continue
         entry = entries.get(setting.name)
         why = _lost(parsed, release, entry, setting) if entry is not None else _blanks(setting)

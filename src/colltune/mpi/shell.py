@@ -1,0 +1,731 @@
+"""The variables that programs find which a job script starts; nothing of the script is run.
+
+The scripts are those of POSIX shells and csh, Lmod's and Tcl's module files, and lists of
+``NAME=value``. tree-sitter's grammar of bash tells their parts. What a script sets holds for the
+programs that it starts with a launcher; a script that starts none is read to its end, as one that
+others source. Only settings that are not under a condition, and that depend on nothing but the
+script, are known.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+
+@dataclass(frozen=True)
+class Assigned:
+    """A variable of the environment with its value and line; ``unknown`` says what it hangs on."""
+
+    name: str
+    value: str
+    line: int
+    unknown: str = ""
+
+
+@dataclass
+class Script:
+    """What the programs of a script find in their environment.
+
+    ``found`` are the settings that reach one of them, in the order of the script, ``replaced``
+    those that another one replaces before any program starts, each with that one. ``hidden`` are
+    set, but not exported. ``others`` are the lines that set nothing, ``launches`` those of the
+    launchers' commands, and ``cut`` those where a shell ends a value at a ``;``. ``sets`` tells
+    that a line sets, unsets or starts something.
+    """
+
+    found: list[Assigned] = field(default_factory=list)
+    replaced: list[tuple[Assigned, Assigned]] = field(default_factory=list)
+    hidden: list[Assigned] = field(default_factory=list)
+    others: list[int] = field(default_factory=list)
+    launches: list[int] = field(default_factory=list)
+    cut: list[int] = field(default_factory=list)
+    sets: bool = False
+
+    @property
+    def known(self) -> list[Assigned]:
+        return [each for each in self.found if not each.unknown]
+
+
+Environment = dict[str, Assigned]
+_ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_]\w*)(?P<more>\+?)=(?P<value>.*)", re.DOTALL)
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_LAUNCHER = re.compile(
+    r"(?:mpirun|mpiexec|mpirun_rsh|orterun|prterun|oshrun|srun|aprun|ibrun|jsrun|poe)"
+    r"(?:[._-][\w.-]*)?"
+)
+_CONTAINER = re.compile(r"(?:SINGULARITYENV|APPTAINERENV)_")
+_DIRECTIVE = re.compile(r"#(?:SBATCH|PBS|\$|BSUB)\s+(?P<options>.*)")
+_CSH = re.compile(r"(?m)\A#!.*\bt?csh\b|^[ \t]*(?:setenv|unsetenv|pushenv)[ \t]+[A-Za-z_]")
+_EXPORT = re.compile(r"(?m)\A#!.*/(?:ba|da|k|z)?sh\b|^[ \t]*export[ \t]")
+_LUA = re.compile(
+    r"(?m)^[ \t]*(?P<verb>setenv|pushenv|unsetenv)[ \t]*\([ \t]*(?P<words>.*?)\)"
+    r"[ \t]*;?[ \t]*(?:--.*)?$"
+)
+_LUA_WORD = re.compile(r"""\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<other>[^,]+))\s*,?""")
+_LIST = re.compile(r"[ \t]*(?P<name>[A-Za-z_]\w*)[ \t]*=[ \t]*(?P<value>.*?)[ \t\r]*")
+_BROKEN_WORD = re.compile(r"(?<=[^\s\\])\\\n(?=[^\s])")
+_NUMBERS = re.compile(r"\d[\d:,@-]*")
+_MOST_DEPTH = 200
+
+
+@dataclass(frozen=True)
+class _Word:
+    """A word of a command, and what its value hangs on, if that is not known."""
+
+    text: str
+    unknown: str = ""
+
+
+def read_script(text: str) -> Script:
+    """Return what the script `text` sets for the programs that it starts."""
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    reader = _Reader()
+    if (listed := _listed(text)) is not None:
+        for each in listed:
+            reader.export(each)
+        reader.script.cut = [each.line for each in listed if _is_cut(text, each)]
+    elif _LUA.search(text):
+        _read_lua(reader, text)
+    elif _CSH.search(text) and not _EXPORT.search(text):
+        _read_csh(reader, text)
+    else:
+        reader.read_shell(text)
+    return reader.ended()
+
+
+# ---- what a shell does ----
+
+
+_ABOUT_PROGRAMS = frozenset(
+    {"echo", "printf", "module", "ml", "which", "type", "ls", "cat", "grep", "rm", "cp", "alias"}
+    | {"hash", "spack", "conda", "pip", "sed", "awk", "test", "[", "export", "unalias", "killall"}
+)
+
+
+@dataclass
+class _Reader:
+    """The state of a shell: its environment and variables, as far as the script has been read."""
+
+    exported: Environment = field(default_factory=dict)
+    own: Environment = field(default_factory=dict)
+    functions: dict[str, Node] = field(default_factory=dict)
+    all_exported: bool = False
+    seen: list[Environment] = field(default_factory=list)
+    programs: list[Environment] = field(default_factory=list)
+    script: Script = field(default_factory=Script)
+    pending: list[tuple[Assigned, Assigned]] = field(default_factory=list)
+    depth: int = 0
+    first_line: int = 1
+    joined: list[int] = field(default_factory=list)
+    setting_lines: set[int] = field(default_factory=set)
+    quiet_lines: set[int] = field(default_factory=set)
+
+    # -- the environment --
+
+    def export(self, each: Assigned) -> None:
+        self.setting_lines.add(each.line)
+        self.own.pop(each.name, None)
+        before = self.exported.get(each.name)
+        if before is not None and not any(before in seen.values() for seen in self.seen):
+            self.pending.append((before, each))
+        self.exported[each.name] = each
+
+    def assign(self, each: Assigned) -> None:
+        """Set a variable as ``NAME=value`` does, which is exported if it was before."""
+        if self.all_exported or each.name in self.exported:
+            self.export(each)
+        else:
+            self.own[each.name] = each
+            self.quiet_lines.add(each.line)
+
+    def unset(self, name: str, line: int) -> None:
+        self.setting_lines.add(line)
+        self.own.pop(name, None)
+        self.exported.pop(name, None)
+
+    def launched(self, environment: Environment, line: int, *, by_launcher: bool) -> None:
+        """Take what a program finds: an MPI program, or one that may be."""
+        if by_launcher:
+            self.script.launches.append(line)
+        (self.seen if by_launcher else self.programs).append(environment)
+        self.setting_lines.add(line)
+
+    def line_of(self, node: Node) -> int:
+        row = node.start_point[0]
+        return self.first_line + row + sum(row > before for before in self.joined)
+
+    def value_of(self, name: str) -> _Word:
+        known = self.exported.get(name) or self.own.get(name)
+        if known is None or known.unknown:
+            return _Word("", f"${name}")
+        return _Word(known.value)
+
+    def under_condition(self, walk: Callable[[], None], line: int) -> None:
+        """Walk through what may run or not: what it leaves set is not known behind it."""
+        before, own = dict(self.exported), dict(self.own)
+        walk()
+        why = f"the condition on line {line}"
+        self.exported = _merged(before, self.exported, why)
+        self.own = _merged(own, self.own, why)
+
+    def apart(self, walk: Callable[[], None]) -> None:
+        """Walk through a process of its own, which leaves nothing set behind it."""
+        before, own = dict(self.exported), dict(self.own)
+        walk()
+        self.exported, self.own = before, own
+
+    def ended(self) -> Script:
+        """Return what was found."""
+        script = self.script
+        environments = self.seen or [*self.programs, self.exported]
+        found = dict.fromkeys(each for seen in environments for each in seen.values())
+        inside = dict.fromkeys(_inside(each) for each in found)
+        script.found = sorted(inside, key=lambda each: each.line)
+        script.replaced = [pair for pair in self.pending if pair[0] not in found]
+        script.hidden = [each for each in self.own.values() if each not in found]
+        script.sets = bool(self.setting_lines)
+        lines = (self.quiet_lines | set(script.others)) - self.setting_lines
+        script.others = sorted(lines - {each.line for each in script.hidden})
+        return script
+
+    # -- POSIX shells --
+
+    def read_shell(self, text: str) -> None:
+        for number, line in enumerate(text.split("\n"), 1):
+            if directive := _DIRECTIVE.match(line):
+                self._directive(directive["options"], number)
+        self.walk(_parsed(self._joined_lines(text)))
+
+    def _joined_lines(self, text: str) -> str:
+        """Return the text with words in one piece that go on in the next line."""
+        parts = _BROKEN_WORD.split(text)
+        row = 0
+        for part in parts[:-1]:
+            row += part.count("\n")
+            self.joined.append(row)
+        return "".join(parts)
+
+    def _directive(self, options: str, line: int) -> None:
+        """Take the variables that a batch system's line hands to the job."""
+        try:
+            words = [_Word(word) for word in shlex.split(options, comments=True)]
+        except ValueError:
+            return
+        for each in _handed(words, line):
+            self.export(each)
+
+    def walk(self, node: Node) -> None:  # noqa: C901, PLR0912
+        """Go through the statements below `node` in order."""
+        if self.depth > _MOST_DEPTH:
+            return
+        self.depth += 1
+        line = self.line_of(node)
+        match node.type:
+            case "comment" | "heredoc_body" | "heredoc_redirect":
+                pass
+            case "variable_assignment":
+                if (each := self._assignment(node)) is not None:
+                    self.assign(each)
+            case "declaration_command":
+                self._declaration(node)
+            case "unset_command":
+                for child in node.named_children:
+                    self.unset(_text(child), line)
+            case "command":
+                self._command_node(node)
+            case "test_command":
+                self.script.others.append(line)
+            case "subshell" | "command_substitution":
+                self.apart(lambda: self._children(node))
+            case "pipeline":
+                for child in node.named_children:
+                    self.apart(partial(self.walk, child))
+            case "function_definition":
+                called, body = node.child_by_field_name("name"), node.child_by_field_name("body")
+                if called is not None and body is not None:
+                    self.functions[_text(called)] = body
+                self.script.others.append(line)
+            case "list":
+                self._list(node)
+            case "if_statement" | "case_statement":
+                self._branches(node)
+            case "for_statement" | "c_style_for_statement" | "while_statement":
+                self._loop(node)
+            case _:
+                self._children(node)
+        self.depth -= 1
+
+    def _children(self, node: Node) -> None:
+        for child in node.named_children:
+            self.walk(child)
+
+    def _list(self, node: Node) -> None:
+        """Walk through ``a && b`` and ``a || b``: b runs if a ends well, which commands do."""
+        first, *rest = node.named_children
+        self.walk(first)
+        operators = [c.type for c in node.children if not c.is_named]
+        for operator, child in zip(operators, rest, strict=False):
+            certain = operator == "&&" and not _is_test(first)
+            if certain:
+                self.walk(child)
+            else:
+                line = self.line_of(child)
+                self.under_condition(partial(self.walk, child), line)
+
+    def _branches(self, node: Node) -> None:
+        """Walk through the branches of a condition, each from the state before it."""
+        line = self.line_of(node)
+        self.script.others.append(line)
+        condition = node.child_by_field_name("condition") or node.child_by_field_name("value")
+        if condition is not None and condition.type not in ("word", "string"):
+            self.walk(condition)
+        before, own = dict(self.exported), dict(self.own)
+        after: list[tuple[Environment, Environment]] = []
+        parts = [c for c in node.named_children if c != condition]
+        clauses = ("else_clause", "elif_clause", "case_item")
+        main = [c for c in parts if c.type not in clauses]
+        for branch in [main, *([c] for c in parts if c.type in clauses)]:
+            self.exported, self.own = dict(before), dict(own)
+            for child in branch:
+                self._children(child) if child.type in clauses else self.walk(child)
+            after.append((self.exported, self.own))
+        if not any(c.type == "else_clause" for c in parts):
+            after.append((before, own))
+        why = f"the condition on line {line}"
+        (self.exported, self.own), *others = after
+        for exported, hidden in others:
+            self.exported = _merged(self.exported, exported, why)
+            self.own = _merged(self.own, hidden, why)
+
+    def _loop(self, node: Node) -> None:
+        """Walk through the body of a loop, at whose begin what it changes is not known."""
+        line = self.line_of(node)
+        self.script.others.append(line)
+        variable = node.child_by_field_name("variable")
+        own, exported = dict(self.own), dict(self.exported)
+        if variable is not None:
+            name = _text(variable)
+            own[name] = Assigned(name, "", line, f"${name}")
+        body, state = node.child_by_field_name("body") or node, (self.seen, self.programs)
+        pending, launches = self.pending, list(self.script.launches)
+        # once to find what it changes
+        self.seen, self.programs, self.pending = [], [], []
+        self.own, self.exported = dict(own), dict(exported)
+        self._children(body)
+        (self.seen, self.programs), self.pending = state, pending
+        self.script.launches = launches
+        why = f"the loop on line {line}"
+        self.own = _merged(own, self.own, why)
+        self.exported = _merged(exported, self.exported, why)
+        self._children(body)
+        if variable is not None:
+            self.own.pop(_text(variable), None)
+
+    def _assignment(self, node: Node) -> Assigned | None:
+        name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+        if name is None or name.type != "variable_name" or not name.text:
+            return None
+        word = _Word("") if value is None else self.word(value)
+        if node.children[1].type == "+=":
+            before = self.value_of(_text(name))
+            word = _Word(before.text + word.text, before.unknown or word.unknown)
+        return Assigned(_text(name), word.text, self.line_of(node), word.unknown)
+
+    def _declaration(self, node: Node) -> None:
+        verb, line = node.children[0].type, self.line_of(node)
+        flags = "".join(_text(c) for c in node.named_children if c.type == "word" and c.text)
+        exports = verb == "export" and "n" not in flags
+        exports |= verb in ("declare", "typeset") and "x" in flags
+        for child in node.named_children:
+            if child.type == "variable_assignment":
+                each = self._assignment(child)
+                if each is not None:
+                    (self.export if exports else self.assign)(each)
+            elif child.type == "variable_name" and child.text:
+                name = _text(child)
+                if verb == "export" and "n" in flags and name in self.exported:
+                    self.own[name] = self.exported.pop(name)
+                elif exports and name in self.own:
+                    self.export(replace(self.own[name], line=self.own[name].line))
+                self.setting_lines.add(line)
+
+    def _command_node(self, node: Node) -> None:
+        line = self.line_of(node)
+        prefix = [
+            each
+            for c in node.children
+            if c.type == "variable_assignment"
+            if (each := self._assignment(c)) is not None
+        ]
+        words = list[_Word]()
+        for child in node.named_children:
+            if child.type == "command_name":
+                words += self._words(child.named_children[0])
+            elif child.type not in ("variable_assignment", "file_redirect", "herestring_redirect"):
+                words += self._words(child)
+        self.command(words, line, prefix)
+
+    def _words(self, node: Node) -> list[_Word]:
+        """Return the words that one of the script becomes: a variable's value may be several."""
+        word = self.word(node)
+        if node.type not in ("simple_expansion", "expansion") or not word.unknown:
+            return [word]
+        known = self._expansion(_text(node))
+        if known.unknown or re.search(r"[*?\[]", known.text):
+            return [word]
+        return [_Word(each) for each in known.text.split()]
+
+    def word(self, node: Node) -> _Word:
+        """Return the value of a word, as far as the script alone tells it."""
+        text, found = _text(node), _Word("", _text(node)[:40])
+        match node.type:
+            case "raw_string":
+                found = _Word(text[1:-1])
+            case "ansi_c_string" if "\\" not in text:
+                found = _Word(text[2:-1])
+            case "string":
+                found = self._string(node)
+            case "concatenation" | "command_name":
+                found = _joined([self.word(child) for child in node.children])
+            case "simple_expansion" | "expansion":
+                known = self._expansion(text)
+                if not re.search(r"[\s*?\[]", known.text):
+                    found = known
+            case "word" if text.startswith("~"):
+                pass
+            case _ if not node.children and not text.startswith(("$", "`")):
+                found = _Word(re.sub(r"\\(.)", r"\1", text.replace("\\\n", "")))
+        return found
+
+    def _expansion(self, text: str) -> _Word:
+        name = text.removeprefix("$").removeprefix("{").removesuffix("}")
+        return self.value_of(name) if _NAME.fullmatch(name) else _Word("", text[:40])
+
+    def _string(self, node: Node) -> _Word:
+        """Return what stands between double quotes, with the blanks between its parts."""
+        data, found = node.text or b"", list[_Word]()
+        at = 1
+        for child in node.named_children:
+            begin, end = child.start_byte - node.start_byte, child.end_byte - node.start_byte
+            if child.type != "string_content":
+                found.append(_quoted(data[at:begin]))
+                expands = child.type in ("simple_expansion", "expansion")
+                found.append(self._expansion(_text(child)) if expands else self.word(child))
+                at = end
+        return _joined([*found, _quoted(data[at:-1])])
+
+    # -- commands of any shell --
+
+    def command(self, words: Sequence[_Word], line: int, prefix: Sequence[Assigned] = ()) -> None:
+        """Take a command: a builtin that sets variables, or a program that finds them."""
+        name = words[0].text.rpartition("/")[2] if words else ""
+        arguments = words[1:]
+        if name in ("setenv", "pushenv") and arguments:
+            value = arguments[1] if len(arguments) > 1 else _Word("")
+            self.export(Assigned(arguments[0].text, value.text, line, value.unknown))
+        elif name == "unsetenv":
+            for word in arguments:
+                self.unset(word.text, line)
+        elif name == "set" and {word.text for word in arguments} & {"-a", "allexport", "+a"}:
+            self.all_exported = not any(word.text.startswith("+") for word in arguments)
+            self.quiet_lines.add(line)
+        elif name == "set" and "=" in (whole := _joined(arguments)).text:
+            # csh's
+            variable, _, text = whole.text.partition("=")
+            self.own[variable] = Assigned(variable, text, line, whole.unknown)
+            self.quiet_lines.add(line)
+        elif name == "read":
+            for variable in filter(_NAME.fullmatch, (word.text for word in arguments)):
+                self.assign(Assigned(variable, "", line, f"${variable}"))
+        elif _NUMBERS.fullmatch(name):
+            self.script.cut.append(line)
+        elif name in self.functions:
+            self.script.others.append(line)
+            self.walk(self.functions[name])
+        else:
+            self._program(words, line, prefix)
+
+    def _program(self, words: Sequence[_Word], line: int, prefix: Sequence[Assigned]) -> None:
+        environment = self.exported | {each.name: each for each in prefix}
+        asks = bool(words) and words[0].text.rpartition("/")[2] in _ABOUT_PROGRAMS
+        for at, word in enumerate(() if asks else words):
+            base = word.text.rpartition("/")[2]
+            if base == "env":
+                environment = _by_env(environment, words[at + 1 :], line)
+            if _LAUNCHER.fullmatch(base):
+                environment = _by_launcher(environment, words[at + 1 :], line)
+                self.launched(environment, line, by_launcher=True)
+                return
+        if environment != self.exported:
+            self.launched(environment, line, by_launcher=False)
+        else:
+            self.script.others.append(line)
+
+
+# ---- launchers, and others that hand variables on ----
+
+_MCA_OPTIONS = frozenset(
+    f"{dash}{scope}mca" for dash in ("-", "--") for scope in ("", "g", "o", "go")
+)
+_PAIRS = frozenset({"-genv", "--genv", "-env", "--env"})
+_WITHOUT_VALUE = re.compile(
+    r"-{1,2}(?:oversubscribe|report-bindings|display-\w+|allow-run-as-root|verbose|v|V|quiet|q"
+    r"|nooversubscribe|tag-output|timestamp-output|exclusive|l|label|u|unbuffered|overlap"
+    r"|multi-prog|use-hwthread-cpus|bynode|byslot|bycore|genvall|genvnone|envall|envnone|K|O|s"
+    r"|pernode|bind-to-core|enable-recovery|mem_bind|print-rank-map|prepend-rank|get-stack-traces)"
+)
+
+
+def _by_env(environment: Environment, words: Sequence[_Word], line: int) -> Environment:
+    """Return what ``env`` makes of an environment: its options, then assignments."""
+    found, rest = dict(environment), list(words)
+    while rest:
+        word = rest.pop(0)
+        if word.text in ("-i", "-", "--ignore-environment"):
+            found = {}
+        elif word.text in ("-u", "--unset") and rest:
+            found.pop(rest.pop(0).text, None)
+        elif word.text.startswith("--unset="):
+            found.pop(word.text.partition("=")[2], None)
+        elif match := _ASSIGNMENT.fullmatch(word.text):
+            found[match["name"]] = Assigned(match["name"], match["value"], line, word.unknown)
+        elif not word.text.startswith("-"):
+            break
+    return found
+
+
+def _by_launcher(environment: Environment, words: Sequence[_Word], line: int) -> Environment:
+    """Return what a launcher with these words hands to its programs."""
+    found = dict(environment)
+    rest, free = list(words), False
+    while rest:
+        word = rest.pop(0)
+        text, after = word.text, rest[0].text if rest else ""
+        if text in _MCA_OPTIONS and len(rest) > 1:
+            _put(found, _mca_variable(after), rest[1], line)
+            del rest[:2]
+        elif text in ("-x", "--x", *_PAIRS) and "=" in after:
+            _put_pair(found, rest.pop(0), line)
+        elif text in _PAIRS and len(rest) > 1:
+            _put(found, after, rest[1], line)
+            del rest[:2]
+        elif text in ("-genvnone", "-envnone"):
+            found = {}
+        elif text.startswith("--export=") or text == "--export":
+            value = rest.pop(0) if text == "--export" and rest else word
+            found = _exported(
+                found, replace(value, text=value.text.removeprefix("--export=")), line
+            )
+        elif text.startswith("-") or word.unknown:
+            free = text.startswith("-") and "=" not in text and not _WITHOUT_VALUE.fullmatch(text)
+            continue
+        elif text == ":" or (free and not text.startswith(("./", "/"))):
+            pass
+        else:
+            # the program: what follows are its own words
+            if text.rpartition("/")[2] == "env":
+                found = _by_env(found, rest, line)
+            separator = next((at for at, each in enumerate(rest) if each.text == ":"), len(rest))
+            del rest[:separator]
+        free = False
+    return found
+
+
+def _mca_variable(name: str) -> str:
+    return f"OMPI_MCA_{name}"
+
+
+def _put(found: Environment, name: str, value: _Word, line: int) -> None:
+    if _NAME.fullmatch(name):
+        found[name] = Assigned(name, value.text, line, value.unknown)
+
+
+def _put_pair(found: Environment, word: _Word, line: int) -> None:
+    name, _, value = word.text.partition("=")
+    _put(found, name, replace(word, text=value), line)
+
+
+def _exported(environment: Environment, value: _Word, line: int) -> Environment:
+    """Return what Slurm's ``--export`` hands on: ``ALL``, ``NONE``, names and assignments."""
+    parts = value.text.split(",")
+    found = dict(environment) if "ALL" in parts else {}
+    for part in parts:
+        if "=" in part:
+            _put_pair(found, replace(value, text=part), line)
+        elif part in environment:
+            found[part] = environment[part]
+    return found
+
+
+def _handed(words: Sequence[_Word], line: int) -> Iterator[Assigned]:
+    """Yield what the options of a batch system's line set: ``--export=A=1``, ``-v A=1,B=2``."""
+    for at, word in enumerate(words):
+        lists = [word.text.partition("=")[2]] if word.text.startswith("--export=") else []
+        if word.text in ("-v", "--export", "-env") and at + 1 < len(words):
+            lists.append(words[at + 1].text)
+        for part in ",".join(lists).split(","):
+            match = _ASSIGNMENT.fullmatch(part)
+            if match is not None:
+                yield Assigned(match["name"], match["value"], line)
+
+
+# ---- csh, module files, lists ----
+
+
+def _read_csh(reader: _Reader, text: str) -> None:
+    """Read a script of csh, or a module file in Tcl: its commands are those of bash, by lines."""
+    conditions = list[tuple[int, Environment, Environment]]()
+    joined = re.sub(r"\\\n", "\x00", text)
+    number = 1
+    for raw in joined.split("\n"):
+        line, number = number, number + 1 + raw.count("\x00")
+        bare = raw.replace("\x00", " ").strip()
+        if bare.startswith("#"):
+            continue
+        reader.first_line = line
+        if re.match(r"if\b.*(?:\bthen|\{)$", bare):
+            conditions.append((line, dict(reader.exported), dict(reader.own)))
+        elif bare in ("endif", "}") and conditions:
+            begun, exported, own = conditions.pop()
+            why = f"the condition on line {begun}"
+            reader.exported = _merged(exported, reader.exported, why)
+            reader.own = _merged(own, reader.own, why)
+        elif loop := re.match(r"foreach\s+(\w+)", bare):
+            reader.own[loop[1]] = Assigned(loop[1], "", line, f"${loop[1]}")
+        elif re.match(r"(?:else|end|while|switch|case|breaksw)\b|\}", bare) is None:
+            single = re.match(r"if\s*\(.*?\)\s+(?=\w+env\b)", bare)
+            rest = bare[single.end() :] if single else bare
+            walk = partial(reader.walk, _parsed(rest))
+            if single:
+                reader.under_condition(walk, line)
+            else:
+                walk()
+            continue
+        reader.script.others.append(line)
+
+
+def _read_lua(reader: _Reader, text: str) -> None:
+    """Read a module file of Lmod: the calls that set variables; others are passed over."""
+    calls = {text.count("\n", 0, m.start("verb")) + 1: m for m in _LUA.finditer(text)}
+    begun = list[int]()
+    for number, line in enumerate(text.split("\n"), 1):
+        match = calls.get(number)
+        if re.match(r"[ \t]*(?:if|for|while)\b(?!.*\bend\b)", line):
+            begun.append(number)
+        elif re.match(r"[ \t]*end\b", line) and begun:
+            begun.pop()
+        if match is None:
+            if line.strip() and not line.lstrip().startswith("--"):
+                reader.script.others.append(number)
+            continue
+        words = [_lua_word(each) for each in _LUA_WORD.finditer(match["words"])]
+        call = partial(reader.command, [_Word(match["verb"]), *words], number)
+        if begun:
+            reader.under_condition(call, begun[-1])
+        else:
+            call()
+
+
+def _lua_word(match: re.Match[str]) -> _Word:
+    if match["other"] is None:
+        return _Word(match["double"] if match["double"] is not None else match["single"])
+    text = match["other"].strip()
+    return _Word(text) if re.fullmatch(r"[\d.]+", text) else _Word("", text[:40])
+
+
+def _listed(text: str) -> list[Assigned] | None:
+    """Return the variables of a list of ``NAME=value`` lines; None if it is a script.
+
+    Shells read such a list, and so do programs that know nothing of quotes: where a line is more
+    than an assignment to a shell, all that follows the sign is the value.
+    """
+    found = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            if line.startswith("#!") or _DIRECTIVE.match(line):
+                return None
+            continue
+        match = _LIST.fullmatch(line)
+        if match is None or re.search(r"[$`\\]|&&|\|\||;\s*\w+=|\s[a-z./]", match["value"]):
+            return None
+        found.append(Assigned(match["name"], _plain(match["value"]), number))
+    return found or None
+
+
+def _is_cut(text: str, each: Assigned) -> bool:
+    """Tell whether a shell would end the value of a line of a list at a ``;`` without quotes."""
+    return f"={each.value}" in text.split("\n")[each.line - 1] and ";" in each.value.rstrip(";")
+
+
+def _plain(value: str) -> str:
+    try:
+        words = shlex.split(value, comments=True, posix=True)
+    except ValueError:
+        return value
+    return words[0] if len(words) == 1 else "" if not words else value
+
+
+# ---- states, words ----
+
+
+def _merged(one: Environment, other: Environment, why: str) -> Environment:
+    """Return what is known where either of two states holds."""
+    found = {}
+    for name in [*one, *(name for name in other if name not in one)]:
+        first, second = one.get(name), other.get(name)
+        if first is not None and second is not None and first.value == second.value:
+            found[name] = second if second.unknown else first
+        else:
+            known = second if first is None or (second and second != first) else first
+            assert known is not None
+            found[name] = replace(known, unknown=known.unknown or why)
+    return found
+
+
+def _is_test(node: Node) -> bool:
+    text = (node.text or b"").lstrip()
+    return (
+        node.type == "test_command"
+        or text.startswith((b"[", b"test ", b"!", b"(("))
+        or any(_is_test(child) for child in node.named_children if node.type == "list")
+    )
+
+
+def _inside(each: Assigned) -> Assigned:
+    """Return a variable by its name inside a container."""
+    return replace(each, name=_CONTAINER.sub("", each.name, count=1))
+
+
+def _joined(words: Sequence[_Word]) -> _Word:
+    unknown = next((word.unknown for word in words if word.unknown), "")
+    return _Word("".join(word.text for word in words), unknown)
+
+
+def _text(node: Node) -> str:
+    return (node.text or b"").decode("utf-8", errors="surrogateescape")
+
+
+def _quoted(data: bytes) -> _Word:
+    """Return what a part of a string between double quotes means."""
+    text = data.decode("utf-8", errors="surrogateescape").replace("\\\n", "")
+    return _Word(re.sub(r'\\([$`"\\])', r"\1", text))
+
+
+def _parsed(text: str) -> Node:
+    return _parser().parse(text.encode("utf-8", errors="surrogateescape")).root_node
+
+
+@cache
+def _parser() -> Parser:
+    import tree_sitter_bash
+    from tree_sitter import Language, Parser
+
+    return Parser(Language(tree_sitter_bash.language()))

@@ -1,0 +1,2 @@
+OMPI_MCA_a=1 mpirun ./p &
+wait

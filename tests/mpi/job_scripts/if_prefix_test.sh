@@ -1,0 +1,1 @@
+if test -d /; then OMPI_MCA_a=1 mpirun ./p; fi

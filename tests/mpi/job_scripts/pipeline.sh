@@ -1,0 +1,1 @@
+export OMPI_MCA_a=1 && mpirun ./p | tee /dev/null

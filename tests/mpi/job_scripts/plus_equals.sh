@@ -1,0 +1,4 @@
+#!/bin/bash
+export OMPI_MCA_coll=^han
+OMPI_MCA_coll+=,hcoll
+mpirun ./p

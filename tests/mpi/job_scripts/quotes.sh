@@ -1,0 +1,3 @@
+export I_MPI_ADJUST_ALLREDUCE='2:0-1024;5:1025-65536;8'
+export I_MPI_ADJUST_BCAST="1:0-512;3" I_MPI_INFO=a'b 'c"d e"
+mpirun ./p

@@ -1,0 +1,4 @@
+export I_MPI_ADJUST_ALLREDUCE=2
+export MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM=recursive_doubling
+export OMPI_MCA_coll_tuned_use_dynamic_rules=1 OMPI_MCA_coll_tuned_allreduce_algorithm=3
+mpirun ./p

@@ -1,0 +1,3 @@
+export SINGULARITYENV_OMPI_MCA_coll_tuned_use_dynamic_rules=1
+export APPTAINERENV_I_MPI_ADJUST_BCAST=3
+mpirun singularity exec img.sif ./p

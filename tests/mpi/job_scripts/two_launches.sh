@@ -1,0 +1,4 @@
+export OMPI_MCA_a=1
+mpirun ./p
+export OMPI_MCA_a=2
+mpirun ./p

@@ -1,0 +1,3 @@
+export OMPI_MCA_coll_tuned_dynamic_rules_filename=$SLURM_SUBMIT_DIR/rules.conf
+export OMPI_MCA_coll_tuned_use_dynamic_rules=1
+mpirun ./p
