@@ -113,7 +113,7 @@ def _measured(dataset: Path) -> tuple[Samples, set[Cell]]:
     for m in read_parquet(dataset).measurements():
         cell = Cell(m.configuration, m.instance)
         times_s[cell] += m.times_s
-        if m.status not in (RunStatus.OK, RunStatus.SKIPPED):
+        if m.status not in (RunStatus.OK, RunStatus.SKIPPED, RunStatus.TOO_FEW):
             dropped.add(cell)
     return times_s, {cell for cell in dropped if len(times_s[cell]) < ENOUGH_REPS}
 

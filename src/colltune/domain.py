@@ -90,7 +90,8 @@ class RunStatus(StrEnum):
     ``abandoned``: the few repetitions that were timed prove it slower than another configuration;
     ``skipped``: predicted to be too slow for the time that was left, never timed; ``too_fast``:
     below the smallest time that the network allows, so that it did not measure the collective;
-    ``no_window``: no repetition of this launch began on all processes at the time agreed upon.
+    ``no_window``: no repetition of this launch began on all processes at the time agreed upon;
+    ``too_few``: timed less than three times, which learners may see, but which proves nothing.
     """
 
     OK = "ok"
@@ -102,11 +103,12 @@ class RunStatus(StrEnum):
     NOT_APPLICABLE = "not_applicable"
     TOO_FAST = "too_fast"
     NO_WINDOW = "no_window"
+    TOO_FEW = "too_few"
 
     @property
     def is_timed(self) -> bool:
         """Whether a measurement of this status has times."""
-        return self in (RunStatus.OK, RunStatus.ABANDONED)
+        return self in (RunStatus.OK, RunStatus.ABANDONED, RunStatus.TOO_FEW)
 
 
 class Synchronisation(StrEnum):

@@ -45,6 +45,19 @@ def test_refining_keeps_the_default_and_the_near_best() -> None:
     assert {step.cell for step in steps} == {0, 1, 2}
 
 
+def test_what_scatters_is_repeated_more_often() -> None:
+    """Of two equally fast cells the one whose repetitions differ gets more of the same time."""
+    cells, times = _cells(3), {0: 1e-3, 1: 1e-3, 2: 1e-3}
+    seen = {0: [1e-3] * 20, 1: [k * 1e-4 for k in range(1, 21)], 2: [1e-3] * 2}
+    plain = refine(cells, times, 10.0, 100, random.Random(0))
+    following = refine(cells, times, 10.0, 100, random.Random(0), seen_s=seen)
+    spent_s = dict.fromkeys(times, 0.0)
+    for step in following:
+        spent_s[step.cell] += step.max_seconds
+    assert spent_s[0] < spent_s[1] <= spent_s[2]
+    assert sum(spent_s.values()) == pytest.approx(sum(step.max_seconds for step in plain))
+
+
 def test_nothing_measured_leaves_nothing_to_refine() -> None:
     """Without any time there is nothing to refine."""
     assert refine(_cells(3), {}, 10.0, 100, random.Random(0)) == ()

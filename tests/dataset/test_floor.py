@@ -1,8 +1,10 @@
-"""The smallest possible time on a network."""
+"""The smallest possible time on a network, and the fewest repetitions."""
 
 from __future__ import annotations
 
-from colltune.dataset.floor import possible
+from dataclasses import replace
+
+from colltune.dataset.floor import enough, possible
 from colltune.domain import Collective, Configuration, Instance, Measurement, RunStatus, Shape
 
 DEFAULT = Configuration.default("openmpi", Collective.BCAST)
@@ -22,3 +24,12 @@ def test_only_what_crosses_the_network_can_be_too_fast() -> None:
     (found,) = possible([below], ROUND_TRIP_S)
     assert (found.status, found.times_s, found.summary) == (RunStatus.TOO_FAST, (), None)
     assert possible([below], None) == (below,)
+
+
+def test_two_repetitions_are_no_measurement() -> None:
+    """They keep their times; of what has only a summary the number is not known."""
+    two, three = (_measured(Shape(1, 4), *[4e-5] * n) for n in (2, 3))
+    summarised = replace(two, times_s=())
+    found = enough([two, three, summarised])
+    assert [m.status for m in found] == [RunStatus.TOO_FEW, RunStatus.OK, RunStatus.OK]
+    assert found[0].times_s == two.times_s

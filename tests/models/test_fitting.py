@@ -189,6 +189,20 @@ def test_slow_cells_are_told_from_unknown_ones() -> None:
     assert slow == [(Instance(Collective.BCAST, shape, 8), configuration("linear"))]
 
 
+def test_two_repetitions_prove_nothing() -> None:
+    """Cells of too few repetitions are learned from, but no promise is held against them."""
+    frame = NOISY.frame
+    few = (frame["algorithm"] == "default") & (frame["msize_bytes"] == frame["msize_bytes"].min())
+    doubted = replace(NOISY, frame=frame.assign(status=frame["status"].where(~few, "too_few")))
+    (cells,) = cell_matrices(doubted).values()
+    assert np.isfinite(cells.time_s).sum() - np.isfinite(cells.proved_s).sum() == few.sum()
+    judged = [
+        fit(data, "knn", jobs=1).evidence["learners"]["bcast"]["knn"]["instances"]
+        for data in (NOISY, doubted)
+    ]
+    assert judged[0] - judged[1] == few.sum() > 0
+
+
 @pytest.mark.parametrize(
     ("nodes", "ppn", "attribute"),
     [((2, 4, 8, 16), (1, 4), "nodes"), ((2, 4), (1, 4), "nprocs"), ((2,), (4,), "msize_bytes")],

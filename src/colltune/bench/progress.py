@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from colltune.selector.confirming import Contest
 
 _SPREADS = (RunStatus.CRASH, RunStatus.TIMEOUT)
+_OPEN = (RunStatus.OK, RunStatus.TOO_FEW)
 _UNTRIED = (RunStatus.SKIPPED, RunStatus.NO_WINDOW)
 
 
@@ -159,7 +160,7 @@ class MeasuredCells:
                     self.by_launch.setdefault(index, {})[m.launch] = m.times_s
             else:
                 self.failed.add(index)
-            if m.status is not RunStatus.OK and not (self._reopens and m.status.is_timed):
+            if m.status not in _OPEN and not (self._reopens and m.status.is_timed):
                 self.closed.add(index)
             if m.status in _SPREADS:
                 alike = [

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,8 @@ _SURVEY_ROUNDS = 2
 _REFINE_ROUNDS = 3
 _SPARE_ROUNDS = 9
 _LEAST_STEP_S = 0.0005
+_KNOWN_WELL, _MEDIAN_ERROR, _QUARTILES_SD = 0.01, 1.2533, 0.7413
+_SHARED_EQUALLY = 0.25
 _LEAST_ENOUGH_S, _ENOUGH_S = 0.002, 0.01
 _NEAR_BEST = 1.3
 _MOST_NEAR = 6
@@ -133,8 +136,13 @@ def refine(
     max_reps: int,
     rng: random.Random,
     weight: Callable[[int], float] = lambda _cell: 1.0,
+    seen_s: Mapping[int, Sequence[float]] = MappingProxyType({}),
 ) -> tuple[Step, ...]:
-    """Spend `budget_s` on the default and on what is within 1.3x of the best of each instance."""
+    """Spend `budget_s` on the default and on what is within 1.3x of the best of each instance.
+
+    `seen_s` are the repetitions so far of cells whose medians are `times_s`: those that scatter
+    get more of the time.
+    """
     by_instance: dict[Instance, list[int]] = {}
     for index in sorted(times_s):
         by_instance.setdefault(cells[index].instance, []).append(index)
@@ -145,14 +153,46 @@ def refine(
         near = [i for i in ranked if times_s[i] <= _NEAR_BEST * best_s][:_MOST_NEAR]
         default = [i for i in ranked if cells[i].configuration.is_default and i not in near]
         chosen += near + default
-    fair_s = _fair_share_s(budget_s, len(chosen), _REFINE_ROUNDS)
-    mean = sum(map(weight, chosen)) / max(1, len(chosen))
-    steps = rounds(cells, chosen, _REFINE_ROUNDS + _SPARE_ROUNDS, (max_reps, fair_s), rng, weight)
-    return tuple(_weighed(step, weight(step.cell) / mean) for step in steps)
+    needed_s = [_needed_reps(seen_s.get(i, ())) * times_s[i] for i in chosen]
+    shared_s = _shares_s(budget_s / _REFINE_ROUNDS, needed_s, list(map(weight, chosen)))
+    visit_s = dict(zip(chosen, shared_s, strict=True))
+    return tuple(
+        Step(index, max_reps, max(_LEAST_STEP_S, visit_s[index]))
+        for _ in range(_REFINE_ROUNDS + _SPARE_ROUNDS)
+        for index in shuffled(cells, chosen, rng, weight)
+    )
 
 
-def _weighed(step: Step, weight: float) -> Step:
-    return Step(step.cell, step.max_reps, max(_LEAST_STEP_S, weight * step.max_seconds))
+def _needed_reps(seen_s: Sequence[float]) -> float:
+    """Return after how many repetitions the median is known well, infinity where it is open."""
+    if len(seen_s) < ENOUGH_REPS:
+        return math.inf
+    ordered = sorted(seen_s)
+    low, middle, high = (ordered[len(ordered) * part // 4] for part in (1, 2, 3))
+    error_of_one = _MEDIAN_ERROR * _QUARTILES_SD * (high - low) / middle
+    return max(float(ENOUGH_REPS), (error_of_one / _KNOWN_WELL) ** 2)
+
+
+def _shares_s(total_s: float, needed_s: Sequence[float], weights: Sequence[float]) -> list[float]:
+    """Share out `total_s`: a part of it by weights alone, and the rest up to what each needs.
+
+    What nobody needs goes to all, by what they need.
+    """
+    mean = math.fsum(weights) / max(1, len(weights))
+    fair_s = [total_s / len(weights) * weight / mean for weight in weights]
+    left, level = (1 - _SHARED_EQUALLY) * total_s, 0.0
+    order = sorted(range(len(weights)), key=lambda at: needed_s[at] / fair_s[at])
+    filled_s = [0.0] * len(weights)
+    open_s = math.fsum(fair_s)
+    for at in order:
+        level = left / open_s if open_s > 0 else 0.0
+        filled_s[at] = min(needed_s[at], level * fair_s[at])
+        left, open_s = left - filled_s[at], open_s - fair_s[at]
+    more = max(0.0, left) / (math.fsum(filled_s) or 1.0)
+    return [
+        _SHARED_EQUALLY * fair + filled * (1 + more)
+        for fair, filled in zip(fair_s, filled_s, strict=True)
+    ]
 
 
 def _fair_share_s(budget_s: float, n_cells: int, n_rounds: int) -> float:

@@ -1,4 +1,4 @@
-"""The smallest possible time on a network, and what becomes of measurements below it.
+"""What is no measurement: below the smallest possible time on a network, or of two repetitions.
 
 Processes that do not start a repetition together measure too little: a message that arrives while
 its receiver is still held up seems to take no time.
@@ -14,6 +14,10 @@ from colltune.domain import Measurement, RunStatus
 
 _SHARE = 0.9
 """Of half a round trip; so much clocks may differ, and round trips vary."""
+
+
+FEWEST_REPS = 3
+"""Of two repetitions nobody knows which one was disturbed."""
 
 
 def floor_s(round_trip_s: float) -> float:
@@ -32,6 +36,16 @@ def possible(
     return tuple(
         replace(m, status=RunStatus.TOO_FAST, times_s=(), summary=None)
         if m.status.is_timed and m.instance.shape.nodes > 1 and _time_s(m) < least_s
+        else m
+        for m in measurements
+    )
+
+
+def enough(measurements: Iterable[Measurement]) -> tuple[Measurement, ...]:
+    """Return `measurements`; those of fewer than `FEWEST_REPS` known repetitions are marked so."""
+    return tuple(
+        replace(m, status=RunStatus.TOO_FEW)
+        if m.status is RunStatus.OK and 0 < len(m.times_s) < FEWEST_REPS
         else m
         for m in measurements
     )

@@ -108,6 +108,17 @@ class PerformanceDataset:
         """Return the rows that have times."""
         return self.frame[self.frame["status"].isin(_TIMED)]
 
+    def few_cells(self) -> pd.DataFrame:
+        """Return the cells of `CELL_COLUMNS` that no launch repeated often enough to prove a time.
+
+        Those of imports without their repetitions are not among them.
+        """
+        timed = self.timed()
+        few = timed["status"] == RunStatus.TOO_FEW
+        well = pd.MultiIndex.from_frame(timed.loc[~few, CELL_COLUMNS])
+        found = timed.loc[few, CELL_COLUMNS].drop_duplicates()
+        return found[~pd.MultiIndex.from_frame(found).isin(well)].reset_index(drop=True)
+
     def slow_cells(self) -> pd.DataFrame:
         """Return the cells of `CELL_COLUMNS` that were left out because they are slow.
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltune.dataset.objective import Objective
-from colltune.domain import Collective, Configuration, Instance, Shape
+from colltune.domain import Collective, Configuration, Instance, RunStatus, Shape
 from colltune.models.error_model import UNKNOWN, LaunchNoise, launch_noise
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ class CellMatrix:
 
     ``nodes``, ``ppn``, ``msize_bytes`` (n) describe the instances, sorted; ``time_s`` (n, C) holds
     the times of ``configurations`` (C, sorted), NaN where nothing was measured; ``slow`` (n, C)
-    tells which of those were not measured because they are slow; ``objective`` which statistic of
+    tells which of those were not measured because they are slow, ``few`` (n, C) which times are of
+    too few repetitions to prove anything, None: none of them; ``objective`` which statistic of
     the repetitions the times are; ``noise`` how they differ from launch to launch.
     """
 
@@ -42,6 +43,12 @@ class CellMatrix:
     slow: Flags
     objective: Objective = Objective.MEDIAN
     noise: LaunchNoise = UNKNOWN
+    few: Flags | None = None
+
+    @property
+    def proved_s(self) -> Numbers:
+        """The times (n, C) of enough repetitions, NaN in place of the others."""
+        return self.time_s if self.few is None else np.where(self.few, np.nan, self.time_s)
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -63,7 +70,12 @@ class CellMatrix:
         return tuple(Instance(self.collective, Shape(n, p), m) for n, p, m in rows)
 
     def _of(
-        self, rows: Flags, configurations: Iterable[Configuration], time_s: Numbers, slow: Flags
+        self,
+        rows: Flags,
+        configurations: Iterable[Configuration],
+        time_s: Numbers,
+        slow: Flags,
+        few: Flags | None,
     ) -> CellMatrix:
         return replace(
             self,
@@ -73,6 +85,7 @@ class CellMatrix:
             msize_bytes=self.msize_bytes[rows],
             time_s=time_s,
             slow=slow,
+            few=few,
         )
 
     def rows(self, mask: NDArray[Any]) -> CellMatrix:
@@ -80,18 +93,24 @@ class CellMatrix:
         time_s = self.time_s[mask]
         seen = np.asarray(np.isfinite(time_s).any(axis=0))
         configurations = (c for c, s in zip(self.configurations, seen, strict=True) if s)
-        return self._of(mask, configurations, time_s[:, seen], self.slow[mask][:, seen])
+        few = None if self.few is None else self.few[mask][:, seen]
+        return self._of(mask, configurations, time_s[:, seen], self.slow[mask][:, seen], few)
 
     def with_configurations(self, configurations: Sequence[Configuration]) -> CellMatrix:
         """Return just these columns, in this order; rows without any time are dropped."""
         place = {c: i for i, c in enumerate(self.configurations)}
         shape = (len(self), len(configurations))
-        time_s, slow = np.full(shape, np.nan), np.zeros(shape, np.bool_)
+        time_s, slow, few = (
+            np.full(shape, np.nan),
+            np.zeros(shape, np.bool_),
+            np.zeros(shape, np.bool_),
+        )
         known = [(k, place[c]) for k, c in enumerate(configurations) if c in place]
         for column, mine in known:
             time_s[:, column], slow[:, column] = self.time_s[:, mine], self.slow[:, mine]
+            few[:, column] = False if self.few is None else self.few[:, mine]
         rows = np.asarray(np.isfinite(time_s).any(axis=1))
-        return self._of(rows, configurations, time_s[rows], slow[rows])
+        return self._of(rows, configurations, time_s[rows], slow[rows], few[rows])
 
 
 HELD_OUT: dict[str, Callable[[CellMatrix], Integers]] = {
@@ -126,6 +145,7 @@ def stacked(matrices: Sequence[CellMatrix]) -> CellMatrix:
         msize_bytes=msize_bytes[order],
         time_s=np.concatenate([cells.time_s for cells in matrices])[order],
         slow=np.concatenate([cells.slow for cells in matrices])[order],
+        few=np.concatenate([~np.isfinite(cells.proved_s) for cells in matrices])[order],
     )
 
 
@@ -140,7 +160,9 @@ def cell_matrices(
 ) -> dict[Collective, CellMatrix]:
     """Return the `objective` of the times of `dataset`, collectives sorted; see `cells` there."""
     slow = set(dataset.slow_cells().itertuples(index=False, name=None))
+    few = set(dataset.few_cells().itertuples(index=False, name=None))
     timed, library = dataset.timed(), dataset.context.library
+    timed = timed[timed["status"] != RunStatus.TOO_FEW]
     noise = launch_noise(timed)
     matrices = {}
     for name, rows in dataset.cells(objective).groupby("collective", sort=True):
@@ -166,14 +188,15 @@ def cell_matrices(
             _flags(slow, str(name), table)[:, order],
             objective,
             launch_noise(timed[timed["collective"] == name], noise),
+            _flags(few, str(name), table)[:, order] if few else None,
         )
     return matrices
 
 
-def _flags(slow: Collection[tuple[object, ...]], collective: str, table: pd.DataFrame) -> Flags:
-    """Tell which cells of `table` are among the `slow` ones of all collectives."""
-    if not slow:
+def _flags(named: Collection[tuple[object, ...]], collective: str, table: pd.DataFrame) -> Flags:
+    """Tell which cells of `table` are among the `named` ones of all collectives."""
+    if not named:
         return np.zeros(table.shape, np.bool_)
     return np.array(
-        [[(collective, *pair, *row) in slow for pair in table.columns] for row in table.index]
+        [[(collective, *pair, *row) in named for pair in table.columns] for row in table.index]
     )

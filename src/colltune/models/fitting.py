@@ -197,7 +197,7 @@ def _model(task: _Task, found: Fitted, held_out: HeldOut) -> CollectiveModel:
     cells = task.cells
     kept = np.array([c in found.cells.configurations for c in cells.configurations])
     held_out.candidate[:, ~kept] = False
-    errors = cells.time_s[:, kept], held_out.predicted_s[:, kept]
+    errors = cells.proved_s[:, kept], held_out.predicted_s[:, kept]
     error = ErrorModel.of(*errors, found.cells.default_column, cells.noise)
     return task.model(found, error)
 
@@ -263,12 +263,13 @@ class HeldOut:
         column = cells.default_column
         decided = np.isfinite(self.predicted_s).any(axis=1)
         if column is not None:
-            decided &= np.isfinite(cells.time_s[:, column])
+            decided &= np.isfinite(cells.proved_s[:, column])
         rows = np.flatnonzero(decided)
         if column is None or not len(rows):
             return {"instances": len(rows), "regret": None, "share": None, "harm": None}
-        default_s, best_s = cells.time_s[rows, column], np.nanmin(cells.time_s[rows], axis=1)
-        selected_s = cells.time_s[rows, self._chosen(rows, column, guard)]
+        time_s = cells.proved_s
+        default_s, best_s = time_s[rows, column], np.nanmin(time_s[rows], axis=1)
+        selected_s = time_s[rows, self._chosen(rows, column, guard)]
         selected_s = np.where(np.isfinite(selected_s), selected_s, default_s)
         possible = float(np.log(default_s / best_s).sum())
         lost = np.log(selected_s / default_s)

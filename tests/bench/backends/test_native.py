@@ -146,7 +146,7 @@ def test_the_cell_in_flight_is_to_blame(launched: Callable[..., LaunchResult]) -
     runs = _Runs({"raw.txt": HEAD + "s 1\nr 1 0 1e-6\ne 1\ns 0\n"}, 139)
     result = launched(runs, BINOMIAL, DEFAULT)
     assert (result.ending, result.suspect) == (Ending.CRASH, BINOMIAL)
-    assert [m.status for m in result.measurements] == [RunStatus.CRASH, RunStatus.OK]
+    assert [m.status for m in result.measurements] == [RunStatus.CRASH, RunStatus.TOO_FEW]
 
 
 def test_a_crash_between_two_steps_is_nobodys_fault(launched: Callable[..., LaunchResult]) -> None:
@@ -155,7 +155,7 @@ def test_a_crash_between_two_steps_is_nobodys_fault(launched: Callable[..., Laun
     result = launched(runs, BINOMIAL, DEFAULT)
     assert (result.ending, result.suspect, result.in_flight) == (Ending.CRASH, None, ())
     assert "node n7 is gone" in result.message
-    assert [m.status for m in result.measurements] == [RunStatus.OK]
+    assert [m.status for m in result.measurements] == [RunStatus.TOO_FEW]
 
 
 def test_no_output_is_an_error(launched: Callable[..., LaunchResult]) -> None:

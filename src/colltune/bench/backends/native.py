@@ -19,6 +19,7 @@ from colltune.bench.backends.raw import Stop, Watcher
 from colltune.bench.campaign import Campaign
 from colltune.bench.launchers import Launcher
 from colltune.bench.schedule import Cell, grouped
+from colltune.dataset.floor import enough
 from colltune.domain import (
     Collective,
     Configuration,
@@ -141,7 +142,7 @@ class NativeBackend(InstalledMpi):
             # a launch may be over before anybody has looked
             start_s = self.around_s if watcher.first_step is None else max(start_s, self.around_s)
         return LaunchResult(
-            measurements=raw.measurements(output, plan.cells, launch, blamed),
+            measurements=enough(raw.measurements(output, plan.cells, launch, blamed)),
             ending=ending,
             timed_s=timed_s,
             wall_s=time.monotonic() - started,
@@ -202,7 +203,7 @@ class NativeBackend(InstalledMpi):
 
     def salvage(self, folder: Path) -> tuple[Measurement, ...]:
         cells, launch = raw.load_cells(folder / "cells.json")
-        return raw.measurements(raw.read_raw(folder / "raw.txt"), cells, launch)
+        return enough(raw.measurements(raw.read_raw(folder / "raw.txt"), cells, launch))
 
 
 def _preloading(library: str | None, program: tuple[Path, ...]) -> tuple[str | Path, ...]:

@@ -30,7 +30,7 @@ from colltune.bench.backends.protocol import (
 from colltune.bench.campaign import Campaign
 from colltune.bench.launchers import Launcher
 from colltune.bench.schedule import Cell, grouped
-from colltune.dataset.floor import possible
+from colltune.dataset.floor import enough, possible
 from colltune.dataset.importers.reprompi import ReproMpiOutput
 from colltune.dataset.method import IN_PLACE_OF, LAYOUT
 from colltune.domain import Collective, Measurement, Portfolio, RunStatus, Shape, Synchronisation
@@ -356,7 +356,7 @@ class ReproMpiBackend(InstalledMpi):
         )
         kept = folder / _ROUND_TRIP
         round_trip_s = kept.read_text() if kept.exists() else ""
-        return possible(found, float(round_trip_s) if round_trip_s else None)
+        return enough(possible(found, float(round_trip_s) if round_trip_s else None))
 
 
 @dataclass(frozen=True)
@@ -500,7 +500,7 @@ class _Attempt:
         elif output:
             message = "; ".join(output.errors + output.remarks)
         return LaunchResult(
-            measurements=possible(self._measurements(launch), round_trip_s),
+            measurements=enough(possible(self._measurements(launch), round_trip_s)),
             ending=self.ending,
             timed_s=sum(sum(row.times_s) for row in output.rows.values()) if output else 0.0,
             wall_s=wall_s,

@@ -8,7 +8,7 @@
 #define SLACK_LEAST 1e-5
 #define SLACK_MOST 0.1
 #define SLACK_DECAY 0.99
-enum { MOST_INVALID_IN_A_ROW = 40 };
+enum { MOST_INVALID_IN_A_ROW = 40, FEWEST = 3 }; /* of two, nobody knows which was disturbed */
 
 /* What the processes tell each other before each repetition; the maximum counts. */
 enum { LAST_TIME, LAST_LATE, ORDER, START, MESSAGE_LENGTH };
@@ -125,7 +125,10 @@ static int order(const visit_t *visit, int begun, int pending) {
     if (visit->hopeless || visit->invalid_in_a_row >= MOST_INVALID_IN_A_ROW) return STOP;
     if (visit->valid >= step->max_reps) return STOP;
     if (total <= next) cut_short = 1;
-    if (total <= next || (begun && left < next)) return STOP;
+    if (total <= next) return STOP;
+    if (begun && left < next &&
+        (visit->valid + pending >= FEWEST || next > FEWEST * step->max_seconds))
+        return STOP;
     if (visit->valid + pending >= step->max_reps) return plan.window ? LOOK : STOP;
     return plan.window && clocks_are_stale(visit->group) ? SYNCHRONISE : REPEAT;
 }

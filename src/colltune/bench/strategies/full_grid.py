@@ -145,5 +145,7 @@ def _refine(
     if not times_s:
         return None
     steps_s = max(budget_s - group.visit_s, budget_s / 2)
-    steps = schedule.refine(state.cells, times_s, steps_s, state.max_reps, rng, state.weight)
+    steps = schedule.refine(
+        state.cells, times_s, steps_s, state.max_reps, rng, state.weight, state.times_s
+    )
     return Visit(REFINE, group.shape, steps, budget_s)
