@@ -71,24 +71,24 @@ def _record(times: Times, noise: float = 0.0) -> Record:
 
 
 def test_launches_have_their_own_repetitions_and_noise() -> None:
-    """Where noise is drawn, three launches share the record, each with a factor of its own."""
+    """Where noise is drawn, six launches share the record, each with a factor of its own."""
     cell = (CHAIN, INSTANCE)
     record = _record({cell: {"a": (1.0, 10.0, 2.0, 20.0)}}, noise=0.1)
-    found = [record.next(cell, 2) for _ in range(3)]
+    found = [record.launch(cell, number, 2) for number in range(3)]
     assert [launch for launch, _ in found] == ["a, 0", "a, 1", "a, 2"]
     for (_, times_s), first in zip(found, (1.0, 10.0, 1.0), strict=True):
         assert times_s[1] == pytest.approx(2 * times_s[0])
         assert times_s[0] == pytest.approx(first, rel=0.5)
         assert times_s[0] != first
-    assert not record.has_more(cell)
+    assert [record.has(cell, number) for number in (5, 6)] == [True, False]
 
 
 def test_without_noise_there_are_the_recorded_launches_only() -> None:
     """A launch is never measured twice, and its times are as they are."""
     cell = (CHAIN, INSTANCE)
     record = _record({cell: {"a": (1.0, 2.0, 3.0)}})
-    assert record.next(cell, 2) == ("a, 0", [1.0, 2.0])
-    assert not record.has_more(cell)
+    assert record.launch(cell, 0, 2) == ("a, 0", [1.0, 2.0])
+    assert not record.has(cell, 1)
 
 
 def _contest() -> Contest:
@@ -96,9 +96,9 @@ def _contest() -> Contest:
 
 
 def test_a_replay_measures_until_it_is_decided() -> None:
-    """A gain that one launch proves takes one; what one cannot tell takes three, and their time."""
-    default = {str(k): (1.0,) * 12 for k in range(3)}
-    for time_s, launches in ((0.5, 1), (0.99, 3)):
+    """A gain that two launches prove takes two; what they cannot tell takes six, and their time."""
+    default = {str(k): (1.0,) * 12 for k in range(8)}
+    for time_s, launches in ((0.5, 2), (0.99, 6)):
         other = dict.fromkeys(default, (time_s,) * 12)
         record = _record({(DEFAULT, INSTANCE): default, (CHAIN, INSTANCE): other})
         (judged,), spent_s = replay([_contest()], record)

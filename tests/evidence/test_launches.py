@@ -24,6 +24,8 @@ from colltune.evidence.launches import (
     leading,
     pooled,
     shrunk,
+    told,
+    usual,
     verdict,
 )
 
@@ -105,8 +107,8 @@ def test_sums_add_up(first: list[LaunchGain], second: list[LaunchGain]) -> None:
     assert one is not None
     assert two is not None
     assert both is not None
-    for told, expected in zip(one.plus(two), both, strict=True):
-        assert told == pytest.approx(expected, rel=1e-9, abs=1e-9)
+    for found, expected in zip(one.plus(two), both, strict=True):
+        assert found == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
 def test_nothing_is_never_no_difference() -> None:
@@ -125,8 +127,7 @@ def test_nothing_is_never_no_difference() -> None:
 @given(GAINS, LOGS)
 def test_a_cell_of_one_launch_never_changes_the_noise(gains: list[LaunchGain], log: float) -> None:
     """What was missed in other launches does not make the rest steadier."""
-    told = pooled([[Sums.of(gains)]])
-    assert pooled([[Sums.of(gains), sums(log), None]]) == told
+    assert pooled([[Sums.of(gains), sums(log), None]]) == pooled([[Sums.of(gains)]])
 
 
 def test_a_set_is_worth_its_launches_not_its_cells() -> None:
@@ -135,6 +136,26 @@ def test_a_set_is_worth_its_launches_not_its_cells() -> None:
     assert pooled([[cell] * 40]).worth == MACHINE.worth + 2
     assert pooled([[cell]] * 3).worth == MACHINE.worth + 6
     assert pooled([[cell] * 40]).sd == pytest.approx(math.sqrt((0.05**2 + 2 * 0.01) / 3))
+
+
+def test_a_few_wild_cells_do_not_count_as_usual() -> None:
+    """What a usual cell's launches differ by is told of normal noise as well, and without tails."""
+    rng = np.random.default_rng(1)
+    for launch_count in (2, 3, 6):
+        squares = 0.05**2 * rng.chisquare(launch_count - 1, 4000)
+        counts = np.full(4000, launch_count)
+        for estimate in (told, usual):
+            found = estimate(counts, squares)
+            assert found is not None
+            assert found.sd == pytest.approx(0.05, rel=0.1)
+            assert found.worth == launch_count - 1
+        squares[:200] = 9.0
+        wild, steady = told(counts, squares), usual(counts, squares)
+        assert wild is not None
+        assert steady is not None
+        assert wild.sd > 0.2
+        assert steady.sd == pytest.approx(0.05, rel=0.15)
+    assert usual([1, 1], [0.0, math.nan]) is told([], []) is None
 
 
 @given(GAINS, st.floats(0.01, 0.5), st.floats(1, 20))
@@ -175,7 +196,7 @@ def test_launches_that_agree_are_no_surer_than_usual_ones() -> None:
 )
 def test_verdicts(lower: float, upper: float, expected: Verdict) -> None:
     """An interval beside 0 proves, one below a gain worth having ends the question."""
-    assert verdict(Interval((lower + upper) / 2, lower, upper, 0.05, 3)) is expected
+    assert verdict(Interval((lower + upper) / 2, lower, upper, 3)) is expected
 
 
 def test_candidates_far_behind_are_dropped_after_the_first_launch() -> None:
@@ -184,14 +205,20 @@ def test_candidates_far_behind_are_dropped_after_the_first_launch() -> None:
     assert leading(found, MACHINE) == {"best", "near"}
 
 
+def test_what_is_clearly_slower_than_the_default_is_dropped() -> None:
+    """Nothing is carried on where all candidates are far behind the default."""
+    assert leading({"slow": sums(-0.3), "slower": sums(-0.5)}, MACHINE) == set()
+    assert leading({"level": sums(-0.02)}, MACHINE) == {"level"}
+
+
 def test_gains_are_told_as_they_are_to_be_expected_again() -> None:
     """Where nothing gains, the luckiest of many is told as hardly any gain; a real one stays."""
-    rng = np.random.default_rng(1)
-    lucky = [Interval(log, log - 0.3, log + 0.3, 0.05, 3) for log in rng.normal(0, 0.05, 60)]
+    rng, noise = np.random.default_rng(1), Noise(0.05, 4)
+    lucky = [sums(*logs) for logs in rng.normal(0, 0.05, (60, 3))]
     best = max(range(60), key=lambda i: lucky[i].log)
-    assert shrunk(lucky)[best] < 0.4 * lucky[best].log
-    real = [Interval(log, log - 0.1, log + 0.1, 0.02, 3) for log in rng.normal(0.1, 0.2, 60)]
-    for told, one in zip(shrunk(real), real, strict=True):
-        assert told == pytest.approx(one.log, abs=0.02)
-    (alone,) = shrunk([Interval(0.2, 0.1, 0.3, 0.05, 3)])
+    assert shrunk([(one, noise) for one in lucky])[best] < 0.4 * lucky[best].log
+    real = [sums(log, log, log) for log in rng.normal(0.1, 0.2, 60)]
+    for expected, one in zip(shrunk([(one, noise) for one in real]), real, strict=True):
+        assert expected == pytest.approx(one.log, abs=0.05)
+    (alone,) = shrunk([(sums(0.2, 0.2), noise)])
     assert 0.1 <= alone < 0.2

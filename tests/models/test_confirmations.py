@@ -5,18 +5,22 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from colltune.dataset import PerformanceDataset
+from colltune.dataset.frame import join
 from colltune.decisions import Status
 from colltune.domain import Collective, Configuration, Context, Instance, Measurement, Shape
 from colltune.errors import BundleError
+from colltune.evidence.launches import MACHINE, Noise, Sums
 from colltune.models.bundle import load
 from colltune.models.confirmations import Confirmation, replaced, upheld
 from colltune.models.fitting import fit
@@ -49,7 +53,7 @@ LOST = replace(
     launches=1,
 )
 
-
+KEPT = replace(WON, sums=Sums(2, math.log(1.214), 0.0004, 0.0001), noise=Noise(0.04, 5.0))
 REFUTED = replace(LOST, gain=0.5, lower=0.45, upper=0.6, launches=0, jobs=120)
 
 
@@ -168,7 +172,7 @@ def test_records_never_overlap(ranges: list[tuple[int, int | None]]) -> None:
 
 
 def test_new_data_uphold_what_they_do_not_contradict() -> None:
-    """A confirmed gain that is none, and a withdrawn one that is, are dropped in a refit."""
+    """What proves slower, and what was withdrawn and proves faster, is dropped in a refit."""
     sizes = (64, 262144)
     fast = _measured({"default": 3.0, "binomial": 1.0}, sizes)
     slow = _measured({"default": 1.0, "binomial": 3.0}, sizes)
@@ -181,12 +185,66 @@ def test_new_data_uphold_what_they_do_not_contradict() -> None:
     assert upheld([replace(LOST, gain=None, lower=None, upper=None)], fast) == []
 
 
-def _measured(factors: dict[str, float], sizes: tuple[int, ...]) -> PerformanceDataset:
+def test_one_later_launch_contradicts_nothing() -> None:
+    """A proof is not dropped for one unlucky launch, nor for launches that hold one of both."""
+    slow = {"default": 1.0, "binomial": 1.05}
+    assert upheld([KEPT, LOST], _measured(slow, (64,), launches="a")) == [KEPT, LOST]
+    apart = join(
+        [
+            _measured({"default": 1.0}, (64,), launches="abcd"),
+            _measured({"binomial": 9.0}, (64,), launches="efgh"),
+        ]
+    )
+    assert upheld([KEPT, LOST], apart) == [KEPT, LOST]
+
+
+def test_a_true_gain_outlives_later_launches() -> None:
+    """A gain of 1.1 is dropped in hardly any of many refits, launches differing by 5 %."""
+    rng = np.random.default_rng(1)
+    kept = 0
+    for _ in range(60):
+        factors = np.exp(rng.normal(0.0, 0.05, 3)) / 1.1
+        launches = [
+            _measured({"default": 1.0, "binomial": float(factor)}, (64,), launches=name)
+            for name, factor in zip("abc", factors, strict=True)
+        ]
+        kept += len(upheld([KEPT], join(launches)))
+    assert kept >= 59
+
+
+def test_what_is_behind_a_record_survives_the_disk() -> None:
+    """Sums of launches and their noise are read as they were written, unknown ones as unknown."""
+    assert Confirmation.from_json(json.loads(json.dumps(KEPT.as_json()))) == KEPT
+    assert KEPT.sums is not None
+    unknown = replace(KEPT, sums=KEPT.sums._replace(inside=math.nan))
+    (again,) = [Confirmation.from_json(json.loads(json.dumps(unknown.as_json())))]
+    assert again.sums is not None
+    assert math.isnan(again.sums.inside)
+
+
+def test_a_gain_of_one_launch_has_no_interval(tmp_path: Path) -> None:
+    """It withdraws, is told as what it is, and makes the bundle one that older releases refuse."""
+    once = replace(
+        LOST, gain=0.5, lower=None, upper=None, sums=Sums(1, math.log(0.5), 0.0, 0.0), noise=MACHINE
+    )
+    assert once.reason == "withdrawn: measured 0.50x on 2026-11-22 in 1 launch"
+    folder = fit(measured(), "knn").with_confirmations([once]).save(tmp_path / "bundle")
+    assert json.loads((folder / "manifest.json").read_text())["format_version"] == 5
+    assert load(folder).confirmations == (once,)
+
+
+def _measured(
+    factors: dict[str, float], sizes: tuple[int, ...], launches: str = "klmn"
+) -> PerformanceDataset:
     measurements = [
         Measurement(
-            Instance(Collective.BCAST, WON.shape, size), configuration(name), "l", times_s=(time_s,)
+            Instance(Collective.BCAST, WON.shape, size),
+            configuration(name),
+            launch,
+            times_s=(time_s,),
         )
         for size in sizes
         for name, time_s in factors.items()
+        for launch in launches
     ]
     return PerformanceDataset.of(Context("m", "openmpi", "4.1.4"), measurements)

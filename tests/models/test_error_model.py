@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from colltune.evidence.launches import Noise
 from colltune.models.error_model import UNKNOWN, ErrorModel, LaunchNoise, launch_noise
 
 RNG = np.random.default_rng(5)
@@ -54,48 +55,47 @@ def measured(common: float, own: float, launches: int = 6) -> pd.DataFrame:
     for msize in 2 ** np.arange(20):
         for launch in range(launches):
             luck = rng.normal(0, common)
-            for algorithm in "abcde":
+            for algorithm in ("default", *"abcd"):
                 time_s = 1e-6 * msize * np.exp(luck + rng.normal(0, own))
-                rows.append(("bcast", 4, 1, msize, algorithm, "", str(launch), time_s, time_s, 1))
+                rows.append(("bcast", 4, 1, msize, algorithm, "", str(launch), time_s))
     names = ["collective", "nodes", "ppn", "msize_bytes", "algorithm", "parameters", "launch"]
-    names += ["time_s", "time_p90_s", "n_reps"]
-    return pd.DataFrame(rows, columns=names)
+    return pd.DataFrame(rows, columns=[*names, "time_s"])
 
 
 def test_the_two_kinds_of_noise_are_told_apart() -> None:
     """What launches do to all configurations is not taken for what they do to one."""
     noise = launch_noise(measured(0.3, 0.05))
-    assert noise.common == pytest.approx(0.3, rel=0.3)
-    assert noise.own == pytest.approx(0.05, rel=0.15)
-    assert noise.detectable == pytest.approx(1.96 * noise.own / np.sqrt(3))
-    assert noise.launches == 6
+    assert noise.level == pytest.approx(np.hypot(0.3, 0.05), rel=0.3)
+    assert noise.ratio.sd == pytest.approx(0.05 * np.sqrt(2), rel=0.15)
+    assert (noise.ratio.worth, noise.launches) == (6, 6)
 
 
 def test_one_launch_tells_nothing() -> None:
-    """Without a cell measured twice, or without cells, no noise is claimed."""
+    """Without a cell measured twice, or without cells, what other machines tell is all there is."""
     assert launch_noise(measured(0.3, 0.05, launches=1)) == UNKNOWN
     assert launch_noise(measured(0.3, 0.05).iloc[:0]) == UNKNOWN
 
 
-def test_repetitions_tell_the_least_that_noise_is() -> None:
-    """A 90th percentile 1.2816 standard deviations above the median of 100 repetitions."""
-    once = measured(0.3, 0.05, launches=1)
-    once = once.assign(time_p90_s=once["time_s"] * np.exp(1.2816 * 0.2), n_reps=100)
-    assert launch_noise(once).own == pytest.approx(0.2 * np.sqrt(np.pi / 200))
+def test_a_cell_that_is_missing_in_a_launch_does_not_make_noise() -> None:
+    """Identical launches stay identical where one cell is missing in one of them."""
+    data = measured(0.0, 0.0, launches=4)
+    missing = data[~((data["launch"] == "2") & (data["algorithm"] == "b"))]
+    assert launch_noise(missing).ratio == launch_noise(data).ratio
 
 
 def test_what_other_collectives_tell_counts_where_nothing_was_repeated() -> None:
     """A collective of one launch has the launches' noise of the others."""
-    others = LaunchNoise(0.2, 0.04, 3.0)
-    assert launch_noise(measured(0.3, 0.05, launches=1), others) == LaunchNoise(0.2, 0.04, 1.0)
+    others = LaunchNoise(0.2, Noise(0.04, 3.0), 3.0)
+    found = launch_noise(measured(0.3, 0.05, launches=1), others)
+    assert found == others._replace(launches=1.0)
 
 
 def test_intervals_are_widened_by_what_the_median_hides() -> None:
     """The interval of one more launch is wider than the errors of medians over launches."""
     errors = np.random.default_rng(0).normal(0, 0.1, (200, 2))
     narrow = ErrorModel.of(np.exp(errors), np.ones((200, 2)), 0)
-    wide = ErrorModel.of(np.exp(errors), np.ones((200, 2)), 0, LaunchNoise(0.2, 0.03, 4.0))
+    noise = LaunchNoise(0.2, Noise(0.03, 5.0), 4.0)
+    wide = ErrorModel.of(np.exp(errors), np.ones((200, 2)), 0, noise)
     assert (wide.upper > 1.5 * narrow.upper).all()
     assert (wide.lower < 1.5 * narrow.lower).all()
-    assert narrow.detectable == 0.0
-    assert wide.detectable == pytest.approx(1.96 * 0.03 / np.sqrt(2))
+    assert wide.detectable == noise.detectable < narrow.detectable

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from colltune.dataset import PerformanceDataset
 from colltune.domain import Collective, Instance, Measurement, RunStatus, Shape
 from colltune.errors import DataError
+from colltune.evidence.launches import Noise
 from colltune.models import workers
 from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.models.error_model import LaunchNoise
@@ -247,7 +248,7 @@ def test_harm_within_noise_and_choices_that_did_not_run_are_none() -> None:
     """They count as the default's time, or as no harm."""
     (cells,) = cell_matrices(measured(nodes=(2, 3, 4, 6, 8, 12, 16), ppn=(1, 2))).values()
     worst = held_out(cells, 1.0 / cells.time_s)
-    noisy = replace(cells, noise=LaunchNoise(own=10.0))
+    noisy = replace(cells, noise=LaunchNoise(ratio=Noise(10.0, 1.0)))
     assert worst.figures(noisy, Guard())["harm"] == 0.0
     column = cells.default_column
     only_default = np.where(np.arange(cells.time_s.shape[1]) == column, cells.time_s, np.nan)

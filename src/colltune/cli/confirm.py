@@ -87,10 +87,10 @@ def confirm(
 ) -> None:
     """Measure a bundle's decisions and the default in turn, and keep what is faster.
 
-    One launch per shape alternates between the default, the predicted best and its nearest
-    runners-up. A decision that is faster beyond doubt is confirmed. A decision that is not
-    confirmed in three launches is withdrawn. The rest stays predicted. The bundle records which is
-    which, and the measurements join a dataset for the next fit.
+    A launch of a shape alternates between the default, the predicted best and its nearest
+    runners-up. A decision that is faster beyond doubt, in two launches at least, is confirmed. A
+    decision that is not confirmed in six launches is withdrawn. The rest stays predicted. The
+    bundle records which is which, and the measurements join a dataset for the next fit.
 
     Example: colltune confirm bundle --nodes 34 --ppn 32 --budget 10m --out dataset
 
@@ -233,7 +233,7 @@ def _row(judgement: Judgement) -> list[object]:
         range_text(contest.first_bytes, contest.last_bytes),
         proposed.short,
         f"{contest.gain:.2f}x",
-        f"{gain.ratio:.2f}x ({gain.lower:.2f} to {gain.upper:.2f})" if gain else "",
+        gain.text if gain else "",
         gain.launches if gain else "",
         marked(f"{judgement.status}{instead}", _MARKS.get(judgement.status)),
     ]

@@ -201,7 +201,9 @@ def _cells(row: Row, shared: str) -> list[object]:
     if measured is not None and configuration.is_default:
         configuration = measured.proposed
     if measured is not None and measured.gain is not None:
-        gain = f"{measured.gain:.2f}x [{measured.lower:.2f}, {measured.upper:.2f}]"
+        gain = f"{measured.gain:.2f}x"
+        if measured.lower is not None:
+            gain += f" [{measured.lower:.2f}, {measured.upper:.2f}]"
     if row.in_effect is not None:
         effect = marked("yes", Mark.GOOD) if row.in_effect else marked("NO", Mark.BAD)
     verdict = Mark.GOOD if row.verdict == "confirmed" else Mark.DOUBTFUL

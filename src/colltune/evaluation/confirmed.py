@@ -152,7 +152,6 @@ class Record:
 
     def __init__(self, times: Times, noise: float, rng: np.random.Generator) -> None:
         self._times, self._noise, self._rng = times, noise, rng
-        self._launches: dict[Cell, int] = {}
 
     def __contains__(self, cell: Cell) -> bool:
         return cell in self._times
@@ -160,14 +159,12 @@ class Record:
     def time_s(self, cell: Cell) -> float:
         return float(np.median(next(iter(self._times[cell].values()))))
 
-    def has_more(self, cell: Cell) -> bool:
-        number, recorded = self._launches.get(cell, 0), len(self._times[cell])
-        return number < (MOST_LAUNCHES if self._noise else recorded)
+    def has(self, cell: Cell, number: int) -> bool:
+        """Tell whether there is a launch of `cell` of that `number`, from 0 on."""
+        return number < (MOST_LAUNCHES if self._noise else len(self._times.get(cell, ())))
 
-    def next(self, cell: Cell, count: int) -> tuple[str, Sequence[float]]:
-        """Return the name of the next launch of `cell`, and up to `count` repetitions of it."""
-        number = self._launches.get(cell, 0)
-        self._launches[cell] = number + 1
+    def launch(self, cell: Cell, number: int, count: int) -> tuple[str, Sequence[float]]:
+        """Return the name of a launch of `cell`, and up to `count` repetitions of it."""
         recorded = list(self._times[cell].items())
         launch, times_s = recorded[number % len(recorded)]
         turn, every = number // len(recorded), max(1, len(times_s) // count)
@@ -189,26 +186,28 @@ def replay(
     judgements = judge(asked, times, failed)
     spent_s = 0.0
 
-    def seconds(judgement: Judgement) -> float:
-        return sum(n * record.time_s(cell) for cell, n in _repetitions(judgement, record).items())
+    for number in range(MOST_LAUNCHES):
 
-    for _ in range(MOST_LAUNCHES):
+        def seconds(judgement: Judgement, number: int = number) -> float:
+            counts = _repetitions(judgement, record, number)
+            return sum(n * record.time_s(cell) for cell, n in counts.items())
+
         for judgement in worth_measuring(judgements, seconds, budget_s, spent_s=spent_s):
             spent_s += seconds(judgement)
-            for cell, count in _repetitions(judgement, record).items():
-                launch, repetitions_s = record.next(cell, count)
+            for cell, count in _repetitions(judgement, record, number).items():
+                launch, repetitions_s = record.launch(cell, number, count)
                 times.setdefault(cell, {})[launch] = repetitions_s
         judgements = judge(asked, times, failed)
     return judgements, spent_s
 
 
-def _repetitions(judgement: Judgement, record: Record) -> dict[Cell, int]:
-    """Return how often a launch repeats each cell of a judgement."""
+def _repetitions(judgement: Judgement, record: Record, number: int) -> dict[Cell, int]:
+    """Return how often the launch of that `number` repeats each cell of a judgement."""
     counts: dict[Cell, int] = {}
     contest = judgement.contest
     for configuration in (contest.default, *judgement.open_candidates):
         cell = (configuration, contest.instance)
-        if cell in record and record.has_more(cell):
+        if cell in record and record.has(cell, number):
             time_s = record.time_s(cell)
             turn = max(1, min(MOST_REPS, round(TURN_S / time_s)))
             counts[cell] = judgement.turns(time_s) * turn

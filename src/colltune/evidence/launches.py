@@ -20,6 +20,7 @@ from enum import StrEnum
 from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 K = TypeVar("K", bound=Hashable)
 
@@ -34,9 +35,9 @@ _LEAST_CANDIDATES = 3
 """The level is that of so many candidates at least, since noise that all share is known badly."""
 _MOST_WORTH = 4.0
 _BEHIND = 1.28
-_FEW_TURNS = 3.0
+_FEW_TURNS, _FEW_TIMES = 3, 3.0
 _CLOCKS_S = (1e-6, 1e-7, 1e-8, 1e-9)
-_LEAST_TICKS = 10
+_LEAST_TICKS, _TICK_ERROR = 10, 1e-6
 _PRIOR = 8.0
 _FEW_CELLS, _USUAL_VARIANCE = 5, 0.1**2
 
@@ -61,9 +62,8 @@ class Noise(NamedTuple):
     worth: float
 
     def detectable(self, launches: float) -> float:
-        """Return the least log gain that a cell of so many launches tells from none."""
-        freedom = min(_MOST_WORTH, self.worth) + launches - 1
-        return _t(0.05, freedom) * self.sd / math.sqrt(launches)
+        """Return the log gain of so many launches that is 1.96 standard errors from none."""
+        return 1.96 * self.sd / math.sqrt(launches)
 
 
 MACHINE = Noise(0.05, 1.0)
@@ -110,53 +110,90 @@ class Sums(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """A log gain, what holds it with 95 % over all looks, its standard error, and the launches."""
+    """A log gain, what holds it with 95 % over all looks, and in how many launches."""
 
     log: float
     lower: float
     upper: float
-    error: float
     launches: int
 
-    @property
-    def doubt(self) -> float:
-        """The chance that it is of the other sign, doubled: 0 to 1."""
-        return math.erfc(abs(self.log) / self.error / math.sqrt(2.0))
+
+Turns = Sequence[Sequence[float] | NDArray[np.float64]]
+"""Repetitions in seconds by the number of a launch's turn; none where a turn was not made."""
 
 
-def launch_gain(
-    default: Sequence[Sequence[float]], other: Sequence[Sequence[float]]
-) -> LaunchGain | None:
+def launch_gain(default: Turns, other: Turns) -> LaunchGain | None:
     """Return how much faster `other` was than `default`, by turns of the same number.
 
-    A turn holds its repetitions in seconds, none where it was not made. None if no turn has both, a
-    time is not positive, or the clock is too coarse for it.
+    None if no turn has both, a time is not positive, or the clock is too coarse for it.
     """
-    pairs = [(d, o) for d, o in zip(default, other, strict=False) if len(d) and len(o)]
+    pairs = [
+        (np.asarray(d, np.float64), np.asarray(o, np.float64))
+        for d, o in zip(default, other, strict=False)
+        if len(d) and len(o)
+    ]
     if not pairs:
         return None
-    medians = np.array([[np.median(d), np.median(o)] for d, o in pairs], np.float64)
+    medians = np.array([[np.median(times_s) for times_s in pair] for pair in pairs])
     if not (np.isfinite(medians).all() and (medians > 0).all()):
         return None
-    step_s = _clock_s(np.concatenate([np.concatenate(pair) for pair in pairs]))
+    step_s = _clock_s(np.concatenate([times_s for pair in pairs for times_s in pair]))
     if medians.min() < _LEAST_TICKS * step_s:
         return None
     logs, turns = np.log(medians[:, 0] / medians[:, 1]), len(medians)
     if turns < 2:
         return LaunchGain(float(logs[0]), math.nan, 1)
-    # few turns tell little of their own scatter: the variance of Student's distribution
-    few = (turns - 1) / (turns - 3) if turns > 3 else _FEW_TURNS
+    # few turns tell little of their own scatter
+    few = _FEW_TIMES if turns <= _FEW_TURNS else 1.0
     ticks = step_s**2 / 12 * float((1 / medians**2).sum()) / turns**2
     return LaunchGain(float(logs.mean()), few * float(logs.var(ddof=1)) / turns + ticks, turns)
 
 
-def _clock_s(times_s: np.ndarray) -> float:
+def _clock_s(times_s: NDArray[np.float64]) -> float:
     """Return the step of the clock that told `times_s`, 0 where no step is seen."""
     for step_s in _CLOCKS_S:
         ticks = times_s / step_s
-        if np.allclose(ticks, np.round(ticks), rtol=1e-9, atol=1e-6):
+        if (np.abs(ticks - np.rint(ticks)) < _TICK_ERROR).all():
             return step_s
     return 0.0
+
+
+def told(launches: ArrayLike, squares: ArrayLike) -> Noise | None:
+    """Return what the cells of a set of launches tell: their numbers of launches, and squares.
+
+    A set is worth its launches less one, however many cells it has: what moves all of them alike
+    shows itself once. Cells of a single launch tell nothing; None without others.
+    """
+    numbers, sums = np.asarray(launches, np.float64), np.asarray(squares, np.float64)
+    several = (numbers > 1) & np.isfinite(sums)
+    if not several.any():
+        return None
+    variance = float(sums[several].sum() / (numbers[several] - 1.0).sum())
+    return Noise(math.sqrt(variance), float(np.median(numbers[several])) - 1.0)
+
+
+def usual(launches: ArrayLike, squares: ArrayLike) -> Noise | None:
+    """Return by how much launches differ at the usual one of a set's cells, as `told` does.
+
+    A few wild cells do not count. That is what a decision about any cell is weighed by; a proof
+    needs all of them.
+    """
+    numbers, sums = np.asarray(launches, np.float64), np.asarray(squares, np.float64)
+    several = (numbers > 1) & np.isfinite(sums)
+    if not several.any():
+        return None
+    freedom = numbers[several] - 1.0
+    # the median of chi-squared by Wilson and Hilferty
+    medians = freedom * (1.0 - 2.0 / (9.0 * freedom)) ** 3
+    variance = float(np.median(sums[several] / medians))
+    return Noise(math.sqrt(variance), float(np.median(freedom)))
+
+
+def averaged(told_by: Iterable[Noise | None], known: Noise = MACHINE) -> Noise:
+    """Return the noise that sets of launches tell together with what was known before."""
+    found = [known, *(noise for noise in told_by if noise is not None)]
+    worth = sum(noise.worth for noise in found)
+    return Noise(math.sqrt(sum(n.worth * n.sd**2 for n in found) / worth), worth)
 
 
 def pooled(
@@ -164,25 +201,15 @@ def pooled(
 ) -> Noise:
     """Return the noise that sets of launches tell together with what was known before.
 
-    A set holds the sums of all cells of the same launches, and is worth their number less one,
-    however many cells there are: what moves all of them alike shows itself once. Cells of a single
-    launch tell nothing. `inside` is the variance within a launch of what the noise is asked for.
+    A set holds the sums of all cells of the same launches. `inside` is the variance within a launch
+    of what the noise is asked for; where it is unknown it counts as much as that between launches.
     """
-    told = _unknown_as_much(inside) + known.sd**2
-    total, worth = known.worth * told, known.worth
-    for cells in sets:
-        found = [cell for cell in cells if cell is not None and cell.launches > 1]
-        if not found:
-            continue
-        freedom = float(np.median([cell.launches for cell in found])) - 1.0
-        per = sum(c.squares for c in found) / sum(c.launches - 1 for c in found)
-        total, worth = total + freedom * per, worth + freedom
-    return Noise(math.sqrt(total / worth), worth)
-
-
-def _unknown_as_much(inside: float) -> float:
-    """Return a variance within launches; where nothing tells it, as much as between them."""
-    return MACHINE.sd**2 if math.isnan(inside) else inside
+    within = MACHINE.sd**2 if math.isnan(inside) else inside
+    cells = [[cell for cell in one if cell is not None] for one in sets]
+    return averaged(
+        (told([c.launches for c in one], [c.squares for c in one]) for one in cells),
+        Noise(math.sqrt(known.sd**2 + within), known.worth),
+    )
 
 
 def interval(
@@ -206,7 +233,12 @@ def interval(
     else:
         level = _AT_A_LOOK / max(_LEAST_CANDIDATES, candidates)
         half = _t(level, freedom) * math.sqrt(variance / n)
-    return Interval(sums.log, sums.log - half, sums.log + half, math.sqrt(variance / n), n)
+    return Interval(sums.log, sums.log - half, sums.log + half, n)
+
+
+def error(sums: Sums, noise: Noise) -> float:
+    """Return the standard error of a mean log gain."""
+    return math.sqrt(_variance(sums, noise)[0] / sums.launches)
 
 
 def at_one_look(sums: Sums, noise: Noise, level: float = ALPHA) -> Interval | None:
@@ -214,9 +246,8 @@ def at_one_look(sums: Sums, noise: Noise, level: float = ALPHA) -> Interval | No
     if sums.launches < 2:
         return None
     variance, freedom = _variance(sums, noise)
-    error = math.sqrt(variance / sums.launches)
-    half = _t(level, freedom) * error
-    return Interval(sums.log, sums.log - half, sums.log + half, error, sums.launches)
+    half = _t(level, freedom) * math.sqrt(variance / sums.launches)
+    return Interval(sums.log, sums.log - half, sums.log + half, sums.launches)
 
 
 def chance_of_slower(sums: Sums, noise: Noise) -> float | None:
@@ -266,18 +297,17 @@ def verdict(found: Interval | None, worth: float = NO_GAIN) -> Verdict:
 
 
 def leading(sums: Mapping[K, Sums], noise: Noise) -> set[K]:
-    """Return which candidates the next launch carries on: all but those clearly behind the best."""
-    if not sums:
-        return set()
-    best = max(one.log for one in sums.values())
+    """Return which candidates the next launch carries on.
 
-    def error(one: Sums) -> float:
-        return math.sqrt(_variance(one, noise)[0] / one.launches)
+    Those that are clearly behind the best, or behind the default, are not.
+    """
+    best = max((one.log for one in sums.values()), default=0.0)
+    return {
+        key for key, one in sums.items() if one.log >= max(best, 0.0) - _BEHIND * error(one, noise)
+    }
 
-    return {key for key, one in sums.items() if one.log >= best - _BEHIND * error(one)}
 
-
-def shrunk(found: Sequence[Interval]) -> list[float]:
+def shrunk(found: Sequence[tuple[Sums, Noise]]) -> list[float]:
     """Return log gains as they are to be expected again, given all that a run measured.
 
     Those that won are more often lucky ones. Gains are taken to be normal, with the mean and
@@ -286,8 +316,8 @@ def shrunk(found: Sequence[Interval]) -> list[float]:
     """
     if not found:
         return []
-    logs = np.array([one.log for one in found])
-    variances = np.array([one.error**2 for one in found])
+    logs = np.array([sums.log for sums, _ in found])
+    variances = np.array([error(sums, noise) ** 2 for sums, noise in found])
     mean, spread = 0.0, _USUAL_VARIANCE
     if len(found) >= _FEW_CELLS:
         weights = 1.0 / variances
@@ -298,6 +328,4 @@ def shrunk(found: Sequence[Interval]) -> list[float]:
         weights = 1.0 / (variances + spread)
         mean = float((weights * logs).sum() / weights.sum())
     expected = (spread * logs + variances * mean) / (variances + spread)
-    return [
-        float(min(max(log, one.lower), one.upper)) for log, one in zip(expected, found, strict=True)
-    ]
+    return [float(log) for log in expected]

@@ -17,7 +17,10 @@ Format history
    measured again against the default, see `colltune.models.confirmations`. Of older bundles
    everything counts as running everywhere;
 4. adds ``jobs`` to confirmations that production jobs refuted. A bundle without such is written as
-   version 3, under the same id.
+   version 3, under the same id;
+5. adds gains of a single launch, which have no interval. A bundle without such is written as
+   version 3 or 4. ``sums`` and ``noise`` of confirmations, which earlier releases do not look at,
+   are in each of them.
 """
 
 from __future__ import annotations
@@ -58,8 +61,8 @@ from colltune.text import counted
 
 __all__ = ["FORMAT", "FORMAT_VERSION", "Bundle", "insist_answers", "insist_savable", "load"]
 FORMAT = "colltune-bundle"
-FORMAT_VERSION = 4
-_WITHOUT_JOBS = 3
+FORMAT_VERSION = 5
+_WITHOUT_JOBS, _WITH_JOBS = 3, 4
 _MANIFEST, _SUFFIX = "manifest.json", ".arrays"
 _PARTS = ("predictor", "coverage", "error")
 _OLD_OBJECTIVE = "median"
@@ -215,7 +218,9 @@ class Bundle:
         if len(self.models) < len(self.collectives):
             raise BundleError("only a part of this bundle was loaded. Load all of it to save it.")
         files = {f"{m.collective}{_SUFFIX}": _packed(m) for m in self.models}
-        from_jobs = any(confirmation.jobs for confirmation in self.confirmations)
+        version = _WITH_JOBS if any(c.jobs for c in self.confirmations) else _WITHOUT_JOBS
+        if any(c.gain is not None and c.lower is None for c in self.confirmations):
+            version = FORMAT_VERSION
         content = {
             "format": FORMAT,
             "context": self.context.as_json(),
@@ -232,7 +237,7 @@ class Bundle:
                 }
                 for model, (file, packed) in zip(self.models, files.items(), strict=True)
             },
-            "format_version": FORMAT_VERSION if from_jobs else _WITHOUT_JOBS,
+            "format_version": version,
             "objective": self.objective,
             "evidence": dict(self.evidence),
             "confirmations": [confirmation.as_json() for confirmation in self.confirmations],

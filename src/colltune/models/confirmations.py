@@ -8,20 +8,35 @@ those of a control group, the decision is withdrawn.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colltune.decisions import Status
 from colltune.domain import Collective, Configuration, Shape
+from colltune.evidence.launches import (
+    MACHINE,
+    LaunchGain,
+    Noise,
+    Sums,
+    Verdict,
+    interval,
+    verdict,
+)
+from colltune.models.error_model import default_gains
 from colltune.text import counted
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from colltune.dataset import PerformanceDataset
 
+_Kept = TypeVar("_Kept", Sums, Noise)
+_LIMIT_BEFORE = 2.24
+"""Standard errors on either side of records without ``sums``."""
 
 _PLAIN = ("first_bytes", "last_bytes", "gain", "lower", "upper", "launches", "measured_utc")
 
@@ -33,9 +48,11 @@ class Confirmation:
     ``configuration`` is in force: what was confirmed, or the default where ``status`` is withdrawn.
     ``proposed`` was predicted to be the fastest. ``gain`` is the time of the default over that of
     the configuration that was measured to be the best, ``lower`` to ``upper`` its 95 % interval,
-    all None where it failed, or was not measured at all. ``launches`` tells in how many launches
-    (0: none), ``measured_utc`` when (an ISO time). Where production jobs refuted the decision
-    ``jobs`` tells how many (0: none did), and the gain is that of ``proposed`` in them.
+    all None where it failed, or was not measured at all; a single launch has a gain and no
+    interval. ``launches`` tells in how many launches (0: none), ``measured_utc`` when (an ISO
+    time). ``sums`` are the log gains behind it and ``noise`` that between launches, None in records
+    of before. Where production jobs refuted the decision ``jobs`` tells how many (0: none did), and
+    the gain is that of ``proposed`` in them.
     """
 
     collective: Collective
@@ -51,17 +68,20 @@ class Confirmation:
     launches: int
     measured_utc: str
     jobs: int = 0
+    sums: Sums | None = None
+    noise: Noise | None = None
 
     def __post_init__(self) -> None:
         known = [value is not None for value in (self.gain, self.lower, self.upper)]
         is_confirmed = self.status is Status.CONFIRMED
-        if self.status is Status.PREDICTED or any(known) != all(known):
+        is_single = self.sums is not None and self.sums.launches == 1 and known[0]
+        if self.status is Status.PREDICTED or (not is_single and any(known) != all(known)):
             raise ValueError(
                 "a confirmation is either confirmed or withdrawn, and has a gain with its bounds"
             )
-        if is_confirmed == self.configuration.is_default or (is_confirmed and not any(known)):
+        if is_confirmed == self.configuration.is_default or (is_confirmed and not all(known)):
             raise ValueError("a confirmed configuration is not the default, and was measured")
-        if self.jobs and (is_confirmed or not any(known)):
+        if self.jobs and (is_confirmed or not all(known)):
             raise ValueError("a confirmation by jobs withdraws, by a gain that they measured")
         if self.last_bytes is not None and self.last_bytes < self.first_bytes:
             raise ValueError(f"{self.first_bytes} to {self.last_bytes} bytes is not a range")
@@ -78,11 +98,9 @@ class Confirmation:
             return "withdrawn: not measured again, so no proof that it is faster"
         if self.gain is None:
             return f"withdrawn: {self.proposed.short} failed on {self.measured_utc[:10]}"
-        launches = "launch" if self.launches == 1 else "launches"
-        text = (
-            f"measured {self.gain:.2f}x ({self.lower:.2f} to {self.upper:.2f}) on"
-            f" {self.measured_utc[:10]} in {self.launches} {launches}"
-        )
+        within = "" if self.lower is None else f" ({self.lower:.2f} to {self.upper:.2f})"
+        launches = counted(self.launches, "launch", "es")
+        text = f"measured {self.gain:.2f}x{within} on {self.measured_utc[:10]} in {launches}"
         if self.status is Status.CONFIRMED:
             return text
         return f"withdrawn{', not proven faster' if self.gain > 1.0 else ''}: {text}"
@@ -106,12 +124,17 @@ class Confirmation:
             proposed=Configuration.parse(found["proposed"]),
             **{name: found[name] for name in _PLAIN},
             jobs=int(found.get("jobs", 0)),
+            sums=_numbers(Sums, found.get("sums")),
+            noise=_numbers(Noise, found.get("noise")),
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Return all fields as JSON knows them; ``jobs`` only where there are some."""
+        """Return all fields as JSON knows them; ``jobs`` and what is behind it only where known."""
         plain = {name: getattr(self, name) for name in _PLAIN}
-        return (plain | {"jobs": self.jobs} if self.jobs else plain) | {
+        plain |= {"jobs": self.jobs} if self.jobs else {}
+        for name, known in (("sums", self.sums), ("noise", self.noise)):
+            plain |= {name: [None if math.isnan(v) else v for v in known]} if known else {}
+        return plain | {
             "collective": self.collective.value,
             "nodes": self.shape.nodes,
             "ppn": self.shape.ppn,
@@ -130,45 +153,58 @@ def replaced(old: Iterable[Confirmation], new: Sequence[Confirmation]) -> tuple[
 def upheld(records: Iterable[Confirmation], dataset: PerformanceDataset) -> list[Confirmation]:
     """Return those of `records` that the measurements of the same context do not contradict.
 
-    What was confirmed must not be slower than the default in `dataset`, and what was withdrawn not
-    faster than its interval said. Records of which it has nothing stay, but for those that rest on
-    no measurement themselves. What production jobs refuted stays withdrawn until `colltune confirm`
-    measures it again: the models that proposed it had such measurements, too.
+    Launches of `dataset` count that hold both, the default and what was judged. What was confirmed
+    falls where they prove it slower, by themselves or with what the record rests on; what was
+    withdrawn where they prove it faster. Records of which it has nothing stay, but for
+    those that rest on no measurement themselves. What production jobs refuted stays withdrawn until
+    `colltune confirm` measures it again: the models that proposed it had such measurements, too.
     """
-    cells = dataset.cells()
-    keys = ["collective", "nodes", "ppn", "algorithm", "parameters", "msize_bytes"]
-    times_s = cells.set_index(keys)["time_s"].to_dict()
-    sizes = {int(size) for size in cells["msize_bytes"].unique()}
-    kept = []
-    for record in records:
-        judged = record.proposed if record.configuration.is_default else record.configuration
-        default = Configuration.default(record.proposed.library, record.collective)
-        logs = [
-            math.log(pair[0] / pair[1])
-            for size in sorted(sizes)
-            if record.holds(np.array(size))
-            for pair in [[times_s.get(_key(record, c, size)) for c in (default, judged)]]
-            if pair[0] and pair[1]
-        ]
-        gain = math.exp(sum(logs) / len(logs)) if logs else None
-        limits = (
-            (1.0, math.inf) if record.status is Status.CONFIRMED else (0.0, record.upper or 1.0)
-        )
-        is_told = gain is None or limits[0] <= gain <= limits[1]
-        if record.jobs or (record.launches and is_told):
-            kept.append(record)
-    return kept
+    gains = default_gains(dataset.timed())
+    return [
+        record
+        for record in records
+        if record.jobs or (record.launches and not _is_contradicted(record, gains))
+    ]
 
 
-def _key(record: Confirmation, configuration: Configuration, msize_bytes: int) -> tuple[Any, ...]:
-    return (
-        record.collective.value,
-        record.shape.nodes,
-        record.shape.ppn,
-        configuration.stored_algorithm,
-        configuration.parameter_text,
-        msize_bytes,
+def _is_contradicted(record: Confirmation, gains: pd.DataFrame) -> bool:
+    judged = record.proposed if record.configuration.is_default else record.configuration
+    ours = (
+        (gains["collective"] == record.collective.value)
+        & (gains["nodes"] == record.shape.nodes)
+        & (gains["ppn"] == record.shape.ppn)
+        & (gains["algorithm"] == judged.stored_algorithm)
+        & (gains["parameters"] == judged.parameter_text)
+        & record.holds(gains["msize_bytes"].to_numpy())
     )
+    # sizes of a range are no launches of their own
+    logs = gains[ours].groupby("launch")["log"].mean()
+    found = Sums.of(LaunchGain(log, math.nan, 1) for log in logs)
+    if found is None:
+        return False
+    told = [found]
+    if record.status is Status.CONFIRMED:
+        told.append((record.sums or _sums_behind(record)).plus(found))
+    wrong = Verdict.SLOWER if record.status is Status.CONFIRMED else Verdict.FASTER
+    noise = record.noise or MACHINE
+    return any(verdict(interval(one, noise, sequence=True)) is wrong for one in told)
+
+
+def _sums_behind(record: Confirmation) -> Sums:
+    """Return what a record of before rests on, by its interval of 2.24 standard errors."""
+    assert record.gain is not None
+    assert record.lower is not None
+    assert record.upper is not None
+    n = max(1, record.launches)
+    of_mean = math.log(record.upper / record.lower) / (2 * _LIMIT_BEFORE)
+    return Sums(n, math.log(record.gain), (n - 1) * n * of_mean**2, math.nan)
+
+
+def _numbers(kind: Callable[..., _Kept], found: Any) -> _Kept | None:
+    """Return the numbers of a record, what was not known being none; None without any."""
+    if found is None:
+        return None
+    return kind(*(math.nan if value is None else value for value in found))
 
 
 def _without(old: Confirmation, new: Iterable[Confirmation]) -> Iterator[Confirmation]:

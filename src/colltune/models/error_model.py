@@ -1,17 +1,20 @@
 """How wrong a model is, on cells that it was not fitted to, and how noisy what it was fitted to.
 
-Measured times differ from launch to launch, the allocation being a random effect: the log time of a
-configuration on an instance is its own level, plus what the launch (its nodes, its neighbours in
-the network) does to all configurations alike, plus what it does to this one.
+Measured times differ from launch to launch: by what the launch (its nodes, its neighbours in the
+network) does to all configurations alike, and by what it does to one of them.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+
+from colltune.domain import DEFAULT_ALGORITHM
+from colltune.evidence.launches import MACHINE, Noise, averaged, usual
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,39 +30,30 @@ _ENOUGH = 10
 _UNKNOWN_SPREAD = float(np.log(2.0))
 UNKNOWN_SHORTFALL = float(np.log(1.2))
 """By how much a log gain may be too high where nothing tells."""
-_NORMAL = 1.4826
-"""Standard deviation of a normal distribution over its median absolute deviation."""
-_P90 = 1.2816
-Z95 = 1.96
-"""Standard errors that a difference must exceed to be told from none."""
-_LEAST_CONTRASTS, _ENOUGH_CONTRASTS = 3, 30
-_LEAST_REPS, _MANY_REPS = 10, 50
 _INSTANCE = ["collective", "nodes", "ppn", "msize_bytes"]
-_CONFIGURATION = ["algorithm", "parameters"]
+_CELL = [*_INSTANCE, "algorithm", "parameters"]
 
 
 class LaunchNoise(NamedTuple):
-    """Standard deviations of log times over launches.
+    """How log times differ over launches.
 
-    ``common`` is what a launch does to all configurations alike, ``own`` to a single one;
-    ``launches`` how many launches a cell has in the mean. Where no cell was measured in two
-    launches, ``common`` is 0 and ``own`` what the repetitions of a launch tell: a lower bound.
+    ``level`` is the standard deviation of a usual cell's log time, ``ratio`` the noise of its log
+    ratio to the default; ``launches`` is how many a cell has in the median.
     """
 
-    common: float = 0.0
-    own: float = 0.0
+    level: float = 0.0
+    ratio: Noise = MACHINE
     launches: float = 1.0
 
     @property
     def detectable(self) -> float:
-        """The least log gain that a cell's measurements tell from none: 1.96 standard errors."""
-        return float(Z95 * self.own * np.sqrt(2.0 / self.launches))
+        """The least log gain that a cell's measurements tell from none."""
+        return self.ratio.detectable(self.launches)
 
     @property
     def averaged_away(self) -> float:
         """Standard deviation of a launch's log time that the median over launches hides."""
-        variance = (self.common**2 + self.own**2) * (1.0 - 1.0 / self.launches)
-        return float(np.sqrt(variance))
+        return self.level * math.sqrt(1.0 - 1.0 / self.launches)
 
 
 UNKNOWN = LaunchNoise()
@@ -68,59 +62,40 @@ UNKNOWN = LaunchNoise()
 def launch_noise(measured: pd.DataFrame, elsewhere: LaunchNoise = UNKNOWN) -> LaunchNoise:
     """Return the noise of one collective's timed rows, or of several together.
 
-    It is robust against a minority of odd launches. `elsewhere` is the noise of the other
-    collectives, which counts where too little was measured twice.
+    All cells of a shape count as measured in the same launches. `elsewhere` is the noise of the
+    other collectives, which counts beside that.
     """
     # a job of one process does nothing in a collective, always in the same time
     measured = measured[measured["nodes"] * measured["ppn"] > 1]
     if not len(measured):
         return elsewhere
-    cell = [*_INSTANCE, *_CONFIGURATION]
-    launches = measured.groupby(cell)["launch"].transform("nunique").to_numpy()
-    often = launches > 1
-    several = measured.loc[often, [*cell, "launch", "n_reps"]].copy()
-    several["log"] = np.log(measured.loc[often, "time_s"].to_numpy(np.float64))
-    least = _LEAST_CONTRASTS if elsewhere == UNKNOWN else _ENOUGH_CONTRASTS
-    # medians of few repetitions differ by those alone
-    differences = _differences(several[several["n_reps"] >= _MANY_REPS])
-    if len(differences) < least:
-        differences = _differences(several)
-    if len(differences) < least:
-        known = max(elsewhere.own, _of_repetitions(measured))
-        return LaunchNoise(elsewhere.common, known, float(launches.mean()))
-    own = float(_NORMAL * np.median(np.abs(differences)) / 2.0)
-    several["residual"] = several["log"] - several.groupby(cell)["log"].transform("mean")
-    # a mean over k launches takes 1/k of the variance with it
-    several["residual"] *= np.sqrt(launches[often] / (launches[often] - 1.0))
-    together = several.groupby([*_INSTANCE, "launch"])["residual"]
-    common = float(np.median(np.abs(together.transform("mean")))) * _NORMAL
-    size = float(together.transform("size").mean())
-    common_sd = float(np.sqrt(max(common**2 - own**2 / size, 0.0)))
-    return LaunchNoise(common_sd, own, float(launches.mean()))
+    times = measured.assign(log=np.log(measured["time_s"].where(measured["time_s"] > 0)))
+    levels = [found for found in _by_shape(times) if found is not None]
+    level = averaged(levels[1:], levels[0]).sd if levels else elsewhere.level
+    launches = times.groupby(_CELL)["launch"].nunique().median()
+    ratio = averaged(_by_shape(default_gains(measured)), elsewhere.ratio)
+    return LaunchNoise(level, ratio, float(launches))
 
 
-def _differences(several: pd.DataFrame) -> Numbers:
-    """Return how log ratios of neighbouring configurations differ from launch to launch.
-
-    Such a difference has four times the variance of what a launch does to one configuration.
-    """
-    ordered = several.sort_values([*_INSTANCE, "launch", *_CONFIGURATION], kind="stable")
-    following = ordered.groupby([*_INSTANCE, "launch"])["log"].shift(-1)
-    ratio = ordered.assign(ratio=ordered["log"] - following)
-    by_launch = ratio.groupby([*_INSTANCE, *_CONFIGURATION], sort=False)["ratio"]
-    differences = by_launch.diff().to_numpy(np.float64)
-    return np.asarray(differences[np.isfinite(differences)])
+def default_gains(timed: pd.DataFrame) -> pd.DataFrame:
+    """Return the ``log`` gain over the default of each row whose launch has the default, too."""
+    times = timed.assign(log=np.log(timed["time_s"].where(timed["time_s"] > 0)))
+    is_default = times["algorithm"] == DEFAULT_ALGORITHM
+    keys = [*_INSTANCE, "launch"]
+    both = times.loc[~is_default, [*_CELL, "launch", "log"]].merge(
+        times.loc[is_default, [*keys, "log"]], on=keys, suffixes=("", "_default")
+    )
+    return both.assign(log=both["log_default"] - both["log"]).dropna(subset="log")
 
 
-def _of_repetitions(measured: pd.DataFrame) -> float:
-    """Return the standard error of a cell's median that its repetitions tell, 0 if they do not."""
-    told = measured[(measured["n_reps"] >= _LEAST_REPS) & (measured["time_s"] > 0)]
-    if not len(told):
-        return 0.0
-    ratio = told["time_p90_s"].to_numpy(np.float64) / told["time_s"].to_numpy(np.float64)
-    spread = np.log(np.maximum(ratio, 1.0)) / _P90
-    errors = spread * np.sqrt(np.pi / 2.0 / told["n_reps"].to_numpy(np.float64))
-    return float(np.nanmedian(errors)) if np.isfinite(errors).any() else 0.0
+def _by_shape(table: pd.DataFrame) -> list[Noise | None]:
+    """Return what the launches of each shape tell of how ``log`` differs between them."""
+    cells = table.groupby(_CELL, sort=False)["log"].agg(["count", "var"]).reset_index()
+    shapes = cells.groupby(["nodes", "ppn"])
+    return [
+        usual(rows["count"].to_numpy(), (rows["var"] * (rows["count"] - 1)).to_numpy())
+        for _, rows in shapes
+    ]
 
 
 class ErrorModel(NamedTuple):

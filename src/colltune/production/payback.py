@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from colltune.domain import Shape
 from colltune.errors import DataError
-from colltune.models.error_model import Z95
 from colltune.production.settings import Production
 from colltune.selector.demand import Demand
 from colltune.text import counted
@@ -34,6 +33,7 @@ MONTH_HOURS = 730.5
 _LEAST_HOURS = 24.0
 _GROUP = ["day", "slot", "job_layout"]
 _DRAWS = 20_000
+_Z95 = 1.96
 _ENDS = 5, 95
 
 
@@ -135,7 +135,7 @@ def payback(
 def _gains(corpus: Sequence[Machine], random: np.random.Generator) -> NDArray[np.float64]:
     gains = np.log([(m.gain, m.lower, m.upper) for m in corpus])
     middle, lower, upper = gains[random.integers(len(corpus), size=_DRAWS)].T
-    drawn = random.normal(middle, (upper - lower) / (2 * Z95))
+    drawn = random.normal(middle, (upper - lower) / (2 * _Z95))
     found: NDArray[np.float64] = np.exp(np.maximum(drawn, 0.0))
     return found
 

@@ -1,15 +1,14 @@
 """Whether what is predicted to be fastest proves faster than the default when both are measured.
 
-A proposal and its nearest runners-up are measured beside the default, in turns within a launch. The
-log ratio of their times is uncertain for two reasons: the turns within a launch scatter, and each
-launch shifts the ratio, which no number of repetitions averages out (see
-`colltune.models.launch_noise`). Of a single launch that is what the data, or other machines, tell;
-of several it is what they differ by, here and usually. A configuration is
+A proposal and its nearest runners-up are measured beside the default, in turns within a launch, in
+two launches at least: what one of them tells may be its own luck. `colltune.evidence.launches`
+tells how log gains and their noise are estimated. After each launch the candidates that are clearly
+behind are dropped. A configuration is
 
 * *faster* if the 95 % interval of its gain lies above 1;
 * *no faster* if it lies below 1.01.
 
-Else another launch tells more, up to three of them. Of several that are faster that one wins whose
+Else another launch tells more, up to six of them. Of several that are faster that one wins whose
 interval has the highest lower end. What has not proved faster in the end is withdrawn.
 """
 
@@ -17,35 +16,40 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from colltune.decisions import Status
 from colltune.domain import Collective, Configuration, Instance, Measurement, RunStatus, Shape
+from colltune.evidence.launches import (
+    LOOKS,
+    MACHINE,
+    Interval,
+    LaunchGain,
+    Noise,
+    Sums,
+    Verdict,
+    error,
+    interval,
+    launch_gain,
+    leading,
+    pooled,
+    shrunk,
+    verdict,
+)
 from colltune.models.confirmations import Confirmation
-from colltune.models.error_model import Z95
 from colltune.selector.argmin import ModelSelector
 
-ROUNDS = 6
+ROUNDS = 5
 """Turns of a launch: as many parts of a cell's repetitions are compared one by one."""
-MOST_LAUNCHES = 3
+MOST_LAUNCHES = LOOKS[-1]
+_USUAL_LAUNCHES = 3
 MOST_CANDIDATES = 3
-LAUNCH_SD = 0.048
-"""By which a log gain differs from launch to launch: seven machines and platforms."""
-_LEAST_TOLD_SD = 0.01
-_APART_SD = 0.1
-_LAUNCH_SD_WORTH = 4
-_NORMAL = 1.4826
-"""Standard deviation of a normal distribution over its median absolute deviation."""
-_LIMIT = 2.24
-"""Standard deviations on either side. 1.96 would do for one look at one candidate; with this, what
-is no faster is confirmed in less than a tenth of cases, of three candidates looked at three times.
-"""
-_NO_GAIN = math.log(1.01)
 _LEAST_STAKE = 1e-3
 _LEAST_PROPOSED = -0.5
 """Log gain that is predicted for what is measured, at least. On real machines a tenth of all that
@@ -59,7 +63,7 @@ _SLOW_S = 0.02
 _SLOW_ROUNDS = 2
 _MOST_TIMES = 4
 _REACH = 2
-_FEW_TURNS = 3.0
+_CUT_SHORT = 0.75
 
 Cell = tuple[Configuration, Instance]
 Times = Mapping[Cell, Mapping[str, Sequence[float]]]
@@ -73,7 +77,7 @@ class Contest:
     ``candidates`` are compared with ``default``, the proposal first; they stand for messages of
     ``first_bytes`` to ``last_bytes``. ``gain`` is the factor that is predicted for the proposal,
     ``doubt`` how doubtful that is, 0 to 1; ``time_s`` is the default's predicted time. ``weight``
-    is how much the shape matters, ``launch_sd`` by how much a log gain differs between launches.
+    is how much the shape matters.
     """
 
     instance: Instance
@@ -85,7 +89,6 @@ class Contest:
     time_s: float
     doubt: float = 1.0
     weight: float = 1.0
-    launch_sd: float = LAUNCH_SD
 
     @property
     def shape(self) -> Shape:
@@ -101,49 +104,52 @@ class Contest:
 
 
 class Gain(NamedTuple):
-    """A measured log gain over the default, its standard deviation, and in how many launches.
+    """What was measured of a candidate: its log gains over the default, and their noise.
 
-    ``scatter`` is its variance within a launch, in multiples of that between launches.
+    ``found`` is its interval, None after a single launch; ``expected`` the log gain that is to be
+    expected again, given all that was measured in the same run.
     """
 
-    log: float
-    sd: float
-    launches: int
-    scatter: float = 0.0
+    sums: Sums
+    noise: Noise
+    found: Interval | None
+    expected: float
 
     @property
     def ratio(self) -> float:
-        return math.exp(self.log)
+        return math.exp(self.expected)
 
     @property
-    def lower(self) -> float:
-        return math.exp(self.log - _LIMIT * self.sd)
+    def lower(self) -> float | None:
+        return math.exp(self.found.lower) if self.found else None
 
     @property
-    def upper(self) -> float:
-        return math.exp(self.log + _LIMIT * self.sd)
+    def upper(self) -> float | None:
+        return math.exp(self.found.upper) if self.found else None
 
     @property
-    def is_faster(self) -> bool:
-        return self.log - _LIMIT * self.sd > 0
+    def launches(self) -> int:
+        return self.sums.launches
 
     @property
-    def is_no_faster(self) -> bool:
-        """Whether it is proved that there is none worth having."""
-        return self.log + _LIMIT * self.sd < _NO_GAIN
+    def text(self) -> str:
+        return f"{self.ratio:.2f}x" + (
+            f" ({self.lower:.2f} to {self.upper:.2f})" if self.found else ""
+        )
 
     @property
     def doubt(self) -> float:
         """The chance that it is of the other sign, doubled: 0 to 1."""
-        return math.erfc(abs(self.log) / self.sd / math.sqrt(2)) if self.sd else 0.0
+        return math.erfc(abs(self.sums.log) / error(self.sums, self.noise) / math.sqrt(2))
 
 
 @dataclass(frozen=True)
 class Judgement:
     """What is known of a contest.
 
-    ``status`` is predicted where nothing was measured. ``best`` is the candidate that was measured
-    to be the fastest and ``gain`` what it gains, None where nothing was measured or all failed.
+    ``status`` is predicted where no verdict is possible yet. ``best`` is the candidate that was
+    measured to be the fastest and ``gain`` what it gains, None where nothing was measured or all
+    failed.
     ``open_candidates`` are those that another launch is worth while for.
     """
 
@@ -160,16 +166,20 @@ class Judgement:
 
     def turns(self, time_s: float) -> int:
         """Return how many turns the next launch gives to calls of `time_s`."""
-        scatter = self.gain.scatter if self.gain else 0.0
+        inside = self.gain.sums.inside if self.gain else 0.0
+        scatter = 1.0 if math.isnan(inside) else inside / MACHINE.sd**2
         times = min(_MOST_TIMES, max(1, math.ceil(scatter)))
         return times * (ROUNDS if time_s <= _SLOW_S else _SLOW_ROUNDS)
 
     @property
+    def launches_left(self) -> int:
+        """How many more launches it usually takes to decide it."""
+        return max(1, _USUAL_LAUNCHES - (self.gain.launches if self.gain else 0))
+
+    @property
     def configuration(self) -> Configuration:
         """What is used: the winner, or the default where nothing proved faster."""
-        if self.status is Status.WITHDRAWN or self.best is None:
-            return self.contest.default
-        return self.best
+        return self.best if self.status is Status.CONFIRMED and self.best else self.contest.default
 
     @property
     def value(self) -> float:
@@ -179,7 +189,7 @@ class Judgement:
             scaled = math.log(self.contest.gain) / _PREDICTED_SD
             stake, doubt = _PREDICTED_SD * float(np.logaddexp(0.0, scaled)), self.contest.doubt
         else:
-            stake, doubt = self.gain.log, self.gain.doubt
+            stake, doubt = self.gain.sums.log, self.gain.doubt
         return self.contest.weight * max(stake, _LEAST_STAKE) * doubt
 
 
@@ -209,114 +219,126 @@ def judge(
     closed: Collection[Cell] = frozenset(),
 ) -> list[Judgement]:
     """Return what `times` tell of each contest; what is `closed` is not measured any more."""
-    evidence = _Evidence(contests, times, frozenset(failed), frozenset(closed))
-    return [evidence.judgement(contest) for contest in contests]
+    sums = {
+        cell: found
+        for contest in contests
+        for default, *candidates in [contest.cells]
+        for cell in candidates
+        if cell not in failed and (found := _sums(times.get(default, {}), times.get(cell, {})))
+    }
+    noises = _noises(contests, sums)
+    measured = [
+        (cell, sums[cell], noise)
+        for contest, noise in zip(contests, noises, strict=True)
+        for cell in contest.cells[1:]
+        if cell in sums
+    ]
+    again = shrunk([(found, noise) for _, found, noise in measured])
+    expected = {cell: log for (cell, _, _), log in zip(measured, again, strict=True)}
+    return [
+        _judged(contest, noise, sums, expected, failed, closed)
+        for contest, noise in zip(contests, noises, strict=True)
+    ]
 
 
-class _Evidence:
-    """The measured log gains of all candidates, with their variances within the launch."""
+def _noises(contests: Sequence[Contest], sums: Mapping[Cell, Sums]) -> list[Noise]:
+    """Return the noise of each contest, by what all other contests in the same launches tell."""
+    by_shape: dict[Shape, list[int]] = defaultdict(list)
+    for number, contest in enumerate(contests):
+        by_shape[contest.shape].append(number)
+    own = [[sums[cell] for cell in contest.cells[1:] if cell in sums] for contest in contests]
 
-    def __init__(
-        self,
-        contests: Sequence[Contest],
-        times: Times,
-        failed: frozenset[Cell],
-        closed: frozenset[Cell],
-    ) -> None:
-        self._failed, self._closed = failed, failed | closed
-        self._found: dict[Cell, NDArray[np.float64]] = {}
-        self._apart: set[Cell] = set()
-        for contest in contests:
-            default, *candidates = contest.cells
-            for cell in candidates:
-                self._compare(cell, times.get(default, {}), times.get(cell, {}))
-        self._between, self._freedom = self._differences(contests)
-
-    def _compare(
-        self,
-        cell: Cell,
-        default: Mapping[str, Sequence[float]],
-        theirs: Mapping[str, Sequence[float]],
-    ) -> None:
-        pairs = [(default[launch], theirs[launch]) for launch in default if launch in theirs]
-        if not pairs:
-            # where each configuration needs its own launch, these are compared in their order
-            pairs = list(zip(default.values(), theirs.values(), strict=False))
-            self._apart.add(cell)
-        self._found[cell] = np.array([_log_gain(*pair) for pair in pairs]).reshape(-1, 2)
-
-    def _differences(self, contests: Iterable[Contest]) -> tuple[float, int]:
-        """Return the usual variance of log gains between launches, and its degrees of freedom."""
-        several = [
-            self._found[cell]
-            for contest in contests
-            for cell in contest.cells[1:]
-            if len(self._found[cell]) > 1
+    def noise(number: int) -> Noise:
+        sets = [
+            [found for other in members if other != number for found in own[other]]
+            for members in by_shape.values()
         ]
-        if not several:
-            return 0.0, 0
-        # a mean over n launches takes 1/n of the variance with it
-        residuals = [
-            np.abs(logs - logs.mean()) * math.sqrt(len(logs) / (len(logs) - 1))
-            for logs in (found[:, 0] for found in several)
-        ]
-        usual = (_NORMAL * float(np.median(np.concatenate(residuals)))) ** 2
-        inside = float(np.median(np.concatenate(several)[:, 1]))
-        return max(0.0, usual - inside), sum(len(found) - 1 for found in several)
+        inside = float(np.mean([found.inside for found in own[number]])) if own[number] else 0.0
+        return pooled(sets, inside=inside)
 
-    def _gain(self, contest: Contest, cell: Cell) -> Gain | None:
-        if not len(self._found[cell]):
-            return None
-        logs, variances = self._found[cell].T
-        known = max(contest.launch_sd, _APART_SD) if cell in self._apart else contest.launch_sd
-        inside, freedom = float(np.mean(variances)), len(logs) - 1
-        usual = _mean(known**2, _LAUNCH_SD_WORTH, self._between, self._freedom)
-        own = max(0.0, float(logs.var(ddof=1)) - inside) if freedom else 0.0
-        # launches that happen to agree are no surer than usual ones
-        between = max(usual, _mean(usual, _LAUNCH_SD_WORTH, own, freedom))
-        sd = math.sqrt((inside + between) / len(logs))
-        return Gain(float(logs.mean()), sd, len(logs), inside / between)
-
-    def judgement(self, contest: Contest) -> Judgement:
-        default, *candidates = contest.cells
-        sound = [cell for cell in candidates if cell not in self._failed]
-        gains = {cell: gain for cell in sound if (gain := self._gain(contest, cell))}
-        if not gains:
-            failed = not sound and default not in self._failed
-            status = Status.WITHDRAWN if failed else Status.PREDICTED
-            return Judgement(contest, status, None, None, self._open(default, sound))
-        is_proved = any(gain.is_faster for gain in gains.values())
-        best = max(gains, key=lambda cell: gains[cell].lower)
-        status = Status.CONFIRMED if is_proved else Status.WITHDRAWN
-        undecided = [c for c, gain in gains.items() if not is_proved and not gain.is_no_faster]
-        return Judgement(contest, status, best[0], gains[best], self._open(default, undecided))
-
-    def _open(self, default: Cell, cells: Iterable[Cell]) -> tuple[Configuration, ...]:
-        """Return the configurations of `cells` that another launch can be made for."""
-        if default in self._closed:
-            return ()
-        left = (c for c in cells if len(self._found[c]) < MOST_LAUNCHES and c not in self._closed)
-        return tuple(configuration for configuration, _ in left)
+    return [noise(number) for number in range(len(contests))]
 
 
-def _mean(known: float, worth: int, found: float, freedom: int) -> float:
-    """Return the mean of two variances, weighted by their degrees of freedom."""
-    return (worth * known + freedom * found) / (worth + freedom)
-
-
-def _log_gain(default_s: Sequence[float], other_s: Sequence[float]) -> tuple[float, float]:
-    """Return a launch's log gain, by what was measured in the same turns, and its variance."""
-    turns = min(ROUNDS, len(default_s), len(other_s))
-    medians = (
-        np.log([np.median(part) for part in np.array_split(np.asarray(times_s), turns)])
-        for times_s in (default_s, other_s)
+def _judged(
+    contest: Contest,
+    noise: Noise,
+    sums: Mapping[Cell, Sums],
+    expected: Mapping[Cell, float],
+    failed: Collection[Cell],
+    closed: Collection[Cell],
+) -> Judgement:
+    default, *candidates = contest.cells
+    sound = [cell for cell in candidates if cell not in failed]
+    found = {cell: sums[cell] for cell in sound if cell in sums}
+    intervals = {
+        cell: interval(one, noise, candidates=len(candidates)) for cell, one in found.items()
+    }
+    verdicts = {cell: verdict(one) for cell, one in intervals.items()}
+    is_proved = Verdict.FASTER in verdicts.values()
+    ahead = leading(found, noise)
+    untried = [cell for cell in sound if cell not in found]
+    open_ = [
+        *(cell for cell in ahead if verdicts[cell] in (Verdict.OPEN, Verdict.NOT_COMPARED)),
+        *(untried if not found else ()),
+    ]
+    left = tuple(
+        cell[0]
+        for cell in sound
+        if cell in open_
+        and not is_proved
+        and not {cell, default} & ({*closed} | {*failed})
+        and (cell not in found or found[cell].launches < MOST_LAUNCHES)
     )
-    logs = np.subtract(*medians)
-    if turns < 2:
-        return float(logs[0]), 0.0
-    # the variance of Student's distribution: few turns tell little of their own scatter
-    few = (turns - 1) / (turns - 3) if turns > 3 else _FEW_TURNS
-    return float(logs.mean()), few * float(logs.var(ddof=1)) / turns
+    if not found:
+        gone = not sound and default not in failed
+        return Judgement(contest, Status.WITHDRAWN if gone else Status.PREDICTED, None, None, left)
+
+    def rank(cell: Cell) -> tuple[bool, float]:
+        known = intervals[cell]
+        return known is not None, known.lower if known else found[cell].log
+
+    best = max(found, key=rank)
+    # one launch proves nothing, but what is far behind in it is not measured again
+    is_told = not ahead or any(verdicts[cell] is not Verdict.NOT_COMPARED for cell in ahead)
+    status = Status.CONFIRMED if is_proved else Status.WITHDRAWN if is_told else Status.PREDICTED
+    gain = Gain(found[best], noise, intervals[best], _inside(expected[best], intervals[best]))
+    return Judgement(contest, status, best[0], gain, left)
+
+
+def _inside(log: float, within: Interval | None) -> float:
+    return min(max(log, within.lower), within.upper) if within else log
+
+
+def _sums(
+    default: Mapping[str, Sequence[float]], other: Mapping[str, Sequence[float]]
+) -> Sums | None:
+    """Return what the launches tell that hold both; None where there are none."""
+    gains = [_log_gain(default[launch], other[launch]) for launch in default if launch in other]
+    return Sums.of(gain for gain in gains if gain is not None)
+
+
+def _log_gain(default_s: Sequence[float], other_s: Sequence[float]) -> LaunchGain | None:
+    """Return a launch's log gain, by what was measured in the same turns."""
+    if not len(default_s) or not len(other_s):
+        return None
+    made = [len(times_s) / _turn_reps(times_s) for times_s in (default_s, other_s)]
+    shares = [1.0, 1.0]
+    if min(made) < _CUT_SHORT * max(made):
+        # one of them was given up early: only its turns are compared
+        shares = [min(made) / turns for turns in made]
+    kept = [
+        np.asarray(times_s[: max(1, round(len(times_s) * share))], np.float64)
+        for times_s, share in zip((default_s, other_s), shares, strict=True)
+    ]
+    turns = min(ROUNDS, *map(len, kept))
+    default, other = (np.array_split(times_s, turns) for times_s in kept)
+    return launch_gain(default, other)
+
+
+def _turn_reps(times_s: Sequence[float]) -> float:
+    """Return how many repetitions of a call make a turn."""
+    time_s = median(times_s)
+    return min(MOST_REPS, max(1.0, TURN_S / time_s)) if time_s > 0 else MOST_REPS
 
 
 def contests(
@@ -345,8 +367,6 @@ def contests(
         where = Instance(collective, shape, ascending[row])
         if not selector.permits(model.configurations[column], where):
             gains[row, column] = -np.inf
-    # launches differ by what the data tell, unless they tell nothing
-    told_sd = model.error.detectable / Z95
     cuts = cuts_between(ascending)
     ends = [*(cut - 1 for cut in cuts), _REACH * ascending[-1]]
     found = []
@@ -366,7 +386,6 @@ def contests(
                     time_s=float(default_s[row]),
                     doubt=min(1.0, max(_LEAST_DOUBT, doubt / gain)) if gain > 0 else 1.0,
                     weight=weight,
-                    launch_sd=told_sd if told_sd > _LEAST_TOLD_SD else LAUNCH_SD,
                 )
             )
     return found
@@ -408,6 +427,8 @@ def confirmations(judgements: Iterable[Judgement], measured_utc: str) -> tuple[C
             one.gain.upper if one.gain else None,
             one.gain.launches if one.gain else 1,
             measured_utc,
+            sums=one.gain.sums if one.gain else None,
+            noise=one.gain.noise if one.gain else None,
         )
         for one in judgements
         if one.status is not Status.PREDICTED

@@ -30,7 +30,7 @@ from colltune.domain import (
     RunStatus,
     Shape,
 )
-from colltune.selector.confirming import Contest
+from colltune.selector.confirming import MOST_LAUNCHES, ROUNDS, Contest
 
 BCAST = Collective.BCAST
 SMALL, LARGE = Shape(2, 4), Shape(8, 4)
@@ -95,7 +95,7 @@ def test_all_of_an_instance_take_turns() -> None:
     cells = [state.cells[step.cell] for step in visit.steps]
     assert {cell.instance.shape for cell in cells} == {visit.shape}
     per_round = len({*cells})
-    assert len(cells) == 6 * per_round
+    assert len(cells) == ROUNDS * per_round
     for start in range(0, len(cells), per_round):
         part = cells[start : start + per_round]
         assert {*part} == {*cells}
@@ -119,12 +119,40 @@ def test_the_most_valuable_doubt_comes_first(more: dict[str, float]) -> None:
 
 
 def test_what_is_decided_leaves() -> None:
-    """A clear gain or loss is not measured again; what is unclear is, in up to three launches."""
-    assert _next(_state(*WON, measured={DEFAULT: [0.0], FAST: [0.5], SAME: [0.0]})) is None
+    """A proved gain or a clear loss is not measured again; what is unclear is, up to six times."""
+    won = {DEFAULT: [0.0] * 2, FAST: [0.7] * 2, SAME: [0.0] * 2}
+    assert _next(_state(*WON, measured=won)) is not None
+    assert _next(_state(*WON, measured=won, launches=2)) is None
     assert _next(_state(*EVEN, measured={DEFAULT: [0.0], SAME: [-0.3]})) is None
-    unclear = {DEFAULT: [0.0] * 3, SAME: [0.05] * 3}
-    assert _next(_state(*EVEN, measured=unclear, launches=2)) is not None
-    assert _next(_state(*EVEN, measured=unclear, launches=3)) is None
+    unclear = {DEFAULT: [0.0] * MOST_LAUNCHES, SAME: [0.03, -0.03] * (MOST_LAUNCHES // 2)}
+    assert _next(_state(*EVEN, measured=unclear, launches=MOST_LAUNCHES - 1)) is not None
+    assert _next(_state(*EVEN, measured=unclear, launches=MOST_LAUNCHES)) is None
+
+
+def test_losers_are_dropped_after_each_launch() -> None:
+    """A second launch holds the default and what may still be the best."""
+    state = _state(*WON, measured={DEFAULT: [0.0], FAST: [0.5], SAME: [0.0]})
+    visit = _next(state)
+    assert visit is not None
+    assert {state.cells[step.cell].configuration for step in visit.steps} == {DEFAULT, FAST}
+
+
+def test_neighbouring_launches_are_of_other_shapes() -> None:
+    """Where two shapes are open, the one that was launched last waits for the other."""
+    for last, following in ((SMALL, LARGE), (LARGE, SMALL)):
+        visit = _next(replace(_state(*WON, *EVEN), history=(Visited("confirm", last, 1.0),)))
+        assert visit is not None
+        assert visit.shape == following
+
+
+def test_a_launch_begins_what_can_be_ended() -> None:
+    """With time for one contest's usual launches, one contest is begun, not both by half."""
+    slow = _changed(EVEN, time_s=0.5)
+    both = _next(_state(*slow))
+    one = _next(_state(*slow, left_s=3 * 2.0 + 3 * 2 * 2 * 0.5 + 0.5))
+    assert both is not None
+    assert one is not None
+    assert len(one.steps) == len(both.steps) // 2
 
 
 def test_little_time_goes_to_what_is_worth_it() -> None:
@@ -177,13 +205,13 @@ def _run(tmp_path: Path, crashes: Configuration | None = None) -> CampaignReport
 
 
 def test_a_campaign_confirms_and_withdraws(tmp_path: Path) -> None:
-    """What is twice as fast is confirmed in one launch; an even match is withdrawn after three."""
+    """What is twice as fast is confirmed in two launches; an even match is withdrawn after six."""
     report = _run(tmp_path)
     found = {j.contest.shape: j for j in report.judgements}
     assert found[SMALL].status is Status.CONFIRMED
     assert found[SMALL].configuration == FAST
     assert found[LARGE].status is Status.WITHDRAWN
-    assert report.launches == 4
+    assert report.launches == 2 + MOST_LAUNCHES
     cells = {
         Cell(m.configuration, m.instance) for m in read_parquet(tmp_path / "dataset").measurements()
     }
@@ -224,14 +252,15 @@ def test_a_killed_confirmation_goes_on(tmp_path: Path, monkeypatch: pytest.Monke
     before = len(read_parquet(tmp_path / "dataset"))
     assert before > 0
     report = _run(tmp_path)
-    assert report.launches == 3
+    assert report.launches == 1 + MOST_LAUNCHES
     assert {j.status for j in report.judgements} == {Status.CONFIRMED, Status.WITHDRAWN}
 
 
-def test_what_was_not_measured_is_neither_confirmed_nor_withdrawn(tmp_path: Path) -> None:
-    """A shape whose launches bring nothing stays predicted."""
+def test_what_was_measured_once_is_neither_confirmed_nor_withdrawn(tmp_path: Path) -> None:
+    """Shapes whose second launches bring nothing stay predicted."""
     report = run_campaign(CAMPAIGN, _Once(_recorded(), noise=Noise(0.05, 0.01)), tmp_path / "d")
-    assert {j.status for j in report.judgements} > {Status.PREDICTED}
+    assert {j.status for j in report.judgements} == {Status.PREDICTED}
+    assert any(j.gain for j in report.judgements)
 
 
 class _Once(ReplayBackend):

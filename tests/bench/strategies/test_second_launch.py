@@ -19,6 +19,7 @@ from colltune.bench.strategies import STRATEGIES, State, Visit, Visited
 from colltune.bench.strategies.second_launch import SECOND_LAUNCH, reserved_s, with_second_launch
 from colltune.dataset import PerformanceDataset, read_parquet
 from colltune.domain import Collective, Configuration, Context, Instance, Measurement, Shape
+from colltune.evidence.launches import MACHINE
 from colltune.models.cells import cell_matrices
 
 SHAPES = (Shape(1, 2), Shape(2, 2), Shape(4, 2))
@@ -153,7 +154,8 @@ def test_fit_knows_the_launches_noise_after_each_strategy(
     launches = dataset.frame.groupby(["nodes", "msize_bytes", "algorithm"])["launch"].nunique()
     assert launches.max() > 1
     (cells,) = cell_matrices(dataset).values()
-    assert 0.005 < cells.noise.own < 0.5
+    assert cells.noise.ratio.worth > MACHINE.worth
+    assert 0.005 < cells.noise.ratio.sd < 0.5
 
 
 @pytest.mark.parametrize(("share", "launches"), [(0.0, 0), (0.1, 1), (1.0, 3)])

@@ -1,9 +1,10 @@
 """Confirming decisions: what a bundle proposes is measured beside the default until it is decided.
 
-A launch holds one shape: the one where most is at stake and in doubt for its seconds. In it the
+A launch holds one shape: the one where most is at stake and in doubt for its seconds, another one
+than the launch before where there is one, since neighbouring launches may be alike. In it the
 default, the proposal and the nearest runners-up of an instance take turns, several times in random
-order. What one launch cannot decide gets another one, with more turns where it is their scatter
-that leaves it open; see `colltune.selector.confirming`.
+order. Proof takes two launches and usually three, so a launch begins no more than such a number can
+end; see `colltune.selector.confirming`.
 """
 
 from __future__ import annotations
@@ -55,17 +56,19 @@ def confirm(state: State, rng: random.Random) -> Visit | None:
             by_shape.setdefault(judgement.contest.shape, []).append(judgement)
     visits = [visited.shape for visited in state.history]
     launches = [
-        _filled(shape, found, state.left_s - state.launch_s)
+        _filled(shape, found, state.left_s, state.launch_s)
         for shape, found in by_shape.items()
         if visits.count(shape) < _MOST_VISITS
     ]
     if not launches:
         return None
+    launches = [launch for launch in launches if launch.shape not in visits[-1:]] or launches
     best = max(
         launches, key=lambda launch: launch.value / (state.visit_s(launch.shape) + launch.steps_s)
     )
     steps = _steps(state, best.judgements, rng)
-    budget_s = min(state.left_s, _SLACK * (2 * state.visit_s(best.shape) + best.steps_s))
+    steps_s = max(best.steps_s, sum(step.max_seconds for step in steps))
+    budget_s = min(state.left_s, _SLACK * (2 * state.visit_s(best.shape) + steps_s))
     return Visit(CONFIRM, best.shape, steps, budget_s)
 
 
@@ -79,8 +82,15 @@ def judged(state: State) -> list[Judgement]:
     return judge(state.contests, times, failed, closed)
 
 
-def _filled(shape: Shape, open_: Sequence[Judgement], limit_s: float) -> _Launch:
-    return _Launch(shape, worth_measuring(open_, _seconds, limit_s, always_one=True))
+def _filled(shape: Shape, open_: Sequence[Judgement], left_s: float, launch_s: float) -> _Launch:
+    """Return a launch of what can be decided in the time that is left."""
+    launches = max(judgement.launches_left for judgement in open_)
+
+    def seconds(judgement: Judgement) -> float:
+        return judgement.launches_left * _seconds(judgement)
+
+    limit_s = max(left_s - launches * launch_s, 0.0)
+    return _Launch(shape, worth_measuring(open_, seconds, limit_s, always_one=True))
 
 
 def _seconds(judgement: Judgement) -> float:
