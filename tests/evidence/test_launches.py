@@ -139,22 +139,22 @@ def test_a_set_is_worth_its_launches_not_its_cells() -> None:
 
 
 def test_a_few_wild_cells_do_not_count_as_usual() -> None:
-    """What a usual cell's launches differ by is told of normal noise as well, and without tails."""
+    """Noise is told of normal launches as it is; what stalls does not make all others noisy."""
     rng = np.random.default_rng(1)
     for launch_count in (2, 3, 6):
-        squares = 0.05**2 * rng.chisquare(launch_count - 1, 4000)
         counts = np.full(4000, launch_count)
+        squares = 0.05**2 * rng.chisquare(launch_count - 1, 4000)
         for estimate in (told, usual):
             found = estimate(counts, squares)
             assert found is not None
-            assert found.sd == pytest.approx(0.05, rel=0.1)
+            assert found.sd == pytest.approx(0.05, rel=0.15)
             assert found.worth == launch_count - 1
         squares[:200] = 9.0
         wild, steady = told(counts, squares), usual(counts, squares)
         assert wild is not None
         assert steady is not None
-        assert wild.sd > 0.2
         assert steady.sd == pytest.approx(0.05, rel=0.15)
+        assert 1.05 * steady.sd < wild.sd < 1.5 * steady.sd
     assert usual([1, 1], [0.0, math.nan]) is told([], []) is None
 
 

@@ -37,6 +37,7 @@ _MOST_WORTH = 4.0
 _BEHIND = 1.28
 _FEW_TURNS, _FEW_TIMES = 3, 3.0
 _CLOCKS_S = (1e-6, 1e-7, 1e-8, 1e-9)
+_MOST_TIMES_USUAL = 3.0
 _LEAST_TICKS, _TICK_ERROR = 10, 1e-6
 _PRIOR = 8.0
 _FEW_CELLS, _USUAL_VARIANCE = 5, 0.1**2
@@ -134,7 +135,7 @@ def launch_gain(default: Turns, other: Turns) -> LaunchGain | None:
     ]
     if not pairs:
         return None
-    medians = np.array([[np.median(times_s) for times_s in pair] for pair in pairs])
+    medians = np.stack([_medians(side) for side in zip(*pairs, strict=True)], axis=1)
     if not (np.isfinite(medians).all() and (medians > 0).all()):
         return None
     step_s = _clock_s(np.concatenate([times_s for pair in pairs for times_s in pair]))
@@ -149,6 +150,12 @@ def launch_gain(default: Turns, other: Turns) -> LaunchGain | None:
     return LaunchGain(float(logs.mean()), few * float(logs.var(ddof=1)) / turns + ticks, turns)
 
 
+def _medians(turns: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    if len(set(map(len, turns))) == 1:
+        return np.asarray(np.median(np.array(turns), axis=1))
+    return np.array([np.median(times_s) for times_s in turns])
+
+
 def _clock_s(times_s: NDArray[np.float64]) -> float:
     """Return the step of the clock that told `times_s`, 0 where no step is seen."""
     for step_s in _CLOCKS_S:
@@ -158,35 +165,42 @@ def _clock_s(times_s: NDArray[np.float64]) -> float:
     return 0.0
 
 
-def told(launches: ArrayLike, squares: ArrayLike) -> Noise | None:
-    """Return what the cells of a set of launches tell: their numbers of launches, and squares.
-
-    A set is worth its launches less one, however many cells it has: what moves all of them alike
-    shows itself once. Cells of a single launch tell nothing; None without others.
-    """
-    numbers, sums = np.asarray(launches, np.float64), np.asarray(squares, np.float64)
-    several = (numbers > 1) & np.isfinite(sums)
-    if not several.any():
-        return None
-    variance = float(sums[several].sum() / (numbers[several] - 1.0).sum())
-    return Noise(math.sqrt(variance), float(np.median(numbers[several])) - 1.0)
-
-
 def usual(launches: ArrayLike, squares: ArrayLike) -> Noise | None:
-    """Return by how much launches differ at the usual one of a set's cells, as `told` does.
+    """Return by how much launches differ at the usual cell of a set.
 
-    A few wild cells do not count. That is what a decision about any cell is weighed by; a proof
-    needs all of them.
+    `launches` are how many each cell has, `squares` their squared deviations. A set is worth its
+    launches less one, however many cells it has: what moves all of them alike shows itself once.
+    Cells of a single launch tell nothing; None without others. A few wild cells do not count. That
+    is what a decision about any cell is weighed by; a proof needs what `told` returns.
     """
-    numbers, sums = np.asarray(launches, np.float64), np.asarray(squares, np.float64)
-    several = (numbers > 1) & np.isfinite(sums)
-    if not several.any():
+    freedom, sums = _several(launches, squares)
+    if not len(freedom):
         return None
-    freedom = numbers[several] - 1.0
     # the median of chi-squared by Wilson and Hilferty
     medians = freedom * (1.0 - 2.0 / (9.0 * freedom)) ** 3
-    variance = float(np.median(sums[several] / medians))
-    return Noise(math.sqrt(variance), float(np.median(freedom)))
+    return Noise(math.sqrt(float(np.median(sums / medians))), float(np.median(freedom)))
+
+
+def told(launches: ArrayLike, squares: ArrayLike) -> Noise | None:
+    """Return by how much launches differ in the mean over a set's cells, as `usual` does.
+
+    Tails count, since false gains come from them, but a cell counts for three times the usual
+    standard deviation at most: one that stalls makes no noise for all others.
+    """
+    middle = usual(launches, squares)
+    if middle is None:
+        return None
+    freedom, sums = _several(launches, squares)
+    most = (_MOST_TIMES_USUAL * max(middle.sd, MACHINE.sd)) ** 2 * freedom
+    variance = float(np.minimum(sums, most).sum() / freedom.sum())
+    return middle._replace(sd=math.sqrt(variance))
+
+
+def _several(launches: ArrayLike, squares: ArrayLike) -> tuple[NDArray[np.float64], ...]:
+    """Return the degrees of freedom and the squares of cells that have several launches."""
+    numbers, sums = np.asarray(launches, np.float64), np.asarray(squares, np.float64)
+    known = (numbers > 1) & np.isfinite(sums)
+    return numbers[known] - 1.0, sums[known]
 
 
 def averaged(told_by: Iterable[Noise | None], known: Noise = MACHINE) -> Noise:
