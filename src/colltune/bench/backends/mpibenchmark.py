@@ -100,8 +100,13 @@ def probe(path: Path, start: Callable[[Sequence[str | Path], Mode], process.Outc
         output = _answer(path, outcome)
         rows = output.rows.values() if output and outcome.ok and output.complete else ()
         if output and any(row.n_valid == _PROBED_NREP for row in rows):
-            return Program(mode is Mode.TIMED, output.facts.get("reproMPIcommitSHA1", "unknown"))
+            return Program(mode is Mode.TIMED, commit_of(output))
     raise ProgramError(f"{path} cannot measure; {_MEND}\n{outcome.explain()}")
+
+
+def commit_of(output: ReproMpiOutput) -> str:
+    """Return the revision that wrote `output`."""
+    return output.facts.get("reproMPIcommitSHA1", "unknown")
 
 
 def clocks(path: Path, start: Callable[[Sequence[str | Path], Mode], process.Outcome]) -> str:

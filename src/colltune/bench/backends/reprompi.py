@@ -86,7 +86,7 @@ class ReproMpiBackend(InstalledMpi):
         # a `Path` is not looked for, so that a campaign can be planned where the program is not
         self._path = program if isinstance(program, Path) else mpibenchmark.find(program)
         self._program: Program | None = None
-        self._owed_s = 0.0
+        self._probed = Shape(1, mpibenchmark.PROBED_NPROCS)
         self._networks: dict[Shape, _Network | None] = {}
         self._asked = tuple(synchronisation)
         self._time_s: dict[Cell, float] = {}
@@ -136,7 +136,6 @@ class ReproMpiBackend(InstalledMpi):
             "backend": "reprompi",
             "mpirun": str(self.mpi.starts_by),
             "mpibenchmark": str(self._path),
-            "reprompi_commit": self.program().commit,
             "clock": "MPI_Wtime, each rank's own start and end, maximum over ranks",
             "left_out": "the first repetition of each visit, unless it is the only one",
         }
@@ -144,29 +143,57 @@ class ReproMpiBackend(InstalledMpi):
     def program(self) -> Program:
         """Return what mpibenchmark has proved to be; it is asked once."""
         if self._program is None:
-            started = time.monotonic()
-            try:
-                self._program = mpibenchmark.probe(self._path, self._start_probe)
-            finally:
-                self._owed_s += time.monotonic() - started
+            self._program = mpibenchmark.probe(self._path, self._start_probe)
         return self._program
+
+    def _proved_by(self, output: ReproMpiOutput | None, mode: Mode) -> None:
+        """Take note of a run that is bounded in time: it spares the start of asking for that."""
+        rows = output.rows.values() if output and mode is not Mode.COUNTED else ()
+        if output and self._program is None and any(row.n_valid for row in rows):
+            self._program = Program(timed=True, commit=mpibenchmark.commit_of(output))
+
+    @property
+    def _timed(self) -> bool:
+        return self._program is None or self._program.timed
 
     def clocks(self) -> str:
         """Return which clocks keep windows on two processes here; empty: none do."""
         return mpibenchmark.clocks(self._path, self._start_probe) if self.program().timed else ""
 
     def _start_probe(self, words: Sequence[str | Path], mode: Mode) -> process.Outcome:
-        shape = Shape(1, mpibenchmark.PROBED_NPROCS)
-        command, environment = self.command(shape, words, mode.environment)
-        return self.start(shape, command, environment, _PROBE_TIMEOUT_S)
+        command, environment = self.command(self._probed, words, mode.environment)
+        return self.start(self._probed, command, environment, _PROBE_TIMEOUT_S)
 
     def run(
         self, plan: LaunchPlan, launch: str, folder: Path, progress: Callable[[float], None]
     ) -> LaunchResult:
         started = time.monotonic()
-        self.program()
-        # asking it what it is may have taken a part of the time that was granted
-        ends, self._owed_s = started + plan.limit_s - self._owed_s, 0.0
+        if plan.shape.ppn < mpibenchmark.PROBED_NPROCS <= plan.shape.nodes:
+            # all that an allocation may allow
+            self._probed = Shape(mpibenchmark.PROBED_NPROCS, 1)
+        result = failure = None
+        try:
+            result = self._launched(plan, launch, folder, progress)
+        except ProgramError as error:
+            if self._program is not None:
+                raise
+            failure = error
+        fine = result is not None and (result.cut or any(m.times_s for m in result.measurements))
+        # whose first run brought nothing has to say what it is: it may be of before 2019
+        if not fine and self._program is None and not self.program().timed:
+            spent_s = time.monotonic() - started
+            left = replace(plan, budget_s=plan.budget_s - spent_s, latest_s=plan.latest_s - spent_s)
+            return self._launched(left, launch, folder, progress)
+        if failure is not None:
+            raise failure
+        assert result is not None
+        return result
+
+    def _launched(
+        self, plan: LaunchPlan, launch: str, folder: Path, progress: Callable[[float], None]
+    ) -> LaunchResult:
+        started = time.monotonic()
+        ends = started + plan.limit_s
         cells = [plan.cells[step.cell] for step in plan.steps]
         if len({_group(cell) for cell in cells}) != 1:
             raise ValueError("the steps are not of one group; see `together`")
@@ -219,7 +246,7 @@ class ReproMpiBackend(InstalledMpi):
     def _why_no_windows(self, shape: Shape) -> str:
         if shape.ppn > self.cores:
             return f"{shape.ppn} processes share {self.cores} cores of a node"
-        if not self.program().timed:
+        if not self._timed:
             return "this mpibenchmark, of before 2019, has no roundtime"
         if self._networks.get(shape) is None:
             return (
@@ -252,6 +279,7 @@ class ReproMpiBackend(InstalledMpi):
             output = mpibenchmark.read(output_path)
             if output is None or not output.complete:
                 raise ProgramError(f"mpibenchmark did not run on {shape}\n{outcome.explain()}")
+            self._proved_by(output, mode)
             rows = output.rows.values()
             if any(row.n_valid > 1 for row in rows):
                 around_s = mpibenchmark.broadcast_s(output) or 0.0
@@ -298,6 +326,7 @@ class ReproMpiBackend(InstalledMpi):
         output = mpibenchmark.read(output_path)
         if output and (wrong := mpibenchmark.contradictions(output, mode, jobs)):
             raise ProgramError(f"{output_path}: mpibenchmark did not do what was asked: {wrong}")
+        self._proved_by(output, mode)
         ending = _ending(outcome, output, output_path, watch)
         to_blame = ending in BLAME and output_path.exists()
         suspect = mpibenchmark.in_flight(jobs, output) if to_blame else None
@@ -328,7 +357,7 @@ class ReproMpiBackend(InstalledMpi):
         there before they are waited for; and a barrier must not be synchronised by itself.
         """
         oversubscribed = plan.shape.ppn > self.cores
-        if oversubscribed or not self.program().timed:
+        if oversubscribed or not self._timed:
             return Mode.COUNTED
         if plan.synchronisation is Synchronisation.WINDOW:
             return Mode.CLOCKS
@@ -502,7 +531,7 @@ class _Attempt:
         return LaunchResult(
             measurements=enough(possible(self._measurements(launch), round_trip_s)),
             ending=self.ending,
-            timed_s=sum(sum(row.times_s) for row in output.rows.values()) if output else 0.0,
+            timed_s=self._loops_s(),
             wall_s=wall_s,
             suspect=self.suspect,
             message=message,
@@ -511,10 +540,20 @@ class _Attempt:
                 "clock_synchronisation": (output.facts.get("clocksync") if output else "")
                 or "unknown",
                 **({"round_trip_s": f"{round_trip_s:.3g}"} if round_trip_s else {}),
+                **({"reprompi_commit": mpibenchmark.commit_of(output)} if output else {}),
             },
             launch_s=self.launch_s,
             cut=self.cut,
         )
+
+    def _loops_s(self) -> float:
+        """Return the seconds in timed loops, what repetitions wait for each other included."""
+        if self.output is None:
+            return 0.0
+        times_s = sum(sum(row.times_s) for row in self.output.rows.values())
+        if self.ending in BLAME:
+            return times_s
+        return max(times_s, self.outcome.seconds - self.launch_s)
 
     def _measurements(self, launch: str) -> tuple[Measurement, ...]:
         """Return one measurement per cell that was timed, refused or is to blame."""
