@@ -18,7 +18,6 @@ from colltune.evidence.arms import (
     Seen,
     Total,
     Usual,
-    saved_by,
     usual_of,
 )
 
@@ -169,7 +168,7 @@ def test_one_user_shows_harm_and_no_harmlessness() -> None:
 def test_saved_hours_weigh_long_jobs_as_long() -> None:
     """Short jobs that gain do not make up for long ones that lose, whichever are more."""
     rng = np.random.default_rng(2)
-    total, true = Total(), 0.0
+    total, true, arms = Total(), 0.0, Arms()
     gains, calls, usual = {0: 1.3, 1: 0.97}, {0: 1.0, 1: 100.0}, {0: Usual(), 1: Usual()}
     for _ in range(3000):
         kind, is_in = int(rng.integers(2)), bool(rng.random() < 0.8)
@@ -177,9 +176,10 @@ def test_saved_hours_weigh_long_jobs_as_long() -> None:
         time_s = base / (gains[kind] if is_in else 1.0)
         true += (base - time_s) * calls[kind] * is_in
         one = Seen(math.log(time_s), usual[kind], True, 1.0)
-        hours = saved_by(one, is_in=is_in, probability=0.8)
-        if hours is not None:
-            total.add(hours)
+        saved = arms.saved(one, is_in=is_in, probability=0.8)
+        if saved is not None:
+            total.add(saved)
+        arms.take([one], is_in=is_in, probability=0.8)
         usual[kind].add(math.log(time_s), is_in=is_in, calls=calls[kind])
     hours, lower, upper = total.interval
     assert true < 0

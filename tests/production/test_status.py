@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from colltune.production.judgement import Judgement, Verdict
+from colltune.production.judgement import Judgement, Saved, Verdict
 from colltune.production.settings import Production
 from colltune.production.status import ProductionStatus, status_of
 from colltune.registry import Action, Event
@@ -108,5 +108,5 @@ def test_a_candidate_is_withdrawn_by_the_end_of_its_trial() -> None:
 
 def test_nothing_is_saved_where_no_job_was_judged() -> None:
     """A look at no job is not the same as jobs that gained nothing."""
-    found = told(replace(JUDGEMENT, jobs=0))
+    found = told(replace(JUDGEMENT, saved=Saved(0.0, 0.0, 0.0)))
     assert (found.saved, found.judged_utc) == (None, JUDGEMENT.at_utc)

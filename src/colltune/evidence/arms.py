@@ -38,7 +38,9 @@ _MOST_USERS = 64
 _LEAST_OF_USER = 2
 _LEAST_ELSEWHERE, _LEAST_TO_SAVE = 3, 2
 _SAME = 1e-12
-_SHORTEST, _LONGEST = -0.8, 3.0
+_LONGEST = 1.4
+_FIRST_UNSURE = (3.0, 0.09)
+_NO_EFFECT_WORTH = 1.0
 AT_ANY_LOOK = math.sqrt((1 + 1 / 9) * math.log((1 + 9) / 0.05**2))
 """Standard errors of a sum whose interval of 95 % holds at every look.
 
@@ -85,6 +87,17 @@ class Usual:
         self.log_s = round(self.log_s + part * (log_s - self.log_s), 6)
         self.share = round(self.share + part * (is_in - self.share), 6)
         self.calls += part * (calls - self.calls)
+
+
+class Saved(NamedTuple):
+    """What a job says of hours saved, and how far from its mean the draw brings that."""
+
+    hours: float
+    error: float
+
+    def plus(self, other: Saved) -> Saved:
+        """Return both together, of one job."""
+        return Saved(self.hours + other.hours, self.error + other.error)
 
 
 class Seen(NamedTuple):
@@ -183,6 +196,31 @@ class Arms:
         tamed = math.copysign(math.sqrt(square), off)
         self.slope = [self.slope[0] + side * tamed, self.slope[1] + side * side / share]
 
+    def saved(self, one: Seen, *, is_in: bool, probability: float) -> Saved | None:
+        """Return what a job says of the hours that the arm saves, None where it cannot say yet.
+
+        Added up over all jobs, it is in the mean what the jobs in the arm saved (Robins,
+        Rotnitzky, Zhao, Journal of the American Statistical Association 89, 1994), however long
+        each was: by how much its calls took longer than without the arm, weighted by the draw. What
+        they take without it is what is usual, less the part that the effect known so far has in it;
+        where that is wrong, it costs precision alone.
+        """
+        if not one.is_near or one.usual.count < _LEAST_TO_SAVE or not 0.0 < probability < 1.0:
+            return None
+        effect = self.slope[0] / (self.slope[1] + _NO_EFFECT_WORTH)
+        without = one.usual.log_s - effect * one.usual.share
+        usual_hours = math.exp(without) * one.usual.calls
+        longer = math.expm1(min(one.log_s - without, _LONGEST))
+        others = probability / (1.0 - probability)
+        scale = self.scales.setdefault("without", list(_FIRST_UNSURE))
+        error = usual_hours * math.sqrt(others * scale[1])
+        if is_in:
+            return Saved(-longer * usual_hours, error)
+        scale[0] = min(scale[0] + 1, _REMEMBERED_SCALE)
+        scale[1] += (longer * longer - scale[1]) / scale[0]
+        hours = longer * others * usual_hours
+        return Saved(hours, max(error, abs(hours)))
+
     def _may_speak(self, user: str, share: float) -> bool:
         """Tell whether a user may carry one more bet, and count it."""
         if share >= 1.0:
@@ -225,31 +263,16 @@ class Arms:
         return Interval(min(max(told, lower), upper), lower, upper, self.jobs)
 
 
-def saved_by(one: Seen, *, is_in: bool, probability: float) -> float | None:
-    """Return what a job says of the hours that the decision saves, None where it cannot say yet.
-
-    Added up over all jobs, it is in the mean what the jobs in the arm saved (Horvitz, Thompson,
-    Journal of the American Statistical Association 47, 1952), however long each was: by how much
-    its calls took longer than usual, weighted by the draw.
-    """
-    if not one.is_near or one.usual.count < _LEAST_TO_SAVE or not 0.0 < probability < 1.0:
-        return None
-    longer = math.expm1(min(one.log_s - one.usual.log_s, _LONGEST))
-    tamed = min(max(longer, _SHORTEST), _LONGEST)
-    hours = tamed * math.exp(one.usual.log_s) * one.usual.calls
-    return hours * (-1.0 if is_in else probability / (1.0 - probability))
-
-
 @dataclass
 class Total:
-    """A sum over jobs of what each saved, and the sum of its squares."""
+    """A sum over jobs of what each saved, and the variance that the draw gives it."""
 
     hours: float = 0.0
     squares: float = 0.0
 
-    def add(self, hours: float) -> None:
-        self.hours += hours
-        self.squares += hours * hours
+    def add(self, saved: Saved) -> None:
+        self.hours += saved.hours
+        self.squares += saved.error**2
 
     @property
     def interval(self) -> tuple[float, float, float]:

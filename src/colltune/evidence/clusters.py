@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -47,10 +46,7 @@ class Change(NamedTuple):
 
 
 def changed(
-    before: Sequence[float] | NDArray[np.float64],
-    after: Sequence[float] | NDArray[np.float64],
-    sd: float,
-    error_before: float = math.nan,
+    before: ArrayLike, after: ArrayLike, sd: float, error_before: float = math.nan
 ) -> Change | None:
     """Return how the level of `after` differs from that of `before`, both in order of time.
 
@@ -60,9 +56,11 @@ def changed(
     Genetics and Molecular Biology 3(1), 2004). Where there is nothing before, the level is 0 with
     the standard error `error_before`; None without anything to compare.
     """
-    few = max(1, len(before) // _BLOCKS_BEFORE) if len(before) else BLOCK
-    size = max(1, min(BLOCK, len(after), few))
-    old, new = _blocks(before, size), _blocks(after, size)
+    earlier, later = (np.asarray(values, np.float64) for values in (before, after))
+    earlier, later = earlier[np.isfinite(earlier)], later[np.isfinite(later)]
+    few = max(1, len(earlier) // _BLOCKS_BEFORE) if len(earlier) else BLOCK
+    size = max(1, min(BLOCK, len(later), few))
+    old, new = _blocks(earlier, size), _blocks(later, size)
     if not len(new) or not (len(old) or error_before >= 0.0):
         return None
     least = sd**2 / size * (_MEDIAN_VARIANCE if size > 2 else 1.0)
@@ -77,7 +75,6 @@ def changed(
     return Change(shift, float(2.0 * stdtr(freedom, -abs(shift) / math.sqrt(squared))))
 
 
-def _blocks(values: Sequence[float] | NDArray[np.float64], size: int) -> NDArray[np.float64]:
+def _blocks(values: NDArray[np.float64], size: int) -> NDArray[np.float64]:
     """Return medians of blocks, the latest full ones."""
-    known = np.asarray(values, np.float64)
-    return np.asarray(np.median(known[len(known) % size :].reshape(-1, size), axis=1))
+    return np.asarray(np.median(values[len(values) % size :].reshape(-1, size), axis=1))

@@ -29,7 +29,7 @@ from typing import Any, Protocol
 
 from colltune.dataset.profile import Kind
 from colltune.errors import DataError
-from colltune.evidence.arms import Arms, Seen, Total, Usual, saved_by, usual_of
+from colltune.evidence.arms import Arms, Saved, Seen, Total, Usual, usual_of
 from colltune.evidence.levels import Level
 from colltune.production.arms import Arm, Draw, Side
 from colltune.production.observations import Choice, Decisions, Observed, Row, is_own, observed
@@ -96,6 +96,7 @@ class Cases:
         self._in_force, self._trials, self._draws = in_force, trials, draws
         self._values: dict[str, Any] = {}
         self._left_out: Counter[str] = Counter()
+        self._betting: list[dict[str, Any]] = []
 
     def take(self, received: Sequence[Received]) -> None:
         """Take in summaries, all of which are in memory."""
@@ -121,7 +122,19 @@ class Cases:
             self._count(one.summary, several)
             _Job(self, one.summary, one.received).take(several)
 
+    def bets(self, known: dict[str, Any]) -> Arms:
+        """Return the bets that are kept in `known`; until `close` they are one object."""
+        found = known.get("bets")
+        if not isinstance(found, Arms):
+            found = known["bets"] = Arms.of(found or {})
+            self._betting.append(known)
+        return found
+
     def close(self) -> None:
+        for known in self._betting:
+            if isinstance(bets := known.get("bets"), Arms):
+                known["bets"] = bets.as_json()
+        self._betting.clear()
         judged = self.value(JUDGED)
         counts = Counter(judged.get("left_out", {}))
         counts.update(self._left_out)
@@ -250,7 +263,7 @@ class _Job:
         self._decided: dict[tuple[str, str], _Compared] = {}
         self._tried: dict[str, _Compared] = {}
         self._counted: set[tuple[str, str]] = set()
-        self._saved: dict[tuple[str, str], float] = {}
+        self._saved: dict[tuple[str, str], Saved] = {}
 
     def take(self, several: Sequence[Observed]) -> None:
         residuals: dict[str, list[tuple[float, float]]] = {}
@@ -340,18 +353,19 @@ class _Job:
                 continue
             cell, hours = self._cell(key, name), _hours(found, row)
             seen = compared.add((kept, configuration), (cell, "usual"), row, hours)
-            self._save(row.kind, key, name, hours, seen and saved_by(seen, **side._asdict()))
+            saved = seen and self._cases.bets(cell).saved(seen, **side._asdict())
+            self._save(row.kind, key, name, hours, saved)
         while len(kept) > _MOST_LABELS:
             del kept[next(iter(kept))]
 
-    def _save(self, kind: Kind, key: str, name: str, hours: float, saved: float | None) -> None:
+    def _save(self, kind: Kind, key: str, name: str, hours: float, saved: Saved | None) -> None:
         """Add up what a job says of the hours that decisions save."""
         judged = self._cases.value(JUDGED)
         if saved is None:
             judged["unjudged"] = judged.get("unjudged", 0.0) + hours
             return
         for of in (("all", ""), ("months", self._month), ("collectives", kind.collective)):
-            self._saved[of] = self._saved.get(of, 0.0) + saved
+            self._saved[of] = saved.plus(self._saved.get(of, Saved(0.0, 0.0)))
         by = judged.setdefault("hours", {})
         by[kind.collective] = by.get(kind.collective, 0.0) + hours
         cell = self._cell(key, name)
@@ -392,19 +406,18 @@ class _Job:
             if trial is not None:
                 self._bet(trial[2], compared, self._cases.settings.user_share)
         judged = self._cases.value(JUDGED)
-        for (kind, name), hours in self._saved.items():
+        for (kind, name), saved in self._saved.items():
             sums = judged.setdefault("saved", {}).setdefault(kind, {})
-            sums[name] = _plus(sums.get(name), hours)
+            sums[name] = _plus(sums.get(name), saved)
             while len(sums) > _MOST_MONTHS:
                 del sums[min(sums)]
 
     def _bet(self, known: dict[str, Any], compared: _Compared, user_share: float = 1.0) -> None:
         settings = self._cases.settings
-        bets = Arms.of(known.get("bets", {}))
+        bets = self._cases.bets(known)
         named = compared.side._asdict()
         bets.take(compared.seen, user=self._summary.user, user_share=user_share, **named)
         compared.keep()
-        known["bets"] = bets.as_json()
         harm = bets.log_e_above(math.log(settings.harm))
         if "bundle" in known and harm >= -math.log(settings.alpha) and "refuted" not in known:
             known |= {"refuted": int(self._received), "refuted_in": [known["bundle"]]}
@@ -459,9 +472,9 @@ def _hours(found: Observed, row: Row) -> float:
     return row.process_s / found.shape.ppn / 3600
 
 
-def _plus(sums: Sequence[float] | None, hours: float) -> list[float]:
+def _plus(sums: Sequence[float] | None, saved: Saved) -> list[float]:
     total = Total(*sums or ())
-    total.add(hours)
+    total.add(saved)
     return list(astuple(total))
 
 

@@ -163,8 +163,9 @@ def status_of(
         on_trial = tuple(_roll_outs((), settings, events))
         return ProductionStatus(machine, True, "", settings.control, roll_outs=on_trial)
     decisions = sorted(judgement.findings, key=lambda f: f.since_utc, reverse=True)
-    proven = [f for f in decisions if f.verdict is Verdict.PROVEN]
-    refuted = [f for f in decisions if f.verdict is Verdict.REFUTED]
+    proven = [f for f in decisions if f.verdict is Verdict.PROVEN and f.gain is not None]
+    # a verdict of an earlier colltune can be without its figures
+    refuted = [f for f in decisions if f.verdict is Verdict.REFUTED and f.gain is not None]
     return ProductionStatus(
         machine,
         True,
@@ -173,7 +174,7 @@ def status_of(
         judged_utc=judgement.at_utc,
         jobs=judgement.jobs,
         waiting=judgement.waiting,
-        saved=Period("all", *judgement.saved) if judgement.jobs else None,
+        saved=Period("all", *judgement.saved) if any(judgement.saved) else None,
         months=tuple(Period(*of) for of in _latest_first(judgement.months)),
         collectives=tuple(_gains(judgement)),
         proven_count=judgement.proven,

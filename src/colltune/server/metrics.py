@@ -247,7 +247,9 @@ def _production(state: State, found: Judgement | None) -> Iterator[_Described]:
         "production_saved_node_hours",
         "Node-hours that tuned jobs saved so far: expected, and the 95 % interval.",
         ("bound",),
-        [((name,), value) for name, value in (found.saved._asdict() if found else {}).items()],
+        [((name,), value) for name, value in found.saved._asdict().items()]
+        if found and any(found.saved)
+        else [],
     )
     decisions = (
         {

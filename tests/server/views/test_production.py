@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
+from colltune.production.judgement import Saved, Step, Trial, Verdict
 from colltune.production.status import status_of
 from tests.cli.conftest import Verb, colltune
-from tests.production.judged import EVENTS, JUDGEMENT, SETTINGS
+from tests.production.judged import EVENTS, JUDGEMENT, SETTINGS, SLOT, TRIED, finding
 from tests.server.test_production import MACHINE, loop_of
 from tests.server.writable import Writable, recorded, writable
 
@@ -45,6 +47,42 @@ def test_it_has_every_field_of_the_status(judged: Writable) -> None:
     assert told["saved"] == {"period": "all", "node_hours": 1412, "lower": 1280, "upper": 1550}
     assert told["arms"][1] == {**JUDGEMENT.arms[1]._asdict(), "arm": "control"}
     assert [one["mpi_name"] for one in told["refuted"]] == ["MPI_Alltoall"]
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+def test_what_was_not_compared_is_no_figure(
+    tmp_path: Path, colltune: Verb, monkeypatch: pytest.MonkeyPatch, verdict: Verdict
+) -> None:
+    """Without an interval, page, JSON, text and metrics tell no gain, no hours, and no 1.00x."""
+    unknown = replace(finding(verdict, 1.0), gain=None, lower=None, upper=None)
+    trial = Step(SLOT, TRIED, 0.25, 1, None, None, None, Trial.NOT_COMPARED, False, "one job")
+    nothing = replace(
+        JUDGEMENT,
+        findings=(unknown,),
+        steps=(trial,),
+        saved=Saved(0, 0, 0),
+        drifts=(),
+        months={},
+        collectives={},
+        jobs=1,
+    )
+    settings = {"production": recorded(tmp_path), "machine": MACHINE, "judge_s": 3600.0}
+    with writable(tmp_path, **settings) as service:
+        loop_of(service).stop()
+        loop_of(service).judgement = nothing
+
+        def ask(_url: str, path: str, _limit_s: float) -> bytes:
+            return bytes(service.client.get(path).content)
+
+        monkeypatch.setattr("colltune.server.slurm.ask.ask", ask)
+        told = service.client.get(VIEW).json()
+        text = colltune("site", "status", "http://tuning:8765")
+        metrics = service.client.get("/metrics").text
+    assert (told["saved"], told["months"], told["collectives"]) == (None, [], [])
+    assert told["proven"] == told["refuted"] == []
+    assert text.status == 0
+    assert not re.search(r"1\.00x|1\.000|\b0 node-hours", text.out)
+    assert not re.search(r"^colltune_production_saved_node_hours\{", metrics, re.MULTILINE)
 
 
 def test_a_trial_is_told_from_the_registry(judged: Writable) -> None:

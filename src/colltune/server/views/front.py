@@ -271,10 +271,14 @@ def _confirmed(one: Confirmation) -> ConfirmedGain:
 
 
 def _means(confirmed: Sequence[Confirmation]) -> tuple[float, float, float] | None:
-    """Return the means of gains and of their intervals' ends, which all that is confirmed has."""
-    if not confirmed:
+    """Return the means of gains and of their intervals' ends, None without any."""
+    triples = [
+        (one.gain, one.lower, one.upper)
+        for one in confirmed
+        if one.gain is not None and one.lower is not None and one.upper is not None
+    ]
+    if not triples:
         return None
-    triples = [(one.gain or 1.0, one.lower or 1.0, one.upper or 1.0) for one in confirmed]
     gain, lower, upper = (geometric_mean(values) for values in zip(*triples, strict=True))
     return gain, lower, upper
 

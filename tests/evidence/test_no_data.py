@@ -1,0 +1,113 @@
+"""Nothing, one launch, one job, and what is no number, are never told as "no difference"."""
+
+from __future__ import annotations
+
+import inspect
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from colltune.evidence import arms, clusters, launches, levels, multiple
+from colltune.evidence.arms import Arms, Seen, Usual
+from colltune.evidence.clusters import changed, clustered
+from colltune.evidence.launches import Interval, LaunchGain, Noise, Sums, Verdict
+
+WALKED = {
+    arms: {"usual_of"},
+    clusters: {"changed", "clustered"},
+    launches: {
+        *("at_one_look", "averaged", "chance_of_slower", "error", "interval", "launch_gain"),
+        *("leading", "pooled", "shrunk", "told", "usual", "verdict"),
+    },
+    levels: set(),
+    multiple: {"discoveries", "rejected"},
+}
+NO_TIMES = st.lists(st.sampled_from([math.nan, math.inf, 0.0, -1.0]), max_size=3)
+NOISES = st.builds(Noise, st.floats(0.0, 2.0), st.floats(1.0, 40.0))
+ONE = st.builds(LaunchGain, st.floats(-3, 3), st.just(math.nan), st.just(1))
+
+
+def test_every_function_is_walked() -> None:
+    """A function that is added to the package is added here."""
+    for module, known in WALKED.items():
+        public = {
+            name
+            for name, made in inspect.getmembers(module, inspect.isfunction)
+            if made.__module__ == module.__name__ and not name.startswith("_")
+        }
+        assert public == known
+
+
+@given(NO_TIMES, NO_TIMES)
+def test_times_that_are_none_make_no_gain(default: list[float], other: list[float]) -> None:
+    """Not one turn, a clock that stood still, a time that is no number: None."""
+    assert launches.launch_gain([default], [other]) is None
+    assert launches.launch_gain([default], [[1.0]]) is None
+    assert launches.launch_gain([], [[1.0]]) is None
+
+
+@given(ONE, NOISES)
+def test_one_launch_proves_nothing(gain: LaunchGain, noise: Noise) -> None:
+    """However large the gain and however small the noise of others."""
+    sums = Sums.of([gain])
+    assert sums is not None
+    for sequence in (False, True):
+        found = launches.interval(sums, noise, sequence=sequence)
+        assert launches.verdict(found) is Verdict.NOT_COMPARED
+    assert launches.at_one_look(sums, noise) is None
+    assert launches.chance_of_slower(sums, noise) is None
+    assert launches.told([1], [0.0]) is launches.usual([1], [0.0]) is None
+
+
+def test_no_launch_is_no_sum_and_no_verdict() -> None:
+    """What has no launch has no interval; noise is what was known before."""
+    assert Sums.of([]) is None
+    assert launches.interval(None, launches.MACHINE) is None
+    assert launches.verdict(None) is Verdict.NOT_COMPARED
+    assert launches.verdict(Interval(0.0, math.nan, math.nan, 2)) is Verdict.NOT_COMPARED
+    assert launches.leading({}, launches.MACHINE) == set()
+    assert launches.shrunk([]) == []
+    assert launches.told([], []) is launches.usual([], []) is None
+    assert launches.averaged([]) == launches.averaged([None]) == launches.MACHINE
+    nothing: tuple[list[list[Sums | None]], ...] = ([], [[]], [[None]])
+    for sets in nothing:
+        assert launches.pooled(sets) == launches.MACHINE
+    assert launches.pooled([[Sums(1, 0.0, 0.0, math.nan)]]) == launches.MACHINE
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False, width=32), max_size=2))
+def test_fewer_than_three_clusters_have_no_interval(values: list[float]) -> None:
+    """Neither have numbers that are none, however many clusters there are."""
+    assert clustered(values, [1.0] * len(values), range(len(values))) is None
+    assert clustered([*values, math.nan, 1.0, 1.0], [1.0] * (len(values) + 3), [0] * 0) is None
+
+
+@pytest.mark.parametrize("values", [[], [math.nan] * 3])
+def test_nothing_is_no_change(values: list[float]) -> None:
+    """A level that nobody knows has not changed, nor stayed."""
+    assert changed(values, [], 0.1) is None
+    assert changed([], values, 0.1) is None
+    assert changed([0.0, 0.1, 0.0], values, 0.1) is None
+    assert changed(values, [0.0, 0.1, 0.0], 0.1) is None
+    assert levels.Level().add(0.0) is None
+
+
+@given(st.floats(-2, 2), st.booleans(), st.floats(0.05, 0.95))
+def test_one_job_refutes_nothing(log_s: float, is_in: bool, probability: float) -> None:
+    """No job and one job leave all effects possible, and say nothing of hours."""
+    bets = Arms()
+    assert bets.bounded() is bets.interval() is None
+    usual = Usual(1, 0.0, 0.5, 1.0)
+    one = Seen(log_s, usual, True, 1.0)
+    assert bets.saved(one, is_in=is_in, probability=probability) is None
+    bets.take([one], is_in=is_in, probability=probability)
+    assert bets.interval() is None
+    assert arms.usual_of(Usual(), Usual()) is None
+
+
+def test_no_hypothesis_is_rejected_without_evidence() -> None:
+    """Of none, and of those of which nothing is known."""
+    assert multiple.discoveries({}, 0.05) == multiple.rejected({}) == set()
+    assert multiple.discoveries({"a": 0.0}, 0.05) == multiple.rejected({"a": 1.0}) == set()
