@@ -50,7 +50,6 @@ def test_text_tells_the_components_and_what_they_mean(colltune: Verb, folder: Pa
     assert {"all", "bcast"} <= set(rows)
     assert "cannot be told apart" in answer.out
     assert "To detect 5 %" in answer.out
-    assert "only 2 allocations" in answer.out
     assert "not recorded" not in answer.out
     assert "Larger differences may be noise, too" not in answer.out
 

@@ -206,13 +206,6 @@ def _notes(report: NoiseReport) -> Iterator[str]:
             "note: between allocations: too few cells were measured in two allocations "
             f"({group.allocations} in all); measure again in another job"
         )
-    parts = {"launches": group.between_launches, "allocations": group.between_allocations}
-    for what, component in parts.items():
-        if component is not None and component.has_few_units:
-            yield (
-                f"note: between {what}: only {component.units} {what}; the interval is the "
-                f"scatter over cells, and other {what} may differ more"
-            )
     yield from _repetition_notes(group.within)
 
 

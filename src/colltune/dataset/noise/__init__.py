@@ -22,8 +22,8 @@ smallest detectable difference
     1.96 standard errors of the difference between the two fastest configurations of an instance,
     from the components above and the launches and allocations that these had.
 
-Intervals hold 95 % of 200 bootstrap estimates: cells are drawn anew, and launches (allocations)
-too where there are at least five.
+Intervals hold 95 % and are those of a variance by chi-squared, with launches (allocations) as
+witnesses, however many cells each of them has; of two launches they are wide.
 """
 
 from colltune.dataset.noise.components import Component, allocation_medians, paired

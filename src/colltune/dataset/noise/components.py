@@ -8,15 +8,18 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from scipy.special import chdtri
 
 from colltune.dataset.noise.measured import median_factor
 
 # the median of a squared standard normal value
 _MEDIAN_CHI_SQUARE = 0.454936
+# 1.96 standard errors of such a median of n values, times the root of n
+_ERRORS_OF_MEDIAN = 1.96 * 2.33
 _LEAST_PAIRS = 8
-_FEW_UNITS = 5
 _MOST_UNITS_PER_CELL = 8
-_BOOTSTRAPS = 200
 
 
 @dataclass(frozen=True)
@@ -38,11 +41,6 @@ class Component:
     units: int
     typical_ratio: float
     p95_ratio: float
-
-    @property
-    def has_few_units(self) -> bool:
-        """Whether the interval tells the scatter over cells only."""
-        return self.units < _FEW_UNITS
 
 
 def paired(table: pd.DataFrame, within: list[str], unit: str) -> pd.DataFrame:
@@ -79,28 +77,35 @@ def contrasts(pairs: pd.DataFrame) -> pd.DataFrame:
     return both[following["difference"].notna()].reset_index(drop=True)
 
 
-def component(pairs: pd.DataFrame, per_pair: int, rng: np.random.Generator) -> Component | None:
+def component(pairs: pd.DataFrame, per_pair: int) -> Component | None:
     """Estimate the standard deviation of a unit's own contribution; None if pairs are too few.
 
     `per_pair` is how many such contributions are in a difference: 2 in those of `paired`, 4 in
-    those of `contrasts`.
+    those of `contrasts`. The interval is that of a variance of so many differences of units as are
+    free: all cells of a unit are one witness.
     """
     if len(pairs) < _LEAST_PAIRS:
         return None
-    scores = _scores(pairs, per_pair)
-    estimate = float(np.median(scores))
-    low, high = np.maximum(0.0, np.quantile(_bootstrapped(pairs, scores, rng), [0.025, 0.975]))
-    # half of the medians' own scatter is the finest that is claimed to be seen
-    finest = float(np.median(pairs["variance"])) / per_pair / 4
-    is_resolved = low > 0 and estimate > 0
+    estimate = float(np.median(_scores(pairs, per_pair)))
+    ends = pairs[["unit_a", "unit_b"]].to_numpy()
+    units, codes = np.unique(ends.ravel(), return_inverse=True)
+    at = codes.reshape(ends.shape).T
+    links = coo_array((np.ones(len(pairs)), (at[0], at[1])), (len(units), len(units)))
+    freedom = len(units) - connected_components(links, directed=False)[0]
+    # the medians' own scatter is another one in each cell
+    sampling = max(0.0, float(np.median(pairs["variance"])) / per_pair)
+    witnesses = max(1, pairs["cell"].nunique() * freedom)
+    finest = _ERRORS_OF_MEDIAN * (max(estimate, 0.0) + sampling) / math.sqrt(witnesses)
+    is_resolved = estimate > finest
+    low, high = (freedom * estimate / chdtri(freedom, p) for p in (0.025, 0.975))
     ratios = np.exp(np.abs(pairs["difference"].to_numpy()))
     return Component(
         sd=math.sqrt(estimate) if is_resolved else None,
         low=math.sqrt(low) if is_resolved else 0.0,
-        high=math.sqrt(max(high, 0.0 if is_resolved else finest)),
+        high=math.sqrt(high if is_resolved else max(estimate, 0.0) + finest),
         variance=max(0.0, estimate),
         pairs=len(pairs),
-        units=len(np.union1d(pairs["unit_a"], pairs["unit_b"])),
+        units=len(units),
         typical_ratio=float(np.median(ratios)),
         p95_ratio=float(np.quantile(ratios, 0.95)),
     )
@@ -109,35 +114,6 @@ def component(pairs: pd.DataFrame, per_pair: int, rng: np.random.Generator) -> C
 def _scores(pairs: pd.DataFrame, per_pair: int) -> np.ndarray:
     squares = pairs["difference"].to_numpy() ** 2 / _MEDIAN_CHI_SQUARE
     return np.asarray((squares - pairs["variance"].to_numpy()) / per_pair)
-
-
-def _bootstrapped(pairs: pd.DataFrame, scores: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return medians of `scores` for cells, and units where there are enough, drawn anew."""
-    order = np.argsort(scores)
-    cells, n_cells = _codes(pairs["cell"].to_numpy()[order])
-    ends = pairs[["unit_a", "unit_b"]].to_numpy()[order]
-    units, n_units = _codes(ends.ravel())
-    unit_a, unit_b = units.reshape(ends.shape).T
-    ordered = scores[order]
-    medians = []
-    for _ in range(_BOOTSTRAPS):
-        weights = _drawn(n_cells, rng)[cells]
-        if n_units >= _FEW_UNITS:
-            unit_weights = _drawn(n_units, rng)
-            weights = weights * unit_weights[unit_a] * unit_weights[unit_b]
-        total = np.cumsum(weights)
-        if total[-1] > 0:
-            medians.append(ordered[np.searchsorted(total, total[-1] / 2)])
-    return np.array(medians)
-
-
-def _codes(values: np.ndarray) -> tuple[np.ndarray, int]:
-    distinct, codes = np.unique(values, return_inverse=True)
-    return codes, len(distinct)
-
-
-def _drawn(n: int, rng: np.random.Generator) -> np.ndarray:
-    return np.bincount(rng.integers(0, n, n), minlength=n).astype(float)
 
 
 def allocation_medians(table: pd.DataFrame, launch_variance: float) -> pd.DataFrame:

@@ -167,20 +167,13 @@ class NoiseReport:
         return asdict(self)
 
 
-def noise_report(
-    table: pd.DataFrame, context: Context, allocations: Allocations, seed: int = 0
-) -> NoiseReport:
-    """Tell how noisy the measurements in `table` are, as `measured` returns it.
-
-    `seed` is that of the bootstrap.
-    """
-    rng = np.random.default_rng(seed)
-
-    overall, variances = _group("all", table, rng, Variances())
+def noise_report(table: pd.DataFrame, context: Context, allocations: Allocations) -> NoiseReport:
+    """Tell how noisy the measurements in `table` are, as `measured` returns it."""
+    overall, variances = _group("all", table, Variances())
 
     def groups(by: pd.Series[str]) -> tuple[Group, ...]:
         names = [name for name in _SIZE_CLASSES if (by == name).any()] or sorted(by.unique())
-        return tuple(_group(name, table[by == name], rng, variances)[0] for name in names)
+        return tuple(_group(name, table[by == name], variances)[0] for name in names)
 
     def size_class(msize_bytes: int) -> str:
         return next(name for name, last in _SIZE_CLASSES.items() if msize_bytes <= last)
@@ -199,13 +192,11 @@ def noise_report(
     )
 
 
-def _group(
-    name: str, table: pd.DataFrame, rng: np.random.Generator, others: Variances
-) -> tuple[Group, Variances]:
+def _group(name: str, table: pd.DataFrame, others: Variances) -> tuple[Group, Variances]:
     """Return the noise of the cells in `table`; decisions borrow from `others` what is unknown."""
     known = table.assign(variance=table["variance"].fillna(0.0))
-    between = _levels(known, rng, lambda pairs: pairs, per_pair=2)
-    comparing = _levels(known, rng, contrasts, per_pair=4)
+    between = _levels(known, lambda pairs: pairs, per_pair=2)
+    comparing = _levels(known, contrasts, per_pair=4)
     includes_launches = between[0] is None and between[1] is not None
     own = Variances(
         0.0 if includes_launches else _variance(comparing[0] or between[0]),
@@ -241,14 +232,13 @@ def _variance(found: Component | None) -> float | None:
 
 def _levels(
     table: pd.DataFrame,
-    rng: np.random.Generator,
     view: Callable[[pd.DataFrame], pd.DataFrame],
     per_pair: int,
 ) -> tuple[Component | None, Component | None]:
     """Return the components of launches and allocations, from pairs seen through `view`."""
-    launches = component(view(paired(table, ["allocation"], "launch")), per_pair, rng)
+    launches = component(view(paired(table, ["allocation"], "launch")), per_pair)
     merged = allocation_medians(table, launches.variance if launches else 0.0)
-    return launches, component(view(paired(merged, [], "allocation")), per_pair, rng)
+    return launches, component(view(paired(merged, [], "allocation")), per_pair)
 
 
 def _within(table: pd.DataFrame) -> Within:
