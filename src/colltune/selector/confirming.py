@@ -48,7 +48,7 @@ from colltune.selector.argmin import ModelSelector
 ROUNDS = 5
 """Turns of a launch: as many parts of a cell's repetitions are compared one by one."""
 MOST_LAUNCHES = LOOKS[-1]
-_USUAL_LAUNCHES = 3
+_USUAL_LAUNCHES = 4
 MOST_CANDIDATES = 3
 _LEAST_STAKE = 1e-3
 _LEAST_PROPOSED = -0.5

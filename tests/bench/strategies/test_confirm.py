@@ -149,7 +149,7 @@ def test_a_launch_begins_what_can_be_ended() -> None:
     """With time for one contest's usual launches, one contest is begun, not both by half."""
     slow = _changed(EVEN, time_s=0.5)
     both = _next(_state(*slow))
-    one = _next(_state(*slow, left_s=3 * 2.0 + 3 * 2 * 2 * 0.5 + 0.5))
+    one = _next(_state(*slow, left_s=4 * 2.0 + 4 * 2 * 2 * 0.5 + 0.5))
     assert both is not None
     assert one is not None
     assert len(one.steps) == len(both.steps) // 2

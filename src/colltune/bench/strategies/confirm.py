@@ -3,7 +3,7 @@
 A launch holds one shape: the one where most is at stake and in doubt for its seconds, another one
 than the launch before where there is one, since neighbouring launches may be alike. In it the
 default, the proposal and the nearest runners-up of an instance take turns, several times in random
-order. Proof takes two launches and usually three, so a launch begins no more than such a number can
+order. Proof takes two launches and usually four, so a launch begins no more than such a number can
 end; see `colltune.selector.confirming`.
 """
 
