@@ -9,8 +9,11 @@ from colltune.dataset.method import (
     ALL,
     IN_PLACE_OF,
     LAYOUT,
+    MEASURED_UNDER,
     alike,
     cells_by_method,
+    conditions_of,
+    in_provenance,
     method_of,
     methods,
     worth_telling,
@@ -97,3 +100,15 @@ def test_one_method_need_not_be_named() -> None:
         _launches("osu", a=1)
     with pytest.raises(DataError, match="2 methods"):
         _launches("reprompi", a=1, c=1)
+
+
+def test_memory_of_a_device_is_a_method_of_its_own() -> None:
+    """What tells no memory, or nothing at all, was measured in that of the host."""
+    imported = {MEASURED_UNDER: in_provenance({("bcast", "memory"): "CUDA"})}
+    known = {"a": imported, "b": {MEASURED_UNDER: "bcast.memory=host"}}
+    assert conditions_of(imported) == {("bcast", "memory"): "CUDA"}
+    data = _dataset(a=2, b=1, d=1)
+    with pytest.raises(DataError, match=r"CUDA memory .*host memory"):
+        alike(data, known, None, "the data")
+    assert set(alike(data, known, "CUDA", "the data").frame["launch"]) == {"a"}
+    assert set(alike(_dataset(b=1, d=1), known, None, "the data").frame["launch"]) == {"b", "d"}

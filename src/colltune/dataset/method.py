@@ -15,14 +15,46 @@ ALL = "all"
 IN_PLACE_OF = "synchronisation_asked_for"
 LAYOUT = "process_layout"
 """Fact of launches whose ranks do not fill node by node, as they do everywhere else."""
+CONDITIONS = ("memory", "datatype", "operation", "cache", "root", "barrier", "sync")
+"""What else an import knows of its measurements, and has to be alike in a dataset."""
+MEASURED_UNDER = "imported_conditions"
+Condition = tuple[str, str]
+"""A collective and one of `CONDITIONS`."""
 _BY_CLOCKS = ("window", "start time")
+
+
+def in_provenance(conditions: Mapping[Condition, str]) -> str:
+    """Return what `conditions_of` reads."""
+    return "; ".join(
+        f"{collective}.{name}={value.replace(';', ',')}"
+        for (collective, name), value in sorted(conditions.items())
+    )
+
+
+def conditions_of(facts: Mapping[str, str]) -> dict[Condition, str]:
+    """Return the known conditions under which a launch with the provenance `facts` was imported."""
+    found = {}
+    for part in facts.get(MEASURED_UNDER, "").split("; "):
+        key, _, value = part.partition("=")
+        collective, _, name = key.partition(".")
+        if name:
+            found[collective, name] = value
+    return found
+
+
+def _memory(facts: Mapping[str, str]) -> str:
+    """Return the kind of memory that messages lay in, if it is known not to be the host's."""
+    known = [value for (_, name), value in conditions_of(facts).items() if name == "memory"]
+    return next((f"{value} memory" for value in known if value != "host"), "")
 
 
 def method_of(facts: Mapping[str, str]) -> str:
     """Return benchmark, synchronisation, clocks and layout in words; empty where they are untold.
 
-    `facts` are the provenance of a launch.
+    `facts` are the provenance of a launch. Of an import it is the memory where that is no host's.
     """
+    if memory := _memory(facts):
+        return memory
     how = facts.get("sync") or facts.get("synchronisation", "")
     backend = facts.get("backend", "")
     if not how or not backend:
@@ -87,7 +119,12 @@ def measured_by(
 def _methods_of(
     launches: pd.Series[str], provenances: Mapping[str, Mapping[str, str]]
 ) -> pd.Series[str]:
-    return launches.astype(str).map(lambda name: method_of(provenances.get(name, {})))
+    names = {str(name) for name in launches.unique()}
+    ways = {name: method_of(provenances.get(name, {})) for name in names}
+    if any(way.endswith(" memory") for way in ways.values()):
+        # what tells nothing was measured in the host's, as all was before it was told
+        ways = {name: way or "host memory" for name, way in ways.items()}
+    return launches.astype(str).map(ways)
 
 
 def chosen(wanted: str, known: Collection[str]) -> str:

@@ -9,6 +9,7 @@ caller passes them.
 
 from __future__ import annotations
 
+import errno
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from colltune.dataset.frame import COLUMNS, TIME_COLUMNS, PerformanceDataset, re
 from colltune.domain import LARGEST_NUMBER, Context, RunStatus, parse_collective, parse_parameters
 from colltune.errors import DataError
 from colltune.files import whole
-from colltune.files.unpacking import unpacked
+from colltune.files.unpacking import encoding_of, unpacked
 
 CONTEXT_COLUMNS = ["machine", "library", "library_version", "fabric", "cores_shared"]
 INTEGERS = {
@@ -112,12 +113,18 @@ def _text_table(path: Path) -> pd.DataFrame:
             warnings.simplefilter("error", pd.errors.ParserWarning)
             with unpacked(path) as (_, content):
                 table = pd.read_csv(
-                    content, dtype=str, keep_default_na=False, encoding="utf-8", index_col=False
+                    content,
+                    dtype=str,
+                    keep_default_na=False,
+                    encoding=encoding_of(content),
+                    index_col=False,
                 )
     except FileNotFoundError:
         raise DataError(f"{path}: no such file") from None
     except (OSError, ValueError, pd.errors.ParserWarning) as error:
         why = getattr(error, "strerror", None) or str(error).strip()
+        if getattr(error, "errno", None) == errno.EINVAL:
+            raise DataError(f"{path}: {why}") from error
         raise DataError(f"{path}: not a readable CSV file: {why}. Copy it again.") from error
     if table.empty:
         raise DataError(f"{path}: no data rows")

@@ -19,6 +19,7 @@ from colltune.files.reading import opened
 from colltune.text import counted
 
 _MOST_UNPACKED_BYTES, _MOST_RATIO = 64 << 20, 100
+_TAR_SIGN = slice(257, 262)
 
 
 def _member(raw: BinaryIO) -> IO[bytes]:
@@ -27,7 +28,8 @@ def _member(raw: BinaryIO) -> IO[bytes]:
     names = archive.namelist()
     if len(names) != 1:
         raise OSError(
-            errno.EINVAL, f"is an archive of {counted(len(names), 'file')}. Unpack it first."
+            errno.EINVAL,
+            f"this is an archive of {counted(len(names), 'file')}. Unpack it first.",
         )
     return archive.open(names[0])
 
@@ -90,16 +92,31 @@ def _damage_told() -> Iterator[None]:
 
 
 @contextmanager
-def unpacked(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
+def unpacked(path: Path) -> Iterator[tuple[io.BufferedReader[Any], io.BufferedReader[Any]]]:
     """Yield a file as it is, and what it holds, unpacked if its first bytes say so."""
     with opened(path) as raw:
         head = raw.peek(8)
         unpack = next((made for mark, made in _PACKED.items() if head.startswith(mark)), None)
         if unpack is None:
+            _refuse_archive(raw)
             yield raw, raw
             return
         with _damage_told():
             packed = unpack(raw)
         size_bytes = os.fstat(raw.fileno()).st_size
         most_bytes = max(_MOST_UNPACKED_BYTES, _MOST_RATIO * size_bytes)
-        yield raw, io.BufferedReader(_Unpacked(packed, most_bytes), 1 << 16)
+        content = io.BufferedReader(_Unpacked(packed, most_bytes), 1 << 16)
+        _refuse_archive(content)
+        yield raw, content
+
+
+def encoding_of(content: io.BufferedReader[Any]) -> str:
+    """Return the encoding that the first bytes of a text tell: UTF-16, or else UTF-8."""
+    return "utf-16" if content.peek(2)[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+
+
+def _refuse_archive(content: io.BufferedReader[Any]) -> None:
+    if content.peek(_TAR_SIGN.stop)[_TAR_SIGN] == b"ustar":
+        raise OSError(
+            errno.EINVAL, "this is an archive (tar), which holds several files. Unpack it first."
+        )

@@ -125,18 +125,22 @@ def test_an_aborted_run_is_kept_and_told() -> None:
 
 
 def test_numbers_of_processes_must_fit_what_is_told(tmp_path: Path) -> None:
-    """A block on other processes than told is refused by line, and can be filtered away."""
+    """Blocks on other processes than told are left out with their count; if all are, refused."""
     text = IMB + _block("Reduce", "8 10 1 2 1.5", nprocs=2)
+    read = loaded("imb", text, tmp_path)
+    assert [str(shape) for shape in read.dataset.shapes()] == ["4x2"]
+    assert "on 2 processes, which do not fit nodes=4 and ppn=2: left out" in read.remarks
     with pytest.raises(DataError, match="measured on 2 processes, but --set nodes=4 and ppn=2"):
-        loaded("imb", text, tmp_path)
+        loaded("imb", _block("Reduce", "8 10 1 2 1.5", nprocs=2), tmp_path)
     settings = CONTEXT | {"nodes": "2"}
     both = loaded("imb", text, tmp_path, request(settings)).dataset
     assert [str(shape) for shape in both.shapes()] == ["2x1", "2x4"]
     settings = CONTEXT | {"ppn": "8"}
     with pytest.raises(DataError, match="2 processes cannot be spread evenly with ppn=8"):
-        loaded("imb", text, tmp_path, request(settings))
-    kept = loaded("imb", text, tmp_path, request(settings, where={"nprocs": "8"})).dataset
-    assert [str(shape) for shape in kept.shapes()] == ["1x8"]
+        loaded("imb", _block("Reduce", "8 1 1 2 1", nprocs=2), tmp_path, request(settings))
+    asked = request(CONTEXT | {"ppn": "2"}, where={"nprocs": "8,2"})
+    kept = loaded("imb", text + _block("Reduce", "8 1 1 2 1", nprocs=4), tmp_path, asked).dataset
+    assert [str(shape) for shape in kept.shapes()] == ["1x2", "4x2"]
 
 
 def test_runs_on_different_machines_are_refused() -> None:
@@ -148,7 +152,13 @@ def test_runs_on_different_machines_are_refused() -> None:
 
 def test_malformed_rows_name_their_line(subtests: pytest.Subtests) -> None:
     """A row that does not fit its header is refused with file and line."""
-    for row in ("8 10 1 2", "8 10 1 2 3 4", "8.5 10 1 2 3", "8 1.5 1 2 3", "8 x 1 2 3"):
+    for row in (
+        "8 10 1 2\n16 10 1 2 3",
+        "8 10 1 2 3 4",
+        "8.5 10 1 2 3",
+        "8 1.5 1 2 3",
+        "8 x 1 2 3",
+    ):
         with subtests.test(row=row), pytest.raises(DataError, match="f, line 5: malformed row"):
             _parsed(_block("Bcast", row))
 

@@ -331,7 +331,7 @@ def test_raw_times_are_kept_and_summarised() -> None:
     assert row.times_s == (9e-6, 3e-6, 4e-6)
     assert row.summary is not None
     assert row.summary.time_s == 4e-6
-    assert (row.nprocs, row.line, row.convention) == (8, 16, "MPI_BYTE")
+    assert (row.nprocs, row.line, row.conditions["datatype"]) == (8, 16, "MPI_BYTE")
     assert row.kind is TimeKind.MEDIAN_OF_MAXIMA
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from colltune.dataset.floor import possible
@@ -13,6 +13,7 @@ from colltune.dataset.frame import PerformanceDataset
 from colltune.dataset.importers.protocol import (
     Imported,
     Importer,
+    Place,
     Reading,
     Request,
     Row,
@@ -20,6 +21,7 @@ from colltune.dataset.importers.protocol import (
     TimeKind,
     whole,
 )
+from colltune.dataset.method import CONDITIONS, Condition
 from colltune.dataset.tidy_csv import read_csv
 from colltune.domain import (
     Collective,
@@ -34,8 +36,9 @@ from colltune.errors import DataError
 from colltune.text import counted
 
 _REQUIRED = ("machine", "library", "library_version")
-SETTINGS = (*_REQUIRED, "fabric", "nodes", "ppn", "configuration", "collective")
-FILTERS = ("collective", "nprocs", "msize_bytes", "algorithm")
+_SHAPE = ("nodes", "ppn", "configuration", "collective")
+SETTINGS = (*_REQUIRED, "fabric", *_SHAPE, *CONDITIONS)
+FILTERS = ("collective", "nprocs", "msize_bytes", "algorithm", *CONDITIONS)
 
 
 def reads_lines(title: str, signs: str, parse: Callable[[Iterable[str], str], Reading]) -> Importer:
@@ -94,7 +97,8 @@ def assemble(reading: Reading, source: Source, request: Request) -> Imported:
     if not rows:
         why = f": {'; '.join(_counted(remarks))}" if remarks else ""
         raise DataError(f"{source.name}: no usable measurements of a collective{why}")
-    _refuse_mixtures(rows, source)
+    rows = _of_the_shape(rows, told, remarks)
+    conditions = _conditions(rows, told)
     launches: Counter[tuple[Configuration, Instance]] = Counter()
     measurements = []
     for row in rows:
@@ -114,6 +118,7 @@ def assemble(reading: Reading, source: Source, request: Request) -> Imported:
         frozenset(row.kind for row in rows),
         facts,
         tuple(_counted(remarks)),
+        conditions,
     )
 
 
@@ -160,6 +165,19 @@ class _Told:
                 raise DataError(f"--set {name}={settings[name]}: not a whole number from 1 on")
         self.nodes, self.ppn = (n if name in settings else None for name, n in counts.items())
 
+    @property
+    def layout(self) -> str:
+        counts = {"nodes": self.nodes, "ppn": self.ppn}
+        return " and ".join(f"{name}={n}" for name, n in counts.items() if n)
+
+    def fits(self, nprocs: int | None) -> bool:
+        """Whether so many processes fill the nodes that were told."""
+        if nprocs is None or not (self.nodes or self.ppn):
+            return True
+        if self.nodes and self.ppn:
+            return nprocs == self.nodes * self.ppn
+        return nprocs % (self.nodes or self.ppn or 1) == 0
+
     def shape(self, nprocs: int | None, line: int) -> Shape:
         """Return the shape of a row, which the file tells as `nprocs` at most."""
         where = f"{self.source.name}, line {line}"
@@ -194,10 +212,15 @@ def _kept(rows: tuple[Row, ...], request: Request, source: Source) -> list[Row]:
             raise DataError(
                 f"{source.name}: no column {name!r} to filter by; known: {', '.join(FILTERS)}"
             )
-        kept = [row for row in kept if str(getattr(row, name)) == value]
+        wanted = set(value.split(","))
+        kept = [row for row in kept if _text(row, name) in wanted]
         if rows and not kept:
             raise DataError(f"{source.name}: no row has {name}={value}")
     return kept
+
+
+def _text(row: Row, name: str) -> str:
+    return row.conditions.get(name, "") if name in CONDITIONS else str(getattr(row, name))
 
 
 def _in_our_size(row: Row, told: _Told, remarks: Counter[str]) -> Row | None:
@@ -224,18 +247,54 @@ def _is_measured(row: Row, remarks: Counter[str]) -> bool:
     return True
 
 
-def _refuse_mixtures(rows: Iterable[Row], source: Source) -> None:
-    mixtures: dict[str, dict[str, int]] = {}
+def _of_the_shape(rows: list[Row], told: _Told, remarks: Counter[str]) -> list[Row]:
+    """Return the rows of as many processes as told, where some are: benchmarks try fewer, too."""
+    fitting = [row for row in rows if told.fits(row.nprocs)]
+    others = Counter(row.nprocs for row in rows if not told.fits(row.nprocs))
+    if not fitting:
+        return rows
+    for nprocs, n in sorted(others.items(), key=str):
+        remarks[f"on {nprocs} processes, which do not fit {told.layout}: left out"] += n
+    return fitting
+
+
+def _conditions(rows: Iterable[Row], told: _Told) -> dict[Condition, Place]:
+    """Return what is known of how each collective was measured, which has to be one way."""
+    source, found = told.source, dict[tuple[Collective, str], dict[str, int]]()
+    kinds: dict[str, int] = {}
     for row in rows:
-        mixtures.setdefault("different kinds", {}).setdefault(row.kind.value, row.line)
-        mixtures.setdefault(row.collective, {}).setdefault(row.convention, row.line)
-    for what, found in mixtures.items():
-        if len(found) > 1:
-            listed = "; ".join(f"{text or 'unknown'} (line {n})" for text, n in found.items())
+        kinds.setdefault(row.kind.value, row.line)
+        for name in CONDITIONS:
+            value = row.conditions.get(name, "")
+            found.setdefault((row.collective, name), {}).setdefault(value, row.line)
+    if len(kinds) > 1:
+        raise DataError(
+            f"{source.name}: times of different kinds are not comparable: {_listed(kinds)}. Split "
+            "the file into comparable ones."
+        )
+    known = {}
+    for (collective, name), values in found.items():
+        if len(values) > 1:
+            one = next(filter(None, values))
             raise DataError(
-                f"{source.name}: times of {what} are not comparable: {listed}. Split the file into"
-                " comparable ones."
+                f"{source.name}: times of {collective} are not comparable: {_listed(values)} "
+                f"differ in their {name}. Keep one with --where {name}={one}."
             )
+        value, line = next(iter(values.items()))
+        wanted = told.request.settings.get(name, value)
+        if value and wanted != value:
+            raise DataError(
+                f"{source.name}, line {line}: {collective} was measured with {name} {value}, but "
+                f"--set {name}={wanted} says otherwise. Leave it out."
+            )
+        if wanted:
+            place = f"{source.name}, line {line}" if value else f"--set {name}"
+            known[collective.value, name] = (wanted, place)
+    return known
+
+
+def _listed(found: Mapping[str, int]) -> str:
+    return "; ".join(f"{text or 'unknown'} (line {n})" for text, n in found.items())
 
 
 def _measurement(row: Row, told: _Told, remarks: Counter[str]) -> Measurement:

@@ -19,21 +19,29 @@ from colltune.dataset.importers.protocol import LineReader, Reading, Row, TimeKi
 from colltune.domain import Collective, RunStatus, Summary, parse_collective
 from colltune.errors import DataError
 
-_PROGRAM = re.compile(r"#\s*Intel\S* MPI Benchmarks (?P<version>[^,]*)")
-_RELEASE = re.compile(r"(?P<year>[0-9]{1,4})\b(?P<update> Update)?")
+_TITLE = r"#\s*(?:Intel|PALLAS)\s?(?:\(R\))? MPI Benchmark(?:s| Suite)"
+_PROGRAM = re.compile(_TITLE + r"\s+(?P<version>[^,]*)(?:,\s*(?P<part>.*))?")
+_RELEASE = re.compile(r"V?(?P<year>[0-9]{1,4})\b(?P<update> Update)?")
 _BLOCK = re.compile(r"#\s*Benchmarking\s+(?P<name>\S+)")
 _PROCESSES = re.compile(r"#\s*#processes\s*=\s*(?P<n>[0-9]{1,9})\b")
 _FACT = re.compile(r"#\s*(?P<key>[A-Z][\w ]*?)\s*:\s*(?P<value>.*\S)")
 _FACTS = {"Date", "Machine", "System", "Release", "MPI Version", "MPI_Op", "MPI_Datatype"}
 _FACTS |= {"MPI_Datatype for reductions"}
-_REDUCING = {
-    Collective.ALLREDUCE,
-    Collective.REDUCE,
-    Collective.REDUCE_SCATTER,
-    Collective.REDUCE_SCATTER_BLOCK,
+# options that change what is timed, and the condition that each one is
+_OPTIONS = {
+    "-off_cache": "cache",
+    "-root_shift": "root",
+    "-sync": "sync",
+    "-imb_barrier": "barrier",
+    "-mem_alloc_type": "memory",
 }
+_ON = {"on": "on", "1": "on", "enable": "on", "yes": "on"}
+_ON |= {"off": "off", "0": "off", "disable": "off", "no": "off"}
+_HOST = {"cpu": "host", "device": "device", "shared": "shared", "host": "host"}
 _GIVEN_UP = {"time-out": RunStatus.TIMEOUT, "out-of-mem": RunStatus.NOT_APPLICABLE}
 _GIVEN_UP["int-overflow"] = RunStatus.NOT_APPLICABLE
+_ALL_COLLECTIVES = {"gatherv", "scatterv", "alltoallw", "exscan", "scan", "barrier"}
+_ALL_COLLECTIVES |= {collective.value for collective in Collective}
 # IMB's own limit (IMB_declare.h, TOL)
 _WORST_DEFECT = 1e-2
 
@@ -42,15 +50,12 @@ def parse(lines: Iterable[str], name: str) -> Reading:
     reader = _Reader(name).read(lines)
     if not reader.blocks:
         raise DataError(f"{name}: not IMB output (no line like '# Benchmarking Bcast')")
+    reader.end_run()
     reader.remarks = list(dict.fromkeys(reader.remarks))
-    if not reader.complete:
-        reader.remarks.append("the run did not finish; its measurements so far are kept")
     return reader.reading()
 
 
-IMPORTER = reads_lines(
-    "Intel MPI Benchmarks", r"#\s*(?:Intel\(R\) MPI Benchmarks|Benchmarking\s+\S)", parse
-)
+IMPORTER = reads_lines("Intel MPI Benchmarks", rf"{_TITLE}|#\s*Benchmarking\s+\S", parse)
 
 
 @dataclass
@@ -63,22 +68,50 @@ class _Reader(LineReader):
     collective: Collective | None = None
     nprocs: int | None = None
     columns: list[str] = field(default_factory=list)
+    begun: int = 0
+    calling: list[str] | None = None
+    conditions: dict[str, str] = field(default_factory=dict)
+    short: DataError | None = None
+
+    def end_run(self) -> None:
+        """Remark on the current run where it did not reach its end."""
+        self._end_table()
+        if self.blocks and not self.complete:
+            which = f"the run that begins on line {self.begun}" if self.begun > 1 else "the run"
+            self.remarks.append(f"{which} did not finish; its measurements so far are kept")
+
+    def _end_table(self) -> None:
+        if self.short:
+            where = str(self.short).partition(": malformed")[0].rpartition(", ")[2]
+            self.remarks.append(f"the row on {where} is incomplete and is left out")
+        self.columns, self.short = [], None
 
     def feed(self, line: str) -> None:
         text = line.strip()
         if text.startswith(("#bytes", "#repetitions")):
+            self._end_table()
             self.columns = text.split() if self.collective else []
         elif text.startswith("#"):
             self._comment(text)
         elif not text:
-            self.columns = []
+            self._end_table()
         elif self.columns and self.collective:
             self._row(self.collective, text.split(), line)
 
     def _comment(self, text: str) -> None:
+        words = text.strip("# ").split()
         if program := _PROGRAM.match(text):
-            self.header, self.complete = {}, False
+            self.end_run()
+            self.header, self.complete, self.begun, self.blocks = {}, False, self.number, 0
+            on_gpu = "GPU" in (program["part"] or "")
+            self.conditions = {"memory": "device" if on_gpu else "host"}
             self._fact("version", program["version"].strip())
+        elif text.startswith("# Calling sequence was"):
+            self.calling = []
+            self.conditions = dict.fromkeys(_OPTIONS.values(), "default") | self.conditions
+        elif self.calling is not None and words and not _FACT.match(text):
+            self.calling += words
+            self._options(self.calling)
         elif block := _BLOCK.match(text):
             self._block(block["name"])
         elif processes := _PROCESSES.match(text):
@@ -86,7 +119,16 @@ class _Reader(LineReader):
         elif "All processes entering MPI_Finalize" in text:
             self.complete = True
         elif (fact := _FACT.match(text)) and fact["key"] in _FACTS:
+            self.calling = None
             self._fact(fact["key"], fact["value"])
+
+    def _options(self, words: list[str]) -> None:
+        """Take from the program's command line what changes the times."""
+        self.facts["command"] = {" ".join(words): None} | self.facts.get("command", {})
+        for option, value in zip(words, [*words[1:], ""], strict=True):
+            if name := _OPTIONS.get(option):
+                known = _HOST if name == "memory" else _ON
+                self.conditions[name] = known.get(value.lower(), value)
 
     def _fact(self, key: str, value: str) -> None:
         self.header[key] = value
@@ -100,13 +142,13 @@ class _Reader(LineReader):
 
     def _block(self, benchmark: str) -> None:
         self.blocks += 1
-        self.nprocs, self.columns = None, []
+        self._end_table()
+        self.nprocs, self.calling = None, None
         try:
             self.collective = parse_collective(benchmark)
         except DataError:
             self.collective = None
-            why = "runs several groups at once" if "Multi-" in benchmark else "is not a collective"
-            self.remarks.append(f"{benchmark} {why} and is left out")
+            self.remarks.append(f"{benchmark} {_why_not(benchmark)} and is left out")
 
     def _row(self, collective: Collective, words: list[str], line: str) -> None:
         given_up = (s for mark, s in _GIVEN_UP.items() if words[1:2] and mark in words[1])
@@ -119,16 +161,25 @@ class _Reader(LineReader):
         complete = len(words) == len(self.columns) and None not in numbers.values()
         complete = complete and whole(row.get("#repetitions", "")) is not None
         if size is None or (status is None and not complete):
-            raise self.wrong(
+            wrong = self.wrong(
                 f"malformed row {' '.join(words)!r}; expected {' '.join(self.columns)}"
             )
+            if len(words) >= len(self.columns) or self.short:
+                raise wrong
+            self.short = wrong  # unless more rows follow, the run broke off here
+            return
+        if self.short:
+            raise self.short
         if self.nprocs is None:
             raise self.wrong("its block has no line '# #processes = N'")
         if collective is Collective.REDUCE_SCATTER and self._counts_blocks():
             size *= self.nprocs
         if status is None and (numbers.get("defects") or 0.0) > _WORST_DEFECT:
             status = RunStatus.WRONG_RESULT
-        key = "MPI_Datatype for reductions" if collective in _REDUCING else "MPI_Datatype"
+        reduces = collective.reduces
+        key = "MPI_Datatype for reductions" if reduces else "MPI_Datatype"
+        told = {"datatype": self.header.get(key, "")}
+        told |= {"operation": self.header.get("MPI_Op", "")} if reduces else {}
         self.rows.append(
             Row(
                 collective,
@@ -138,7 +189,7 @@ class _Reader(LineReader):
                 self.number,
                 status or RunStatus.OK,
                 summary=self._summary(numbers) if status is None else None,
-                convention=self.header.get(key, ""),
+                conditions=self.conditions | told,
             )
         )
 
@@ -159,3 +210,15 @@ class _Reader(LineReader):
             )
         year = int(release["year"])
         return year > 2019 or (year == 2019 and release["update"] is not None)
+
+
+def _why_not(benchmark: str) -> str:
+    """Return why there are no measurements of a benchmark here."""
+    name = benchmark.lower()
+    if "multi-" in name:
+        return "runs several groups at once"
+    if name.startswith("i") and name.removesuffix("_pure")[1:] in _ALL_COLLECTIVES:
+        return "is a nonblocking collective"
+    if name in _ALL_COLLECTIVES:
+        return "is a collective that colltune does not tune"
+    return "is not a collective"

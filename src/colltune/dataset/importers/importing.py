@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -11,8 +12,10 @@ from pathlib import Path
 from colltune import provenance
 from colltune.dataset.frame import PerformanceDataset, join
 from colltune.dataset.importers import IMPORTERS
-from colltune.dataset.importers.protocol import Imported, Request, Source, TimeKind
+from colltune.dataset.importers.protocol import Imported, Place, Request, Source, TimeKind
+from colltune.dataset.method import MEASURED_UNDER, Condition, conditions_of, in_provenance
 from colltune.dataset.parquet import append_dataset, read_parquet, read_provenance
+from colltune.domain import Collective
 from colltune.errors import DataError
 from colltune.files import locked
 
@@ -32,6 +35,7 @@ class ImportedFiles:
     remarks: tuple[str, ...]
     kinds: frozenset[TimeKind]
     digests: Mapping[str, str]
+    conditions: Mapping[Condition, Place]
 
 
 def import_files(
@@ -47,13 +51,16 @@ def import_files(
     digests = _digests(sources)
     imported = [IMPORTERS[format_].load(source, request) for source in _telling(sources, progress)]
     found = list(zip(sources, imported, strict=True))
+    conditions = _conditions(imported)
     return ImportedFiles(
         join([one.dataset for one in imported]),
         format_,
-        _facts(sources, format_, digests, imported),
+        _facts(sources, format_, digests, imported)
+        | {MEASURED_UNDER: in_provenance({key: value for key, (value, _) in conditions.items()})},
         tuple(f"{source.name}: {remark}" for source, one in found for remark in one.remarks),
         _kinds(found),
         digests,
+        conditions,
     )
 
 
@@ -64,7 +71,7 @@ def add_to(folder: Path, imported: ImportedFiles) -> Path:
             if imported.format != "csv":
                 _refuse_known(imported, folder)
             join([read_parquet(folder), imported.dataset])
-            _refuse_incomparable(imported.kinds, folder)
+            _refuse_incomparable(imported, folder)
         facts = provenance.collect(imported.facts)
         return append_dataset(folder, imported.dataset, facts)
 
@@ -73,9 +80,8 @@ def format_of(source: Source, told: str | None = None) -> str:
     """Return the name in ``IMPORTERS`` of the format of `source`."""
     if source.path.is_dir() and told != "csv":
         raise source.unreadable(IsADirectoryError())
-    # lines cannot be looked at twice in a pipe, nor in what only pandas unpacks
-    packed = source.path.suffix in (".bz2", ".xz", ".zip", ".zst")
-    if told == "csv" or (source.path.exists() and (packed or not source.path.is_file())):
+    # lines cannot be looked at twice in a pipe
+    if told == "csv" or (source.path.exists() and not source.path.is_file()):
         return told or "csv"
     named_csv = source.path.name.endswith(_CSV_ENDINGS)
     try:
@@ -97,7 +103,7 @@ def format_of(source: Source, told: str | None = None) -> str:
         )
     if marks or told:
         return told or next(iter(marks))
-    if named_csv or "," in first:
+    if named_csv or _is_table(first):
         return "csv"
     titles = ", ".join(f"{name} ({importer.title})" for name, importer in IMPORTERS.items())
     raise DataError(
@@ -106,12 +112,19 @@ def format_of(source: Source, told: str | None = None) -> str:
     )
 
 
-def _marks(source: Source) -> tuple[dict[str, int], str]:
-    """Return where each format's first unmistakable line stands, and the first line at all."""
+def _is_table(first: Sequence[str]) -> bool:
+    """Tell whether two lines are a CSV's: both have the same number of commas."""
+    columns = [len(row) for row in csv.reader(first)]
+    return len(columns) == 2 and min(columns) > 1 and len(set(columns)) == 1
+
+
+def _marks(source: Source) -> tuple[dict[str, int], list[str]]:
+    """Return where each format's first unmistakable line stands, and the first two lines."""
     marks: dict[str, int] = {}
-    first = ""
+    first: list[str] = []
     for number, line in enumerate(source.lines(), start=1):
-        first = first or line.strip()
+        if len(first) < 2 and line.strip():
+            first.append(line.strip())
         if line.startswith("#"):
             for name, importer in IMPORTERS.items():
                 if name not in marks and importer.recognises(line):
@@ -189,12 +202,37 @@ def _instances(dataset: PerformanceDataset) -> set[tuple[str, int, int]]:
     return set(zip(frame["collective"], nprocs, frame["msize_bytes"].tolist(), strict=True))
 
 
-def _refuse_incomparable(kinds: frozenset[TimeKind], into: Path) -> None:
+def _conditions(imported: Iterable[Imported]) -> dict[Condition, Place]:
+    """Return how all files were measured, which has to be one way."""
+    together: dict[Condition, Place] = {}
+    for one in imported:
+        _refuse_others(one.conditions, together)
+        together = dict(one.conditions) | together
+    return together
+
+
+def _refuse_others(new: Mapping[Condition, Place], known: Mapping[Condition, Place]) -> None:
+    for (collective, name), (value, place) in new.items():
+        other, where = known.get((collective, name), (value, place))
+        if other != value:
+            raise DataError(
+                f"{place}: {collective} was measured with {name} {value}, but with {other} in "
+                f"{where}. Such times are not comparable: keep them in different datasets, with "
+                f"--out and, within a file, --where {name}={value}."
+            )
+
+
+def _refuse_incomparable(imported: ImportedFiles, into: Path) -> None:
     """Refuse times beside others with which they do not compare: the smaller kind always wins."""
     stored: set[TimeKind] = set()
-    for file in into.glob("*.parquet"):
-        texts = read_provenance(file).get(_KINDS, TimeKind.MEDIAN_OF_MAXIMA.value).split("; ")
+    kinds = imported.kinds
+    for file in sorted(into.glob("*.parquet")):
+        facts = read_provenance(file)
+        texts = facts.get(_KINDS, TimeKind.MEDIAN_OF_MAXIMA.value).split("; ")
         stored |= {TimeKind(text) for text in texts if text in list(TimeKind)}
+        where = f"{file} ({facts['imported_from']})" if "imported_from" in facts else str(file)
+        there = {key: (value, where) for key, value in _known_conditions(facts).items()}
+        _refuse_others(imported.conditions, there)
     stored -= {TimeKind.UNTOLD}
     kinds -= {TimeKind.UNTOLD}
     if not all(kind.compares_with(other) for kind in kinds for other in stored):
@@ -203,6 +241,13 @@ def _refuse_incomparable(kinds: frozenset[TimeKind], into: Path) -> None:
             f"are not comparable with those of the dataset ({', '.join(sorted(stored))}). "
             "Name another dataset with --out."
         )
+
+
+def _known_conditions(facts: Mapping[str, str]) -> dict[Condition, str]:
+    """Return how a file of a dataset was measured; what colltune measures lies in host memory."""
+    if "imported_from" in facts or not facts.get("backend"):
+        return conditions_of(facts)
+    return {(collective.value, "memory"): "host" for collective in Collective}
 
 
 def _facts(

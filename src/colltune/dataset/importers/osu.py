@@ -124,7 +124,7 @@ class _Reader(LineReader):
                 self.number,
                 RunStatus.WRONG_RESULT if wrong else RunStatus.OK,
                 summary=None if wrong else Summary(n_reps, time_s, mean_s, *[math.nan] * 3),
-                convention=" in memory of ".join(filter(None, (self.datatype, self.device))),
+                conditions={"memory": self.device or "host", "datatype": self.datatype},
                 split_bytes=_ELEMENT_BYTES.get(self.datatype, 4) if block else 0,
             )
         )

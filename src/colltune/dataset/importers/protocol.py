@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import re
@@ -14,10 +15,12 @@ from pathlib import Path
 from typing import Protocol, Self
 
 from colltune.dataset.frame import PerformanceDataset
+from colltune.dataset.importers.printed import without_prefixes
+from colltune.dataset.method import Condition
 from colltune.domain import Collective, Configuration, Instance, RunStatus, Summary
 from colltune.errors import DataError
 from colltune.files.reading import opened
-from colltune.files.unpacking import unpacked
+from colltune.files.unpacking import encoding_of, unpacked
 
 _WHOLE = re.compile(r"[0-9]{1,18}")
 _REAL = re.compile(r"[+-]?(?:[0-9]{1,18}(?:\.[0-9]{0,18})?(?:[eE][+-]?[0-9]{1,2})?|nan|inf)")
@@ -52,15 +55,21 @@ class Source:
 
     @property
     def launch(self) -> str:
-        """The launch's name where the user gives none: the file's, without ``.gz``."""
-        name = self.path.name.removesuffix(".gz")
+        """The launch's name where the user gives none: the file's, without ``.gz`` and its like."""
+        name = re.sub(r"\.(?:gz|bz2|xz|zst)$", "", self.path.name)
         return f"{self.path.absolute().parent.name}/{name}" if self.with_folder else name
 
     def lines(self) -> Iterator[str]:
-        """Yield its lines, ended by a line feed; bytes that are no UTF-8 become a placeholder."""
+        """Yield its lines as the program printed them, ended by a line feed.
+
+        Bytes that are no text become a placeholder.
+        """
+        return without_prefixes(self._lines(), self.name)
+
+    def _lines(self) -> Iterator[str]:
         try:
             with unpacked(self.path) as (raw, content):
-                text = io.TextIOWrapper(content, encoding="utf-8-sig", errors="replace")
+                text = io.TextIOWrapper(content, encoding_of(content), errors="replace")
                 for number in count():
                     if number % _LINES_BETWEEN == 0:
                         self.progress(raw.tell())
@@ -86,6 +95,8 @@ class Source:
                 "then holds for all of them."
             )
         why = getattr(error, "strerror", None) or error
+        if getattr(error, "errno", None) == errno.EINVAL:
+            return DataError(f"{self.path}: {why}")
         return DataError(f"{self.path}: cannot be read to its end: {why}. Was it cut short?")
 
 
@@ -107,15 +118,19 @@ class TimeKind(StrEnum):
         return self is other or not (self in means or other in means)
 
 
+Place = tuple[str, str]
+"""The value of a condition, and where it was found."""
+
+
 @dataclass(frozen=True)
 class Row:
     """One measured cell as a source tells it, in our units.
 
     ``line`` is where it stands; ``nprocs`` is None where the source does not tell; ``algorithm`` is
-    the source's word or number for it, empty where the file has none. ``convention`` is whatever
-    makes rows of one collective incomparable, such as the datatype. Where ``split_bytes`` is not 0,
-    ``msize_bytes`` is a whole buffer of elements of so many bytes, which the source divided into
-    equal blocks; ours is such a block.
+    the source's word or number for it, empty where the file has none. ``conditions`` are what rows
+    of one collective must have in common to be comparable, by the names of ``CONDITIONS``. Where
+    ``split_bytes`` is not 0, ``msize_bytes`` is a whole buffer of elements of so many bytes, which
+    the source divided into equal blocks; ours is such a block.
     """
 
     collective: Collective
@@ -127,7 +142,7 @@ class Row:
     times_s: tuple[float, ...] = ()
     summary: Summary | None = None
     algorithm: str = ""
-    convention: str = ""
+    conditions: Mapping[str, str] = field(default_factory=dict)
     split_bytes: int = 0
 
 
@@ -216,6 +231,7 @@ class Imported:
     kinds: frozenset[TimeKind] = frozenset()
     facts: Mapping[str, str] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+    conditions: Mapping[Condition, Place] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -145,8 +145,17 @@ def _rows(run: ReproMpiOutput) -> Iterator[Row]:
             RunStatus.OK if summary else RunStatus.TIMEOUT,
             tuple(cell.times_s),
             summary,
-            convention=run.facts.get("datatype", ""),
+            conditions=_conditions(run, cell.collective),
         )
+
+
+def _conditions(run: ReproMpiOutput, collective: Collective) -> dict[str, str]:
+    """Return what the times of a run hang on: datatype, operation, how processes start together."""
+    facts = run.facts
+    told = {"datatype": facts.get("datatype", ""), "sync": facts.get("procsync", "")}
+    if told["sync"] and "barrier" not in told["sync"].lower():
+        told["sync"] += f" by {facts.get('clocksync', 'unknown')} clocks"
+    return told | ({"operation": facts.get("operation", "")} if collective.reduces else {})
 
 
 def _kind(run: ReproMpiOutput) -> TimeKind:

@@ -1,0 +1,231 @@
+"""Logs as people keep them, with invented numbers: each is read exactly, or refused truthfully."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import tarfile
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from colltune.dataset.importers.importing import ImportedFiles, add_to, import_files
+from colltune.errors import DataError
+from tests.dataset.importers.samples import CONTEXT, IMB, OSU, REPROMPI, request
+
+SHAPE = {"nodes": "4", "ppn": "2"}
+RESET = "\x1b[0m"
+TAGGED = {
+    "mpirun --tag-output of Open MPI 4": "[1,0]<stdout>:",
+    "prterun --tag-output": "[prterun-node01-4711@1,0]<stdout>: ",
+    "mpirun --timestamp-output": "Sat Nov 28 01:41:32 2026<stdout>:",
+    "both of Open MPI 4": "Sat Nov 28 01:41:32 2026[1,0]<stdout>:",
+    "srun -l": "0: ",
+    "srun -l of many tasks": "   0: ",
+    "mpiexec -prepend-rank": "[0] ",
+    "pdsh": "node017: ",
+    "ts": "Nov 28 01:41:32 ",
+    "ts -s": "00:00:05 ",
+    "a CI's log": "2026-11-28T01:41:32.1234567Z ",
+    "a logger": "[2026-11-28 01:41:32,123] ",
+    "dmesg": "[   12.345678] ",
+    "syslog with a host": "Nov 28 01:41:32 node01: ",
+    "a quoted mail": "> ",
+    "a quoted code block": "    ",
+    "a quoted reply with a tag": "> [1,0]<stdout>:",
+    "a bar": "| ",
+    "a tab": "\t",
+}
+
+
+def _read(folder: Path, content: str | bytes, name: str = "run.out", **told: str) -> ImportedFiles:
+    file = folder / name
+    file.write_bytes(content.encode() if isinstance(content, str) else content)
+    return import_files([file], request(CONTEXT | SHAPE | told), None)
+
+
+def _times_us(imported: ImportedFiles) -> list[float]:
+    return [round(time_s * 1e6, 3) for time_s in imported.dataset.frame["time_s"]]
+
+
+def _prefixed(text: str, prefix: str) -> str:
+    return "".join(prefix + line for line in text.splitlines(keepends=True))
+
+
+@pytest.mark.parametrize("program", [OSU, IMB, REPROMPI])
+@pytest.mark.parametrize("kind", TAGGED)
+def test_prefixes_are_taken_off(tmp_path: Path, program: str, kind: str) -> None:
+    """What launchers, clocks and mails put before every line changes nothing that is read."""
+    plain = _read(tmp_path, program)
+    tagged = _read(tmp_path, _prefixed(program, TAGGED[kind]))
+    assert tagged.format == plain.format
+    assert tagged.dataset.frame.equals(plain.dataset.frame)
+
+
+def test_lines_without_the_prefix_may_stand_between(tmp_path: Path) -> None:
+    """The shell's own lines, and those of other processes, carry none or another one."""
+    tagged = _prefixed(OSU, "[1,0]<stdout>:")
+    text = "#!/bin/bash\n+ mpirun osu_bcast -f\n" + tagged + "[1,3]<stderr>:warning, slow\ndone\n"
+    assert _times_us(_read(tmp_path, text)) == [3.0, 5.0]
+
+
+def test_processes_that_ran_alone_are_refused(tmp_path: Path) -> None:
+    """Each process printing the title is the sign of another library's launcher."""
+    text = _prefixed(OSU, "[1,0]<stdout>:") + _prefixed(OSU, "[1,1]<stdout>:")
+    with pytest.raises(DataError, match=r"line 9: process 1 prints what process 0 printed"):
+        _read(tmp_path, text)
+
+
+def test_colours_and_other_encodings_are_read(tmp_path: Path) -> None:
+    """Terminals colour lines; PowerShell writes UTF-16; Windows ends lines in two characters."""
+    coloured = "".join(f"\x1b[1;32m{line}{RESET}\n" for line in OSU.splitlines())
+    contents: tuple[str | bytes, ...] = (
+        coloured,
+        OSU.encode("utf-16"),
+        "\ufeff" + OSU,
+        OSU.replace("\n", "\r\n"),
+        _prefixed(OSU.replace("\n", "\r\n"), "0: "),
+    )
+    for number, content in enumerate(contents):
+        assert _times_us(_read(tmp_path, content)) == [3.0, 5.0], number
+
+
+def test_packed_files_are_read_and_archives_are_not(tmp_path: Path) -> None:
+    """By their first bytes; an archive holds several files, which may differ in everything."""
+    plain = OSU.encode()
+    zstd = pa.Codec("zstd").compress(plain, asbytes=True)
+    packed = {"gz": gzip.compress(plain), "bz2": bz2.compress(plain), "xz": lzma.compress(plain)}
+    for ending, content in (packed | {"zst": zstd}).items():
+        found = _read(tmp_path, content, f"run.out.{ending}")
+        assert _times_us(found) == [3.0, 5.0], ending
+        assert set(found.dataset.frame["launch"]) == {"run.out"}
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name in ("n2/a.out", "n8/a.out"):
+            member = tarfile.TarInfo(name)
+            member.size = len(plain)
+            archive.addfile(member, io.BytesIO(plain))
+    tar = buffer.getvalue()
+    for name, content in (("a.tar", tar), ("a.tar.gz", gzip.compress(tar)), ("a.csv", tar)):
+        with pytest.raises(DataError, match="is an archive"):
+            _read(tmp_path, content, name)
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "Intel(R) MPI Benchmarks 2019 Update 6, MPI-1 part",
+        "Intel (R) MPI Benchmarks 2018 Update 1, MPI-1 part",
+        "Intel (R) MPI Benchmarks 4.1 Update 1, MPI-1 part",
+        "Intel (R) MPI Benchmark Suite V3.2.4, MPI-1 part",
+        "PALLAS MPI Benchmark Suite V2.2, MPI-1 part",
+    ],
+)
+def test_all_ages_of_imb_are_known(tmp_path: Path, title: str) -> None:
+    """From 2019 Update 1 on the sizes of Reduce_scatter are blocks, before whole buffers."""
+    text = IMB.replace("Intel(R) MPI Benchmarks 2021.11, MPI-1 part", title)
+    found = _read(tmp_path, text.replace("Benchmarking Bcast", "Benchmarking Reduce_scatter"))
+    sizes = found.dataset.frame["msize_bytes"].tolist()
+    assert sizes == ([64, 8192] if "2019" in title else [8, 1024])
+
+
+def test_a_second_run_of_imb_that_broke_off_is_told(tmp_path: Path) -> None:
+    """Whichever run it was, by its line; a row that was cut there is left out."""
+    head, _, _ = IMB.partition("         1024")
+    broken = head + "         1024          500\nmpirun noticed that process rank 3 exited\n"
+    first = _read(tmp_path, broken + IMB)
+    assert len(first.dataset) == 3
+    assert [r for r in first.remarks if "incomplete" in r]
+    assert [r for r in first.remarks if "did not finish" in r]
+    second = _read(tmp_path, IMB + broken)
+    assert [r for r in second.remarks if "the run that begins on line 2" in r]
+
+
+OSU_TITLE = "# OSU MPI{} Allreduce Latency Test v7.3\n# Datatype: {}.\n# Size  Max Latency(us)\n"
+
+
+def _osu(time_us: float, device: str = "", datatype: str = "MPI_INT") -> str:
+    return OSU_TITLE.format(device, datatype) + f"8  {time_us}\n1024  {2 * time_us}\n"
+
+
+def _imb(options: str, part: str = "MPI-1 part") -> str:
+    calling = f"# Calling sequence was:\n\n# ./IMB-MPI1 {options}\n\n# Minimum message length"
+    return IMB.replace("# MPI_Datatype  ", f"{calling}\n\n# MPI_Datatype  ").replace(
+        "MPI-1 part", part
+    )
+
+
+DIFFERENT = {
+    "memory": (_osu(3.0), _osu(3.1, "-CUDA")),
+    "memory of two devices": (_osu(3.0, "-ROCM"), _osu(3.1, "-CUDA")),
+    "datatype": (_osu(3.0), _osu(3.1, datatype="MPI_FLOAT")),
+    "operation": (
+        REPROMPI.replace("MPI_Bcast", "MPI_Reduce"),
+        REPROMPI.replace("MPI_Bcast", "MPI_Reduce").replace("MPI_BOR", "MPI_SUM"),
+    ),
+    "cache": (_imb("Bcast"), _imb("-npmin 8 -off_cache -1 Bcast")),
+    "root": (_imb("-root_shift off Bcast"), _imb("-root_shift 1 Bcast")),
+    "sync": (_imb("-sync 0 Bcast"), _imb("-sync 1 Bcast")),
+    "sync of ReproMPI": (REPROMPI, REPROMPI.replace("=MPI_Barrier", "=dissemination_barrier")),
+    "memory of IMB": (_imb("Bcast"), _imb("-mem_alloc_type device Bcast")),
+    "memory of IMB's GPU part": (_imb("Bcast"), _imb("Bcast", "MPI-1-GPU part")),
+}
+
+
+@pytest.mark.parametrize("what", DIFFERENT)
+def test_what_is_measured_differently_is_kept_apart(tmp_path: Path, what: str) -> None:
+    """In a file, in a call and in a dataset; both places are named, and --where keeps one."""
+    one, other = DIFFERENT[what]
+    name = what.partition(" ")[0]
+    a, b = tmp_path / "a.out", tmp_path / "b.out"
+    a.write_text(one)
+    b.write_text(other)
+    told = request(CONTEXT | SHAPE)
+    if "IMB" in what or name not in ("cache", "root", "sync"):
+        with pytest.raises(DataError, match=f"differ in their {name}. Keep one with --where"):
+            _read(tmp_path, one + other)
+    with pytest.raises(DataError, match=r"b\.out, line \d+.* with " + name) as caught:
+        import_files([a, b], told, None)
+    assert "a.out, line" in str(caught.value)
+    data = tmp_path / "data"
+    add_to(data, import_files([a], told, None))
+    with pytest.raises(DataError, match=r"b\.out, line \d+.* with " + name) as caught:
+        add_to(data, import_files([b], told, None))
+    assert "(a.out)" in str(caught.value)
+    assert len(list(data.glob("*.parquet"))) == 1
+
+
+def test_one_memory_of_a_mixed_file_is_kept(tmp_path: Path) -> None:
+    """--where memory=host takes the tables in host memory."""
+    file = tmp_path / "mixed.out"
+    file.write_text(_osu(3.0) + _osu(30.0, "-CUDA"))
+    for memory, expected in (("host", [3.0, 6.0]), ("CUDA", [30.0, 60.0])):
+        asked = request(CONTEXT | SHAPE, where={"memory": memory})
+        assert _times_us(import_files([file], asked, None)) == expected
+
+
+def test_a_condition_can_be_told(tmp_path: Path) -> None:
+    """Where a file does not tell it, it counts as if it did; where it does, it must agree."""
+    old = OSU.replace("# Datatype: MPI_CHAR.\n", "")
+    add_to(tmp_path / "data", _read(tmp_path, old, datatype="MPI_CHAR"))
+    with pytest.raises(DataError, match="datatype MPI_BYTE, but with MPI_CHAR in"):
+        add_to(tmp_path / "data", _read(tmp_path, old + "\n", "b.out", datatype="MPI_BYTE"))
+    with pytest.raises(DataError, match="--set memory=CUDA says otherwise"):
+        _read(tmp_path, OSU, memory="CUDA")
+
+
+@pytest.mark.parametrize("benchmark", ["Scatterv", "Alltoallw", "Iallreduce", "Multi-Bcast"])
+def test_the_reason_of_leaving_out_is_true(tmp_path: Path, benchmark: str) -> None:
+    """A collective that is not tuned is not called no collective."""
+    found = _read(tmp_path, IMB + IMB.replace("Benchmarking Bcast", f"Benchmarking {benchmark}"))
+    (remark,) = (r for r in found.remarks if benchmark in r)
+    assert "is not a collective" not in remark
+
+
+def test_a_log_with_commas_is_no_csv(tmp_path: Path) -> None:
+    """The reason of a refusal is the format, not the columns."""
+    with pytest.raises(DataError, match="the format is unknown"):
+        _read(tmp_path, "Lmod is loading openmpi, please wait\nsomething, else, happened\n")
