@@ -108,11 +108,11 @@ def test_faults_are_found(subtests: pytest.Subtests) -> None:
         ("MPIR_CVAR_BCAST_TREE_PIPELINE_CHUNK_SIZE=1", Fault.WRONG_UNIT, "every few"),
         ("MPIR_CVAR_BCAST_SHORT_MSG_SIZE=1", Fault.NO_EFFECT, "do not affect blocking"),
         ("MPIR_CVAR_BCAST_INTRA_ALGORITHM=binomial", Fault.OUTRANKED, "by nodes"),
-        ("MPIR_CVAR_COLLECTIVE_FALLBACK=error", Fault.ENDS_PROGRAM, "in MPI_Init"),
+        ("MPIR_CVAR_BCAST_DEVICE_COLLECTIVE=False", Fault.ENDS_PROGRAM, "no switch"),
         ("MPIR_CVAR_COLLECTIVE_FALLBACK=no", Fault.ENDS_PROGRAM, "silent, print"),
         ("MPIR_CVAR_DEVICE_COLLECTIVES=maybe", Fault.ENDS_PROGRAM, "all, none, percoll"),
         ("MPIR_CVAR_BARRIER_DISSEM_KVAL=1", Fault.HANGS, "radix below 2"),
-        ("MPIR_CVAR_BARRIER_DISSEM_KVAL=x", Fault.ENDS_PROGRAM, "not a number"),
+        ("MPIR_CVAR_BARRIER_DISSEM_KVAL=x", Fault.ENDS_PROGRAM, "no number"),
         (
             "MPIR_CVAR_REDUCE_SCATTER_INTRA_ALGORITHM=noncommutative",
             Fault.ENDS_PROGRAM,

@@ -228,16 +228,16 @@ class Functions:
         return Leaf(function, said, left_to_library=True)
 
     @cached_property
-    def variables(self) -> frozenset[str]:
-        """The names of the release's control variables, without prefix.
+    def variables(self) -> Mapping[str, str]:
+        """The release's control variables without prefix, with what kind of value each takes.
 
         Of series between those whose names are known it is taken to have what either has.
         """
         text = (_DATA / "variables.txt").read_text(encoding="utf-8")
         lines = [line.split() for line in text.splitlines() if not line.startswith("#")]
-        known = {one for _, *those in lines for one in those}
+        known = {one for _, _, *those in lines for one in those}
         near = {self.series} if self.series in known else {"4.0", "4.3"}
-        return frozenset(name for name, *those in lines if near & set(those))
+        return {name: kind for name, kind, *those in lines if near & set(those)}
 
     def parameters_of(self, collective: Collective) -> Iterator[tuple[str, Algorithm]]:
         """Yield the bare names of variables that are parameters, with who uses them."""

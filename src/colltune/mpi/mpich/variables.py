@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cached_property
+from typing import NamedTuple
 
 from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
@@ -21,7 +22,24 @@ from colltune.mpi.shell import Script, read_script
 NAME = "mpich-cvars"
 NAMED = re.compile(r"(?:MPIR_CVAR|MPIR_PARAM|MPICH)_[A-Z0-9_]+\Z")
 _LONGEST = 200
-_NUMBER = re.compile(r"[+-]?[0-9]+")
+_SWITCHES = ("1", "yes", "true", "on", "0", "no", "false", "off")
+
+
+class _Values(NamedTuple):
+    """What values a kind of variable takes; MPICH ends where it finds others."""
+
+    pattern: re.Pattern[str]
+    mend: str
+
+
+_VALUES = {
+    "number": _Values(re.compile(r"\s*[+-]?[0-9]*"), "write a number, without a unit"),
+    "switch": _Values(
+        re.compile("|".join((*_SWITCHES, *map(str.upper, _SWITCHES)))),
+        "write 1 or 0",
+    ),
+    "range": _Values(re.compile(r"\s*[0-9]*(:[0-9]*)?"), "write two numbers: 50000:50100"),
+}
 _THRESHOLD = re.compile(r"[A-Z_]+_(?:SHORT|LONG|MEDIUM)_MSG_SIZE|[A-Z_]+_MIN_PROCS")
 _HIERARCHICAL = frozenset({"bcast", "reduce", "allreduce", "barrier", "scan"})
 _NEAR = 0.85
@@ -240,8 +258,12 @@ def _on_one(parsed: ParsedVariables, assignment: Assignment) -> Iterator[Finding
             mend = "see the page on derivatives for what is known of it"
             yield Finding(assignment.line, Fault.REMARK, what, mend)
         return
+    kind = parsed.functions.variables[assignment.bare]
     collective = assignment.collective
-    if collective is not None:
+    if kind in _VALUES and not _VALUES[kind].pattern.fullmatch(assignment.value):
+        what = f"{assignment.text}: this is no {kind}, and {TITLE} ends in MPI_Init"
+        yield _finding(assignment.line, Fault.ENDS_PROGRAM, what, _VALUES[kind].mend)
+    elif collective is not None:
         yield from _on_choice(parsed, assignment, collective)
     elif assignment.bare.endswith("_ALGORITHM"):
         yield from _on_other_choice(parsed, assignment)
@@ -249,9 +271,6 @@ def _on_one(parsed: ParsedVariables, assignment: Assignment) -> Iterator[Finding
         words = ", ".join(_WORDS[assignment.bare])
         what = f"{assignment.text}: {TITLE} knows {words}, and otherwise ends in MPI_Init"
         yield _finding(assignment.line, Fault.ENDS_PROGRAM, what, "use one of them")
-    elif assignment.bare == "COLLECTIVE_FALLBACK" and assignment.value == "error":
-        what = f"{assignment.text} ends programs in MPI_Init, because its own calls fall back, too"
-        yield _finding(assignment.line, Fault.ENDS_PROGRAM, what, "write print or silent")
     elif _THRESHOLD.fullmatch(assignment.bare):
         what = f"{assignment.name}: thresholds do not affect blocking collectives"
         yield _finding(
@@ -289,7 +308,13 @@ def _on_choice(
         harms = parsed.functions.space.harms(chosen.configuration)
         yield from harm_findings(assignment.line, assignment.text, harms)
     needs = parsed.functions.needs.get(chosen.function, ())
-    if needs:
+    if needs and variables.fallback == "error":
+        what = (
+            f"{assignment.text} needs {', '.join(needs)}, and with {FALLBACK}=error other calls "
+            "end the program"
+        )
+        yield _finding(assignment.line, Fault.ENDS_PROGRAM, what, f"write {FALLBACK}=print")
+    elif needs:
         what = f"{assignment.text} needs {', '.join(needs)}; other calls are left to {TITLE}"
         mend = "nothing, if you mean that"
         yield Finding(assignment.line, Fault.NOT_EVERYWHERE, what, mend)
@@ -319,11 +344,6 @@ def _on_parameter(parsed: ParsedVariables, assignment: Assignment) -> Iterator[F
         users = [a for n, a in parsed.functions.parameters_of(collective) if n == assignment.bare]
         if not users:
             continue
-        is_number = not assignment.bare.endswith("_TYPE")
-        if is_number and not _NUMBER.fullmatch(assignment.value):
-            what = f"{assignment.text}: this is not a number, and {TITLE} ends in MPI_Init"
-            yield _finding(assignment.line, Fault.ENDS_PROGRAM, what, "write a number")
-            return
         if assignment.bare.endswith("_KVAL") and as_c_int(assignment.value) < 1 + (
             not assignment.bare.endswith("_TREE_KVAL")
         ):
