@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from colltune.mpi.formats import FORMATS
 from tests.cli.conftest import Verb
 from tests.mpi.plain_format import PlainFormat, offer
 
@@ -113,3 +114,47 @@ def test_refused(colltune: Verb, rules: Path) -> None:
     rules.write_text(RULES + "drop\n")
     dropped = colltune("rules", "convert", rules, "--to", "plain")
     assert (dropped.status, "it says drop" in dropped.err) == (8, True)
+
+
+LISTS = {
+    "openmpi": (
+        "export OMPI_MCA_coll_tuned_use_dynamic_rules=1\n"
+        "export OMPI_MCA_coll_tuned_bcast_algorithm=6\n"
+        "export OMPI_MCA_coll_ucc_enable=1 OMPI_MCA_coll_libnbc_ibcast_algorithm=2\n"
+        "export OMPI_MCA_coll_han_bcast_segsize=4096 OMPI_MCA_coll_sm_priority=$X\n",
+        {"ucc_enable", "libnbc_ibcast", "han_bcast_segsize", "sm_priority"},
+    ),
+    "mpich": (
+        "export MPIR_CVAR_ALLGATHER_INTRA_ALGORITHM=ring MPIR_CVAR_CH4_NUM_VCIS=2\n"
+        "export MPIR_CVAR_IBCAST_INTRA_ALGORITHM=sched_ring MPIR_CVAR_POLLS_BEFORE_YIELD=$Y\n",
+        {"CH4_NUM_VCIS", "IBCAST_INTRA", "POLLS_BEFORE_YIELD"},
+    ),
+    "intelmpi": (
+        "export I_MPI_ADJUST_BARRIER=2 I_MPI_ADJUST_GATHERV=3 I_MPI_ADJUST_IBCAST=1\n"
+        "export I_MPI_ADJUST_SCATTER=$Z\n",
+        {"ADJUST_GATHERV", "ADJUST_IBCAST", "ADJUST_SCATTER"},
+    ),
+}
+TARGETS = [
+    (library, known.name)
+    for library in LISTS
+    for known in FORMATS.values()
+    if known.library == library and not known.lists_variables and not known.interposed
+]
+
+
+@pytest.mark.parametrize(("library", "target"), TARGETS)
+def test_what_a_format_cannot_say_is_named(
+    colltune: Verb, tmp_path: Path, library: str, target: str
+) -> None:
+    """The settings read less those written are those named, and with --strict nothing is lost."""
+    script, lost = LISTS[library]
+    path = tmp_path / "job.sh"
+    path.write_text(script)
+    answer = colltune("rules", "convert", path, "--to", target, "--json")
+    if answer.status == 8:
+        assert "cannot express" in answer.err
+        return
+    assert answer.status == 0
+    assert all(name in answer.err for name in lost), answer.err
+    assert colltune("rules", "convert", path, "--to", target, "--json", "--strict").status == 1

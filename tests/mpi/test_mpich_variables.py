@@ -12,7 +12,7 @@ from colltune.errors import LibraryError
 from colltune.mpi import library
 from colltune.mpi.file_format import Call, Fault, ParsedFile
 from colltune.mpi.formats import FORMATS
-from colltune.mpi.mpich.environment import TREE_FILE
+from colltune.mpi.mpich.environment import DEVICE_FILE, TREE_FILE
 from tests.mpi.linting import lint
 
 FORMAT, TREES = FORMATS["mpich-cvars"], FORMATS["mpich-json"]
@@ -81,6 +81,8 @@ def test_the_likely_spelling_of_a_variable_is_told(subtests: pytest.Subtests) ->
         ("MPIR_CVAR_Bcast_INTRA_ALGORITHM", "MPIR_CVAR_BCAST_INTRA_ALGORITHM"),
         ("MPIR_CVR_ALLREDUCE_INTRA_ALGORITHM", "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM"),
         ("MPIR_CVAR_COLL_SELECTION_TUNING_JASON_FILE", TREE_FILE),
+        ("MPIR_CVAR_COLL_CH4_SELECTION_TUNING_JSON_FILE", DEVICE_FILE),
+        ("MPIR_CVAR_CH4_SELECTION_TUNING_JSON_FILE", DEVICE_FILE),
     ):
         with subtests.test(wrong=wrong, meant=meant):
             found = lint(parsed(f"{wrong}=x\nMPIR_CVAR_DEVICE_COLLECTIVES=none\n"))

@@ -512,3 +512,10 @@ def test_a_written_table_decides_as_the_table_wherever_that_is_safe(
             elif len(choices) == 1:
                 (wanted,) = choices
             assert rules.decide(Call(collective, comm_size, msize)).chosen == wanted
+
+
+def test_words_that_the_library_skips_do_not_hide_the_format() -> None:
+    """A title, and names between the numbers, are skipped by the library."""
+    text = "bcast rules\n1\n7\n1\n0\n1\n0 @intra 6 0 0\n"
+    assert FORMATS["openmpi-classic"].recognises(text)
+    assert not FORMATS["openmpi-classic"].recognises("# OSU\n# Size  Avg\n1 bytes took 2.5 us\n")

@@ -158,6 +158,21 @@ def test_the_environment_goes_before_the_file() -> None:
     assert parsed.decide(call, off).configuration.is_default
 
 
+def test_another_component_that_decides_is_told() -> None:
+    """As the decision itself says it: coll/ucc and coll/hcoll everywhere, coll/han across nodes."""
+    forced = f"{ON}coll_tuned_allreduce_algorithm = 3\n"
+    for more, fault in (
+        ("coll_ucc_enable = 1\ncoll_ucc_priority = 100\n", Fault.OUTRANKED),
+        ("coll_hcoll_enable = 1\ncoll_hcoll_priority = 95\n", Fault.OUTRANKED),
+        ("coll_han_priority = 40\n", Fault.NOT_EVERYWHERE),
+        ("coll_tuned_priority = 5\n", Fault.OUTRANKED),
+        ("coll_han_priority = 0\n", None),
+    ):
+        found = lint(PARAMETERS.parse(forced + more, "/x/p.conf", "4.1.8"))
+        told = {f.fault for f in found if f.line == 2} & {Fault.OUTRANKED, Fault.NOT_EVERYWHERE}
+        assert told == ({fault} if fault else set()), more
+
+
 def test_what_the_lint_finds(subtests: pytest.Subtests) -> None:
     """Each fault, with its line and weight, and nothing else."""
     for text, release, expected in (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -67,7 +68,7 @@ def convert(
     opened, target, target_release = _both(file, format_, from_release, to, release)
     if opened.assumed:
         warn(f"read as a file for {opened.reader}. Name another release with --from-release.")
-    written = target.convert(opened.parse(), target_release)
+    written = _converted(opened, target, target_release)
     for note in written.notes:
         warn(printable(f"not converted: {note}"))
     harmful = _harmful(target, written, programs_of(programs, otherwise=ANY_LEGAL))
@@ -79,6 +80,20 @@ def convert(
         return 1
     _deliver(target, written, out, as_json=json)
     return 0
+
+
+def _converted(opened: OpenFile, target: Format, release: str) -> Written:
+    """Return the file in another format; the notes name each setting that is lost."""
+    from colltune.mpi.file_format import not_converted
+
+    parsed = opened.parse()
+    written = target.convert(parsed, release)
+    if target.name == opened.format.name:
+        return written
+    again = target.parse(written.text, target.name, release)
+    listed = opened.format.listed(parsed)
+    lost = not_converted(listed, again.rules, written.notes)
+    return replace(written, notes=(*written.notes, *lost))
 
 
 def _harmful(target: Format, written: Written, programs: Programs) -> list[str]:

@@ -9,7 +9,7 @@ what is wrong with it; only what is no file of the format at all is an error.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path, PurePath
@@ -312,6 +312,46 @@ class ParsedFile(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Listed:
+    """A variable that a list or a script sets.
+
+    Parameters
+    ----------
+    line
+        Where it is set, from 1 on.
+    text
+        ``NAME=value``, or its name with the reason why its value is not known.
+    collective
+        Whose algorithm it chooses; None for all other variables.
+    """
+
+    line: int
+    text: str
+    collective: Collective | None = None
+
+
+def not_converted(
+    listed: Iterable[Listed], written: Sequence[Rule], notes: Sequence[str]
+) -> list[str]:
+    """Return a note on each variable that neither a rule `written` nor one of `notes` tells of.
+
+    `listed` are the variables of the file that was converted.
+    """
+    kept = {rule.collective for rule in written}
+
+    def told(each: Listed) -> bool:
+        names = (each.text.partition("=")[0], each.collective or each.text)
+        here = (note for note in notes if note.startswith(f"line {each.line}:"))
+        return any(name in note for note in here for name in names)
+
+    return [
+        f"line {each.line}: {each.text[:80]} is not converted"
+        for each in listed
+        if each.collective not in kept and not told(each)
+    ]
+
+
 class Format(Protocol):
     """One format of one library: how its files are recognised, parsed, written and converted.
 
@@ -420,6 +460,10 @@ class Format(Protocol):
             another library.
         """
         ...
+
+    def listed(self, parsed: ParsedFile) -> tuple[Listed, ...]:
+        """Return the variables of `parsed` that a conversion must keep or name; by default none."""
+        return ()
 
     def convert(self, parsed: ParsedFile, release: str) -> Written:
         """Return what `parsed`, a file of the same library, means, in this format for `release`.

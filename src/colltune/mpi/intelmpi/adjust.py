@@ -16,6 +16,7 @@ from colltune.mpi.file_format import (
     Fault,
     Finding,
     Format,
+    Listed,
     Outcome,
     ParsedFile,
     Rule,
@@ -30,7 +31,7 @@ from colltune.mpi.intelmpi.presets import Preset, PresetFile, Tree, preset_findi
 from colltune.mpi.intelmpi.writing import LARGEST_BYTES, Grid, Parts, chosen, converted
 from colltune.mpi.job_variables import mentions, script_findings
 from colltune.mpi.programs import ANY_LEGAL, Programs
-from colltune.mpi.shell import Assigned, read_script
+from colltune.mpi.shell import Assigned, Script, read_script
 
 NAME = "intelmpi-adjust"
 _PREFIX = "I_MPI_ADJUST_"
@@ -61,8 +62,12 @@ class AdjustFile(PresetFile):
     format = NAME
 
     @cached_property
+    def script(self) -> Script:
+        return read_script(self.text)
+
+    @cached_property
     def lines(self) -> _Lines:
-        lines, script = _Lines(), read_script(self.text)
+        lines, script = _Lines(), self.script
         for each in script.known:
             if each.name.upper().startswith("I_MPI_") or _likely(each.name):
                 lines.read(each)
@@ -190,6 +195,18 @@ class AdjustFormat(Format):
         )
         told = f"# Written by colltune for {programs.phrase}.\n"
         return _written(sizes, release, (*notes, *(self.remarks if sizes else ())), told)
+
+    def listed(self, parsed: ParsedFile) -> tuple[Listed, ...]:
+        assert isinstance(parsed, AdjustFile)
+        return tuple(
+            Listed(
+                each.line,
+                each.name if each.unknown else f"{each.name}={each.value}",
+                None if each.unknown else _COLLECTIVES.get(each.name),
+            )
+            for each in parsed.script.found
+            if each.name.startswith(_PREFIX)
+        )
 
     def convert(self, parsed: ParsedFile, release: str) -> Written:
         """Return what another file of Intel MPI means, as far as all communicators have it."""

@@ -233,11 +233,19 @@ class Functions:
 
         Of series between those whose names are known it is taken to have what either has.
         """
-        text = (_DATA / "variables.txt").read_text(encoding="utf-8")
-        lines = [line.split() for line in text.splitlines() if not line.startswith("#")]
-        known = {one for _, _, *those in lines for one in those}
-        near = {self.series} if self.series in known else {"4.0", "4.3"}
-        return {name: kind for name, kind, *those in lines if near & set(those)}
+        return {name: kind for name, kind, *_ in self._of_series("variables.txt")}
+
+    @cached_property
+    def of_device(self) -> frozenset[str]:
+        """The compositions and algorithms that trees of the device's layer can name."""
+        return frozenset(name for name, *_ in self._of_series("device_functions.txt"))
+
+    def _of_series(self, name: str) -> Iterator[list[str]]:
+        """Yield the words of the lines of a list that hold for the release, series at their end."""
+        text = (_DATA / name).read_text(encoding="utf-8")
+        near = {self.series} if self.series in ("4.0", "4.3", "5.0") else {"4.0", "4.3"}
+        lines = (line.split() for line in text.splitlines() if not line.startswith("#"))
+        return (words for words in lines if near & set(words[1:]))
 
     def parameters_of(self, collective: Collective) -> Iterator[tuple[str, Algorithm]]:
         """Yield the bare names of variables that are parameters, with who uses them."""

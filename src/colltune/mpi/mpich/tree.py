@@ -77,6 +77,11 @@ class Leaf:
     left_to_library: bool = False
     line: int = field(default=0, compare=False)
 
+    @property
+    def kind(self) -> str:
+        """What the file calls it."""
+        return "composition" if "_composition_" in self.function else "algorithm"
+
 
 @dataclass(frozen=True)
 class Branch:
@@ -276,8 +281,7 @@ def _leaf(leaf: Leaf) -> str:
     if not leaf.function:
         # true for no communicator that gets here, so that the search ends without a function
         return '"comm_type=inter": {"composition=MPIDI_Barrier_intra_composition_beta": {}}'
-    kind = "composition" if leaf.function.startswith("MPIDI_") else "algorithm"
     values = [f'"{name}={value}": {{}}' for name, value in leaf.parameters]
-    if leaf.left_to_library and kind == "algorithm":
+    if leaf.left_to_library and leaf.kind == "algorithm":
         values.append(f'"{MARK}": {{}}')
-    return f'"{kind}={leaf.function}": {{{", ".join(values)}}}'
+    return f'"{leaf.kind}={leaf.function}": {{{", ".join(values)}}}'

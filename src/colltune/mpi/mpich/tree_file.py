@@ -10,7 +10,14 @@ from pathlib import Path
 from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
 from colltune.mpi.file_format import Call, Outcome, Rule
-from colltune.mpi.mpich.environment import DEVICE_FILE, FALLBACK, TREE_FILE, Forced, JobVariables
+from colltune.mpi.mpich.environment import (
+    DEVICE_FILE,
+    FALLBACK,
+    POSIX_FILE,
+    TREE_FILE,
+    Forced,
+    JobVariables,
+)
 from colltune.mpi.mpich.functions import Functions, functions_of
 from colltune.mpi.mpich.library import LIBRARY, TITLE
 from colltune.mpi.mpich.search import Facts, Found, msize_after, search
@@ -67,7 +74,7 @@ class ParsedTree:
         return tuple(found)
 
     def _rule(self, collective: Collective, path: tuple[Test, ...], leaf: Leaf) -> Rule:
-        text = " / ".join([*(found.key for found in path), f"algorithm={leaf.function}"])
+        text = " / ".join([*(found.key for found in path), f"{leaf.kind}={leaf.function}"])
         return Rule(leaf.line, text, collective, self.named(collective, leaf))
 
     def named(self, collective: Collective, leaf: Leaf) -> Configuration | None:
@@ -170,6 +177,43 @@ class ParsedTree:
             if collective is not None:
                 found.setdefault(collective, set()).update(t for t in path if t.is_size)
         return found
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceTree(ParsedTree):
+    """A tree of the device's layer: how communicators that span nodes are split.
+
+    Where it has nothing for a call, the variables and the selection tree decide.
+    """
+
+    @property
+    def variable(self) -> str:
+        """The variable that names such a file: that of ch4, or of its shared memory."""
+        posix = any("_POSIX_" in leaf.function for _, leaf in leaves(self.tree))
+        return POSIX_FILE if posix else DEVICE_FILE
+
+    def named(self, collective: Collective, leaf: Leaf) -> Configuration | None:
+        return Configuration.default(LIBRARY, collective)
+
+    def decide(self, call: Call, environment: Mapping[str, str] | None = None) -> Outcome:
+        default = Configuration.default(LIBRARY, call.collective)
+        found = search(self.tree, Facts(call, self.functions.knows_parts))
+        job = None if environment is None else JobVariables(self.functions, environment)
+        if self.reading.fatal:
+            fatal = self.reading.fatal
+            return Outcome(default, None, (fatal,), default, ends_program=fatal)
+        if job is not None and job.value(self.variable) is None:
+            why = f"{self.variable} is not set: {TITLE} reads no file."
+        elif job is not None and not job.device_tree_is_asked(call.collective):
+            why = f"Variables keep the device's trees from deciding on {call.collective}."
+        elif found.leaf is None:
+            why = f"The tree has nothing for this call: {TITLE} decides by its selection tree."
+        else:
+            rule = self._rule(call.collective, found.path, found.leaf)
+            why = f"All tests above {found.leaf.function} on line {found.leaf.line} hold."
+            name = found.leaf.function.removeprefix("MPIDI_")
+            return Outcome(default, rule, (why,), default, f"ch4 {name}")
+        return Outcome(default, None, (why,), default)
 
 
 def _of_variable(

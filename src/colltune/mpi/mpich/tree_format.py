@@ -10,7 +10,15 @@ from pathlib import Path
 from colltune.decisions import DecisionTable
 from colltune.domain import Shape
 from colltune.errors import LibraryError
-from colltune.mpi.file_format import Finding, Format, ParsedFile, Severity, Written, absolute_path
+from colltune.mpi.file_format import (
+    Finding,
+    Format,
+    ParsedFile,
+    Severity,
+    Written,
+    absolute_path,
+    text_at,
+)
 from colltune.mpi.mpich import environment as variables
 from colltune.mpi.mpich import tree_lint as lint
 from colltune.mpi.mpich.functions import functions_of
@@ -30,8 +38,8 @@ from colltune.mpi.mpich.tree import (
     test,
     with_leaves,
 )
-from colltune.mpi.mpich.tree_file import NAME, ParsedTree, collective_trees
-from colltune.mpi.mpich.tree_reader import read
+from colltune.mpi.mpich.tree_file import NAME, DeviceTree, ParsedTree, collective_trees
+from colltune.mpi.mpich.tree_reader import is_of_device, read
 from colltune.mpi.mpich.tree_writer import (
     DEVICE,
     Plan,
@@ -62,7 +70,8 @@ class MpichJson(Format):
         return text.lstrip().startswith(("{", "/")) and _LOOKS.search(text) is not None
 
     def parse(self, text: str, source: str, release: str) -> ParsedTree:
-        return ParsedTree(release, source, read(text, source, release))
+        kind = DeviceTree if is_of_device(text) else ParsedTree
+        return kind(release, source, read(text, source, release))
 
     def lint(self, parsed: ParsedFile) -> tuple[Finding, ...]:
         assert isinstance(parsed, ParsedTree)
@@ -86,6 +95,8 @@ class MpichJson(Format):
             return plan.written(NAME)
         if not isinstance(parsed, ParsedTree):
             raise LibraryError(f"{parsed.source}: {parsed.format} is not a format of {TITLE}")
+        if isinstance(parsed, DeviceTree):
+            return _of_device(parsed, release)
         if parsed.reading.fatal:
             raise LibraryError(f"{parsed.source}: ends the program: {parsed.reading.fatal}")
         trees = collective_trees(parsed.tree)
@@ -108,11 +119,35 @@ class MpichJson(Format):
         self.catalogue_of(release)
         for path in paths.values():
             absolute_path(path, "a selection file")
+        if (text := text_at(paths[""])) is not None and is_of_device(text):
+            named = self.parse(text, paths[""], release)
+            assert isinstance(named, DeviceTree)
+            return {named.variable: paths[""]}
         found = {variables.TREE_FILE: paths[""]}
         beside = paths.get(DEVICE, f"{paths['']}{DEVICE}")
         if DEVICE in paths or Path(beside).is_file():
             return found | {variables.DEVICE_FILE: beside}
         return found | {variables.DEVICE: "none"}
+
+
+def _of_device(parsed: DeviceTree, release: str) -> Written:
+    """Return a tree of the device's layer for another release, without what that does not have."""
+    lost = {
+        leaf.function: leaf.line
+        for _, leaf in leaves(parsed.tree)
+        if leaf.function not in functions_of(release).of_device
+    }
+    trees = collective_trees(parsed.tree) or {}
+    kept = {
+        name: tree
+        for name, tree in trees.items()
+        if not any(leaf.function in lost for _, leaf in leaves(tree))
+    }
+    notes = [
+        f"line {line}: {function} is left out with its collective: {TITLE} {release} has none"
+        for function, line in lost.items()
+    ]
+    return Written(NAME, release, {"": rendered(kept)}, tuple(notes))
 
 
 class _Conversion:

@@ -30,6 +30,7 @@ from colltune.mpi.mpich.tree import (
 
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|/\*.*?\*/|//[^\n]*', re.DOTALL)
 _BLANK = re.compile(r"\s+")
+_OF_DEVICE = re.compile(r'"\s*(?:composition\s*=|algorithm\s*=\s*MPIDI_)')
 _DEEPEST = 31
 _PAGE = 4096
 _LEAF = ("algorithm=", "composition=")
@@ -65,15 +66,22 @@ class Reading:
         self.fatal = self.fatal or brief(f"line {line}: {message}" if line else message)
 
 
+def is_of_device(text: str) -> bool:
+    """Tell whether a tree is one of the device's layer, which chooses compositions."""
+    return _OF_DEVICE.search(text) is not None
+
+
 def read(text: str, source: str, release: str) -> Reading:
-    """Return the tree of a selection file."""
+    """Return the tree of a selection file, or of one of the device's layer."""
     try:
         document = located_json.parse(_without_comments(text), trailing_commas=True)
     except JsonSyntaxError as error:
         raise LibraryError(f"{source}:{error.line}: {error}; {TITLE} also ends here") from error
     if not document.is_object:
         raise LibraryError(f"{source}:1: this is not a JSON object, but a selection tree is one")
-    reader = _Reader(functions_of(release))
+    functions = functions_of(release)
+    known = functions.of_device if is_of_device(text) else functions.all
+    reader = _Reader(functions, known)
     reading = reader.reading
     reading.tree = reader.chain(document, 1)
     size = len(text.encode("utf-8", errors="surrogateescape"))
@@ -91,8 +99,8 @@ def _without_comments(text: str) -> str:
 
 
 class _Reader:
-    def __init__(self, functions: Functions) -> None:
-        self.functions = functions
+    def __init__(self, functions: Functions, known: frozenset[str]) -> None:
+        self.functions, self.known = functions, known
         self.whose = f"{TITLE} {functions.release}"
         self.reading = Reading(NOTHING)
 
@@ -189,7 +197,7 @@ class _Reader:
             self.reading.refuse(
                 last.line, f"the value of {last.key!r} is not an object", "write {}"
             )
-        if function not in self.functions.all:
+        if function not in self.known:
             what = f"{self.whose} has no algorithm {function!r} and aborts"
             self.reading.refuse(last.line, what, "name an algorithm that it has")
         keys = [_BLANK.sub("", member.key) for member in last.node.members]

@@ -43,6 +43,7 @@ _VALUES = {
 _THRESHOLD = re.compile(r"[A-Z_]+_(?:SHORT|LONG|MEDIUM)_MSG_SIZE|[A-Z_]+_MIN_PROCS")
 _HIERARCHICAL = frozenset({"bcast", "reduce", "allreduce", "barrier", "scan"})
 _NEAR = 0.85
+_FEW_WORDS = 2
 _WORDS = {
     "COLLECTIVE_FALLBACK": ("silent", "print", "error"),
     "DEVICE_COLLECTIVES": ("all", "none", "percoll"),
@@ -243,6 +244,10 @@ def _unknown(line: int, name: str, likely: str) -> Finding:
 def _likely(functions: Functions, name: str) -> str:
     """Return the variable that was probably meant; empty if none is near."""
     prefix = next((p for p in PREFIXES if name.upper().startswith(p)), "MPIR_CVAR_")
+    words = set(name.upper().removeprefix(prefix).split("_"))
+    near = min(functions.variables, key=lambda bare: len(words ^ set(bare.split("_"))))
+    if len(words ^ set(near.split("_"))) < _FEW_WORDS and len(words) > _FEW_WORDS:
+        return f"{prefix}{near}"
     names = [f"{prefix}{bare}" for bare in functions.variables]
     return next(iter(get_close_matches(name.upper(), names, 1, _NEAR)), "")
 

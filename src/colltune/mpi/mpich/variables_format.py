@@ -8,12 +8,20 @@ from dataclasses import replace
 from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
-from colltune.mpi.file_format import Finding, Format, ParsedFile, Written, absolute_path, text_at
+from colltune.mpi.file_format import (
+    Finding,
+    Format,
+    Listed,
+    ParsedFile,
+    Written,
+    absolute_path,
+    text_at,
+)
 from colltune.mpi.job_variables import mentions
 from colltune.mpi.mpich.library import LIBRARY, MPICH, TITLE
 from colltune.mpi.mpich.tree import Leaf, leaves
 from colltune.mpi.mpich.tree_file import ParsedTree
-from colltune.mpi.mpich.variables import NAME, ParsedVariables, lint, parse
+from colltune.mpi.mpich.variables import NAME, NAMED, ParsedVariables, lint, parse
 from colltune.mpi.programs import ANY_LEGAL, MOST_PROMISED, Programs
 
 _EMPTY = "# MPICH decides by itself: MPIR_CVAR_COLLECTIVE_FALLBACK=silent is its default\n"
@@ -64,6 +72,15 @@ class MpichVariables(Format):
             return written
         told = f"# Written by colltune for {programs.phrase}.\n"
         return replace(written, texts={"": told + written.text})
+
+    def listed(self, parsed: ParsedFile) -> tuple[Listed, ...]:
+        """Return what only the job knows; all else is told where it is converted."""
+        assert isinstance(parsed, ParsedVariables)
+        return tuple(
+            Listed(each.line, f"{each.name} (which depends on {each.unknown})")
+            for each in parsed.script.found
+            if each.unknown and NAMED.match(each.name)
+        )
 
     def convert(self, parsed: ParsedFile, release: str) -> Written:
         """Return the choices of a list or a tree, as far as each holds for all calls."""

@@ -33,7 +33,7 @@ HEADER = "rule-file-version-"
 _NUMBER = re.compile(r"[+-]?[0-9][0-9.,xXa-fA-FkKmMgG]*")
 # what only the rules of coll/han have between their numbers
 _OTHERS = frozenset({"self", "basic", "libnbc", "tuned", "sm", "adapt", "han", "xhc"})
-_FIRST_BYTES, _ENOUGH = 65536, 0.9
+_FIRST_BYTES, _ENOUGH, _MOSTLY = 65536, 0.9, 0.7
 
 
 class ClassicFile(TunedFile):
@@ -137,8 +137,14 @@ class OpenMpiClassic(TunedFormat):
         head = text[:_FIRST_BYTES].removeprefix("\ufeff")
         if head.startswith(HEADER):
             return True
-        words = [w for line in head.split("\n") for w in line.partition("#")[0].split()]
+        # the library skips words, and whole lines of them
+        lines = [line.partition("#")[0].split() for line in head.split("\n")]
+        counted = [any(map(_NUMBER.fullmatch, line)) for line in lines if line]
+        words = [w for line in lines if any(map(_NUMBER.fullmatch, line)) for w in line]
+        words = [word for word in words if not word.startswith("@")]
         numbers = sum(_NUMBER.fullmatch(word) is not None for word in words)
+        if sum(counted) < _MOSTLY * len(counted):
+            return False
         return numbers > _ENOUGH * len(words) and not _OTHERS & {word.lower() for word in words}
 
     def parse(self, text: str, source: str, release: str) -> ParsedFile:

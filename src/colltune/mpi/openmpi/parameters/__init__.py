@@ -19,6 +19,7 @@ from colltune.mpi.file_format import (
     Call,
     Finding,
     Format,
+    Listed,
     Outcome,
     ParsedFile,
     Rule,
@@ -199,6 +200,24 @@ class OpenMpiParameters(Format):
         from colltune.mpi.openmpi.parameters import writing
 
         return writing.write(table, release, programs=programs)
+
+    def listed(self, parsed: ParsedFile) -> tuple[Listed, ...]:
+        """Return the parameters but those that switch rules on, which no file of rules needs."""
+        assert isinstance(parsed, ParameterFile)
+        switches = (mca.USE_RULES, mca.RULES_FILE)
+        by_name = {mca.forcing_name(collective): collective for collective in Collective}
+        found = []
+        for each in parsed.read.found:
+            stem = f"{each.name.partition('_algorithm')[0]}_algorithm"
+            if each.name not in switches:
+                found.append(Listed(each.line, each.text, by_name.get(stem)))
+        unknown = parsed.read.script.found if parsed.read.script else []
+        found += [
+            Listed(each.line, f"{each.name} (which depends on {each.unknown})")
+            for each in unknown
+            if each.unknown and each.name.startswith(mca.PREFIX)
+        ]
+        return tuple(found)
 
     def convert(self, parsed: ParsedFile, release: str) -> Written:
         from colltune.mpi.openmpi.parameters import writing

@@ -9,12 +9,13 @@ from functools import cache
 
 from colltune.domain import Collective
 from colltune.mpi.catalogue import Algorithm, CollectiveEntry
-from colltune.mpi.file_format import Call, Fault, Finding
+from colltune.mpi.file_format import Call, Fault, Finding, Rule
 from colltune.mpi.job_variables import script_findings
 from colltune.mpi.openmpi.decide.components import (
     BASIC,
+    HAN,
     SELF,
-    han_serves,
+    TUNED,
     owner,
     why_no_start,
 )
@@ -253,18 +254,29 @@ def _values(
 
 
 def _outranked(file: ParameterFile) -> Iterator[Finding]:
-    if file.catalogue.han_priority is None:
-        return
-    closed = file.variables.text("coll_han_priority") is not None or file.han_file is not None
-    if closed or file.variables.text("coll") is not None:
+    """Yield a finding for each forced algorithm before which another component decides."""
+    if why_no_start(file.variables):
         return
     for collective, rule in file.forced.items():
-        module = f"coll_han_{collective}_dynamic_global_communicator_module"
-        if han_serves(file.catalogue, collective) and file.variables.text(module) is None:
-            yield Finding(
-                rule.line,
-                Fault.NOT_EVERYWHERE,
-                f"coll/han decides {collective} on communicators that span nodes; a forced "
-                "algorithm holds only within nodes and for coll/han's parts",
-                f"set coll_han_priority to 0, or {module} to 3",
-            )
+        within, across = (
+            owner(file.catalogue, file.variables, Call(collective, 4, 1, nodes), dynamic=True)
+            for nodes in (1, 2)
+        )
+        if within.name != TUNED:
+            what = f"coll/{within.name} decides {collective}: {within.reason.rstrip('.')}"
+            mend = f"give coll/{within.name} a lower priority, or switch it off"
+            yield Finding(rule.line, Fault.OUTRANKED, what, mend)
+        elif across.name == HAN and file.han_file is None:
+            yield from _by_han(file, collective, rule)
+
+
+def _by_han(file: ParameterFile, collective: Collective, rule: Rule) -> Iterator[Finding]:
+    module = f"coll_han_{collective}_dynamic_global_communicator_module"
+    if file.variables.text(module) is None:
+        yield Finding(
+            rule.line,
+            Fault.NOT_EVERYWHERE,
+            f"coll/han decides {collective} on communicators that span nodes; a forced "
+            "algorithm holds only within nodes and for coll/han's parts",
+            f"set coll_han_priority to 0, or {module} to 3",
+        )
