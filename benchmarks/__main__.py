@@ -9,6 +9,7 @@ from benchmarks import (
     adaptive_alltoallv,
     application_overhead,
     budget_with_slow_start,
+    campaign_cost,
     campaign_cost_at_95pct,
     cold_select,
     confirmed_quality,
@@ -53,6 +54,7 @@ from benchmarks.figure import Figure
 
 BENCHMARKS: dict[str, Callable[[], Figure]] = {
     "adaptive_alltoallv": adaptive_alltoallv.run,
+    "campaign_cost": campaign_cost.run,
     "campaign_cost_at_95pct": campaign_cost_at_95pct.run,
     "allgather_leaders": hierarchical_allgather.run_leaders,
     "allgather_overlap": hierarchical_allgather.run_overlap,
