@@ -87,6 +87,11 @@ def test_methods_are_not_mixed_unless_asked_for(
     refused = colltune(*words)
     assert refused.status == 3
     assert "--method" in refused.err
+    tried = ("evaluate", tmp_path / "d", "--split", "leave-nodes-out", "--learner", "knn")
+    assert colltune(*tried).status == 3
+    assert colltune(*tried, "--method", "native").status == 0
+    drawn = colltune("plot", "curves", tmp_path / "d", "--out", tmp_path / "p.png")
+    assert "native, windows" in drawn.err
     chosen = colltune(*words, "--method", "native")
     assert (chosen.status, chosen.json["measurements"]) == (0, len(measured))
     mixed = colltune(*words, "--method", "all")

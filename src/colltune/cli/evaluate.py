@@ -13,6 +13,7 @@ from colltune.cli.options import (
     Data,
     Jobs,
     Json,
+    Method,
     Profiles,
     Quiet,
     Where,
@@ -135,6 +136,7 @@ def evaluate(
             "--compare", help="Compare the learners of two result files, A and B, that --out wrote."
         ),
     ] = False,
+    method: Method = None,
     profile: Profiles = None,
     where: Where = None,
     jobs: Jobs = None,
@@ -187,6 +189,7 @@ def evaluate(
         jobs=jobs,
         profiles=tuple(profile or ()),
         confirm=confirm,
+        method=method,
     )
     if suite == "paper" and out is not None:
         # a missing package is told of before hours of fits

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from colltune.cli.console import output, warn
-from colltune.cli.options import Backend, Jobs, Json, OwnData, Quiet, Scheduler, Where, parse_pairs
+from colltune.cli.options import (
+    Backend,
+    Jobs,
+    Json,
+    Method,
+    OwnData,
+    Quiet,
+    Scheduler,
+    Where,
+    parse_pairs,
+)
 from colltune.cli.progress import progress
 from colltune.errors import BundleError
 from colltune.text import counted
@@ -67,15 +77,7 @@ def fit(
             help="Also use priors of other MPI libraries; algorithms are matched by name.",
         ),
     ] = False,
-    method: Annotated[
-        str | None,
-        typer.Option(
-            metavar="METHOD",
-            help="Where DATA was measured by several methods, as benchmark, windows and clocks: "
-            "fit what this one measured, 'reprompi, windows', or all together, all. Default: "
-            "refuse.",
-        ),
-    ] = None,
+    method: Method = None,
     backend: Backend = None,
     scheduler: Scheduler = None,
     jobs: Jobs = None,

@@ -181,6 +181,14 @@ CampaignFile = Annotated[
 MeasuringBackend = Annotated[
     str | None, typer.Option(help="native, reprompi, smpi, or replay (with --replay).")
 ]
+Method = Annotated[
+    str | None,
+    typer.Option(
+        metavar="METHOD",
+        help="Where DATA was measured by several methods, as benchmark, windows and clocks: take "
+        "what this one measured, 'reprompi, windows', or all together, all. Default: refuse.",
+    ),
+]
 Strategy = Annotated[str | None, typer.Option(help="full_grid or latin_hypercube.")]
 LaunchSeconds = Annotated[
     float | None,

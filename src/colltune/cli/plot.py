@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from colltune.cli.console import output
+from colltune.cli.console import output, warn
 from colltune.cli.options import (
     ForPrograms,
     Guarded,
@@ -367,12 +367,15 @@ def _read(
     paths: Sequence[Path], where: Mapping[str, str]
 ) -> tuple[PerformanceDataset, Mapping[str, str]]:
     from colltune.dataset import read
+    from colltune.dataset.method import mixed_in_words
     from colltune.dataset.noise import allocations_of
     from colltune.dataset.parquet import read_launch_provenances
 
     dataset = read(paths, where)
-    launches = dataset.frame["launch"].astype(str)
-    return dataset, allocations_of(launches, read_launch_provenances(paths), None).by_launch
+    launches, known = dataset.frame["launch"].astype(str), read_launch_provenances(paths)
+    if mixed := mixed_in_words(dataset, known):
+        warn(mixed)
+    return dataset, allocations_of(launches, known, None).by_launch
 
 
 def _guard(guard: bool, caution: float | None) -> bool | Guard:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from colltune.cli.console import output
+from colltune.cli.console import output, warn
 from colltune.cli.options import (
     ForPrograms,
     Jobs,
@@ -64,6 +64,8 @@ def report(
     if held_out and not data:
         raise DataError("--held-out needs measurements. Name them with --data.")
     from colltune import dataset
+    from colltune.dataset.method import mixed_in_words
+    from colltune.dataset.parquet import read_launch_provenances
     from colltune.files import whole
     from colltune.models.bundle import load
     from colltune.report.figures import as_json, figures
@@ -73,6 +75,8 @@ def report(
     with progress("reading", quiet=quiet or json) as shown:
         loaded = load(bundle)
         measured = dataset.read(data, pairs) if data else None
+        if measured and (mixed := mixed_in_words(measured, read_launch_provenances(data or []))):
+            warn(mixed)
         shown.phase("fitting and deciding" if held_out else "deciding")
         found = figures(
             loaded, measured, programs=promised, held_out=held_out, jobs=jobs, progress=shown.count

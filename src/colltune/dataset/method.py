@@ -145,6 +145,22 @@ def chosen(wanted: str, known: Collection[str]) -> str:
     return found[0]
 
 
+def mixed_in_words(
+    dataset: PerformanceDataset, provenances: Mapping[str, Mapping[str, str]]
+) -> str:
+    """Return what to know of a picture of `dataset` if several methods measured it, else nothing.
+
+    `provenances` are what is known of each launch.
+    """
+    found = cells_by_method(dataset, provenances)
+    if len(found) < 2:
+        return ""
+    return (
+        "measured by different methods, whose times need not be comparable: "
+        f"{'; '.join(in_cells(found))}"
+    )
+
+
 def alike(
     dataset: PerformanceDataset,
     provenances: Mapping[str, Mapping[str, str]],
@@ -168,6 +184,6 @@ def alike(
         return measured_by(dataset, provenances, chosen(wanted, found))
     raise DataError(
         f"{source} was measured by different methods, whose times need not be comparable: "
-        f"{'; '.join(in_cells(found))}. Name the one to be fitted, --method "
+        f"{'; '.join(in_cells(found))}. Name the one to take, --method "
         f"{next(iter(found))!r}, or --method {ALL}."
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from colltune.dataset import PerformanceDataset, read
 from colltune.dataset.frame import join
+from colltune.dataset.method import alike
 from colltune.dataset.noise import allocations_of
 from colltune.dataset.objective import Objective
 from colltune.dataset.parquet import read_launch_provenances
@@ -67,19 +68,24 @@ class EvaluationRequest:
     jobs: int | None
     profiles: tuple[Path, ...] = ()
     confirm: bool = False
+    method: str | None = None
 
     def read(self) -> list[PerformanceDataset]:
         """Check the options and read the data, for ``--suite paper`` by context."""
         self._check()
         if self.suite != "paper":
-            return [read(self.data, self.where)]
+            return [self._alike(self.data, "the data")]
         for name in PUBLISHED:
             learner_entry(name)
         by_context: dict[Context, list[PerformanceDataset]] = {}
         for path in self.data:
-            dataset = read([path], self.where)
+            dataset = self._alike([path], str(path))
             by_context.setdefault(dataset.context, []).append(dataset)
         return [join(parts) for parts in by_context.values()]
+
+    def _alike(self, data: Sequence[Path], source: str) -> PerformanceDataset:
+        dataset = read(data, self.where)
+        return alike(dataset, read_launch_provenances(data), self.method, source)
 
     def run(
         self, datasets: Sequence[PerformanceDataset], begin: Begin, progress: Progress
