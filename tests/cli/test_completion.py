@@ -187,7 +187,7 @@ REGISTRIES = (
     ("bench.backends", "BACKENDS"),
     ("bench.strategies", "STRATEGIES"),
     ("dataset.importers", "IMPORTERS"),
-    ("dataset.tidy_csv", "_TIME_UNITS"),
+    ("dataset.tidy_csv", "TIME_UNITS"),
     ("evaluation.request", "SPLITS"),
     ("evaluation.request", "SUITES"),
     ("retraining.site_file", "DEPLOY_FILES"),

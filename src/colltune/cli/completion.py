@@ -105,7 +105,7 @@ VALUES: Mapping[str, Values] = {
     "evaluate --suite": _registered("evaluation/request.py", "SUITES"),
     "fit --backend": _BACKENDS,
     "import --format": _registered("dataset/importers/__init__.py", "IMPORTERS"),
-    "import --time-unit": _registered("dataset/tidy_csv.py", "_TIME_UNITS"),
+    "import --time-unit": _registered("dataset/tidy_csv.py", "TIME_UNITS"),
     "retrain --backend": _BACKENDS,
     "retrain --print-unit": _registered("retraining/site_file.py", "DEPLOY_FILES"),
     "select --format": lambda *asked: [*_libraries(), *_formats(*asked)],

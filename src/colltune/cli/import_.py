@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +13,7 @@ import typer
 from colltune.cli.console import output, warn
 from colltune.cli.options import Json, Quiet, Where, parse_pairs, writable_folder
 from colltune.cli.progress import progress
-from colltune.domain import Collective, Configuration, Instance
+from colltune.domain import DEFAULT_ALGORITHM, Collective, Configuration, Instance
 from colltune.errors import DataError, LibraryError
 from colltune.text import counted
 
@@ -29,7 +30,9 @@ def _positive(seconds: float | None) -> float | None:
 def import_(
     sources: Annotated[
         list[Path],
-        typer.Argument(help="Files of one format, plain or .gz.", metavar="FILE…"),
+        typer.Argument(
+            help="Files of one format, plain or packed (.gz, .bz2, .xz, .zst).", metavar="FILE…"
+        ),
     ],
     out: Annotated[Path, typer.Option(help="Dataset folder to add to.", callback=writable_folder)],
     format_: Annotated[
@@ -59,7 +62,12 @@ def import_(
         ),
     ] = None,
     where: Where = None,
-    time_unit: Annotated[str, typer.Option(help="Unit of a CSV's times: s, ms, us, ns.")] = "s",
+    time_unit: Annotated[
+        str | None,
+        typer.Option(
+            help="Unit of a CSV's times: s, ms, us, ns. Default: that of its column's name, or s."
+        ),
+    ] = None,
     launch: Annotated[
         str | None,
         typer.Option(help="Name of the launch or allocation; default: the file's name."),
@@ -97,12 +105,18 @@ def import_(
     from colltune.dataset.importers.importing import add_to, import_files
 
     settings = parse_pairs(set_ or [], "--set")
+    release = re.sub(r"^[vV](?=\d)", "", settings.get("library_version", ""))
+    algorithms = KnownAlgorithms(release)
+    if release:
+        settings["library_version"] = release
+    if "library" in settings:
+        settings["library"] = algorithms.library(settings["library"])
     request = Request(
         settings=settings,
-        algorithms=KnownAlgorithms(settings.get("library_version", "")),
+        algorithms=algorithms,
         columns=parse_pairs(map_ or [], "--map"),
         where=parse_pairs(where or [], "--where"),
-        time_unit=time_unit,
+        time_unit=time_unit or "",
         launch=launch or "",
         round_trip_s=round_trip,
     )
@@ -143,6 +157,10 @@ def _show(imported: ImportedFiles, file: Path, *, json: bool) -> None:
     output(facts, lines, json=json)
 
 
+def _plain(word: str) -> str:
+    return re.sub(r"[\s_-]+", "_", word.strip().lower())
+
+
 @dataclass(frozen=True)
 class KnownAlgorithms:
     """Fulfils `colltune.dataset.importers.Algorithms` for a library's `release`.
@@ -153,20 +171,45 @@ class KnownAlgorithms:
 
     release: str
 
-    def configuration(self, library: str, collective: Collective, word: str) -> Configuration:
-        """Return the configuration that a file calls `word`, which may be a number."""
+    def at(self, release: str) -> KnownAlgorithms:
+        """Return what is known of another release."""
+        return KnownAlgorithms(release)
+
+    def library(self, word: str) -> str:
+        """Return the name of the library that a file calls `word`; an unknown one as it is."""
         from colltune.mpi import LIBRARIES
 
-        if not word.isdecimal():
-            return self.canonical(Configuration(library, collective, word))
-        if library not in LIBRARIES or not self._covers(library, collective):
+        bare = _plain(word).replace("_", "")
+        bare = {"ompi": "openmpi", "impi": "intelmpi"}.get(bare, bare.removesuffix("library"))
+        return next((name for name in LIBRARIES if name == bare), word)
+
+    def configuration(
+        self,
+        library: str,
+        collective: Collective,
+        word: str,
+        parameters: tuple[tuple[str, int | str], ...] = (),
+    ) -> Configuration:
+        """Return the configuration that a file calls `word`, which may be a number.
+
+        Names may be written with capitals, and with blanks or hyphens between their words.
+        """
+        from colltune.mpi import LIBRARIES
+
+        known = self._covers(library, collective)
+        number = re.fullmatch(r"(?:alg(?:o|orithm)?[ _]?)?(\d+)", word.strip().lower())
+        if number is None:
+            name = _plain(word) if known or _plain(word) == DEFAULT_ALGORITHM else word
+            return self.canonical(Configuration(library, collective, name, parameters))
+        word = number[1]
+        if not known:
             raise DataError(
                 f"algorithm {word} of {collective}: there is no catalogue of {library}"
                 f" {self.release} that names it. Name the measured library with --set library=… and"
                 " --set library_version=…."
             )
         named = LIBRARIES[library].at(self.release).space.numbered(collective, int(word))
-        return self.canonical(Configuration(library, collective, named.algorithm))
+        return self.canonical(Configuration(library, collective, named.algorithm, parameters))
 
     def canonical(self, configuration: Configuration) -> Configuration:
         """Return the one spelling of `configuration`, as the library's catalogue has it."""

@@ -44,7 +44,7 @@ _REQUIRED = [
 ]
 _OPTIONAL = dict.fromkeys(("fabric", "cores_shared", "segsize_bytes", "parameters", "launch"), "")
 _OPTIONAL |= {"n_reps": "1", "status": RunStatus.OK.value} | dict.fromkeys(TIME_COLUMNS[1:], "")
-_TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
 def read_csv(
@@ -76,19 +76,29 @@ def read_csv(
         Naming file, line and column of the first value that is missing, malformed, of an unknown
         collective, or not a positive time; or the contexts, if the file mixes several.
     """
-    if time_unit not in _TIME_UNITS:
-        raise DataError(f"unknown time unit {time_unit!r}; known: {', '.join(_TIME_UNITS)}")
-    text = _renamed(_text_table(path), path, columns or {}, constants or {})
+    if time_unit not in TIME_UNITS:
+        raise DataError(f"unknown time unit {time_unit!r}; known: {', '.join(TIME_UNITS)}")
+    text = _renamed(text_table(path), path, columns or {}, constants or {})
     for column, value in (where or {}).items():
         if column not in text:
             raise DataError(f"{path}: no column {column!r} to filter by")
         text = text[text[column] == value]
         if text.empty:
             raise DataError(f"{path}: no row has {column}={value}")
+    dataset = _from_named(text, path, time_unit)
+    refuse_duplicates(dataset.frame, str(path))
+    return dataset
+
+
+def from_table(table: pd.DataFrame, path: Path, *, time_unit: str) -> PerformanceDataset:
+    """Return the dataset of a table of texts with our columns; cells may come several times."""
+    return _from_named(_renamed(table, path, {}, {}), path, time_unit)
+
+
+def _from_named(text: pd.DataFrame, path: Path, time_unit: str) -> PerformanceDataset:
     context = _context(text, path)
     frame = _parsed(text, path)
-    frame[TIME_COLUMNS] *= _TIME_UNITS[time_unit]
-    refuse_duplicates(frame, str(path))
+    frame[TIME_COLUMNS] *= TIME_UNITS[time_unit]
     return PerformanceDataset(context, frame)
 
 
@@ -107,7 +117,8 @@ def write_csv(dataset: PerformanceDataset, path: Path) -> None:
         frame.to_csv(temporary, index=False, compression=compression)
 
 
-def _text_table(path: Path) -> pd.DataFrame:
+def text_table(path: Path) -> pd.DataFrame:
+    """Return the file's table, all of it as text."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from colltune.dataset.importers import IMPORTERS, Imported, Request, Source
+from colltune.dataset.importers.protocol import Parameters
 from colltune.domain import Collective, Configuration, Instance
 
 CONTEXT = {"machine": "hydra", "library": "openmpi", "library_version": "4.1.6"}
@@ -98,9 +99,19 @@ class Names:
 
     refused: str = ""
 
-    def configuration(self, library: str, collective: Collective, word: str) -> Configuration:
+    def at(self, release: str) -> Names:
+        """Know the same of all releases."""
+        return self
+
+    def library(self, word: str) -> str:
         """Take the word as the name."""
-        return Configuration(library, collective, word)
+        return word
+
+    def configuration(
+        self, library: str, collective: Collective, word: str, parameters: Parameters = ()
+    ) -> Configuration:
+        """Take the word as the name."""
+        return Configuration(library, collective, word, parameters)
 
     def canonical(self, configuration: Configuration) -> Configuration:
         """Change nothing."""

@@ -12,8 +12,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from colltune.cli.import_ import KnownAlgorithms
+from colltune.dataset.importers import Request
 from colltune.dataset.importers.importing import ImportedFiles, add_to, import_files
-from colltune.errors import DataError
+from colltune.errors import DataError, LibraryError
 from tests.dataset.importers.samples import CONTEXT, IMB, OSU, REPROMPI, request
 
 SHAPE = {"nodes": "4", "ppn": "2"}
@@ -229,3 +231,131 @@ def test_a_log_with_commas_is_no_csv(tmp_path: Path) -> None:
     """The reason of a refusal is the format, not the columns."""
     with pytest.raises(DataError, match="the format is unknown"):
         _read(tmp_path, "Lmod is loading openmpi, please wait\nsomething, else, happened\n")
+
+
+TOLD_CSV = CONTEXT | {"collective": "allreduce"}
+
+
+def _csv(
+    folder: Path, text: str, where: dict[str, str] | None = None, **told: str
+) -> ImportedFiles:
+    file = folder / "study.csv"
+    file.write_text(text)
+    unit = told.pop("time_unit", "")
+    settings = {k: v for k, v in (TOLD_CSV | told).items() if v}
+    algorithms = KnownAlgorithms(settings.get("library_version", ""))
+    asked = Request(settings, algorithms, where=where or {}, time_unit=unit)
+    return import_files([file], asked, None)
+
+
+HEAD = "Algorithm,Nodes,PPN,MessageSize,Latency(us)\n"
+
+
+def test_usual_names_of_columns_are_understood(tmp_path: Path) -> None:
+    """Capitals, blanks and units do not matter; what is taken for what is told."""
+    found = _csv(tmp_path, HEAD + "default,2,16,8,7.5\n")
+    assert _times_us(found) == [7.5]
+    assert [r for r in found.remarks if "'PPN' for ppn" in r]
+    other = "Coll,algo,num_procs,n_nodes,Message Size (B),avg_latency_us\n"
+    found = _csv(
+        tmp_path,
+        other.replace(" (B)", "") + "MPI_Allreduce,Ring,8,2,64,1.5\n",
+        collective="",
+    )
+    assert [str(s) for s in found.dataset.shapes()] == ["2x4"]
+    assert _times_us(found) == [1.5]
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        ("1", "basic_linear"),
+        ("5", "segmented_ring"),
+        ("Basic Linear", "basic_linear"),
+        ("Recursive-Doubling", "recursive_doubling"),
+        ("RING", "ring"),
+        ("algorithm 4", "ring"),
+        ("0", "default"),
+        ("Default", "default"),
+    ],
+)
+def test_algorithms_are_those_of_the_release(tmp_path: Path, word: str, name: str) -> None:
+    """Numbers, capitals and blanks lead to the catalogue's name."""
+    frame = _csv(tmp_path, HEAD + f"{word},2,16,8,7.5\n").dataset.frame
+    assert frame["algorithm"].tolist() == [name]
+
+
+def test_unknown_algorithms_are_refused_with_the_known_ones(tmp_path: Path) -> None:
+    """So that no measurement is of what no file can choose."""
+    with pytest.raises(LibraryError, match="known: basic_linear, nonoverlapping"):
+        _csv(tmp_path, HEAD + "fancy,2,16,8,7.5\n")
+    with pytest.raises(LibraryError, match="number 99"):
+        _csv(tmp_path, HEAD + "99,2,16,8,7.5\n")
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        ("OpenMPI", "openmpi"),
+        ("Open MPI", "openmpi"),
+        ("MPICH", "mpich"),
+        ("Intel MPI", "intelmpi"),
+    ],
+)
+def test_libraries_and_releases_may_be_spelled(tmp_path: Path, word: str, name: str) -> None:
+    """As their projects spell them; a ``v`` before the release is none of it."""
+    text = "library,version," + HEAD + f"{word},v4.1.6,default,2,16,8,7.5\n"
+    if name == "intelmpi":
+        text = text.replace("v4.1.6", "2021.10")
+    context = _csv(tmp_path, text, library="", library_version="").dataset.context
+    assert context.library == name
+    assert not context.library_version.startswith("v")
+
+
+def test_processes_that_do_not_fill_nodes_are_refused_with_their_number(tmp_path: Path) -> None:
+    """--where keeps the even ones; one of nodes and ppn is enough for them."""
+    text = "Algorithm,Processes,MessageSize,Latency(us)\n"
+    text += "default,8,64,5.0\ndefault,9,64,5.5\ndefault,10,64,6.0\n"
+    message = r"1 row of 3 .*line 3 \(nprocs 9, nodes 2\).*--where nprocs=8,10"
+    with pytest.raises(DataError, match=message):
+        _csv(tmp_path, text, nodes="2")
+    kept = _csv(tmp_path, text, {"nprocs": "8,10"}, nodes="2")
+    assert [str(s) for s in kept.dataset.shapes()] == ["2x4", "2x5"]
+    with pytest.raises(DataError, match="3 rows of 3"):
+        _csv(tmp_path, text, nodes="2", ppn="3")
+
+
+def test_repeated_rows_are_launches(tmp_path: Path) -> None:
+    """Of the same cell; the same rows a second time are not."""
+    row = "ring,2,16,8,{}\n"
+    found = _csv(tmp_path, HEAD + "".join(row.format(t) for t in (7.5, 7.6, 7.4)))
+    launches = found.dataset.frame["launch"].tolist()
+    assert launches == ["study.csv", "study.csv/2", "study.csv/3"]
+    with pytest.raises(DataError, match=r"study\.csv"):
+        _csv(tmp_path, HEAD + 2 * row.format(7.5))
+
+
+def test_units_of_times_are_taken_from_names_or_contradicted(tmp_path: Path) -> None:
+    """And a time that cannot be is asked about."""
+    row = "ring,2,16,8,{}\n"
+    for name in ("time_us", "Time [usec]", "latency (µs)", "Median_microseconds"):
+        found = _csv(tmp_path, HEAD.replace("Latency(us)", name) + row.format(7.5))
+        assert _times_us(found) == [7.5], name
+    with pytest.raises(
+        DataError, match=r"contradict each other: us in Latency\(us\); ms in --time"
+    ):
+        _csv(tmp_path, HEAD + row.format(7.5), time_unit="ms")
+    bare = HEAD.replace("(us)", "")
+    with pytest.raises(DataError, match=r"5 s for 8 bytes.*--time-unit us"):
+        _csv(tmp_path, bare + row.format(5))
+    assert _times_us(_csv(tmp_path, bare + row.format(5), time_unit="s")) == [5e6]
+    with pytest.raises(DataError, match="too short"):
+        _csv(tmp_path, bare + row.format("5e-6"), time_unit="us")
+
+
+def test_columns_that_tell_conditions_are_heard(tmp_path: Path) -> None:
+    """Two kinds of memory in one table are refused, or one is kept."""
+    text = "memory," + HEAD + "host,ring,2,16,8,7.5\nCUDA,ring,2,16,8,30.5\n"
+    with pytest.raises(DataError, match="differ in their memory"):
+        _csv(tmp_path, text)
+    assert _times_us(_csv(tmp_path, text, {"memory": "CUDA"})) == [30.5]

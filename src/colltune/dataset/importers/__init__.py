@@ -1,6 +1,6 @@
 """Readers of other programs' measurements, one module each."""
 
-from colltune.dataset.importers import assembly, detail, imb, osu, reprompi
+from colltune.dataset.importers import detail, imb, osu, reprompi, table
 from colltune.dataset.importers.protocol import Algorithms, Imported, Importer, Request, Source
 
 IMPORTERS: dict[str, Importer] = {
@@ -8,7 +8,7 @@ IMPORTERS: dict[str, Importer] = {
     "osu": osu.IMPORTER,
     "imb": imb.IMPORTER,
     "detail": detail.IMPORTER,
-    "csv": assembly.CSV,
+    "csv": table.CSV,
 }
 
 __all__ = ["IMPORTERS", "Algorithms", "Imported", "Importer", "Request", "Source"]

@@ -18,11 +18,9 @@ from colltune.dataset.importers.protocol import (
     Request,
     Row,
     Source,
-    TimeKind,
     whole,
 )
 from colltune.dataset.method import CONDITIONS, Condition
-from colltune.dataset.tidy_csv import read_csv
 from colltune.domain import (
     Collective,
     Configuration,
@@ -48,45 +46,6 @@ def reads_lines(title: str, signs: str, parse: Callable[[Iterable[str], str], Re
         return assemble(parse(source.lines(), source.name), source, request)
 
     return Importer(title, re.compile(signs), load)
-
-
-def load_csv(source: Source, request: Request) -> Imported:
-    """Read any CSV, its columns mapped to ours; a told configuration is that of all rows."""
-    constants = dict(request.settings)
-    told = constants.pop("configuration", "")
-    chosen = request.algorithms.canonical(Configuration.parse(told)) if told else None
-    if chosen:
-        constants |= {"algorithm": chosen.stored_algorithm, "parameters": chosen.parameter_text}
-    if request.launch:
-        constants["launch"] = request.launch
-    dataset = read_csv(
-        source.path,
-        columns=request.columns,
-        constants=constants,
-        where=request.where,
-        time_unit=request.time_unit,
-    )
-    found = (dataset.context.library, *dataset.collectives)
-    if chosen and found != (chosen.library, chosen.collective):
-        raise DataError(
-            f"{source.name}: --set configuration={chosen.id} does not fit some measurements, "
-            "which are of another library or collective. Leave them out with --where "
-            f"collective={chosen.collective}."
-        )
-    kinds = frozenset({TimeKind.UNTOLD})
-    if request.round_trip_s is None:
-        return Imported(dataset, kinds)
-    remarks: Counter[str] = Counter()
-    checked = _possible(dataset.measurements(), request.round_trip_s, remarks)
-    return Imported(
-        PerformanceDataset.of(dataset.context, checked),
-        kinds,
-        {"round_trip_s": f"{request.round_trip_s:.3g}"},
-        tuple(_counted(remarks)),
-    )
-
-
-CSV = Importer("CSV", None, load_csv)
 
 
 def assemble(reading: Reading, source: Source, request: Request) -> Imported:

@@ -118,6 +118,7 @@ class TimeKind(StrEnum):
         return self is other or not (self in means or other in means)
 
 
+Parameters = tuple[tuple[str, int | str], ...]
 Place = tuple[str, str]
 """The value of a condition, and where it was found."""
 
@@ -192,7 +193,17 @@ class LineReader(ABC):
 class Algorithms(Protocol):
     """What is known of the MPI library whose measurements are imported."""
 
-    def configuration(self, library: str, collective: Collective, word: str) -> Configuration:
+    def at(self, release: str) -> Algorithms:
+        """Return what is known of another release."""
+        ...
+
+    def library(self, word: str) -> str:
+        """Return the name of the library that a file calls `word`; an unknown one as it is."""
+        ...
+
+    def configuration(
+        self, library: str, collective: Collective, word: str, parameters: Parameters = ()
+    ) -> Configuration:
         """Return the configuration that a file calls `word`, which may be a number."""
         ...
 
@@ -218,7 +229,7 @@ class Request:
     algorithms: Algorithms
     columns: Mapping[str, str] = field(default_factory=dict)
     where: Mapping[str, str] = field(default_factory=dict)
-    time_unit: str = "s"
+    time_unit: str = ""
     launch: str = ""
     round_trip_s: float | None = None
 
