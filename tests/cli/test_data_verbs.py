@@ -17,14 +17,18 @@ def test_import_and_export_round_trip(
     colltune: Verb, measurements_csv: Path, tmp_path: Path
 ) -> None:
     """A CSV that is imported and exported again holds the same measurements."""
-    imported = colltune("data", "import", measurements_csv, "--out", tmp_path / "d", "--json")
+    known = tmp_path / "known.csv"
+    known.write_text(measurements_csv.read_text().replace(",ring,", ",pipeline,"))
+    imported = colltune("data", "import", known, "--out", tmp_path / "d", "--json")
     assert (imported.status, imported.json["rows"]) == (0, 240)
     exported = colltune("data", "export", tmp_path / "d", "--out", tmp_path / "e.csv.gz")
     assert exported.status == 0
     assert not (tmp_path / "colltune.R").exists()
-    again, first = read([tmp_path / "e.csv.gz"]), read([measurements_csv])
-    assert again.context == first.context
+    again, first = read([tmp_path / "e.csv.gz"]), read([tmp_path / "d"])
+    assert again.context == first.context == read([known]).context
     pd.testing.assert_frame_equal(again.frame, first.frame)
+    assert again.frame["time_s"].tolist() == read([known]).frame["time_s"].tolist()
+    assert set(again.frame["launch"]) == {"known.csv"}
 
 
 def test_the_file_for_r_is_copied(colltune: Verb, measurements_csv: Path, tmp_path: Path) -> None:
