@@ -46,11 +46,10 @@ def test_findings_are_sorted_and_counted(colltune: Verb, rules: Path) -> None:
     rules.write_text(RULES + "warning\nerror\nnote\nnote\n")
     answer = colltune("rules", "lint", rules, "--release", "openmpi@4.1.4")
     assert answer.status == 1
-    assert answer.out.splitlines()[:5] == [
+    assert answer.out.splitlines()[:4] == [
         f"{rules}:5: warning: it says warning. Remove it (unknown)",
         f"{rules}:6: error: it says error. Remove it (rule-dropped)",
-        f"{rules}:7: note: it says note. Remove it (remark)",
-        f"{rules}:8: note: it says note. Remove it (remark)",
+        f"{rules}:7: note: it says note. Remove it (remark) Also on 1 more line: 8",
         f"{rules}: plain for Open MPI 4.1.4: 1 error, 1 warning, 2 notes",
     ]
 
@@ -227,3 +226,25 @@ def test_a_script_for_a_shell_is_put_into_effect_by_a_shell(colltune: Verb, tmp_
         assert colltune("rules", "lint", script).out.splitlines()[-1] == advice
     script.write_text("export OMPI_MCA_coll=^han\nmpirun ./prog\n")
     assert "to put it into effect" not in colltune("rules", "lint", script).out
+
+
+def test_equal_findings_are_folded(colltune: Verb, tmp_path: Path) -> None:
+    """Those that differ in numbers only are told once, with the other lines and how many."""
+    path = tmp_path / "rules"
+    rules = "".join(f"{64 * k} 1 {k} 0\n" for k in range(200))
+    path.write_text(f"1\n7\n1\n0\n200\n{rules}")
+    answer = colltune("rules", "lint", path)
+    told = [line for line in answer.out.splitlines() if "ignores the fan-out" in line]
+    assert len(told) == 1
+    assert told[0].endswith("Also on 198 more lines: 8, 9, …")
+    found = json.loads(colltune("rules", "lint", path, "--json").out)["files"][0]["findings"]
+    assert sum("ignores the fan-out" in finding["message"] for finding in found) == 199
+
+
+def test_no_more_than_a_page_is_printed(colltune: Verb, tmp_path: Path) -> None:
+    """The worst kinds of findings are shown, and how many there are besides."""
+    path = tmp_path / "job.sh"
+    path.write_text("".join(f"export MPIR_CVAR_{'X' * k}Y=1\n" for k in range(1, 90)))
+    answer = colltune("rules", "lint", path)
+    assert len(answer.out.splitlines()) <= 60
+    assert "39 more kinds" in answer.out

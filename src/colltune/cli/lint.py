@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +24,7 @@ from colltune.cli.options import (
     programs_of,
 )
 from colltune.errors import LibraryError
-from colltune.text import printable
+from colltune.text import counted, printable
 
 if TYPE_CHECKING:
     from colltune.mpi.file_format import Finding, ParsedFile
@@ -193,12 +194,7 @@ def _lines(linted: Sequence[Linted]) -> Iterator[str]:
             named = one.error.startswith(one.name)
             yield printable(one.error if named else f"{one.name}: {one.error}")
             continue
-        for finding in one.findings:
-            where = printable(f"{one.name}:{finding.line}" if finding.line else one.name)
-            severity = painted(finding.severity, _MARKS.get(finding.severity))
-            mend = finding.mend[:1].upper() + finding.mend[1:]
-            what = printable(f"{finding.message}. {mend} ({finding.fault})")
-            yield f"{where}: {severity}: {what}"
+        yield from _folded(one)
         assumed = " (assumed; name your release with --release)" if one.opened.assumed else ""
         read_as = f"{one.opened.format.name} for {one.opened.reader}{assumed}"
         yield printable(f"{one.name}: {read_as}: {_total([one])}")
@@ -207,6 +203,32 @@ def _lines(linted: Sequence[Linted]) -> Iterator[str]:
             yield from _advice(one.opened, one.activation)
     if len(linted) > 1:
         yield f"{len(linted)} files: {_total(linted)}"
+
+
+_MOST_SHOWN = 50
+_NUMBERS = re.compile(r"\d+")
+
+
+def _folded(one: Linted) -> Iterator[str]:
+    """Yield the findings, those that differ in numbers only in one line: the worst if many."""
+    alike: dict[tuple[str, str], list[Finding]] = {}
+    for finding in one.findings:
+        alike.setdefault((finding.fault, _NUMBERS.sub("0", finding.message)), []).append(finding)
+    groups = list(alike.values())
+    if len(groups) > _MOST_SHOWN:
+        rank = {severity: place for place, severity in enumerate(_MARKS)}
+        groups.sort(key=lambda group: (rank[group[0].severity], -len(group)))
+        groups = sorted(groups[:_MOST_SHOWN], key=lambda group: group[0].line)
+    for finding, *others in groups:
+        where = printable(f"{one.name}:{finding.line}" if finding.line else one.name)
+        severity = painted(finding.severity, _MARKS.get(finding.severity))
+        mend = finding.mend[:1].upper() + finding.mend[1:]
+        again = ", ".join(str(each.line) for each in others[:2]) + ", …" * (len(others) > 2)
+        also = f" Also on {counted(len(others), 'more line')}: {again}" if others else ""
+        what = printable(f"{finding.message}. {mend} ({finding.fault})")
+        yield f"{where}: {severity}: {what}{also}"
+    if len(alike) > len(groups):
+        yield f"{one.name}: {len(alike) - len(groups)} more kinds of findings; --json has all"
 
 
 def _advice(opened: OpenFile, activation: Mapping[str, str]) -> Iterator[str]:

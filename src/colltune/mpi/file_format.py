@@ -115,6 +115,15 @@ class Finding:
         return self.fault.severity
 
 
+def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return the findings by line, each once."""
+
+    def key(each: Finding) -> tuple[int, str, str, str, str]:
+        return each.line, each.fault, each.message, each.mend, each.promise
+
+    return tuple(sorted(dict.fromkeys(findings), key=key))
+
+
 _FAULTS = {
     ProgramOutcome.WRONG: Fault.WRONG_RESULT,
     ProgramOutcome.ABORTS: Fault.ENDS_PROGRAM,

@@ -12,6 +12,7 @@ from colltune.mpi.shell import Assigned, Script, read_script
 from colltune.text import counted
 
 _MCA = "OMPI_MCA_"
+_FIRST_CHARACTERS = 1 << 16
 _CONTINUED = re.compile(r"\\\r?\n")
 _PARAMETER = re.compile(r"[ \t]*(?:--?(?:g?o?mca|x)[ \t]|[a-z]\w*(?:[ \t]+=|=[ \t])|[a-z]\w*_\w+=)")
 _SCRIPT = re.compile(
@@ -113,6 +114,7 @@ def script_findings(script: Script, ours: Callable[[str], bool]) -> Iterator[Fin
 
 def mentions(text: str, names: str) -> bool:
     """Tell whether a line of a script, or of a list of variables, sets or unsets one of `names`."""
+    text = text[:_FIRST_CHARACTERS]
     if text.lstrip("\ufeff \t\r\n").startswith(("{", "[", "colltune-table ")):
         return False
     name = rf"(?:(?:SINGULARITY|APPTAINER)ENV_)?(?:{names})\w*"

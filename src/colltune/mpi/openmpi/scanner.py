@@ -72,6 +72,13 @@ class Scanner:
 
     def number(self) -> Number | None:
         """Return the next ``long``; None at the end."""
+        plain = _PLAIN.match(self.text, self.at)
+        if plain is not None:
+            before, start = plain.span(1)
+            self.at, self.skipped = plain.end(), ""
+            self._mark(start)
+            starts_line = not before or "\n" in self.text[before - 1 : start]
+            return Number(int(plain[2]), False, self.line, starts_line)
         match = self._numeric(_LONG)
         if match is None:
             return None
@@ -132,6 +139,10 @@ class Scanner:
     def _mark(self, at: int) -> None:
         self.line += self.text.count("\n", self._counted_to, at)
         self._counted_to = at
+
+
+# what nearly all numbers of a file are, which need no more than this
+_PLAIN = re.compile(r"([ \t\n]*)([1-9][0-9]{0,17}|0)(?=[ \t\n])")
 
 
 def _value(text: str) -> tuple[int, bool]:

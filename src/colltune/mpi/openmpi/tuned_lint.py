@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from colltune.domain import Configuration
 from colltune.errors import LibraryError
@@ -53,13 +53,14 @@ def range_findings(
     release: str,
 ) -> Iterator[Finding]:
     """Yield what is wrong with those rules of an entry that some message reaches."""
+    known = _Known()
     first, last = max(2, communicators.first_size), communicators.last_size
     named = communicators.named_size if first <= communicators.named_size <= last else 0
     end = None if last >= LARGEST_COMM_SIZE else last
     for rule in reached:
         last_compared = None if rule.last >= LARGEST_SIZE else rule.last
         place = Place(rule.rule.line, release, named, first, end, last_compared)
-        yield from _of_rule(entry, rule, place)
+        yield from known.of(entry, rule, place)
     if entry.size is SizeUnit.MSIZE_TIMES_NPROCS:
         lines = {rule.first: rule.keys.get("msg_size_min", rule.rule.line) for rule in reached}
         yield from _of_unit(entry, lines, named or first, is_exact=first == last)
@@ -83,6 +84,27 @@ def outranked(ranges: Ranges, catalogue: Catalogue) -> Iterator[Finding]:
             "process per node; the processes of a node)",
             "set coll_han_priority=0, or pass these calls on by a rules file of coll/han",
         )
+
+
+class _Known:
+    """What is wrong with rules of one communicator size, which often say the same."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[Numbers, str], tuple[Finding, ...]] = {}
+        self.least: dict[Numbers, tuple[int, str]] = {}
+
+    def of(self, entry: CollectiveEntry, rule: SizeRule, place: Place) -> Iterator[Finding]:
+        text = "" if as_int(rule.numbers.algorithm) else rule.rule.text
+        key = (rule.numbers, text)
+        if key not in self.found:
+            anywhere = replace(place, line=0, last_compared=None)
+            self.found[key] = tuple(_of_rule(entry, rule, anywhere))
+        for each in self.found[key]:
+            yield Finding(place.line, each.fault, each.message, each.mend, each.promise)
+        if place.last_compared is not None and as_int(rule.numbers.algorithm):
+            if rule.numbers not in self.least:
+                self.least[rule.numbers] = _least(entry, rule.numbers, place)
+            yield from _of_sizes(self.least[rule.numbers], place)
 
 
 def _of_rule(entry: CollectiveEntry, rule: SizeRule, place: Place) -> Iterator[Finding]:
@@ -146,7 +168,8 @@ def algorithm_findings(
             "write bytes, for example 65536, or 0 for no segments",
         )
     yield from _of_processes(algorithm, place, found)
-    yield from _of_sizes(entry, numbers, place)
+    if place.last_compared is not None:
+        yield from _of_sizes(_least(entry, numbers, place), place)
 
 
 _Found = Callable[[Fault, str, str], Finding]
@@ -181,18 +204,24 @@ def _of_processes(algorithm: Algorithm, place: Place, found: _Found) -> Iterator
         yield found(fault, message, "narrow the rule, or choose another algorithm")
 
 
-def _of_sizes(entry: CollectiveEntry, numbers: Numbers, place: Place) -> Iterator[Finding]:
+def _least(entry: CollectiveEntry, numbers: Numbers, place: Place) -> tuple[int, str]:
+    """Return from which size on an algorithm runs, as the library compares it, and why."""
     told = configuration_of(entry, numbers)
-    if told is None or place.last_compared is None or entry.size is SizeUnit.CONSTANT:
-        return
+    if told is None or entry.size is SizeUnit.CONSTANT:
+        return 0, ""
     n = place.named_size or place.first_size
     factor = n if entry.size is SizeUnit.MSIZE_TIMES_NPROCS else 1
     try:
         runs = OPENMPI.at(place.release).space.running_range(told, n, 1)
     except LibraryError:
-        return  # values that nobody may choose have findings of their own
-    if runs.first_bytes and place.last_compared < runs.first_bytes * factor:
-        message = f"never runs for these sizes: {runs.reason}"
+        return 0, ""  # values that nobody may choose have findings of their own
+    return (runs.first_bytes or 0) * factor, runs.reason
+
+
+def _of_sizes(least: tuple[int, str], place: Place) -> Iterator[Finding]:
+    first, reason = least
+    if first and place.last_compared is not None and place.last_compared < first:
+        message = f"never runs for these sizes: {reason}"
         yield Finding(place.line, Fault.FALLS_BACK, message, "choose another algorithm for them")
 
 

@@ -51,6 +51,7 @@ class ClassicFile(TunedFile):
         # a collective that stands twice keeps its last section
         self.sections = {self.by_id[s.id.value].collective: s for s in known}
         found = [(s, rule) for s in known for entry in s.entries for rule in entry.rules]
+        self._chosen: dict[tuple[int, Numbers], Configuration | None] = {}
         self._rules = {id(rule): self._rule(section, rule) for section, rule in found}
         self.rules = tuple(self._rules.values())
         if self.by_ranges and text.lstrip().startswith("{"):
@@ -119,9 +120,10 @@ class ClassicFile(TunedFile):
                 yield SizeRule(self._rules[id(rule)], first, end, _numbers(rule))
 
     def _rule(self, section: Section, rule: MessageRule) -> Rule:
-        entry = self.by_id[section.id.value]
-        chosen = configuration_of(entry, _numbers(rule))
-        return Rule(rule.line, rule.text, entry.collective, chosen)
+        entry, key = self.by_id[section.id.value], (section.id.value, _numbers(rule))
+        if key not in self._chosen:
+            self._chosen[key] = configuration_of(entry, key[1])
+        return Rule(rule.line, rule.text, entry.collective, self._chosen[key])
 
 
 def _numbers(rule: MessageRule) -> Numbers:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from colltune.mpi.catalogue import CollectiveEntry, SizeUnit
-from colltune.mpi.file_format import Fault, Finding
+from colltune.mpi.file_format import Fault, Finding, in_order
 from colltune.mpi.openmpi.classic import HEADER, ClassicFile
 from colltune.mpi.openmpi.classic.reading import Entry, MessageRule, Section
 from colltune.mpi.openmpi.mca import as_int
@@ -17,6 +17,7 @@ from colltune.mpi.openmpi.releases import reads_version_header
 from colltune.mpi.openmpi.tuned_lint import outranked, range_findings
 from colltune.text import counted
 
+_PLAIN_LINE = re.compile(r"(?:[ \t]*(?:0|[1-9][0-9]*)(?![^ \t]))*[ \t]*")
 _SORT = "sort the sizes in ascending order"
 
 
@@ -30,7 +31,7 @@ def lint(file: ClassicFile) -> tuple[Finding, ...]:
         known = file.catalogue.collectives[collective]
         for one in entries:
             found += range_findings(known, one, one.rules, file.release)
-    return tuple(sorted(set(found)))
+    return in_order(found)
 
 
 def _whole(file: ClassicFile) -> Iterator[Finding]:
@@ -97,6 +98,8 @@ def _words(file: ClassicFile) -> Iterator[Finding]:
     if file.text.lstrip().startswith("{"):
         return
     for number, line in enumerate(lines, start=1):
+        if _PLAIN_LINE.fullmatch(line):
+            continue
         words = line.partition("#")[0].split()
         if number == 1 and words and words[0].lstrip("\ufeff").startswith(HEADER):
             words = words[1:]
