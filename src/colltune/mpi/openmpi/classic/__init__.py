@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from colltune.decisions import DecisionTable
+from colltune.domain import Configuration
 from colltune.mpi.file_format import Call, Finding, ParsedFile, Rule, Written, refuse_dropped
 from colltune.mpi.openmpi.classic import reading
 from colltune.mpi.openmpi.classic.reading import Entry, MessageRule, Section
