@@ -93,6 +93,11 @@ class Place:
 Words = Sequence[object]
 
 
+def _known(data: Path) -> str:
+    """Return measurements of algorithms that all are in the catalogue."""
+    return data.read_text().replace(",ring,", ",pipeline,")
+
+
 def _site(place: Place) -> Path:
     """Return a site's folder with a file that somebody edited."""
     folder = place.folder / "site"
@@ -219,7 +224,9 @@ EXAMPLES: dict[str, Callable[[Place], Words]] = {
     "submit": lambda p: (
         *("submit", p.written("c.toml", CAMPAIGN), "--print", "--out", p.folder / "d"),
     ),
-    "data import": lambda p: ("data", "import", p.data, "--out", p.folder / "d"),
+    "data import": lambda p: (
+        *("data", "import", p.written("known.csv", _known(p.data)), "--out", p.folder / "d"),
+    ),
     "data export": lambda p: ("data", "export", p.data, "--out", p.folder / "e.csv"),
     "han measure": lambda p: (
         *("han", "measure", p.folder / "tasks.jsonl", "--shape", "2x2", "--budget", "1m"),

@@ -58,7 +58,7 @@ def import_(
             "--set",
             metavar="OURS=VALUE",
             help="Value that the file does not contain: machine, library, library_version, nodes, "
-            "ppn, configuration, collective; for a CSV any column.",
+            "ppn, configuration, collective, memory, datatype, …; for a CSV any column.",
         ),
     ] = None,
     where: Where = None,
@@ -81,6 +81,21 @@ def import_(
             callback=_positive,
         ),
     ] = None,
+    from_commands: Annotated[
+        bool,
+        typer.Option(
+            "--from-commands",
+            help="Take shapes and algorithms from the launchers' commands in the files.",
+        ),
+    ] = False,
+    path: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="Take settings from the files' paths: '{nodes}n/{algorithm}/*.out'. Names are "
+            "those of --set, algorithm and launch.",
+        ),
+    ] = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -88,8 +103,9 @@ def import_(
 
     A benchmark's output does not name the algorithm that ran. Name it with --set configuration=ID;
     otherwise it counts as the library's own decision. Sizes and times are converted to bytes and
-    seconds. A file that mixes incomparable measurements is refused. --where keeps rows by
-    collective, nprocs, msize_bytes or algorithm; for a CSV by any column.
+    seconds. Measurements that are not comparable are refused, in a file and beside those of the
+    dataset. --where keeps rows by collective, nprocs, msize_bytes, algorithm, memory, datatype,
+    operation, cache, root, barrier or sync; for a CSV by any column.
 
     Columns of a CSV: machine, library, library_version, collective, algorithm, segsize_bytes,
     parameters, nodes, ppn, msize_bytes, launch, n_reps, time_s, … (times in seconds, the median in
@@ -119,6 +135,8 @@ def import_(
         time_unit=time_unit or "",
         launch=launch or "",
         round_trip_s=round_trip,
+        from_commands=from_commands,
+        path=path or "",
     )
     with progress("reading", quiet=quiet or json, interrupted="nothing was added") as shown:
         shown.phase("reading", "MiB")
@@ -155,6 +173,9 @@ def _show(imported: ImportedFiles, file: Path, *, json: bool) -> None:
         if set(counts) != {"ok"}:
             lines.append(f"status: {', '.join(f'{n} {status}' for status, n in counts.items())}")
     output(facts, lines, json=json)
+
+
+_OFF = ("", "0", "false", "no", "off")
 
 
 def _plain(word: str) -> str:
@@ -210,6 +231,31 @@ class KnownAlgorithms:
             )
         named = LIBRARIES[library].at(self.release).space.numbered(collective, int(word))
         return self.canonical(Configuration(library, collective, named.algorithm, parameters))
+
+    def chosen(self, library: str, collective: Collective, script: str) -> Configuration | None:
+        """Return what the variables of a job's script choose; None: nothing, or it is unknown."""
+        from colltune.mpi import LIBRARIES
+        from colltune.mpi.shell import read_script
+
+        if not self._covers(library, collective):
+            return None
+        found = {each.name: each.value for each in read_script(script).known}
+        space = LIBRARIES[library].at(self.release).space
+        by_name = {name.removeprefix("OMPI_MCA_"): value for name, value in found.items()}
+        needed = (name for name in space.base_environment() if name.endswith("_dynamic_rules"))
+        word = by_name.get(space.chosen_by(collective))
+        if word is None or any(found.get(name, "0").lower() in _OFF for name in needed):
+            return None
+        try:
+            chosen = self.configuration(library, collective, word)
+            if chosen.is_default:
+                return None
+            variables = space.parameter_variables(collective, space.algorithm_of(chosen))
+            told = {n: by_name[v] for n, v in variables.items() if by_name.get(v, "").isdecimal()}
+            parameters = tuple((name, int(value)) for name, value in told.items())
+            return self.configuration(library, collective, chosen.algorithm, parameters)
+        except LibraryError:
+            return None
 
     def canonical(self, configuration: Configuration) -> Configuration:
         """Return the one spelling of `configuration`, as the library's catalogue has it."""

@@ -113,6 +113,10 @@ class Names:
         """Take the word as the name."""
         return Configuration(library, collective, word, parameters)
 
+    def chosen(self, library: str, collective: Collective, script: str) -> Configuration | None:
+        """Know nothing of variables."""
+        return None
+
     def canonical(self, configuration: Configuration) -> Configuration:
         """Change nothing."""
         return configuration

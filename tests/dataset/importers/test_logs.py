@@ -7,6 +7,7 @@ import gzip
 import io
 import lzma
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -359,3 +360,153 @@ def test_columns_that_tell_conditions_are_heard(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="differ in their memory"):
         _csv(tmp_path, text)
     assert _times_us(_csv(tmp_path, text, {"memory": "CUDA"})) == [30.5]
+
+
+def _osu_table(factor: float = 1.0) -> str:
+    rows = "".join(f"{4**k} {factor * (4 + k):.2f}\n" for k in range(2, 8))
+    return f"\n# OSU MPI Allreduce Latency Test v5.9\n# Size  Max Latency(us)\n{rows}"
+
+
+def _log(folder: Path, text: str, name: str = "slurm-1.out", **asked: object) -> ImportedFiles:
+    file = folder / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    told = dict(CONTEXT) | dict(asked.pop("told", {}))  # type: ignore[call-overload]
+    request_ = replace(Request(told, KnownAlgorithms("4.1.6")), **asked)  # type: ignore[arg-type]
+    return import_files([file], request_, None)
+
+
+def _shapes(imported: ImportedFiles) -> list[str]:
+    return [str(shape) for shape in imported.dataset.shapes()]
+
+
+COMMANDS = {
+    "mpirun -np 64 --map-by ppr:32:node osu_allreduce -f": "2x32",
+    "mpirun -n 64 -npernode 16 ./osu_allreduce": "4x16",
+    "mpirun -np 64 -N 8 ./osu_allreduce": "8x8",
+    "mpiexec.hydra -n 64 -ppn 16 ./osu_allreduce": "4x16",
+    "mpiexec -n 64 -perhost 32 ./osu_allreduce": "2x32",
+    "srun -N 4 -n 64 ./osu_allreduce": "4x16",
+    "srun -N4 -n64 ./osu_allreduce": "4x16",
+    "srun --nodes=4 --ntasks-per-node=16 ./osu_allreduce": "4x16",
+    "srun --mpi=pmix --ntasks=64 --ntasks-per-node 16 osu_allreduce": "4x16",
+    "aprun -n 64 -N 16 ./osu_allreduce": "4x16",
+    "/opt/openmpi/bin/mpirun --np 64 --map-by ppr:32:node:pe=2 osu_allreduce": "2x32",
+    "time mpirun --bind-to core -np 64 -npernode 32 osu_allreduce": "2x32",
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_tell_shapes_where_asked(tmp_path: Path, command: str) -> None:
+    """Launchers' options of processes and nodes; what --set says otherwise is refused."""
+    for mark in ("+ ", "$ ", "", "# "):
+        text = f"{mark}{command}\n{_osu_table()}"
+        assert _shapes(_log(tmp_path, text, from_commands=True)) == [COMMANDS[command]]
+    with pytest.raises(DataError, match="1 table, and the command on line 1 starts 64 processes"):
+        _log(tmp_path, text, told={"nodes": "1", "ppn": "32"})
+    assert _shapes(_log(tmp_path, text, told={"ppn": COMMANDS[command].partition("x")[2]}))
+
+
+def test_a_loop_over_processes_is_no_three_launches(tmp_path: Path) -> None:
+    """Each table has the shape of its command, or of the only one that fits."""
+    text = "".join(
+        f"+ mpirun -np {n} --map-by ppr:32:node osu_allreduce -f\n{_osu_table(n / 32)}"
+        for n in (32, 64, 128)
+    )
+    with pytest.raises(DataError, match="3 tables, and the command on line 11 starts 64 "):
+        _log(tmp_path, text, told={"nodes": "1", "ppn": "32"})
+    assert _shapes(_log(tmp_path, text, from_commands=True)) == ["1x32", "2x32", "4x32"]
+    assert _shapes(_log(tmp_path, text, told={"ppn": "32"})) == ["1x32", "2x32", "4x32"]
+    told = {"nodes": "1", "ppn": "32"}
+    assert _shapes(_log(tmp_path, text, told=told, where={"nprocs": "32"})) == ["1x32"]
+
+
+def test_a_listing_of_commands_tells_nothing(tmp_path: Path) -> None:
+    """A script that is printed before its output does not tell which command made a table."""
+    text = "srun -N 2 -n 64 osu_allreduce\nsrun -N 4 -n 64 osu_allreduce\n" + _osu_table()
+    with pytest.raises(DataError, match="does not say nodes and ppn"):
+        _log(tmp_path, text, from_commands=True)
+
+
+CHOICES = {
+    "mpirun -np 8 --mca coll_tuned_use_dynamic_rules 1 --mca coll_tuned_allreduce_algorithm 4 x": (
+        "ring"
+    ),
+    "OMPI_MCA_coll_tuned_use_dynamic_rules=1 OMPI_MCA_coll_tuned_allreduce_algorithm=3 mpirun "
+    "-np 8 x": "recursive_doubling",
+    "mpirun -np 8 -x OMPI_MCA_coll_tuned_use_dynamic_rules=true "
+    "-x OMPI_MCA_coll_tuned_allreduce_algorithm=1 x": "basic_linear",
+    "export OMPI_MCA_coll_tuned_use_dynamic_rules=1\n+ export "
+    "OMPI_MCA_coll_tuned_allreduce_algorithm=6\n+ mpirun -np 8 x": "rabenseifner",
+    "mpirun -np 8 --mca coll_tuned_allreduce_algorithm 4 x": "default",
+    "mpirun -np 8 x": "default",
+}
+
+
+@pytest.mark.parametrize("command", CHOICES)
+def test_commands_tell_algorithms_where_asked(tmp_path: Path, command: str) -> None:
+    """What they choose serves, or refuses what is told; without dynamic rules nothing is chosen."""
+    text, name = f"+ {command}\n{_osu_table()}", CHOICES[command]
+    told = {"nodes": "4", "ppn": "2"}
+    found = _log(tmp_path, text, told=told, from_commands=True)
+    assert set(found.dataset.frame["algorithm"]) == {name}
+    if name != "default":
+        with pytest.raises(DataError, match=f"chooses openmpi.allreduce.{name}.*default"):
+            _log(tmp_path, text, told=told)
+        other = {"configuration": "openmpi.allreduce.nonoverlapping", "nodes": "4", "ppn": "2"}
+        with pytest.raises(DataError, match="but --set configuration="):
+            _log(tmp_path, text, told=other)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mpirun (Open MPI) 5.0.3",
+        "# Open MPI v5.0.3",
+        "Open MPI: 4.0.7",
+        "MPICH Version:\t4.1.2",
+        "Intel(R) MPI Library for Linux* OS, Version 2021.10 Build 20230619",
+    ],
+)
+def test_another_release_than_told_is_refused(tmp_path: Path, line: str) -> None:
+    """Where a line of the log says which one ran; the same one is welcome."""
+    told = {"nodes": "4", "ppn": "2"}
+    with pytest.raises(DataError, match=r"line 1: this is .*, but --set says openmpi 4\.1\.6"):
+        _log(tmp_path, f"{line}\n{_osu_table()}", told=told)
+    assert len(_log(tmp_path, f"mpirun (Open MPI) 4.1.6\n{_osu_table()}", told=told).dataset) == 6
+
+
+def test_tables_are_counted_as_launches_unless_they_lie_factors_apart(tmp_path: Path) -> None:
+    """The import says how many and of what."""
+    told = {"nodes": "4", "ppn": "16"}
+    three = "".join(_osu_table(f) for f in (1.0, 1.1, 0.9))
+    remarks = _log(tmp_path, three, told=told).remarks
+    assert any(
+        "3 tables of allreduce, taken as 3 launches of default on 4x16" in r for r in remarks
+    )
+    with pytest.raises(DataError, match=r"slurm-1.out and slurm-1.out/2 lie 3\.0x apart"):
+        _log(tmp_path, _osu_table() + _osu_table(3.0), told=told)
+
+
+def test_paths_tell_what_files_do_not(tmp_path: Path) -> None:
+    """Shape, algorithm and launch of many files in one call; another path is refused."""
+    files = []
+    for nodes in (2, 4):
+        for algorithm in ("default", "3", "Ring"):
+            file = tmp_path / f"{nodes}n" / algorithm / f"run{nodes}.out"
+            file.parent.mkdir(parents=True)
+            file.write_text(_osu_table(nodes + len(algorithm)))
+            files.append(file)
+    told = CONTEXT | {"ppn": "16"}
+    asked = Request(told, KnownAlgorithms("4.1.6"), path="{nodes}n/{algorithm}/*.out")
+    found = import_files(files, asked, None)
+    assert _shapes(found) == ["2x16", "4x16"]
+    names = found.dataset.frame["algorithm"].unique().tolist()
+    assert names == ["default", "recursive_doubling", "ring"]
+    for pattern, why in (
+        ("{nodes}x/*.out", "is not like --path"),
+        ("{speed}/*.out", r"\{speed\} is unknown"),
+        ("{nodes}n/{ppn}/*.out", "--path tells ppn, and so does --set"),
+    ):
+        with pytest.raises(DataError, match=why):
+            import_files(files, replace(asked, path=pattern), None)

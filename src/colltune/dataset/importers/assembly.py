@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from colltune.dataset.floor import possible
 from colltune.dataset.frame import PerformanceDataset
+from colltune.dataset.importers.commands import Command, Commands
 from colltune.dataset.importers.protocol import (
     Imported,
     Importer,
@@ -36,6 +37,7 @@ from colltune.text import counted
 _REQUIRED = ("machine", "library", "library_version")
 _SHAPE = ("nodes", "ppn", "configuration", "collective")
 SETTINGS = (*_REQUIRED, "fabric", *_SHAPE, *CONDITIONS)
+_KNOWN = (*SETTINGS, "algorithm")
 FILTERS = ("collective", "nprocs", "msize_bytes", "algorithm", *CONDITIONS)
 
 
@@ -43,15 +45,23 @@ def reads_lines(title: str, signs: str, parse: Callable[[Iterable[str], str], Re
     """Return the importer of a format whose `parse` takes lines and the file's name."""
 
     def load(source: Source, request: Request) -> Imported:
-        return assemble(parse(source.lines(), source.name), source, request)
+        commands = Commands()
+        reading = parse(commands.watched(source.lines()), source.name)
+        return assemble(reading, source, request, commands)
 
     return Importer(title, re.compile(signs), load)
 
 
-def assemble(reading: Reading, source: Source, request: Request) -> Imported:
-    told = _Told(source, request)
+def assemble(
+    reading: Reading, source: Source, request: Request, commands: Commands | None = None
+) -> Imported:
+    told = _Told(source, request, commands)
     remarks = Counter(reading.remarks)
-    kept = (_in_our_size(row, told, remarks) for row in _kept(reading.rows, request, source))
+    told.look_at(reading.rows)
+    kept = (
+        _in_our_size(row, told, remarks)
+        for row in _kept(tuple(map(told.counted, reading.rows)), request, source)
+    )
     rows = [row for row in kept if row is not None and _is_measured(row, remarks)]
     if not rows:
         why = f": {'; '.join(_counted(remarks))}" if remarks else ""
@@ -67,6 +77,7 @@ def assemble(reading: Reading, source: Source, request: Request) -> Imported:
         # a cell that comes again belongs to a further launch
         again = f"/{launches[cell]}" if launches[cell] > 1 else ""
         measurements.append(replace(found, launch=f"{found.launch}{again}"))
+    remarks.update(_repeated(launches))
     facts = dict(reading.facts)
     if request.round_trip_s is not None:
         facts["round_trip_s"] = f"{request.round_trip_s:.3g}"
@@ -79,6 +90,20 @@ def assemble(reading: Reading, source: Source, request: Request) -> Imported:
         tuple(_counted(remarks)),
         conditions,
     )
+
+
+def _repeated(launches: Counter[tuple[Configuration, Instance]]) -> Iterator[str]:
+    """Tell what several tables of a collective are taken for."""
+    tables: dict[tuple[Configuration, Shape], int] = {}
+    for (configuration, instance), n in launches.items():
+        key = (configuration, instance.shape)
+        tables[key] = max(n, tables.get(key, 0))
+    for (configuration, shape), n in tables.items():
+        if n > 1:
+            yield (
+                f"{counted(n, 'table')} of {configuration.collective}, taken as "
+                f"{counted(n, 'launch', 'es')} of {configuration.short} on {shape}"
+            )
 
 
 def _possible(
@@ -94,11 +119,14 @@ def _possible(
 class _Told:
     """What the user told with --set, checked."""
 
-    def __init__(self, source: Source, request: Request) -> None:
+    def __init__(self, source: Source, request: Request, commands: Commands | None = None) -> None:
         self.source, self.request = source, request
+        self.commands = commands or Commands()
+        self.by_row: dict[int, Command | None] = {}
+        self._chosen: dict[tuple[int, Collective], Configuration | None] = {}
         settings = dict(request.settings)
         for name in settings:
-            if name not in SETTINGS:
+            if name not in _KNOWN:
                 raise DataError(f"--set {name}: unknown key. Known: {', '.join(SETTINGS)}.")
         self.configuration: Configuration | None = None
         if settings.get("configuration"):
@@ -123,6 +151,77 @@ class _Told:
             if not count:
                 raise DataError(f"--set {name}={settings[name]}: not a whole number from 1 on")
         self.nodes, self.ppn = (n if name in settings else None for name, n in counts.items())
+
+    def look_at(self, rows: Iterable[Row]) -> None:
+        """Take what the file's commands tell, and refuse a release that contradicts the told."""
+        self.by_row = self.commands.by_row(row.line for row in rows)
+        for line, library, release in self.commands.releases:
+            told = (self.context.library, self.context.library_version)
+            versions = sorted((release, told[1]), key=len)
+            same = f"{versions[1]}.".startswith(f"{versions[0]}.")
+            if library != told[0] or not same:
+                raise DataError(
+                    f"{self.source.name}, line {line}: this is {library} {release}, but --set says "
+                    f"{' '.join(told)}. Correct it."
+                )
+
+    def counted(self, row: Row) -> Row:
+        """Return a row with the number of processes that its command starts, if it tells none."""
+        command = self.by_row.get(row.line)
+        if row.nprocs is not None or command is None or command.nprocs is None:
+            return row
+        return replace(row, nprocs=command.nprocs)
+
+    def shape_of(self, row: Row) -> Shape:
+        """Return the shape of a row: as told, which its command must not contradict."""
+        command = self.by_row.get(row.line)
+        if command is None or command.nprocs is None or row.nprocs != command.nprocs:
+            return self.shape(row.nprocs, row.line)
+        if self.request.from_commands and command.nodes and command.ppn:
+            found = Shape(command.nodes, command.ppn)
+        else:
+            found = None
+        given = {"nodes": self.nodes, "ppn": self.ppn}
+        counts = {"nodes": command.nodes, "ppn": command.ppn}
+        wrong = [n for n in given if given[n] and counts[n] and given[n] != counts[n]]
+        if self.nodes and self.ppn and self.nodes * self.ppn != command.nprocs:
+            wrong = wrong or ["nprocs"]
+        if wrong:
+            on_nodes = f" on {counted(command.nodes, 'node')}" if command.nodes else ""
+            raise DataError(
+                f"{self.source.name}, line {row.line}: the file has {self.tables}, and the command "
+                f"on line {command.line} starts {counted(command.nprocs, 'process', 'es')}"
+                f"{on_nodes}, but --set says {self.layout}. Leave it out and give "
+                "--from-commands, or keep the rows that fit with --where nprocs=N."
+            )
+        return found or self.shape(row.nprocs, row.line)
+
+    def chosen(self, row: Row) -> Configuration | None:
+        """Return the configuration that the row's command chooses, None for the default."""
+        command = self.by_row.get(row.line)
+        if command is None:
+            return None
+        key = (command.line, row.collective)
+        if key not in self._chosen:
+            self._chosen[key] = self.request.algorithms.chosen(
+                self.context.library, row.collective, command.script
+            )
+        found, told = self._chosen[key], self.configuration
+        if found and (told or not self.request.from_commands):
+            if told is None or told.algorithm != found.algorithm:
+                says = f"--set configuration={told.id}" if told else "it counts as the default"
+                raise DataError(
+                    f"{self.source.name}, line {row.line}: the command on line {command.line} "
+                    f"chooses {found.id}, but {says}. Give --from-commands, or --set "
+                    f"configuration={found.id}."
+                )
+            return None
+        return found
+
+    @property
+    def tables(self) -> str:
+        lines = {command.line for command in self.by_row.values() if command}
+        return counted(len(lines), "table")
 
     @property
     def layout(self) -> str:
@@ -186,7 +285,7 @@ def _in_our_size(row: Row, told: _Told, remarks: Counter[str]) -> Row | None:
     """Turn a whole buffer that was divided among the processes into our block."""
     if not row.split_bytes:
         return row
-    nprocs = told.shape(row.nprocs, row.line).nprocs
+    nprocs = told.shape_of(row).nprocs
     block = row.msize_bytes // row.split_bytes // nprocs * row.split_bytes
     if block:
         return replace(row, msize_bytes=block)
@@ -208,8 +307,13 @@ def _is_measured(row: Row, remarks: Counter[str]) -> bool:
 
 def _of_the_shape(rows: list[Row], told: _Told, remarks: Counter[str]) -> list[Row]:
     """Return the rows of as many processes as told, where some are: benchmarks try fewer, too."""
-    fitting = [row for row in rows if told.fits(row.nprocs)]
-    others = Counter(row.nprocs for row in rows if not told.fits(row.nprocs))
+
+    def fits(row: Row) -> bool:
+        command = told.by_row.get(row.line)
+        return told.fits(row.nprocs) or (command is not None and command.nprocs == row.nprocs)
+
+    fitting = [row for row in rows if fits(row)]
+    others = Counter(row.nprocs for row in rows if not fits(row))
     if not fitting:
         return rows
     for nprocs, n in sorted(others.items(), key=str):
@@ -257,7 +361,7 @@ def _listed(found: Mapping[str, int]) -> str:
 
 
 def _measurement(row: Row, told: _Told, remarks: Counter[str]) -> Measurement:
-    instance = Instance(row.collective, told.shape(row.nprocs, row.line), row.msize_bytes)
+    instance = Instance(row.collective, told.shape_of(row), row.msize_bytes)
     configuration = _configuration(row, told)
     launch = told.request.launch or told.source.launch
     if row.status.is_timed and not configuration.is_default:
@@ -270,14 +374,22 @@ def _measurement(row: Row, told: _Told, remarks: Counter[str]) -> Measurement:
 
 
 def _configuration(row: Row, told: _Told) -> Configuration:
-    library, chosen = told.context.library, told.configuration
+    library = told.context.library
+    chosen = (None if row.algorithm else told.chosen(row)) or told.configuration
     if row.algorithm:
-        if chosen:
+        if chosen or told.request.settings.get("algorithm"):
             raise DataError(
                 f"{told.source.name}: the file names the algorithm of each time. Leave out "
                 "--set configuration."
             )
         return told.request.algorithms.configuration(library, row.collective, row.algorithm)
+    if word := told.request.settings.get("algorithm", ""):
+        named = told.request.algorithms.configuration(library, row.collective, word)
+        if chosen and chosen.algorithm != named.algorithm:
+            raise DataError(
+                f"{told.source.name}, line {row.line}: {chosen.id} ran, not {named.id} as told."
+            )
+        return named
     if chosen is None:
         return Configuration.default(library, row.collective)
     if chosen.collective is not row.collective:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import csv
+import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from colltune import provenance
 from colltune.dataset.frame import PerformanceDataset, join
 from colltune.dataset.importers import IMPORTERS
+from colltune.dataset.importers.assembly import SETTINGS
 from colltune.dataset.importers.protocol import Imported, Place, Request, Source, TimeKind
 from colltune.dataset.method import MEASURED_UNDER, Condition, conditions_of, in_provenance
 from colltune.dataset.parquet import append_dataset, read_parquet, read_provenance
@@ -22,6 +27,8 @@ from colltune.files import locked
 Progress = Callable[[int, int, str], None]
 """Is told the mebibytes that are read of all files, of how many, and the current file."""
 _CSV_ENDINGS = (".csv", ".csv.gz", ".csv.bz2", ".csv.xz", ".csv.zip", ".csv.zst")
+_FEWEST_SIZES, _FAR = 3, 2.0
+"""Launches that lie further apart, in the middle of so many common sizes, differ in something."""
 _DIGESTS, _KINDS = "imported_sha256", "imported_time"
 
 
@@ -47,13 +54,19 @@ def import_files(
     """Read files of one format, a name in ``IMPORTERS`` or None to tell it from the content."""
     names = Counter(path.name for path in paths)
     sources = [Source(path, with_folder=names[path.name] > 1) for path in paths]
+    requests = {source.path: _with_path(request, source) for source in sources}
     format_ = _format_of_all(sources, format_)
     digests = _digests(sources)
-    imported = [IMPORTERS[format_].load(source, request) for source in _telling(sources, progress)]
+    imported = [
+        IMPORTERS[format_].load(source, requests[source.path])
+        for source in _telling(sources, progress)
+    ]
+    together = join([one.dataset for one in imported])
+    _refuse_far_apart(together)
     found = list(zip(sources, imported, strict=True))
     conditions = _conditions(imported)
     return ImportedFiles(
-        join([one.dataset for one in imported]),
+        together,
         format_,
         _facts(sources, format_, digests, imported)
         | {MEASURED_UNDER: in_provenance({key: value for key, (value, _) in conditions.items()})},
@@ -200,6 +213,56 @@ def _instances(dataset: PerformanceDataset) -> set[tuple[str, int, int]]:
     frame = dataset.frame
     nprocs = (frame["nodes"] * frame["ppn"]).tolist()
     return set(zip(frame["collective"], nprocs, frame["msize_bytes"].tolist(), strict=True))
+
+
+def _with_path(request: Request, source: Source) -> Request:
+    """Return the request for one file, with the settings that its path tells."""
+    if not request.path:
+        return request
+    known = (*SETTINGS, "algorithm", "launch")
+    pattern = ""
+    for part in re.split(r"(\{[^{}]*\}|\*)", request.path):
+        name = part[1:-1]
+        if part == "*":
+            pattern += "[^/]*"
+        elif not part.startswith("{"):
+            pattern += re.escape(part)
+        elif name not in known:
+            raise DataError(f"--path: {part} is unknown. Known: {', '.join(known)}.")
+        else:
+            pattern += f"(?P={name})" if f"(?P<{name}>" in pattern else f"(?P<{name}>[^/]+?)"
+    match = re.fullmatch(f"(?:.*/)?{pattern}", source.path.absolute().as_posix())
+    if match is None:
+        raise DataError(f"{source.name}: its path is not like --path {request.path!r}. Correct it.")
+    found = match.groupdict()
+    for name in found:
+        if name in request.settings:
+            raise DataError(f"--path tells {name}, and so does --set. Leave one out.")
+    launch = found.pop("launch", request.launch)
+    return replace(request, settings={**request.settings, **found}, launch=launch)
+
+
+def _refuse_far_apart(dataset: PerformanceDataset) -> None:
+    """Refuse launches of one thing whose times lie factors apart: they are not of one thing."""
+    timed = dataset.timed()
+    group = ["collective", "algorithm", "parameters", "nodes", "ppn"]
+    for key, rows in timed.groupby(group, sort=False):
+        if rows["launch"].nunique() < 2:
+            continue
+        times = rows.pivot_table(index="msize_bytes", columns="launch", values="time_s")
+        logs = times.apply(np.log)
+        common = logs[logs.notna().sum(axis=1) > 1]
+        apart = common.sub(common.median(axis=1), axis=0)
+        middle = apart.loc[:, apart.notna().sum() >= _FEWEST_SIZES].median()
+        spread = float(np.ptp(middle.to_numpy(float))) if len(middle) > 1 else 0.0
+        if spread > math.log(_FAR):
+            factor = math.exp(spread)
+            raise DataError(
+                f"the tables of {key[0]} called {middle.idxmin()} and {middle.idxmax()} lie "
+                f"{factor:.1f}x apart, so they are no launches of one thing ({key[1]} on "
+                f"{key[3]}x{key[4]}). Tell in what they differ, with --path, --from-commands or "
+                "one import for each."
+            )
 
 
 def _conditions(imported: Iterable[Imported]) -> dict[Condition, Place]:

@@ -207,6 +207,10 @@ class Algorithms(Protocol):
         """Return the configuration that a file calls `word`, which may be a number."""
         ...
 
+    def chosen(self, library: str, collective: Collective, script: str) -> Configuration | None:
+        """Return what the variables of a job's script choose; None: nothing, or it is unknown."""
+        ...
+
     def canonical(self, configuration: Configuration) -> Configuration:
         """Return the one spelling of `configuration`, as the library's catalogue has it."""
         ...
@@ -222,7 +226,8 @@ class Request:
 
     ``settings`` are what the files do not tell (our name to value), ``columns`` maps our column to
     the file's, ``where`` says which rows to keep, ``launch`` names the launch. ``round_trip_s`` is
-    the shortest round trip between two nodes.
+    the shortest round trip between two nodes. ``from_commands`` takes shapes and algorithms from
+    the launchers' commands in a file, ``path`` is a pattern that takes settings from its path.
     """
 
     settings: Mapping[str, str]
@@ -232,6 +237,8 @@ class Request:
     time_unit: str = ""
     launch: str = ""
     round_trip_s: float | None = None
+    from_commands: bool = False
+    path: str = ""
 
 
 @dataclass(frozen=True)
