@@ -190,7 +190,7 @@ def test_a_file_for_one_library_needs_few_modules(bundle_path: Path, tmp_path: P
         "from colltune.cli import main\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
         "ours = sorted(name for name in sys.modules if name.split('.')[0] == 'colltune')\n"
-        "assert len(ours) <= 62, (len(ours), ours)\n"
+        "assert len(ours) <= 63, (len(ours), ours)\n"
         "others = [name for name in ours if '.mpich' in name or '.intelmpi' in name]\n"
         "assert not others, others\n"
     )
@@ -211,6 +211,7 @@ def test_caution_is_how_much_doubt_a_gain_must_survive(colltune: Verb, tmp_path:
     assert replaced[0] > replaced[1]
     for before, after in zip(bold, timid, strict=True):
         if before["algorithm"] != "default":
-            assert before["gain_bound"] == pytest.approx(before["gain"])
+            # noise is doubted with any caution
+            assert before["gain_bound"] <= before["gain"]
             assert after["gain_bound"] <= before["gain_bound"]
     assert colltune("select", *asked, "--msize", 64, "--caution", -1).status == 2

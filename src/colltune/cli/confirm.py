@@ -10,6 +10,8 @@ import typer
 
 from colltune.cli.console import Mark, Table, marked, output, warn
 from colltune.cli.options import (
+    BundleArgument,
+    BundleAt,
     ForPrograms,
     Fresh,
     Json,
@@ -21,6 +23,7 @@ from colltune.cli.options import (
     Seed,
     SiteUsage,
     StartedBy,
+    bundle_to_read,
     programs_of,
     writable_folder,
 )
@@ -38,7 +41,8 @@ _INTERRUPTED = "the measurements are kept. Run the same command again to go on."
 
 
 def confirm(
-    bundle: Annotated[Path, typer.Argument(help="Bundle folder written by `colltune fit`.")],
+    named: BundleArgument = None,
+    bundle: BundleAt = None,
     campaign: Annotated[
         Path | None,
         typer.Option(
@@ -67,7 +71,7 @@ def confirm(
         typer.Option(help="Dataset folder to add the measurements to.", callback=writable_folder),
     ] = Path("dataset"),
     out_bundle: Annotated[
-        Path | None, typer.Option(help="Bundle folder to write; default: replace BUNDLE.")
+        Path | None, typer.Option(help="Bundle folder to write; default: replace the one read.")
     ] = None,
     again: Annotated[
         bool,
@@ -92,13 +96,13 @@ def confirm(
     decision that is not confirmed in six launches is withdrawn. The rest stays predicted. The
     bundle records which is which, and the measurements join a dataset for the next fit.
 
-    Example: colltune confirm bundle --nodes 34 --ppn 32 --budget 10m --out dataset
+    Example: colltune confirm --bundle bundle --nodes 34 --ppn 32 --budget 10m --out dataset
 
-    Example: colltune confirm bundle --campaign hydra.toml --demand /shared/demand --budget 1h
+    Example: colltune confirm --bundle bundle --campaign hydra.toml --demand demand --budget 1h
 
     With --site, what production jobs refuted is measured first, then what they spend most on.
 
-    Example: colltune confirm bundle --site site.toml --budget 1h
+    Example: colltune confirm --bundle bundle --site site.toml --budget 1h
     """
     from colltune.bench.profiled_campaign import focused
     from colltune.bench.runner import CampaignReport
@@ -121,6 +125,7 @@ def confirm(
             "no shapes are named. Name them with --nodes and --ppn, --campaign, --demand, "
             "--profile or --site."
         )
+    bundle = bundle_to_read(bundle, named, writes=True, quiet=json)
     target = out_bundle or bundle
     insist_savable(target)
     with progress("preparing", quiet=quiet or json, interrupted=_INTERRUPTED) as shown:

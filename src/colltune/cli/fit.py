@@ -21,6 +21,7 @@ from colltune.cli.options import (
     parse_pairs,
 )
 from colltune.cli.progress import progress
+from colltune.cli.which_bundle import remember
 from colltune.errors import BundleError
 from colltune.text import counted
 
@@ -118,6 +119,7 @@ def fit(
         shown.phase("writing")
         bundle = _with_confirmations(bundle, work.own, out)
         bundle.save(out)
+        remember(out)
     transfer: Mapping[str, Mapping[str, object]] = bundle.evidence.get("transfer", {})
     for collective, why in transfer.get("left_out", {}).items():
         warn(f"the priors do not help for {collective}: {why}")

@@ -120,6 +120,48 @@ def picture_file(path: Path | None) -> Path | None:
     return path
 
 
+BundleAt = Annotated[
+    Path | None,
+    typer.Option(
+        "--bundle",
+        help="Bundle folder written by `colltune fit`; default: $COLLTUNE_BUNDLE, the site's "
+        "bundle in force, the newest of ./tuned, or the last one that you made.",
+    ),
+]
+BundleArgument = Annotated[
+    Path | None,
+    typer.Argument(metavar="[BUNDLE]", help="The same as --bundle.", show_default=False),
+]
+SiteOfBundle = Annotated[
+    Path | None,
+    typer.Option("--site", metavar="FILE", help="Site file (TOML) whose bundle in force is read."),
+]
+
+
+def bundle_to_read(
+    option: Path | None,
+    argument: Path | None = None,
+    *,
+    site: Path | None = None,
+    writes: bool = False,
+    quiet: bool = False,
+) -> Path:
+    """Return the bundle that is named, or else the one that is meant, which is told.
+
+    A verb that `writes` the bundle it reads is never given a site's.
+    """
+    if option is not None and argument is not None:
+        raise typer.BadParameter("name the bundle once: with --bundle")
+    named = option or argument
+    if named is not None and site is not None:
+        raise typer.BadParameter("--site names a bundle, too. Name it once.")
+    if named is not None:
+        return named
+    from colltune.cli.which_bundle import found_bundle
+
+    return found_bundle(site, writes=writes, quiet=quiet)
+
+
 Data = Annotated[
     list[Path],
     typer.Argument(

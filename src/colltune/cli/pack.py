@@ -11,12 +11,14 @@ import typer
 from colltune.cli.console import Table, Verbatim, output
 from colltune.cli.options import (
     BuiltinOperationsOnly,
+    BundleAt,
     Caution,
     Cores,
     ForPrograms,
     Json,
     ProgramNames,
     Quiet,
+    bundle_to_read,
     programs_of,
     writable_folder,
 )
@@ -37,7 +39,6 @@ def pack(
             metavar="PATH",
         ),
     ],
-    bundle: Annotated[Path, typer.Option(help="Bundle folder written by `colltune fit`.")],
     nodes: Annotated[int, typer.Option(help="Nodes of the job.", min=1)],
     ppn: Annotated[int, typer.Option(help="Processes per node.", min=1)],
     out: Annotated[
@@ -55,6 +56,7 @@ def pack(
         str | None,
         typer.Option(help="Release to write for; default: the release of the profiled runs."),
     ] = None,
+    bundle: BundleAt = None,
     program: ProgramNames = None,
     cores: Cores = None,
     programs: ForPrograms = None,
@@ -70,6 +72,7 @@ def pack(
 
     Example: colltune app pack --profile profiles --bundle bundle --nodes 4 --ppn 2 --out packed
     """
+    bundle = bundle_to_read(bundle, quiet=json)
     from colltune.cli.select import job_cores, libcolltune_for
     from colltune.dataset.profile import read_profiles
     from colltune.models.bundle import load

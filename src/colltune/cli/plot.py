@@ -11,12 +11,14 @@ import typer
 
 from colltune.cli.console import output, warn
 from colltune.cli.options import (
+    BundleAt,
     ForPrograms,
     Guarded,
     Jobs,
     Json,
     Quiet,
     Where,
+    bundle_to_read,
     parse_counts,
     parse_pairs,
     parse_shape,
@@ -48,10 +50,10 @@ plot = typer.Typer(
 )
 
 Sources = Annotated[
-    list[Path],
+    list[Path] | None,
     typer.Argument(
         help="A bundle, or datasets: folders of Parquet, .parquet, .csv or .csv.gz.",
-        metavar="SOURCE…",
+        metavar="[SOURCE…]",
     ),
 ]
 Out = Annotated[
@@ -99,10 +101,19 @@ class Upwards(StrEnum):
     PROCESSES = "processes"
 
 
+def _sources(named: list[Path] | None, bundle: Path | None, *, json: bool) -> list[Path]:
+    """Return what is drawn: what is named, or else a bundle."""
+    if named and bundle is not None:
+        raise typer.BadParameter("name measurements beside a bundle with --data")
+    return named or [bundle_to_read(bundle, quiet=json)]
+
+
 @plot.command("map")
 def map_(
-    source: Sources,
+    source: Sources = None,
+    *,
     out: Out,
+    bundle: BundleAt = None,
     collective: Collectives = None,
     nodes: Nodes = None,
     ppn: Ppn = None,
@@ -149,14 +160,16 @@ def map_(
         chooser = _selector(part.bundle, {"--objective": objective}, guard, caution, programs)
         return maps.decided(chooser, part.pick, part.dataset, **at)
 
-    asked = _Asked(source, collective, nodes, ppn, shape, data, where)
+    asked = _Asked(_sources(source, bundle, json=json), collective, nodes, ppn, shape, data, where)
     _draw(asked, found, draw, out, quiet=quiet, json=json)
 
 
 @plot.command("curves")
 def curves_(
-    source: Sources,
+    source: Sources = None,
+    *,
     out: Out,
+    bundle: BundleAt = None,
     collective: Collectives = None,
     nodes: Nodes = None,
     ppn: Ppn = None,
@@ -193,14 +206,16 @@ def curves_(
         chooser = _selector(part.bundle, {"--objective": objective}, guard, caution, programs)
         return runtimes.predicted(chooser, part.pick, part.dataset)
 
-    asked = _Asked(source, collective, nodes, ppn, shape, data, where)
+    asked = _Asked(_sources(source, bundle, json=json), collective, nodes, ppn, shape, data, where)
     _draw(asked, found, draw, out, quiet=quiet, json=json)
 
 
 @plot.command("regret")
 def regret_(
-    source: Sources,
+    source: Sources = None,
+    *,
     out: Out,
+    bundle: BundleAt = None,
     collective: Collectives = None,
     nodes: Nodes = None,
     ppn: Ppn = None,
@@ -265,7 +280,7 @@ def regret_(
             progress=shown.count,
         )
 
-    asked = _Asked(source, collective, nodes, ppn, shape, data, where)
+    asked = _Asked(_sources(source, bundle, json=json), collective, nodes, ppn, shape, data, where)
     _draw(asked, found, draw, out, quiet=quiet, json=json)
 
 

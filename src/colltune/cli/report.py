@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from colltune.cli.console import output, warn
 from colltune.cli.options import (
+    BundleArgument,
+    BundleAt,
     ForPrograms,
     Jobs,
     Json,
     Quiet,
     Where,
+    bundle_to_read,
     parse_pairs,
     programs_of,
     writable_file,
@@ -22,11 +25,13 @@ from colltune.cli.progress import progress
 from colltune.errors import DataError
 from colltune.text import counted
 
+if TYPE_CHECKING:
+    from colltune.dataset import Dataset
+
 
 def report(
-    bundle: Annotated[
-        Path, typer.Argument(help="Bundle folder written by `colltune fit`.", metavar="BUNDLE")
-    ],
+    named: BundleArgument = None,
+    bundle: BundleAt = None,
     data: Annotated[
         list[Path] | None,
         typer.Option(
@@ -55,17 +60,16 @@ def report(
 
     Examples: what is decided and why; how good it is on measurements.
 
-    colltune report bundle --out report.html
+    colltune report --bundle bundle --out report.html
 
-    colltune report bundle --data measurements.csv.gz --held-out
+    colltune report --bundle bundle --data measurements.csv.gz --held-out
     """
+    bundle = bundle_to_read(bundle, named, quiet=json)
     pairs = parse_pairs(where, "--where")
     promised = programs_of(programs)
     if held_out and not data:
         raise DataError("--held-out needs measurements. Name them with --data.")
     from colltune import dataset
-    from colltune.dataset.method import mixed_in_words
-    from colltune.dataset.parquet import read_launch_provenances
     from colltune.files import whole
     from colltune.models.bundle import load
     from colltune.report.figures import as_json, figures
@@ -75,8 +79,8 @@ def report(
     with progress("reading", quiet=quiet or json) as shown:
         loaded = load(bundle)
         measured = dataset.read(data, pairs) if data else None
-        if measured and (mixed := mixed_in_words(measured, read_launch_provenances(data or []))):
-            warn(mixed)
+        if data and measured:
+            _warn_of_mixtures(measured, data)
         shown.phase("fitting and deciding" if held_out else "deciding")
         found = figures(
             loaded, measured, programs=promised, held_out=held_out, jobs=jobs, progress=shown.count
@@ -88,3 +92,11 @@ def report(
     told = summary(found)
     lines = [*(f"{lead}: {text}" for lead, text in told.items()), line]
     output({"summary": told, **as_json(found), "out": out}, lines, json=json)
+
+
+def _warn_of_mixtures(measured: Dataset, data: list[Path]) -> None:
+    from colltune.dataset.method import mixed_in_words
+    from colltune.dataset.parquet import read_launch_provenances
+
+    if mixed := mixed_in_words(measured, read_launch_provenances(data)):
+        warn(mixed)

@@ -19,13 +19,16 @@ from colltune.cli.console import (
 )
 from colltune.cli.options import (
     BuiltinOperationsOnly,
+    BundleAt,
     Caution,
     Cores,
     ForPrograms,
     Guarded,
     Json,
     Quiet,
+    SiteOfBundle,
     Size,
+    bundle_to_read,
     programs_of,
     writable_file,
 )
@@ -43,7 +46,8 @@ if TYPE_CHECKING:
 
 
 def select(
-    bundle: Annotated[Path, typer.Option(help="Bundle folder written by `colltune fit`.")],
+    bundle: BundleAt = None,
+    site: SiteOfBundle = None,
     nodes: Annotated[int | None, typer.Option(help="Nodes of the job.", min=1)] = None,
     ppn: Annotated[int | None, typer.Option(help="Processes per node.", min=1)] = None,
     collective: Annotated[
@@ -81,7 +85,7 @@ def select(
 
     Examples: the table, one decision, a file for MPI, many decisions at once.
 
-    colltune select --bundle bundle --nodes 34 --ppn 32
+    colltune select --nodes 34 --ppn 32
 
     colltune select --bundle bundle --nodes 34 --ppn 32 --collective bcast --msize 65536
 
@@ -92,6 +96,7 @@ def select(
     from colltune.models.bundle import load
     from colltune.models.guard import Guard
 
+    bundle = bundle_to_read(bundle, site=site, quiet=json)
     limits = Guard(caution=caution) if guard else False
     promised = programs_of(programs, builtin_operations_only=builtin_operations_only)
     if instances is not None:

@@ -32,6 +32,7 @@ from colltune.cli.options import (
     writable_folder,
 )
 from colltune.cli.progress import progress
+from colltune.cli.which_bundle import remember
 from colltune.errors import CampaignError
 from colltune.text import counted, range_text
 
@@ -132,6 +133,7 @@ def tune(
         native.insist_on_freedom()
         measuring = None if plan.backend == "native" else backend_of(plan, None, mpi)
         result = pipeline.tune(settings, found, native, _teller(shown, settings), measuring)
+    remember(result.bundle_path)
     warnings = (*result.report.problems, *(f"note: {note}" for note in result.notes))
     output(_facts(result), _lines(result), json=json, warnings=warnings)
 

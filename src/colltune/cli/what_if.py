@@ -19,12 +19,15 @@ from colltune.cli.cost_tables import (
     terms_table,
 )
 from colltune.cli.options import (
+    BundleArgument,
+    BundleAt,
     ForPrograms,
     Guarded,
     Json,
     Quiet,
     Size,
     Where,
+    bundle_to_read,
     parse_shape,
     picture_file,
     programs_of,
@@ -47,7 +50,9 @@ class RailUse(StrEnum):
 
 
 def what_if(
-    bundle: Annotated[Path, typer.Argument(help="Bundle folder written by `colltune fit`.")],
+    named: BundleArgument = None,
+    *,
+    bundle: BundleAt = None,
     collective: Annotated[str, typer.Option(help="bcast, allreduce, …")],
     msize: Annotated[
         int,
@@ -113,13 +118,15 @@ def what_if(
     The bundle's models answer for nodes, processes and message size. Adapters need a cost model:
     that of the bundle (learner cost_model), or one that is fitted to --data.
 
-    Example: colltune what-if bundle --collective allreduce --nodes 64 --ppn 32 --msize 1M --rails 4
+    Example: colltune what-if --bundle bundle --collective allreduce --nodes 64 --ppn 32
+    --msize 1M --rails 4
     """
     from colltune.models.bundle import load
     from colltune.models.costs.network import Rails
     from colltune.models.costs.network import RailUse as Use
     from colltune.selector.what_if import Situation, WhatIf
 
+    bundle = bundle_to_read(bundle, named, quiet=json)
     if where and not data:
         raise typer.BadParameter("--where needs --data")
     wanted, promised = parse_collective(collective), programs_of(programs)
