@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+
+@pytest.fixture(autouse=True, scope="session")
+def data_home(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep what tests make out of the user's own list of bundles."""
+    os.environ["XDG_DATA_HOME"] = str(tmp_path_factory.mktemp("data-home"))
 
 
 @pytest.fixture
