@@ -510,3 +510,34 @@ def test_paths_tell_what_files_do_not(tmp_path: Path) -> None:
     ):
         with pytest.raises(DataError, match=why):
             import_files(files, replace(asked, path=pattern), None)
+
+
+@pytest.mark.parametrize(
+    ("title", "why"),
+    [
+        ("MPI Scatterv Latency", "is a collective that colltune does not tune"),
+        ("MPI All-to-Allw Personalized Exchange Latency", "is a collective that colltune does"),
+        ("MPI Non-blocking Allreduce Latency", "is a nonblocking collective"),
+        ("MPI Persistent Allreduce Latency", "is a persistent collective"),
+        ("NCCL Allreduce Latency", "is not of MPI"),
+        ("MPI-CUDA Bandwidth", "is not a collective"),
+        ("MPI Latency", "is not a collective"),
+    ],
+)
+def test_what_osu_measures_beside_collectives_is_called_what_it_is(
+    tmp_path: Path, title: str, why: str
+) -> None:
+    """In the remark on what is left out, and in the refusal of a file that holds nothing else."""
+    other = f"# OSU {title} Test v7.3\n# Size  Latency (us)\n8  1.0\n"
+    (remark,) = _read(tmp_path, OSU + other).remarks
+    assert f"{title} {why}" in remark
+    with pytest.raises(DataError, match=why):
+        _read(tmp_path, other)
+
+
+def test_imb_that_also_ran_on_fewer_processes_takes_those_of_its_command(tmp_path: Path) -> None:
+    """Without -npmin it runs on 2, 4, … of the processes that its command starts."""
+    two = IMB.replace("# #processes = 8", "# #processes = 2\n# ( 6 additional processes waiting)")
+    found = _log(tmp_path, f"+ srun -N 2 -n 8 IMB-MPI1 Bcast\n{two}{IMB}", from_commands=True)
+    assert _shapes(found) == ["2x4"]
+    assert any("on 2 processes, which do not fit the command" in r for r in found.remarks)

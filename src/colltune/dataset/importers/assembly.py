@@ -310,14 +310,18 @@ def _of_the_shape(rows: list[Row], told: _Told, remarks: Counter[str]) -> list[R
 
     def fits(row: Row) -> bool:
         command = told.by_row.get(row.line)
-        return told.fits(row.nprocs) or (command is not None and command.nprocs == row.nprocs)
+        if command is None or command.nprocs is None:
+            return told.fits(row.nprocs)
+        own = command.nprocs == row.nprocs
+        return own if told.request.from_commands else own or told.fits(row.nprocs)
 
     fitting = [row for row in rows if fits(row)]
     others = Counter(row.nprocs for row in rows if not fits(row))
     if not fitting:
         return rows
+    what = told.layout or "the command"
     for nprocs, n in sorted(others.items(), key=str):
-        remarks[f"on {nprocs} processes, which do not fit {told.layout}: left out"] += n
+        remarks[f"on {nprocs} processes, which do not fit {what}: left out"] += n
     return fitting
 
 

@@ -15,7 +15,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from colltune.dataset.importers.assembly import reads_lines
-from colltune.dataset.importers.protocol import LineReader, Reading, Row, TimeKind, real, whole
+from colltune.dataset.importers.protocol import (
+    LineReader,
+    Reading,
+    Row,
+    TimeKind,
+    real,
+    whole,
+    why_left_out,
+)
 from colltune.domain import Collective, RunStatus, Summary, parse_collective
 from colltune.errors import DataError
 
@@ -40,8 +48,6 @@ _ON |= {"off": "off", "0": "off", "disable": "off", "no": "off"}
 _HOST = {"cpu": "host", "device": "device", "shared": "shared", "host": "host"}
 _GIVEN_UP = {"time-out": RunStatus.TIMEOUT, "out-of-mem": RunStatus.NOT_APPLICABLE}
 _GIVEN_UP["int-overflow"] = RunStatus.NOT_APPLICABLE
-_ALL_COLLECTIVES = {"gatherv", "scatterv", "alltoallw", "exscan", "scan", "barrier"}
-_ALL_COLLECTIVES |= {collective.value for collective in Collective}
 # IMB's own limit (IMB_declare.h, TOL)
 _WORST_DEFECT = 1e-2
 
@@ -148,7 +154,7 @@ class _Reader(LineReader):
             self.collective = parse_collective(benchmark)
         except DataError:
             self.collective = None
-            self.remarks.append(f"{benchmark} {_why_not(benchmark)} and is left out")
+            self.remarks.append(f"{benchmark} {why_left_out(benchmark)} and is left out")
 
     def _row(self, collective: Collective, words: list[str], line: str) -> None:
         given_up = (s for mark, s in _GIVEN_UP.items() if words[1:2] and mark in words[1])
@@ -210,15 +216,3 @@ class _Reader(LineReader):
             )
         year = int(release["year"])
         return year > 2019 or (year == 2019 and release["update"] is not None)
-
-
-def _why_not(benchmark: str) -> str:
-    """Return why there are no measurements of a benchmark here."""
-    name = benchmark.lower()
-    if "multi-" in name:
-        return "runs several groups at once"
-    if name.startswith("i") and name.removesuffix("_pure")[1:] in _ALL_COLLECTIVES:
-        return "is a nonblocking collective"
-    if name in _ALL_COLLECTIVES:
-        return "is a collective that colltune does not tune"
-    return "is not a collective"

@@ -16,7 +16,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from colltune.dataset.importers.assembly import reads_lines
-from colltune.dataset.importers.protocol import LineReader, Reading, Row, TimeKind, real, whole
+from colltune.dataset.importers.protocol import (
+    LineReader,
+    Reading,
+    Row,
+    TimeKind,
+    real,
+    whole,
+    why_left_out,
+)
 from colltune.domain import Collective, RunStatus, Summary
 from colltune.errors import DataError
 
@@ -94,7 +102,7 @@ class _Reader(LineReader):
         self.collective = _COLLECTIVES.get(benchmark.removesuffix("Latency").strip().lower())
         self.columns, self.datatype = [], ""
         if self.collective is None:
-            self.remarks.append(f"{title['name']} is not a blocking collective and is left out")
+            self.remarks.append(f"{title['name']} {why_left_out(title['name'])} and is left out")
 
     def _row(self, collective: Collective, words: list[str], line: str) -> None:
         numbers = [real(word) for word in words]

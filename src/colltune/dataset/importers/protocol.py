@@ -24,6 +24,15 @@ from colltune.files.unpacking import encoding_of, unpacked
 
 _WHOLE = re.compile(r"[0-9]{1,18}")
 _REAL = re.compile(r"[+-]?(?:[0-9]{1,18}(?:\.[0-9]{0,18})?(?:[eE][+-]?[0-9]{1,2})?|nan|inf)")
+_ALL_COLLECTIVES = {collective.value.replace("_", "") for collective in Collective}
+_ALL_COLLECTIVES |= {"gatherv", "scatterv", "alltoallw", "exscan", "scan", "broadcast"}
+_NO_PLAIN_COLLECTIVES = {
+    "nccl": "is not of MPI",
+    "rccl": "is not of MPI",
+    "nonblocking": "is a nonblocking collective",
+    "persistent": "is a persistent collective",
+    "neighbor": "is a neighbourhood collective",
+}
 _LONGEST_LINE = 1 << 20
 _LINES_BETWEEN = 10_000
 
@@ -36,6 +45,22 @@ def whole(text: str) -> int | None:
 def real(text: str) -> float | None:
     """Return the number that `text` is, such as ``-1.5``, ``2e-06`` or ``nan``, or None."""
     return float(text) if _REAL.fullmatch(text) else None
+
+
+def why_left_out(benchmark: str) -> str:
+    """Return why there are no measurements of another program's `benchmark` here."""
+    name = re.sub(r"^mpi|latency|personalized|exchange|pure$|[^a-z]", "", benchmark.lower())
+    known = name.removesuffix("gpu") in _ALL_COLLECTIVES
+    if "multi-" in benchmark.lower():
+        return "runs several groups at once"
+    for sign, why in _NO_PLAIN_COLLECTIVES.items():
+        if sign in name:
+            return why
+    if known:
+        return "is a collective that colltune does not tune"
+    if name.startswith("i") and name[1:] in _ALL_COLLECTIVES:
+        return "is a nonblocking collective"
+    return "is not a collective"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from colltune.dataset.importers.assembly import reads_lines
-from colltune.dataset.importers.protocol import LineReader, Reading, Row, TimeKind, real, whole
+from colltune.dataset.importers.protocol import (
+    LineReader,
+    Reading,
+    Row,
+    TimeKind,
+    real,
+    whole,
+    why_left_out,
+)
 from colltune.domain import Collective, RunStatus, Summary, parse_collective
 from colltune.errors import DataError
 from colltune.text import counted
@@ -328,7 +336,7 @@ class _Reader(LineReader):
             time_s = numbers.get("runtime_sec", numbers.get("min_sec", 0.0))
             if call == _PINGPONG and named[1] <= _SMALL and time_s > 0:
                 run.round_trips_s.append(time_s)
-            run.remarks[f"{call} is not a collective operation and is left out"] = None
+            run.remarks[f"{call} {why_left_out(call)} and is left out"] = None
         elif "runtime_sec" in numbers:
             if numbers["nrep"] == 0:
                 cell.visits.append(len(cell.times_s))
