@@ -392,6 +392,8 @@ COMMANDS = {
     "srun --mpi=pmix --ntasks=64 --ntasks-per-node 16 osu_allreduce": "4x16",
     "aprun -n 64 -N 16 ./osu_allreduce": "4x16",
     "/opt/openmpi/bin/mpirun --np 64 --map-by ppr:32:node:pe=2 osu_allreduce": "2x32",
+    "time flux run -N4 --tasks-per-node=16 -o cpu-affinity=per-task osu_allreduce": "4x16",
+    "ssh k0001 mpirun --mca pml ucx -np 64 -pernode -hostfile hosts osu_allreduce": "64x1",
     "time mpirun --bind-to core -np 64 -npernode 32 osu_allreduce": "2x32",
 }
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from colltune.dataset.importers.protocol import whole
 
 _LAUNCHER = re.compile(
-    r"(?:^|[\s;&(/])(?P<name>mpirun|mpiexec|orterun|prterun|srun|aprun)(?:[._][\w.]+)?\s+(?=-|\w+=)"
+    r"(?:^|[\s;&(/])(?P<name>mpirun|mpiexec|orterun|prterun|srun|aprun|flux run)"
+    r"(?:[._][\w.]+)?\s+(?=-|\w+=)"
 )
 _ANY = re.compile(r"run\b|mpiexec|MPI[ :)]|MPICH|MCA|CVAR|I_MPI")
 _TRACED = re.compile(r"\+{1,3} ")
@@ -22,7 +23,7 @@ _RELEASE = re.compile(
     r"[:,]?\s+(?:[vV]|Version\s+)?(?P<release>\d{1,4}\.\d+(?:\.\d+)?)\b"
 )
 _OF_NPROCS = ("-np", "--np", "-n", "--n", "--ntasks")
-_OF_PPN = ("-ppn", "-perhost", "-npernode", "--npernode", "--ntasks-per-node")
+_OF_PPN = ("-ppn", "-perhost", "-npernode", "--npernode", "--ntasks-per-node", "--tasks-per-node")
 _OF_NODES = ("--nodes",)
 
 
@@ -96,7 +97,7 @@ def _counts(launcher: str, command: str) -> tuple[int | None, int | None, int | 
     found: dict[str, int | None] = {}
     of = dict.fromkeys(_OF_NPROCS, "nprocs") | dict.fromkeys(_OF_PPN, "ppn")
     of |= dict.fromkeys(_OF_NODES, "nodes")
-    of["-N"] = "nodes" if launcher == "srun" else "ppn"
+    of["-N"] = "nodes" if launcher in ("srun", "flux run") else "ppn"
     for word, following in zip(words[1:], [*words[2:], ""], strict=True):
         option, equals, value = word.partition("=")
         value = value if equals else following
@@ -104,6 +105,8 @@ def _counts(launcher: str, command: str) -> tuple[int | None, int | None, int | 
         short = re.fullmatch(r"(-[nN])(\d+)", word)
         if name and name not in found:
             found[name] = whole(value)
+        elif option in ("-pernode", "--pernode"):
+            found.setdefault("ppn", 1)
         elif short:
             found.setdefault(of[short[1]], whole(short[2]))
         elif match := re.match(r"ppr:(\d+):node", value if option.endswith("map-by") else ""):
