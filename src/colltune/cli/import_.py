@@ -93,7 +93,7 @@ def import_(
         typer.Option(
             metavar="PATTERN",
             help="Take settings from the files' paths: '{nodes}n/{algorithm}/*.out'. Names are "
-            "those of --set, algorithm and launch.",
+            "those of --set, nprocs, algorithm and launch.",
         ),
     ] = None,
     quiet: Quiet = False,

@@ -514,6 +514,20 @@ def test_paths_tell_what_files_do_not(tmp_path: Path) -> None:
             import_files(files, replace(asked, path=pattern), None)
 
 
+def test_paths_tell_processes(tmp_path: Path) -> None:
+    """Together with nodes or ppn, from the path or told; uneven ones are refused."""
+    file = tmp_path / "allreduce-4-32-run7.out"
+    file.write_text(_osu_table())
+    asked = Request(CONTEXT, KnownAlgorithms("4.1.6"), path="*-{nodes}-{nprocs}-{launch}.out")
+    found = import_files([file], asked, None)
+    assert _shapes(found) == ["4x8"]
+    assert set(found.dataset.frame["launch"]) == {"run7"}
+    for told in ({}, {"ppn": "5"}):
+        other = replace(asked, settings=CONTEXT | told, path="*-*-{nprocs}-*.out")
+        with pytest.raises(DataError, match="tells 32 processes"):
+            import_files([file], other, None)
+
+
 @pytest.mark.parametrize(
     ("title", "why"),
     [

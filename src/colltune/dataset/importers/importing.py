@@ -17,7 +17,7 @@ from colltune import provenance
 from colltune.dataset.frame import PerformanceDataset, join
 from colltune.dataset.importers import IMPORTERS
 from colltune.dataset.importers.assembly import SETTINGS
-from colltune.dataset.importers.protocol import Imported, Place, Request, Source, TimeKind
+from colltune.dataset.importers.protocol import Imported, Place, Request, Source, TimeKind, whole
 from colltune.dataset.method import MEASURED_UNDER, Condition, conditions_of, in_provenance
 from colltune.dataset.parquet import append_dataset, read_parquet, read_provenance
 from colltune.domain import Collective
@@ -219,7 +219,7 @@ def _with_path(request: Request, source: Source) -> Request:
     """Return the request for one file, with the settings that its path tells."""
     if not request.path:
         return request
-    known = (*SETTINGS, "algorithm", "launch")
+    known = (*SETTINGS, "nprocs", "algorithm", "launch")
     pattern = ""
     for part in re.split(r"(\{[^{}]*\}|\*)", request.path):
         name = part[1:-1]
@@ -239,7 +239,30 @@ def _with_path(request: Request, source: Source) -> Request:
         if name in request.settings:
             raise DataError(f"--path tells {name}, and so does --set. Leave one out.")
     launch = found.pop("launch", request.launch)
-    return replace(request, settings={**request.settings, **found}, launch=launch)
+    settings = {**request.settings, **found}
+    if "nprocs" in settings:
+        settings = _with_shape(settings, source)
+    return replace(request, settings=settings, launch=launch)
+
+
+def _with_shape(settings: Mapping[str, str], source: Source) -> dict[str, str]:
+    """Return settings in which nodes and ppn stand for the number of processes."""
+    told = {name: value for name, value in settings.items() if name != "nprocs"}
+    nprocs = whole(settings["nprocs"])
+    counts = [whole(told.get(name, "")) for name in ("nodes", "ppn")]
+    known = next(filter(None, counts), None)
+    if (
+        not nprocs
+        or not known
+        or nprocs % known
+        or math.prod(n or nprocs // known for n in counts) != nprocs
+    ):
+        raise DataError(
+            f"{source.name}: --path tells {settings['nprocs']} processes, which do not fill nodes "
+            "evenly as told. Give --set nodes=N or ppn=N that fits, in the path or with --set."
+        )
+    other = "ppn" if counts[0] else "nodes"
+    return told | {other: str(nprocs // known)}
 
 
 def _refuse_far_apart(dataset: PerformanceDataset) -> None:
