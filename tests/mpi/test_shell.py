@@ -70,3 +70,23 @@ def test_what_a_shell_sets(shell: str, tmp_path: Path, subtests: pytest.Subtests
             folder = tmp_path / script.name
             folder.mkdir()
             check(read(script.name), seen_by_programs(shell, script, folder))
+
+
+def test_scripts_that_would_never_end_are_read() -> None:
+    """Functions that call each other, and loops in loops, are walked through once."""
+    calls = "f() { g; g; f; }\ng() { h; f; }\nh() { f; g; }\nf\nexport OMPI_MCA_a=1\n"
+    assert [each.name for each in read_script(f"#!/bin/sh\n{calls}").known] == ["OMPI_MCA_a"]
+    depth = 40
+    loops = "for i in 1 2; do\n" * depth + "export OMPI_MCA_a=1\nmpirun ./p\n" + "done\n" * depth
+    assert [each.value for each in read_script(loops).known] == ["1"]
+
+
+def test_what_is_no_text_of_a_shell_is_read_as_far_as_it_can_be() -> None:
+    """Open quotes, brackets without partner, bytes that are no UTF-8: no error."""
+    for text in (
+        'export A="1\nif [ ((\n))) done fi\n',
+        "export B=1\n\udcff\udcfe\n",
+        ")\n(\n",
+        "\0",
+    ):
+        read_script(f"#!/bin/bash\n{text}")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -73,7 +74,7 @@ _LUA_WORD = re.compile(r"""\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<oth
 _LIST = re.compile(r"[ \t]*(?P<name>[A-Za-z_]\w*)[ \t]*=[ \t]*(?P<value>.*?)[ \t\r]*")
 _BROKEN_WORD = re.compile(r"(?<=[^\s\\])\\\n(?=[^\s])")
 _NUMBERS = re.compile(r"\d[\d:,@-]*")
-_MOST_DEPTH = 200
+_MOST_DEPTH, _MOST_CALLS = 200, 500
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,9 @@ class _Reader:
     all_exported: bool = False
     seen: list[Environment] = field(default_factory=list)
     programs: list[Environment] = field(default_factory=list)
+    reached: set[Assigned] = field(default_factory=set)
+    probing: bool = False
+    calls: int = 0
     script: Script = field(default_factory=Script)
     pending: list[tuple[Assigned, Assigned]] = field(default_factory=list)
     depth: int = 0
@@ -134,7 +138,7 @@ class _Reader:
         self.setting_lines.add(each.line)
         self.own.pop(each.name, None)
         before = self.exported.get(each.name)
-        if before is not None and not any(before in seen.values() for seen in self.seen):
+        if before is not None and before not in self.reached:
             self.pending.append((before, each))
         self.exported[each.name] = each
 
@@ -155,12 +159,13 @@ class _Reader:
         """Take what a program finds: an MPI program, or one that may be."""
         if by_launcher:
             self.script.launches.append(line)
+            self.reached.update(environment.values())
         (self.seen if by_launcher else self.programs).append(environment)
         self.setting_lines.add(line)
 
     def line_of(self, node: Node) -> int:
         row = node.start_point[0]
-        return self.first_line + row + sum(row > before for before in self.joined)
+        return self.first_line + row + bisect_left(self.joined, row)
 
     def value_of(self, name: str) -> _Word:
         known = self.exported.get(name) or self.own.get(name)
@@ -314,20 +319,26 @@ class _Reader:
         if variable is not None:
             name = _text(variable)
             own[name] = Assigned(name, "", line, f"${name}")
-        body, state = node.child_by_field_name("body") or node, (self.seen, self.programs)
-        pending, launches = self.pending, list(self.script.launches)
-        # once to find what it changes
-        self.seen, self.programs, self.pending = [], [], []
-        self.own, self.exported = dict(own), dict(exported)
-        self._children(body)
-        (self.seen, self.programs), self.pending = state, pending
-        self.script.launches = launches
-        why = f"the loop on line {line}"
-        self.own = _merged(own, self.own, why)
-        self.exported = _merged(exported, self.exported, why)
+        body = node.child_by_field_name("body") or node
+        if not self.probing:
+            self._probe(body, own, exported)
+            why = f"the loop on line {line}"
+            own = _merged(own, self.own, why)
+            exported = _merged(exported, self.exported, why)
+        self.own, self.exported = own, exported
         self._children(body)
         if variable is not None:
             self.own.pop(_text(variable), None)
+
+    def _probe(self, body: Node, own: Environment, exported: Environment) -> None:
+        """Walk through the body of a loop once, to find what it changes, and forget the rest."""
+        state = (self.seen, self.programs, self.pending, self.reached, self.calls)
+        launches = list(self.script.launches)
+        self.seen, self.programs, self.pending, self.reached = [], [], [], set()
+        self.own, self.exported, self.probing = dict(own), dict(exported), True
+        self._children(body)
+        self.seen, self.programs, self.pending, self.reached, self.calls = state
+        self.script.launches, self.probing = launches, False
 
     def _assignment(self, node: Node) -> Assigned | None:
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
@@ -447,9 +458,13 @@ class _Reader:
                 self.assign(Assigned(variable, "", line, f"${variable}"))
         elif _NUMBERS.fullmatch(name):
             self.script.cut.append(line)
-        elif name in self.functions:
+        elif name in self.functions and self.calls < _MOST_CALLS:
             self.script.others.append(line)
-            self.walk(self.functions[name])
+            self.calls += 1
+            # none that calls itself
+            body = self.functions.pop(name)
+            self.walk(body)
+            self.functions.setdefault(name, body)
         else:
             self._program(words, line, prefix)
 
