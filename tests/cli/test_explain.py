@@ -27,6 +27,20 @@ def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+def test_what_only_the_job_knows_is_told(colltune: Verb, tmp_path: Path) -> None:
+    """A script's value that depends on the job is named beside what runs without it."""
+    script = tmp_path / "job.sh"
+    script.write_text(
+        "export OMPI_MCA_coll_tuned_use_dynamic_rules=1\n"
+        "export OMPI_MCA_coll_tuned_bcast_algorithm=$ALG\nmpirun ./prog\n"
+    )
+    asked = ("rules", "explain", script, *JOB, "--collective", "bcast", "--msize", 8)
+    answer = colltune(*asked)
+    assert answer.status == 0
+    assert "depends on $ALG" in answer.out
+    assert any("$ALG" in reason for reason in colltune(*asked, "--json").json["reasons"])
+
+
 def test_what_runs_is_told_in_a_paragraph(colltune: Verb, rules: Path) -> None:
     """It names call, algorithm, line, rule and reasons, what ends programs, and what is assumed."""
     for collective, msize, told in (

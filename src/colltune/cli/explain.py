@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -135,6 +136,7 @@ def explain(
     parsed = opened.parse()
     variables = job_variables(environment, parameters)
     outcome = parsed.decide(call, variables)
+    outcome = replace(outcome, reasons=(*outcome.reasons, *_only_the_job_knows(opened)))
     costs = None
     if data and bundle is None:
         raise typer.BadParameter("--data needs --bundle")
@@ -145,6 +147,21 @@ def explain(
     told = _sentences(opened, parsed, call, outcome, given=variables is not None)
     lines = [printable(" ".join(told)), *(["", *cost_tables.lines(costs)] if costs else [])]
     output(_json(opened, parsed, call, outcome) | added, lines, json=json)
+
+
+def _only_the_job_knows(opened: OpenFile) -> list[str]:
+    """Return what a script sets to values that are not known before the job runs."""
+    from colltune.mpi.job_variables import concerns_collectives, is_script
+    from colltune.mpi.shell import read_script
+
+    if not opened.format.lists_variables or not is_script(opened.text):
+        return []
+    return [
+        f"It depends on {each.unknown}, which only the job knows: line {each.line} sets"
+        f" {each.name}."
+        for each in read_script(opened.text).found
+        if each.unknown and concerns_collectives(each.name)
+    ]
 
 
 _LONGEST_RULE = 160

@@ -93,10 +93,9 @@ def notes_on(
             yield each.line, f"{what}; the last one is taken"
     if script.others:
         count = len(script.others)
-        yield (
-            script.others[0],
-            f"{counted(count, 'line')} that set nothing {'are' if count > 1 else 'is'} passed over",
-        )
+        verbs = ("sets", "is") if count == 1 else ("set", "are")
+        what = f"{counted(count, 'line')} that {verbs[0]} nothing {verbs[1]} passed over"
+        yield script.others[0], what
 
 
 def script_findings(script: Script, ours: Callable[[str], bool]) -> Iterator[Finding]:

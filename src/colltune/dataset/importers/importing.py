@@ -6,7 +6,7 @@ import csv
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -62,7 +62,9 @@ def import_files(
         for source in _telling(sources, progress)
     ]
     together = join([one.dataset for one in imported])
-    _refuse_far_apart(together)
+    # a table that names its launches is believed
+    named = {source.name for source in sources} if format_ == "csv" else None
+    _refuse_far_apart(together, named)
     found = list(zip(sources, imported, strict=True))
     conditions = _conditions(imported)
     return ImportedFiles(
@@ -265,9 +267,11 @@ def _with_shape(settings: Mapping[str, str], source: Source) -> dict[str, str]:
     return told | {other: str(nprocs // known)}
 
 
-def _refuse_far_apart(dataset: PerformanceDataset) -> None:
-    """Refuse launches of one thing whose times lie factors apart: they are not of one thing."""
+def _refuse_far_apart(dataset: PerformanceDataset, launches: Collection[str] | None) -> None:
+    """Refuse `launches` (None: all) of one thing whose times lie factors apart."""
     timed = dataset.timed()
+    if launches is not None:
+        timed = timed[timed["launch"].isin(launches)]
     group = ["collective", "algorithm", "parameters", "nodes", "ppn"]
     for key, rows in timed.groupby(group, sort=False):
         if rows["launch"].nunique() < 2:

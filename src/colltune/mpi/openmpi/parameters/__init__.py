@@ -173,9 +173,9 @@ class OpenMpiParameters(Format):
     def parse(self, text: str, source: str, release: str) -> ParsedFile:
         catalogue_of(release)
         settings = reading.read(text)
-        if settings.script is not None and not settings.script.sets:
-            line = settings.script.others[0] if settings.script.others else 1
-            told = printable(text.splitlines()[line - 1].strip()[:60]) if text.strip() else ""
+        if settings.script is not None and not settings.script.sets and settings.script.others:
+            line = settings.script.others[0]
+            told = printable(text.split("\n")[line - 1].strip()[:60])
             raise LibraryError(
                 f"{source}:{line}: {told!r} sets no parameter, and no other line does. Write "
                 "coll_tuned_priority = 30 or --mca coll_tuned_priority 30."
