@@ -221,9 +221,10 @@ class CampaignRun:
         if not self.costs.known(nodes):
             # what it costs decides on all others
             steps_of = steps_of[:1]
+        each_s = [sum(step.max_seconds for step in steps) for steps in steps_of]
         for number, wanted in enumerate(steps_of):
             launch_s = self.costs.seconds(nodes)
-            needed_s = [sum(s.max_seconds for s in steps) for steps in steps_of[number:]]
+            needed_s = each_s[number:]
             total_s = launch_s * len(needed_s) + sum(needed_s)
             left_s = ends_s - self.spent_s()
             # where there is not time for all, some have enough rather than all too little
