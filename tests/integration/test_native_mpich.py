@@ -27,14 +27,14 @@ def backend() -> NativeBackend:
 def _statuses(
     backend: NativeBackend, folder: Path, shape: Shape, *algorithms: int | str
 ) -> list[RunStatus]:
-    """Call an all-gather once under each of the algorithms, in one launch."""
+    """Call an all-gather thrice under each of the algorithms, in one launch."""
     default = Configuration.default("mpich", Collective.ALLGATHER)
     cells = tuple(
         Cell(default, Instance(Collective.ALLGATHER, shape, 64 + i)) for i in range(len(algorithms))
     )
     name = "MPIR_CVAR_ALLGATHER_INTRA_ALGORITHM"
     settings: list[dict[str, int | str]] = [{**OWN_COLLECTIVES, name: a} for a in algorithms]
-    plan = LaunchPlan(shape, cells, tuple(Step(i, 1, 600.0) for i in range(len(cells))), 600.0)
+    plan = LaunchPlan(shape, cells, tuple(Step(i, 3, 600.0) for i in range(len(cells))), 600.0)
     outcome = backend.launch(plan, settings, "l", folder, {})
     assert outcome.ok, outcome.explain()
     return [m.status for m in backend.salvage(folder)]

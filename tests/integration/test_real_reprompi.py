@@ -121,7 +121,7 @@ def test_the_wrong_program_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         ProgramError, match=r"/bin/ls was not started, or is not ReproMPI's mpibenchmark"
     ):
-        wrong.provenance()
+        wrong.program()
 
 
 @pytest.mark.parametrize("name", ["hydra", "jupiter", "supermuc-ng"])

@@ -47,7 +47,7 @@ def _symbols(mpi: RealMpi, launcher: Launcher, shape: Shape, folder: Path) -> di
         configuration = Configuration.parse(text)
         cell = Cell(configuration, Instance(configuration.collective, shape, 16384))
         (folder / str(number)).mkdir()
-        plan = LaunchPlan(shape, (cell,), (Step(0, 3, 600.0),), 600.0)
+        plan = LaunchPlan(shape, (cell,), (Step(0, 5, 600.0),), 600.0)
         result = backend.run(plan, "l", folder / str(number), lambda _: None)
         assert [m.status for m in result.measurements] == [RunStatus.OK], result.message
         (said,) = (folder / str(number)).glob("stderr-*.txt")

@@ -35,6 +35,8 @@ class PyColltune(PythonPackage):
         depends_on("py-scikit-learn@1.5:")
         depends_on("py-scipy@1.13:")
         depends_on("py-threadpoolctl@3.1:")
+        depends_on("py-tree-sitter@0.25:")
+        depends_on("py-tree-sitter-bash@0.25:")
         depends_on("py-typer@0.19:0.24")
 
     # datasets are Parquet files
