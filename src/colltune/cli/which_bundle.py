@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -21,8 +22,11 @@ def found_bundle(site: Path | None, *, writes: bool = False, quiet: bool = False
 
     The first one counts: that of the environment, of the site, of the working folder, the user's.
     """
-    for find in (_of_environment, partial(_of_site, site), _of_working_folder, _of_user):
-        chosen = None if writes and isinstance(find, partial) else find()
+    sites: list[Callable[[], tuple[Path, str] | None]] = []
+    if not writes:
+        sites = [partial(_of_site, site)]
+    for find in (_of_environment, *sites, _of_working_folder, _of_user):
+        chosen = find()
         if chosen is not None:
             path, why = chosen
             (warn if quiet else show)(printable(f"bundle: {path} ({why})"))

@@ -11,7 +11,6 @@ from colltune.mpi.file_format import Fault, Finding
 from colltune.mpi.shell import Assigned, Script, read_script
 from colltune.text import counted
 
-_MCA = "OMPI_MCA_"
 _FIRST_CHARACTERS = 1 << 16
 _CONTINUED = re.compile(r"\\\r?\n")
 _PARAMETER = re.compile(r"[ \t]*(?:--?(?:g?o?mca|x)[ \t]|[a-z]\w*(?:[ \t]+=|=[ \t])|[a-z]\w*_\w+=)")
@@ -26,16 +25,6 @@ _CONCERNED = ("MPIR_CVAR_", "MPIR_PARAM_", "MPICH_", "MV2_", "MVP_", "I_MPI_ADJU
 def concerns_collectives(name: str) -> bool:
     """Tell whether a variable may bear on which algorithm runs, and not just on the launcher."""
     return "coll" in name.lower() or name.startswith(_CONCERNED)
-
-
-def variable_of(parameter: str) -> str:
-    """Return the variable that sets a parameter of a launcher's command line or file."""
-    return f"{_MCA}{parameter}"
-
-
-def parameter_of(variable: str) -> str:
-    """Return what a launcher's command line calls a variable."""
-    return variable.removeprefix(_MCA)
 
 
 @dataclass(frozen=True)

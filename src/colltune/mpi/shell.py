@@ -14,7 +14,7 @@ import shlex
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -85,14 +85,16 @@ class _Word:
     unknown: str = ""
 
 
+# several verbs and formats ask for the same text
+@lru_cache(maxsize=4)
 def read_script(text: str) -> Script:
     """Return what the script `text` sets for the programs that it starts."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     reader = _Reader()
     if (listed := _listed(text)) is not None:
-        for each in listed:
+        for each, is_cut in listed:
             reader.export(each)
-        reader.script.cut = [each.line for each in listed if _is_cut(text, each)]
+            reader.script.cut += [each.line] * is_cut
     elif _LUA.search(text):
         _read_lua(reader, text)
     elif _CSH.search(text) and not _EXPORT.search(text):
@@ -177,8 +179,11 @@ class _Reader:
         """Walk through what may run or not: what it leaves set is not known behind it."""
         before, own = dict(self.exported), dict(self.own)
         walk()
-        why = f"the condition on line {line}"
-        self.exported = _merged(before, self.exported, why)
+        self.merge(before, own, f"the condition on line {line}")
+
+    def merge(self, exported: Environment, own: Environment, why: str) -> None:
+        """Know of a state before, and of this one, what both have."""
+        self.exported = _merged(exported, self.exported, why)
         self.own = _merged(own, self.own, why)
 
     def apart(self, walk: Callable[[], None]) -> None:
@@ -304,11 +309,11 @@ class _Reader:
             after.append((self.exported, self.own))
         if not any(c.type == "else_clause" for c in parts):
             after.append((before, own))
-        why = f"the condition on line {line}"
         (self.exported, self.own), *others = after
-        for exported, hidden in others:
-            self.exported = _merged(self.exported, exported, why)
-            self.own = _merged(self.own, hidden, why)
+        for state in others:
+            before, own = self.exported, self.own
+            self.exported, self.own = state
+            self.merge(before, own, f"the condition on line {line}")
 
     def _loop(self, node: Node) -> None:
         """Walk through the body of a loop, at whose begin what it changes is not known."""
@@ -322,10 +327,9 @@ class _Reader:
         body = node.child_by_field_name("body") or node
         if not self.probing:
             self._probe(body, own, exported)
-            why = f"the loop on line {line}"
-            own = _merged(own, self.own, why)
-            exported = _merged(exported, self.exported, why)
-        self.own, self.exported = own, exported
+            self.merge(exported, own, f"the loop on line {line}")
+        else:
+            self.own, self.exported = own, exported
         self._children(body)
         if variable is not None:
             self.own.pop(_text(variable), None)
@@ -487,6 +491,19 @@ class _Reader:
 
 # ---- launchers, and others that hand variables on ----
 
+_MCA = "OMPI_MCA_"
+
+
+def variable_of(parameter: str) -> str:
+    """Return the variable that sets a parameter of a launcher's command line or file."""
+    return f"{_MCA}{parameter}"
+
+
+def parameter_of(variable: str) -> str:
+    """Return what a launcher's command line calls a variable."""
+    return variable.removeprefix(_MCA)
+
+
 _MCA_OPTIONS = frozenset(
     f"{dash}{scope}mca" for dash in ("-", "--") for scope in ("", "g", "o", "go")
 )
@@ -525,7 +542,7 @@ def _by_launcher(environment: Environment, words: Sequence[_Word], line: int) ->
         word = rest.pop(0)
         text, after = word.text, rest[0].text if rest else ""
         if text in _MCA_OPTIONS and len(rest) > 1:
-            _put(found, _mca_variable(after), rest[1], line)
+            _put(found, variable_of(after), rest[1], line)
             del rest[:2]
         elif text in ("-x", "--x", *_PAIRS) and "=" in after:
             _put_pair(found, rest.pop(0), line)
@@ -552,10 +569,6 @@ def _by_launcher(environment: Environment, words: Sequence[_Word], line: int) ->
             del rest[:separator]
         free = False
     return found
-
-
-def _mca_variable(name: str) -> str:
-    return f"OMPI_MCA_{name}"
 
 
 def _put(found: Environment, name: str, value: _Word, line: int) -> None:
@@ -610,9 +623,7 @@ def _read_csh(reader: _Reader, text: str) -> None:
             conditions.append((line, dict(reader.exported), dict(reader.own)))
         elif bare in ("endif", "}") and conditions:
             begun, exported, own = conditions.pop()
-            why = f"the condition on line {begun}"
-            reader.exported = _merged(exported, reader.exported, why)
-            reader.own = _merged(own, reader.own, why)
+            reader.merge(exported, own, f"the condition on line {begun}")
         elif loop := re.match(r"foreach\s+(\w+)", bare):
             reader.own[loop[1]] = Assigned(loop[1], "", line, f"${loop[1]}")
         elif re.match(r"(?:else|end|while|switch|case|breaksw)\b|\}", bare) is None:
@@ -656,8 +667,10 @@ def _lua_word(match: re.Match[str]) -> _Word:
     return _Word(text) if re.fullmatch(r"[\d.]+", text) else _Word("", text[:40])
 
 
-def _listed(text: str) -> list[Assigned] | None:
+def _listed(text: str) -> list[tuple[Assigned, bool]] | None:
     """Return the variables of a list of ``NAME=value`` lines; None if it is a script.
+
+    Each comes with whether a shell would end its value at a ``;`` without quotes.
 
     Shells read such a list, and so do programs that know nothing of quotes: where a line is more
     than an assignment to a shell, all that follows the sign is the value.
@@ -671,13 +684,10 @@ def _listed(text: str) -> list[Assigned] | None:
         match = _LIST.fullmatch(line)
         if match is None or re.search(r"[$`\\]|&&|\|\||;\s*\w+=|\s[a-z./]", match["value"]):
             return None
-        found.append(Assigned(match["name"], _plain(match["value"]), number))
+        value = _plain(match["value"])
+        is_cut = f"={value}" in line and ";" in value.rstrip(";")
+        found.append((Assigned(match["name"], value, number), is_cut))
     return found or None
-
-
-def _is_cut(text: str, each: Assigned) -> bool:
-    """Tell whether a shell would end the value of a line of a list at a ``;`` without quotes."""
-    return f"={each.value}" in text.split("\n")[each.line - 1] and ";" in each.value.rstrip(";")
 
 
 def _plain(value: str) -> str:

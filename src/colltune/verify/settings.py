@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from colltune.mpi import MpiLibrary
 from colltune.mpi.file_format import Call, Outcome, ParsedFile
 from colltune.mpi.in_effect import Rank, Setting, Settings, beside
-from colltune.mpi.job_variables import concerns_collectives, parameter_of, variable_of
+from colltune.mpi.job_variables import concerns_collectives
+from colltune.mpi.shell import parameter_of, variable_of
 
 
 @dataclass(frozen=True)
