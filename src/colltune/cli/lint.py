@@ -69,7 +69,7 @@ def lint(
         one.meant_for(meant) for file in files for one in _linted(file, release, format_, variables)
     ]
     status = _exit_status(linted, strict=strict)
-    files_json = [one.as_json() for one in linted]
+    files_json = [one.as_json() for one in linted] if json else []
     facts = {"version": 1, "exit_status": status, "files": files_json}
     output(facts, _lines(linted), json=json)
     return status

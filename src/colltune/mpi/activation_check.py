@@ -99,7 +99,7 @@ def outranked_findings(
         if finding.fault is not Fault.NOT_EVERYWHERE:
             found.append(finding)
         elif _is_outranked(parsed, environment):
-            found.append(replace(finding, fault=Fault.OUTRANKED))
+            found.append(finding._replace(fault=Fault.OUTRANKED))
     return tuple(found)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path, PurePath
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration, Shape
@@ -95,8 +95,7 @@ _ERRORS = frozenset(
 _NOTES = frozenset({Fault.NOT_EVERYWHERE, Fault.REMARK})
 
 
-@dataclass(frozen=True, order=True)
-class Finding:
+class Finding(NamedTuple):
     """One finding of the lint: where (``line`` from 1 on, 0 for the file as a whole), what, mend.
 
     ``message`` says what the library does with it; ``mend`` what to write instead. Of
@@ -117,11 +116,7 @@ class Finding:
 
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Return the findings by line, each once."""
-
-    def key(each: Finding) -> tuple[int, str, str, str, str]:
-        return each.line, each.fault, each.message, each.mend, each.promise
-
-    return tuple(sorted(dict.fromkeys(findings), key=key))
+    return tuple(sorted(set(findings)))
 
 
 _FAULTS = {
@@ -191,8 +186,7 @@ class Call:
     ignored_send_bytes: int | None = None
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(NamedTuple):
     """The smallest part of a file that names an algorithm: its line, its text, what it names.
 
     ``configuration`` is the default where the rule leaves the decision to the library, and None

@@ -175,7 +175,7 @@ class _Linter:
         if found is not None:
             harms = self.functions.space.harms(found)
             for each in harm_findings(leaf.line, leaf.function, harms):
-                short = replace(each, message=brief(each.message), mend=brief(each.mend))
+                short = each._replace(message=brief(each.message), mend=brief(each.mend))
                 self.findings.append(short)
 
     def check_parameters(self, leaf: Leaf) -> None:

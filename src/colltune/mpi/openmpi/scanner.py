@@ -8,7 +8,7 @@ two numbers, ``089`` the numbers 0 and 89, and what exceeds a long is the larges
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from colltune.mpi.openmpi.mca import as_int, bounded
 
@@ -32,8 +32,7 @@ _VERSION = re.compile(r"[ \t\n\v\f\r]*([+-]?)([0-9]*)")
 _MOST_SHOWN = 40
 
 
-@dataclass(frozen=True)
-class Number:
+class Number(NamedTuple):
     """A number of the file, its line (from 1 on), and whether it is the first one of that line.
 
     ``clamped`` tells that it was too large for a C long.
@@ -74,17 +73,28 @@ class Scanner:
         """Return the next ``long``; None at the end."""
         plain = _PLAIN.match(self.text, self.at)
         if plain is not None:
-            before, start = plain.span(1)
+            blanks, number = plain.groups()
+            starts_line = "\n" in blanks or not self.at or self.text[self.at - 1] == "\n"
             self.at, self.skipped = plain.end(), ""
-            self._mark(start)
-            starts_line = not before or "\n" in self.text[before - 1 : start]
-            return Number(int(plain[2]), False, self.line, starts_line)
+            self._mark(plain.start(2))
+            return Number(int(number), False, self.line, starts_line)
         match = self._numeric(_LONG)
         if match is None:
             return None
         before, start = match.start(), match.start("number")
         starts_line = not before or "\n" in self.text[before - 1 : start]
         return Number(*_value(match["number"]), self.line, starts_line)
+
+    def plain_line(self) -> tuple[Number, Number, Number, Number] | None:
+        """Return the next four numbers if they are all that stands on their line."""
+        match = _PLAIN_LINE.match(self.text, self.at)
+        if match is None or (self.at and "\n" not in match[1] and self.text[self.at - 1] != "\n"):
+            return None
+        self.at, self.skipped = match.end(), ""
+        self._mark(match.start(2))
+        first, *others = map(int, match.group(2, 3, 4, 5))
+        second, third, fourth = (Number(value, False, self.line, False) for value in others)
+        return Number(first, False, self.line, True), second, third, fourth
 
     def size(self) -> int | None:
         """Return the next decimal number, a negative one as 64 bits without a sign take it."""
@@ -142,7 +152,12 @@ class Scanner:
 
 
 # what nearly all numbers of a file are, which need no more than this
-_PLAIN = re.compile(r"([ \t\n]*)([1-9][0-9]{0,17}|0)(?=[ \t\n])")
+_PLAIN_NUMBER = "([1-9][0-9]{0,17}|0)"
+_PLAIN = re.compile(rf"([ \t\n]*){_PLAIN_NUMBER}(?=[ \t\n])")
+_PLAIN_LINE = re.compile(
+    rf"([ \t\n]*){_PLAIN_NUMBER}[ \t]+{_PLAIN_NUMBER}[ \t]+{_PLAIN_NUMBER}[ \t]+{_PLAIN_NUMBER}"
+    r"(?=[ \t]*\n)"
+)
 
 
 def _value(text: str) -> tuple[int, bool]:

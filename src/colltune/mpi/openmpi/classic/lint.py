@@ -259,6 +259,8 @@ _NAMES = ("message size", "algorithm", "fan-out", "segment size", "limit of requ
 
 
 def _too_large(rule: MessageRule) -> Iterator[Finding]:
+    if max(rule.numbers).value < 2**31:
+        return
     for name, number in zip(_NAMES, rule.numbers, strict=False):
         is_size = number is rule.size
         if number.clamped or (not is_size and number.value >= 2**31):

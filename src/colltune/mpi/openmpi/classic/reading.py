@@ -8,14 +8,14 @@ at once.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from colltune.mpi.openmpi.scanner import Number, Scanner
 
 _LAST_ID = 21
 
 
-@dataclass(frozen=True)
-class MessageRule:
+class MessageRule(NamedTuple):
     """From ``size`` on, in the unit of the file: an algorithm with its values.
 
     ``requests`` is None where the rule has no such number; ``shifted`` tells that it starts in the
@@ -40,7 +40,10 @@ class MessageRule:
 
     @property
     def text(self) -> str:
-        return " ".join(str(number.value) for number in self.numbers)
+        values = (
+            f"{self.size.value} {self.algorithm.value} {self.fanout.value} {self.segsize.value}"
+        )
+        return values if self.requests is None else f"{values} {self.requests.value}"
 
 
 @dataclass(frozen=True)
@@ -148,6 +151,9 @@ class _Reader:
                 self.drop(rule.line, why)
 
     def _rule(self) -> MessageRule:
+        plain = self.scanner.plain_line()
+        if plain is not None:
+            return MessageRule(*plain)
         size = self._next("a rule's message size")
         algorithm = self._next("a rule's algorithm")
         fanout = self._next("a rule's fan-out")

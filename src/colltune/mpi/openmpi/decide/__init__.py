@@ -252,7 +252,7 @@ class _Deciding:
         if numbers.requests is None:
             # that of alltoall is the limit of all rules without one, of whichever collective
             limit = self.variables.integer("coll_tuned_alltoall_algorithm_max_requests", 0)
-            numbers = replace(numbers, requests=limit)
+            numbers = numbers._replace(requests=limit)
         if call.in_place and call.collective in IN_PLACE_FORGOTTEN:
             reason = f"{reason} {_ignored(call)}"
         default = Configuration.default(LIBRARY, call.collective)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from colltune.domain import Collective, Configuration
 from colltune.mpi.catalogue import Algorithm, CollectiveEntry, Limit, SizeUnit
@@ -26,8 +27,7 @@ _ONLY_ALGORITHM = (C.ALLTOALLV, C.BARRIER, C.SCAN, C.EXSCAN)
 _DEFAULT_FANOUT = 4
 
 
-@dataclass(frozen=True)
-class Numbers:
+class Numbers(NamedTuple):
     """An algorithm by its number, with what a rule or variables say beside it.
 
     ``requests`` is None where nothing was said.
