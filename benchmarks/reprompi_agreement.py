@@ -2,8 +2,9 @@
 
 Both force the same algorithms, call with the same datatypes, take the same repetitions, and begin
 them in windows, in launches that alternate: on two processes of this machine and on a virtual
-cluster of 4 hosts and 2 ms. Needs an mpibenchmark that was built for the MPI of this environment,
-on PATH or named by COLLTUNE_REPROMPI, and a core for each of two processes.
+cluster of 4 hosts and 2 ms. Needs an mpibenchmark that was built for the MPI of this environment
+with -DOPTION_BUFFER_ALIGNMENT=64, on PATH or named by COLLTUNE_REPROMPI, and a core for each of two
+processes.
 """
 
 from __future__ import annotations

@@ -435,7 +435,11 @@ def _reprompi(host: Host) -> Answer:
     windows = f"windows by {clocks} clocks" if clocks else "no windows on two processes here"
     how = windows if program.timed else "no windows: a release that cannot end by time"
     lacks = ", ".join(sorted(mpibenchmark.ABSENT))
-    return ok(f"{path} measures (commit {program.commit[:12]}), {how}; it lacks {lacks}")
+    said = f"{path} measures (commit {program.commit[:12]}), {how}; it lacks {lacks}"
+    if b"posix_memalign" not in path.read_bytes():
+        mend = "build it with cmake -DOPTION_BUFFER_ALIGNMENT=64"
+        return note(f"{said}; its buffers lie so that some processors copy slowly", mend)
+    return ok(said)
 
 
 # ---- site ----

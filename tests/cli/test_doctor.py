@@ -227,9 +227,10 @@ def test_reprompis_missing_library_is_found_near_it(
 def test_reprompi_is_told_with_revision_clocks_and_what_it_lacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where no window is kept on two processes, that is said."""
+    """Where no window is kept on two processes, that is said; so is a build without alignment."""
     program = tmp_path / "mpibenchmark"
-    program.touch(mode=0o755)
+    program.write_text("posix_memalign")
+    program.chmod(0o755)
     monkeypatch.setenv("COLLTUNE_REPROMPI", str(program))
     monkeypatch.setattr(ReproMpiBackend, "program", lambda _self: Program(True, "0123456789abcdef"))
     for clocks, said in (("HCA3O", "windows by HCA3O clocks"), ("", "no windows")):
@@ -237,6 +238,9 @@ def test_reprompi_is_told_with_revision_clocks_and_what_it_lacks(
         found = answer("reprompi")
         assert found.status is Status.OK
         assert all(word in found.finding for word in ("0123456789ab", said, "allgatherv"))
+    program.write_text("calloc")
+    found = answer("reprompi")
+    assert (found.status, "OPTION_BUFFER_ALIGNMENT" in found.mend) == (Status.NOTE, True)
 
 
 @pytest.mark.parametrize(

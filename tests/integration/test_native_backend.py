@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -52,11 +53,30 @@ def test_every_collective_and_algorithm_delivers_right_data(
 @pytest.fixture(scope="module")
 def corrupt(backend: NativeBackend, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a library that spoils collectives' results, compiled for this MPI."""
-    library = tmp_path_factory.mktemp("corrupt") / "corrupt.so"
-    source = Path(__file__).with_name("corrupt.c")
+    return _preloadable("corrupt.c", tmp_path_factory.mktemp("corrupt"))
+
+
+def _preloadable(source: str, folder: Path) -> Path:
+    library = folder / "preloaded.so"
     mpicc = installation.find().mpicc
-    subprocess.run([mpicc, "-shared", "-fPIC", "-o", library, source], check=True)
+    path = Path(__file__).with_name(source)
+    subprocess.run([mpicc, "-shared", "-fPIC", "-o", library, path], check=True)
     return library
+
+
+def test_each_visit_has_its_buffers_elsewhere(backend: NativeBackend, tmp_path: Path) -> None:
+    """So that no address, which a processor may copy from slowly, bends all times of a cell."""
+    library = _preloadable("addresses.c", tmp_path)
+    steps = (Step(0, 3, 600.0),) * 8
+    plan = LaunchPlan(SHAPE, (_default_cell(Collective.ALLTOALL, 64),), steps, 600.0)
+    options = ["-x", f"LD_PRELOAD={library}"]
+    outcome = backend.launch(plan, [{}], "l", tmp_path, {}, options=options)
+    told = re.findall(r"PLACE (\d+) (\d+)", outcome.stderr)
+    assert len(told) == 3 * len(steps) + 1
+    places = {(int(send), int(recv)) for send, recv in told}
+    assert len(places) == len(steps)
+    assert len({(recv - send) % 4096 for send, recv in places}) >= len(steps) - 1
+    assert {send % 16 for send, _ in places} == {0}
 
 
 def _default_cell(collective: Collective, msize: int) -> Cell:

@@ -126,8 +126,12 @@ int wait_until(const group_t *group, double start);
 /* Execute steps first..end-1, all of one shape; 1 if the budget is over. */
 int run_block(int first, int end);
 void allocate_buffers(void);
-/* The largest that are needed; die where memory is out. */
+/* The largest that are needed, and room for `placed`; die where memory is out. */
 call_t new_buffers(size_t send, size_t recv);
+/* The buffers, beginning elsewhere in their pages each time. Some processors copy 5 times slower
+ * between addresses that differ by 1 to 31 bytes modulo a page: buffers that stay beside what the
+ * library allocates would bend all times of an algorithm alike. */
+call_t placed(const call_t *buffers);
 void report_synchronisation(void);
 extern double timed;  /* seconds in timed loops */
 extern int cut_short; /* some step ended because the budget did */

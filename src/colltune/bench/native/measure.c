@@ -8,10 +8,11 @@
 #define SLACK_LEAST 1e-5
 #define SLACK_MOST 0.1
 #define SLACK_DECAY 0.99
+enum { PAGE = 4096, ALIGNMENT = 16 }; /* malloc's, as in programs */
 enum { MOST_INVALID_IN_A_ROW = 40, FEWEST = 3 }; /* of two, nobody knows which was disturbed */
 
 /* What the processes tell each other before each repetition; the maximum counts. */
-enum { LAST_TIME, LAST_LATE, ORDER, START, MESSAGE_LENGTH };
+enum { FIRST_START, LAST_END, LAST_LATE, ORDER, START, MESSAGE_LENGTH };
 enum { REFUSED, WRONG, RIGHT, TROUBLE_LENGTH }; /* what became of a first call */
 enum { REPEAT, LOOK, STOP, SYNCHRONISE }; /* orders of the root; LOOK: know the last one first */
 
@@ -23,8 +24,8 @@ static double slack = SLACK_START;
 static long n_valid, n_invalid;
 
 static unsigned char *new_buffer(size_t length) {
-    size_t whole = (length + 4095) / 4096 * 4096;
-    unsigned char *buffer = aligned_alloc(4096, whole);
+    size_t whole = (length + 2 * PAGE - 1) / PAGE * PAGE; /* room for `placed` */
+    unsigned char *buffer = aligned_alloc(PAGE, whole);
     if (!buffer) die("out of memory for message buffers", "");
     memset(buffer, 1, whole);
     return buffer;
@@ -39,6 +40,22 @@ call_t new_buffers(size_t send, size_t recv) {
     made.displs = calloc((size_t)world_size, sizeof *made.displs);
     if (!made.counts || !made.displs) die("out of memory for message buffers", "");
     return made;
+}
+
+/* As good as random, but the same in each launch. */
+static size_t place(unsigned number) {
+    unsigned x = number * 2654435761U + (unsigned)world_rank * 668265263U + 374761393U;
+    x = (x ^ (x >> 15)) * 2246822519U;
+    x = (x ^ (x >> 13)) * 3266489917U;
+    return (x >> 24) * ALIGNMENT;
+}
+
+call_t placed(const call_t *whole) {
+    static unsigned number;
+    call_t call = *whole;
+    call.send += place(number++);
+    call.recv += place(number++);
+    return call;
 }
 
 void allocate_buffers(void) {
@@ -133,12 +150,16 @@ static int order(const visit_t *visit, int begun, int pending) {
     return plan.window && clocks_are_stale(visit->group) ? SYNCHRONISE : REPEAT;
 }
 
-static double repetition(const visit_t *visit, call_t *call, const collective_t *collective,
-                         double start, double *late) {
-    *late = plan.window && !wait_until(visit->group, start);
-    double t = plan.window ? start : now();
+/* In a window it takes from the first start to the last end, by the global clock. Without one, each
+ * process takes its own time. */
+static void repetition(const group_t *group, call_t *call, const collective_t *collective,
+                       double start, double *message) {
+    message[LAST_LATE] = plan.window && !wait_until(group, start);
+    double began = plan.window ? global_now(group) : now();
     collective->run(call);
-    return (plan.window ? global_now(visit->group) : now()) - t;
+    double ended = plan.window ? global_now(group) : now();
+    message[FIRST_START] = plan.window ? -began : 0; /* negative, as the maximum counts */
+    message[LAST_END] = plan.window ? ended : ended - began;
 }
 
 static void synchronise(visit_t *visit) {
@@ -148,24 +169,24 @@ static void synchronise(visit_t *visit) {
 }
 
 static void time_cell(visit_t *visit, call_t *call, const collective_t *collective) {
-    double mine = 0, late = 0;
+    double message[MESSAGE_LENGTH] = {0};
     group_t *group = visit->group;
     int begun = 0, pending = 0;
     for (;;) {
-        double message[MESSAGE_LENGTH] = {mine, late, 0, 0};
         if (group->rank == 0) {
             message[ORDER] = order(visit, begun, pending);
             if (group->clock) message[START] = global_now(group) + slack;
         }
         exchange(group, message, MESSAGE_LENGTH);
-        if (group->rank == 0 && pending) note(visit, message[LAST_TIME], message[LAST_LATE] > 0);
-        mine = late = pending = 0;
-        if (message[ORDER] == STOP) return;
-        if (message[ORDER] == SYNCHRONISE) synchronise(visit);
-        if (message[ORDER] != REPEAT) continue;
-        mine = repetition(visit, call, collective, message[START], &late);
-        pending = 1;
-        begun++;
+        if (group->rank == 0 && pending)
+            note(visit, message[LAST_END] + message[FIRST_START], message[LAST_LATE] > 0);
+        int next = (int)message[ORDER];
+        if (next == STOP) return;
+        if (next == SYNCHRONISE) synchronise(visit);
+        pending = next == REPEAT;
+        begun += pending;
+        if (pending) repetition(group, call, collective, message[START], message);
+        message[ORDER] = message[START] = 0;
     }
 }
 
@@ -185,7 +206,7 @@ static void visit_cell(const step_t *step, group_t *group) {
     if (comm == MPI_COMM_NULL) {
         close_cell(step->cell, group, "not_applicable", culprit);
     } else {
-        call_t call = buffers;
+        call_t call = placed(&buffers);
         call.comm = comm;
         call.rank = group->rank;
         call.size = group->size;

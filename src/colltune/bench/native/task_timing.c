@@ -239,7 +239,7 @@ void time_series(int index, group_t *group, const call_t *buffers) {
     double began = now(), failed;
     const char *culprit = "";
     if (group->rank == 0) output_begin(index);
-    v.pipeline.call = *buffers;
+    v.pipeline.call = placed(buffers);
     v.pipeline.call.rank = group->rank;
     v.pipeline.call.size = group->size;
     v.pipeline.call.comm = group->base;
