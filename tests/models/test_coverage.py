@@ -177,12 +177,13 @@ def test_borrowed_coverage_reaches_twice_as_far_in_nodes() -> None:
     assert [list(low), list(high)] == [[1, 1, 0], [2048, 2048, 8388608]]
 
 
-def test_other_machines_are_twice_as_far() -> None:
-    """Distances count from own cells, or doubled from those of all machines if that is less."""
-    matrix = cells(nodes=(2, 4, 8, 16, 32), ppn=(1,))
-    own = Coverage.of(matrix.rows(matrix.nodes <= 4))
-    borrowed = Coverage.of(matrix).borrowed(own)
-    at = [cells_of(v) for v in ([4, 6, 32, 64], [1] * 4, [64] * 4)]
-    assert borrowed.distance(*at).tolist() == [1.0, 1.5, 2.0, 4.0]
-    nothing = Coverage.of(matrix).borrowed(None)
-    assert nothing.distance(*at).tolist() == [2.0, 2.0, 2.0, 4.0]
+def test_a_machine_inside_what_others_measured_is_not_far() -> None:
+    """Others' only count stands for half to twice as many, and 16 times beyond are not far."""
+    one = Coverage.of(cells(nodes=(256,), ppn=(1, 4))).borrowed(None)
+    nodes = [7, 8, 32, 256, 8192, 8193]
+    at = [cells_of(v) for v in (nodes, [1] * 6, [64] * 6)]
+    assert one.is_far(*at).tolist() == [True, False, False, False, False, True]
+    several = Coverage.of(cells(nodes=(4, 2048), ppn=(1,))).borrowed(None)
+    inside, outside = ([cells_of(v) for v in ([n], [1], [64])] for n in (100, 2048 * 32 + 1))
+    assert not several.is_far(*inside).any()
+    assert several.is_far(*outside).all()

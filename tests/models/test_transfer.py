@@ -104,6 +104,15 @@ def test_selections_for_such_a_machine_say_so() -> None:
         assert selection.reason.endswith("; judged by other machines' measurements")
 
 
+def test_gains_that_may_be_another_machines_alone_are_not_followed() -> None:
+    """Nothing measured here: a gain is doubted by 20 % at least, and not where it was measured."""
+    asked = [32, 32], [1, 1], [64, 1 << 20]
+    for own, least in ((None, 1.2), (corpus_of(OAK), 1.0)):
+        bundle = _fit(own, [corpus_of(ELM), corpus_of(ASH)], context(OAK))
+        doubt = bundle.model(Collective.BCAST).forecast(*asked).doubt
+        assert doubt.min() == pytest.approx(np.log(least))
+
+
 def test_the_priors_provenance_stands_in_the_bundle() -> None:
     """Contexts, digests, shapes and counts of the priors are the bundle's evidence."""
     facts = _never_measured().evidence["transfer"]["priors"]

@@ -90,7 +90,9 @@ class CollectiveModel:
     def _doubt_outside(self, features: Numbers) -> Numbers:
         if self.default_column is None or not isinstance(self.predictor, Forest):
             return np.maximum(self.error.shortfall, UNKNOWN_SHORTFALL)[None, :]
-        return self.predictor.shortfall(features, self.default_column)
+        behind = self.predictor.shortfall(features, self.default_column)
+        # trees do not tell how machines differ
+        return behind if self.coverage.own is None else np.maximum(behind, UNKNOWN_SHORTFALL)
 
 
 def _rounded(time_s: Numbers) -> Numbers:

@@ -28,7 +28,6 @@ Integers = NDArray[np.int64]
 Numbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 _BORROWED_REACH = 2
-_BORROWED_DISTANCE = 2.0
 _MOST_TIMES_THE_COUNT = 16
 _MOST_TIMES_THE_MESSAGE = 2
 _STORED = ("shapes", "sizes", "low", "high", "ppn_range", "alone", "together", "only")
@@ -169,37 +168,25 @@ class Coverage(NamedTuple):
         """The least and most nodes, processes and bytes (3), (3) that are not too far.
 
         Counts are at most 16 times those measured, or a sixteenth, and the measured one alone where
-        there is only one, which tells nothing of others; messages at most twice the largest. Where
-        data is borrowed, all counts may be half or twice as many, since what is few on one machine
-        can be many on another.
+        there is only one, which tells nothing of others; messages at most twice the largest. What
+        is few on one machine can be many on another: where data is borrowed, half to twice the
+        counts of other machines count as measured.
         """
-        times = np.where(self.low < self.high, _MOST_TIMES_THE_COUNT, 1)
-        low, high = -(-self.low // times), self.high * times
+        low, high = self.low.copy(), self.high.copy()
+        if self.own is not None:
+            low[:2] //= _BORROWED_REACH
+            high[:2] *= _BORROWED_REACH
+        times = np.where(low < high, _MOST_TIMES_THE_COUNT, 1)
+        low, high = -(-low // times), high * times
         low[2], high[2] = 0, _MOST_TIMES_THE_MESSAGE * self.high[2]
-        if self.own is None:
-            return low, high
-        wider = np.array([_BORROWED_REACH, _BORROWED_REACH, 1])
-        return low // wider, high * wider
+        return low, high
 
     def extrapolated(self, nodes: Integers, ppn: Integers, msize_bytes: Integers) -> Flags:
-        """Tell which instances lie outside the reference's ranges, shape (n)."""
-        return self.distance(nodes, ppn, msize_bytes) > 1.0
-
-    def distance(self, nodes: Integers, ppn: Integers, msize_bytes: Integers) -> Numbers:
-        """Return how many times beyond what was measured instances lie, shape (n); 1 inside.
-
-        The largest ratio over nodes, processes, message size (0 bytes count as 1) and ppn. Where
-        data is borrowed it is that to the machine's own range, or twice that to the range of all
-        machines if that is nearer.
-        """
-        values = np.stack([nodes, nodes * ppn, msize_bytes, ppn], axis=1)
-        from_all = _times_beyond(values, self._measured)
-        if self.own is None:
-            return from_all
-        borrowed = _BORROWED_DISTANCE * from_all
-        if (self.own[1] < self.own[0]).any():
-            return borrowed
-        return np.minimum(_times_beyond(values, self.own), borrowed)
+        """Tell which instances lie outside what was measured on this machine itself, shape (n)."""
+        # no bytes count as one
+        values = np.maximum(np.stack([nodes, nodes * ppn, msize_bytes, ppn], axis=1), 1)
+        low, high = np.maximum(self._measured if self.own is None else self.own, 1)
+        return np.asarray(((values < low) | (values > high)).any(axis=1))
 
     @property
     def _measured(self) -> Integers:
@@ -232,13 +219,6 @@ class Coverage(NamedTuple):
             applicability=Applicability.from_arrays(trees) if trees else EVERYWHERE,
             default_column=int(arrays["default_column"][0]),
         )
-
-
-def _times_beyond(values: Integers, ranges: Integers) -> Numbers:
-    """Return the largest ratio by which values (n, K) lie outside the `ranges` (2, K)."""
-    low, high = np.maximum(ranges, 1)
-    above, below = np.maximum(values, 1) / high, low / np.maximum(values, 1)
-    return np.asarray(np.maximum(np.maximum(above, below), 1.0).max(axis=1))
 
 
 def _only(seen: Flags) -> Integers:
