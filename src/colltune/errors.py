@@ -71,6 +71,14 @@ class LibraryError(ColltuneError):
     exit_status = 8
 
 
+class NoSettingsError(LibraryError):
+    """A job script that sets no variable of an MPI library that is known here."""
+
+    def __init__(self, source: str, what: str) -> None:
+        super().__init__(f"{source}: {what}")
+        self.what = what
+
+
 class OutputError(ColltuneError):
     """A file or folder that cannot be written."""
 

@@ -211,8 +211,39 @@ def test_a_job_script_is_checked_for_each_library_of_which_it_sets_variables(
     assert colltune("rules", "lint", job, "--release", "intelmpi@2021.18.1").status == 0
     job.write_text("export MV2_USE_RDMA_BCAST=1\nmpirun ./prog\n")
     answer = colltune("rules", "lint", job)
-    assert answer.status == 2
+    assert answer.status == 0
     assert "derivatives" in answer.out
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#!/bin/bash -l\nmodule load mpi\nmpirun -np 4 ./p\n",
+        "#! /usr/bin/env bash\nsrun ./p\n",
+        "#!/bin/tcsh -f\nsetenv A 1\n",
+        "#SBATCH -N 2\nsrun ./p\n",
+        '-- a module\nhelp([[\nLoads\n]])\nload("mpi")\nsetenv("CC", "mpicc")\n',
+        "#%Module1.0\nsetenv CC mpicc\n",
+        "FROM ubuntu\nRUN apt-get install openmpi\n",
+        "module load mpi\ncd work\nexport A=1\nmpirun -n 2 ./p\n",
+        "#!/bin/bash\nmpi=openmpi\ncase $mpi in\nopenmpi) module load mpi;;\nesac\nmpirun ./p\n",
+    ],
+)
+def test_a_script_that_sets_no_variable_of_mpi_is_fine(
+    colltune: Verb, tmp_path: Path, text: str
+) -> None:
+    """Nothing is to be checked in it; verbs that need settings say so, as an error."""
+    job = tmp_path / "job"
+    job.write_text(text)
+    answer = colltune("rules", "lint", job, "--json")
+    assert answer.status == 0
+    (found,) = json.loads(answer.out)["files"]
+    assert [each["fault"] for each in found["findings"]] == ["remark"]
+    assert not found["error"]
+    assert "sets no variable" in colltune("rules", "lint", job).out
+    answer = colltune("rules", "convert", job, "--to", "openmpi-classic")
+    assert answer.status == 8
+    assert "sets no variable" in answer.err
 
 
 def test_a_script_for_a_shell_is_put_into_effect_by_a_shell(colltune: Verb, tmp_path: Path) -> None:
@@ -224,8 +255,12 @@ def test_a_script_for_a_shell_is_put_into_effect_by_a_shell(colltune: Verb, tmp_
     ):
         script.write_text(text)
         assert colltune("rules", "lint", script).out.splitlines()[-1] == advice
-    script.write_text("export OMPI_MCA_coll=^han\nmpirun ./prog\n")
-    assert "to put it into effect" not in colltune("rules", "lint", script).out
+    for text in (
+        "export OMPI_MCA_coll=^han\nmpirun ./prog\n",
+        "#!/bin/sh\n#PBS -l nodes=2\nexport OMPI_MCA_coll=^han\nfluent 3d\n",
+    ):
+        script.write_text(text)
+        assert "to put it into effect" not in colltune("rules", "lint", script).out
 
 
 def test_equal_findings_are_folded(colltune: Verb, tmp_path: Path) -> None:

@@ -37,6 +37,13 @@ LAUNCHERS = (
     ("#SBATCH --export=ALL,A=1\nsrun ./p", "A=1"),
     ("#PBS -v A=1,B=2\nmpiexec ./p", "A=1 B=2"),
     ('MCA="--mca a 1 --mca b 2"\nmpirun $MCA $MORE ./p', "a=1 b=2"),
+    ('O="--mca a 1 -np $N"\nO+=" --mca b 2 -x C=$D"\nmpirun $O ./p', "a=1 b=2"),
+    ('O=(-np $N)\nO+=(--mca a "x y")\nO+=(-x B=2)\nmpirun "${O[@]}" -f /h ./p', "a=x\u00b7y B=2"),
+    ('if X; then O="--mca a 1"; else O="--mca a 1 --mca b 2"; fi\nmpirun $O ./p', "a=1"),
+    ("mpirun --prefix /opt/mpi --hostfile /h --mca a 1 -wd /w --mca b 2 ./p --mca c 3", "a=1 b=2"),
+    ('RUN="mpirun -np 4 --mca a 1"\n$RUN --mca b 2 ./p', "a=1 b=2"),
+    ('O="--mca a 1"\nmpirun "$O" ./p', ""),
+    ("#!/bin/csh\n#PBS -v A=1\nsetenv B 2\nmpiexec ./p", "A=1 B=2"),
     ("mpirun -np 2 env A=1 ./p", "A=1"),
     ("A=1 numactl -l mpirun -np 2 ./p | tee log", "A=1"),
     ("export A=1\nwhich mpirun\nexport A=2\nmpirun ./p", "A=2"),
@@ -46,10 +53,11 @@ LAUNCHERS = (
 @pytest.mark.parametrize(("script", "expected"), LAUNCHERS)
 def test_options_of_launchers(script: str, expected: str) -> None:
     """What a launcher hands to its programs counts, and their own words do not."""
-    found = read_variables(f"#!/bin/bash\n{script}\n", "f").values
+    header = "" if script.startswith("#!") else "#!/bin/bash\n"
+    found = read_variables(f"{header}{script}\n", "f").values
     named = {name.removeprefix("OMPI_MCA_"): value for name, value in found.items()}
-    named = {name: value for name, value in named.items() if name != "MCA"}
-    assert named == dict(pair.split("=", 1) for pair in expected.split())
+    pairs = (pair.replace("\u00b7", " ").split("=", 1) for pair in expected.split())
+    assert named == dict(pairs)
 
 
 def test_what_a_script_does_not_tell_is_noted() -> None:
@@ -60,6 +68,9 @@ def test_what_a_script_does_not_tell_is_noted() -> None:
         ('if [ -n "$X" ]; then\n export OMPI_MCA_coll=^han\nfi\n', ["condition on line 1"]),
         ("for a in 1 2; do OMPI_MCA_coll=$a mpirun ./p; done\n", ["$a"]),
         ("OMPI_MCA_coll=1\nexport A=1\n", ["not exported"]),
+        ('X="--mca coll $Y"\nmpirun $X ./p\n', ["f:2:", "$Y"]),
+        ("case $X in\na) O='--mca coll a';;\nesac\nmpirun $O ./p\n", ["condition on line 1"]),
+        ("f() {\n export OMPI_MCA_coll=a\n}\n", ["a call of f"]),
         ("module load x\ncd /\nexport A=1\n", ["2 lines"]),
         ("export OMPI_MCA_coll=1\nmpirun ./p\nexport OMPI_MCA_coll=2\nmpirun ./p\n", ["1 and 2"]),
     ):

@@ -81,6 +81,22 @@ def test_scripts_that_would_never_end_are_read() -> None:
     assert [each.value for each in read_script(loops).known] == ["1"]
 
 
+def test_an_image_sets_what_its_last_stage_sets() -> None:
+    """Both forms of ENV count, in one or several lines, and what RUN sets ends with it."""
+    text = (
+        "# syntax\nARG TAG=1\nFROM a:$TAG AS first\nENV I_MPI_lost=1\nFROM b\n"
+        'ENV OMPI_MCA_a=1 \\\n    OMPI_MCA_b="2 3"\nenv OMPI_MCA_c ^x y\n'
+        "RUN export OMPI_MCA_d=4 && make\nENV PATH=/p:$PATH\n"
+    )
+    script = read_script(text)
+    assert {(each.name, each.value, each.line) for each in script.known} == {
+        ("OMPI_MCA_a", "1", 6),
+        ("OMPI_MCA_b", "2 3", 7),
+        ("OMPI_MCA_c", "^x y", 8),
+    }
+    assert [each.name for each in script.found if each.unknown] == ["PATH"]
+
+
 def test_what_is_no_text_of_a_shell_is_read_as_far_as_it_can_be() -> None:
     """Open quotes, brackets without partner, bytes that are no UTF-8: no error."""
     for text in (

@@ -23,7 +23,7 @@ from colltune.cli.options import (
     job_variables,
     programs_of,
 )
-from colltune.errors import LibraryError
+from colltune.errors import LibraryError, NoSettingsError
 from colltune.text import counted, printable
 
 if TYPE_CHECKING:
@@ -82,11 +82,15 @@ def _linted(
 
     A file that cannot be read is no error here.
     """
+    from colltune.mpi.file_format import Fault, Finding
     from colltune.mpi.opened_file import check_names, open_each, source_name
 
     check_names(release, format_name)
     try:
         found = open_each(file, release, format_name)
+    except NoSettingsError as error:
+        remark = Finding(0, Fault.REMARK, error.what, "none needed")
+        return [Linted(source_name(file), findings=(remark,))]
     except LibraryError as error:
         return [Linted(source_name(file), error=str(error))]
     return [_linted_as(file, opened, variables) for opened in found]
@@ -190,11 +194,13 @@ def _exit_status(linted: Sequence[Linted], *, strict: bool) -> int:
 
 def _lines(linted: Sequence[Linted]) -> Iterator[str]:
     for one in linted:
-        if one.opened is None or one.parsed is None:
+        if one.error:
             named = one.error.startswith(one.name)
             yield printable(one.error if named else f"{one.name}: {one.error}")
             continue
         yield from _folded(one)
+        if one.opened is None:
+            continue
         assumed = " (assumed; name your release with --release)" if one.opened.assumed else ""
         read_as = f"{one.opened.format.name} for {one.opened.reader}{assumed}"
         yield printable(f"{one.name}: {read_as}: {_total([one])}")
@@ -234,13 +240,13 @@ def _folded(one: Linted) -> Iterator[str]:
 def _advice(opened: OpenFile, activation: Mapping[str, str]) -> Iterator[str]:
     """Yield how a file is put into effect; a job script is as it stands."""
     from colltune.mpi.job_variables import is_script
-    from colltune.mpi.shell import read_script
+    from colltune.mpi.shell import has_directives, read_script
 
     if not opened.format.lists_variables or not is_script(opened.text) or opened.path is None:
         yield from activation_lines(activation)
         return
     script = read_script(opened.text)
-    if not script.launches and script.found:
+    if not script.launches and script.found and not has_directives(opened.text):
         name = shlex.quote(str(opened.path.absolute()))
         exports = "export" in opened.text or "setenv" in opened.text
         yield "to put it into effect, add to the job:"

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-from colltune.errors import LibraryError
+from colltune.errors import LibraryError, NoSettingsError
 from colltune.files.reading import opened
 from colltune.mpi import LIBRARIES, check_no_derivative
 from colltune.mpi.file_format import Format
@@ -84,6 +84,8 @@ def formats_of(
     ------
     LibraryError
         If there is no format of that name, or the text looks like none.
+    NoSettingsError
+        If the text is a script that sets no variable of a library with formats.
     """
     if named is not None:
         return [_named(named, source, library)]
@@ -91,14 +93,15 @@ def formats_of(
     alike = [known for known in ours if known.recognises(text)]
     if alike:
         return alike
-    from colltune.mpi.job_variables import mentions
+    from colltune.mpi.job_variables import is_surely_script, mentions
 
-    if mentions(text, "MV2_|MVP_") and library is None:
-        raise LibraryError(
-            f"{source}: sets variables of MVAPICH, for which colltune writes and checks nothing. "
-            "The page on derivatives says what is known."
-        )
     whose = LIBRARIES[library].title if library else "an MPI library"
+    if mentions(text, "MV2_|MVP_") and library is None:
+        what = "sets variables of MVAPICH, for which colltune writes and checks nothing"
+        raise NoSettingsError(source, f"{what}. The page on derivatives says what is known.")
+    if is_surely_script(text):
+        what = f"a script that sets no variable of {whose}, so there is nothing to check or to read"
+        raise NoSettingsError(source, what)
     names = ", ".join(known.name for known in ours[:3])
     raise LibraryError(
         f"{source}: this is not a configuration file of {whose} ({_what(text)}). If it is one, name"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from colltune.errors import LibraryError
 from colltune.mpi.file_format import Fault, Finding
-from colltune.mpi.shell import Assigned, Script, read_script
+from colltune.mpi.shell import DOCKERFILE, Assigned, Script, has_directives, read_script
 from colltune.text import counted
 
 _FIRST_CHARACTERS = 1 << 16
@@ -19,6 +19,11 @@ _SCRIPT = re.compile(
     r"|mpirun|mpiexec|prterun|orterun)\b[\w.]*[ \t(]"
     r"|[ \t]*(?:(?:SINGULARITYENV|APPTAINERENV)_)?[A-Z][A-Z0-9_]*_\w+="
 )
+_BEGIN = re.compile(
+    rf"\ufeff?(?:#!.*\b(?:ba|da|k|z|tc|c)?sh\b|#%Module|{DOCKERFILE.pattern}"
+    r"|\s*(?:--.*\n\s*)*(?:help|whatis|setenv|load|prepend_path|family)\s*\(?\s*(?:\[\[|[\"']))"
+)
+_SURELY = 3
 _CONCERNED = ("MPIR_CVAR_", "MPIR_PARAM_", "MPICH_", "MV2_", "MVP_", "I_MPI_ADJUST", "I_MPI_TUNING")
 
 
@@ -111,17 +116,31 @@ def mentions(text: str, names: str) -> bool:
     return re.search(rf"{begin}(?:(?<!\w){name}[ \t]*\+?=|{verb}{name})", text) is not None
 
 
+def is_surely_script(text: str) -> bool:
+    """Tell whether a shell, a batch system, a builder of images or ``module`` reads `text`."""
+    if _BEGIN.match(text) is not None or has_directives(text):
+        return True
+    parameters, scripts = _lines_alike(text)
+    return scripts >= _SURELY and not parameters
+
+
 def is_script(text: str) -> bool:
     """Tell whether a shell reads `text`, rather than Open MPI's reader of parameters."""
-    if text.startswith("#!"):
+    if text.startswith("#!") or is_surely_script(text):
         return True
+    parameters, scripts = _lines_alike(text)
+    return scripts >= parameters
+
+
+def _lines_alike(text: str) -> tuple[int, int]:
+    """Return how many lines look like Open MPI's parameters, and how many like a script."""
     parameters = scripts = 0
     for line in _CONTINUED.sub(" ", text).splitlines():
         if line.lstrip().startswith(("#", "//")):
             continue
         parameters += _PARAMETER.match(line) is not None
         scripts += _SCRIPT.match(line) is not None
-    return scripts >= parameters
+    return parameters, scripts
 
 
 def _parameters(text: str, source: str) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """The variables that programs find which a job script starts; nothing of the script is run.
 
-The scripts are those of POSIX shells and csh, Lmod's and Tcl's module files, and lists of
-``NAME=value``. tree-sitter's grammar of bash tells their parts. What a script sets holds for the
+The scripts are those of POSIX shells and csh, Lmod's and Tcl's module files, Dockerfiles, and lists
+of ``NAME=value``. tree-sitter's grammar of bash tells their parts. What a script sets holds for the
 programs that it starts with a launcher; a script that starts none is read to its end, as one that
 others source. Only settings that are not under a condition, and that depend on nothing but the
 script, are known.
@@ -15,6 +15,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, partial
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -66,20 +67,28 @@ _CONTAINER = re.compile(r"(?:SINGULARITYENV|APPTAINERENV)_")
 _DIRECTIVE = re.compile(r"#(?:SBATCH|PBS|\$|BSUB)\s+(?P<options>.*)")
 _CSH = re.compile(r"(?m)\A#!.*\bt?csh\b|^[ \t]*(?:setenv|unsetenv|pushenv)[ \t]+[A-Za-z_]")
 _EXPORT = re.compile(r"(?m)\A#!.*/(?:ba|da|k|z)?sh\b|^[ \t]*export[ \t]")
+DOCKERFILE = re.compile(r"(?:\s+|#.*\n|(?i:ARG) .*\n)*(?i:FROM)[ \t]+\S")
+_INSTRUCTION = re.compile(r"(?m)^[ \t]*(?P<verb>[A-Za-z]+)[ \t]+(?P<rest>(?:.*\\\n)*.*)$")
 _LUA = re.compile(
     r"(?m)^[ \t]*(?P<verb>setenv|pushenv|unsetenv)[ \t]*\([ \t]*(?P<words>.*?)\)"
     r"[ \t]*;?[ \t]*(?:--.*)?$"
 )
 _LUA_WORD = re.compile(r"""\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<other>[^,]+))\s*,?""")
 _LIST = re.compile(r"[ \t]*(?P<name>[A-Za-z_]\w*)[ \t]*=[ \t]*(?P<value>.*?)[ \t\r]*")
+_SPLIT = re.compile(
+    r"\$(?P<braced>\{)?(?P<name>[A-Za-z_]\w*)(?(braced)(?:\[[@*]\])?\})"
+    r"|\"\$\{(?P<array>[A-Za-z_]\w*)\[@\]\}\""
+)
 _BROKEN_WORD = re.compile(r"(?<=[^\s\\])\\\n(?=[^\s])")
 _NUMBERS = re.compile(r"\d[\d:,@-]*")
-_MOST_DEPTH, _MOST_CALLS = 200, 500
+_MOST_DEPTH, _MOST_CALLS, _LONGEST = 200, 500, 4096
+_GAP, _BLANK = "\ufffc", "\ufff9"
+"""Stand in values for what is not known, and for a blank inside of an array's element."""
 
 
 @dataclass(frozen=True)
 class _Word:
-    """A word of a command, and what its value hangs on, if that is not known."""
+    """A word of a command, and what its value hangs on, if not all of that is known."""
 
     text: str
     unknown: str = ""
@@ -91,10 +100,14 @@ def read_script(text: str) -> Script:
     """Return what the script `text` sets for the programs that it starts."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     reader = _Reader()
+    for number, directive in _directives(text):
+        reader.directive(directive, number)
     if (listed := _listed(text)) is not None:
         for each, is_cut in listed:
             reader.export(each)
             reader.script.cut += [each.line] * is_cut
+    elif DOCKERFILE.match(text):
+        _read_dockerfile(reader, text)
     elif _LUA.search(text):
         _read_lua(reader, text)
     elif _CSH.search(text) and not _EXPORT.search(text):
@@ -102,6 +115,17 @@ def read_script(text: str) -> Script:
     else:
         reader.read_shell(text)
     return reader.ended()
+
+
+def has_directives(text: str) -> bool:
+    """Tell whether `text` has lines for a batch system, as only a job script has."""
+    return next(_directives(text), None) is not None
+
+
+def _directives(text: str) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(text.split("\n"), 1):
+        if directive := _DIRECTIVE.match(line):
+            yield number, directive["options"]
 
 
 # ---- what a shell does ----
@@ -120,6 +144,7 @@ class _Reader:
     exported: Environment = field(default_factory=dict)
     own: Environment = field(default_factory=dict)
     functions: dict[str, Node] = field(default_factory=dict)
+    called: set[str] = field(default_factory=set)
     all_exported: bool = False
     seen: list[Environment] = field(default_factory=list)
     programs: list[Environment] = field(default_factory=list)
@@ -171,9 +196,9 @@ class _Reader:
 
     def value_of(self, name: str) -> _Word:
         known = self.exported.get(name) or self.own.get(name)
-        if known is None or known.unknown:
-            return _Word("", f"${name}")
-        return _Word(known.value)
+        if known is None:
+            return _Word(_GAP, f"${name}")
+        return _Word(known.value, f"${name}" if known.unknown else "")
 
     def under_condition(self, walk: Callable[[], None], line: int) -> None:
         """Walk through what may run or not: what it leaves set is not known behind it."""
@@ -195,6 +220,8 @@ class _Reader:
     def ended(self) -> Script:
         """Return what was found."""
         script = self.script
+        if not self.seen:
+            self._uncalled()
         environments = self.seen or [*self.programs, self.exported]
         found = dict.fromkeys(each for seen in environments for each in seen.values())
         inside = dict.fromkeys(_inside(each) for each in found)
@@ -206,12 +233,17 @@ class _Reader:
         script.others = sorted(lines - {each.line for each in script.hidden})
         return script
 
+    def _uncalled(self) -> None:
+        """Walk through the functions of a script that others source and that are left to them."""
+        for name, body in list(self.functions.items()):
+            if name not in self.called:
+                exported, own = dict(self.exported), dict(self.own)
+                self.walk(body)
+                self.merge(exported, own, f"a call of {name}")
+
     # -- POSIX shells --
 
     def read_shell(self, text: str) -> None:
-        for number, line in enumerate(text.split("\n"), 1):
-            if directive := _DIRECTIVE.match(line):
-                self._directive(directive["options"], number)
         self.walk(_parsed(self._joined_lines(text)))
 
     def _joined_lines(self, text: str) -> str:
@@ -223,7 +255,7 @@ class _Reader:
             self.joined.append(row)
         return "".join(parts)
 
-    def _directive(self, options: str, line: int) -> None:
+    def directive(self, options: str, line: int) -> None:
         """Take the variables that a batch system's line hands to the job."""
         try:
             words = [_Word(word) for word in shlex.split(options, comments=True)]
@@ -323,7 +355,7 @@ class _Reader:
         own, exported = dict(self.own), dict(self.exported)
         if variable is not None:
             name = _text(variable)
-            own[name] = Assigned(name, "", line, f"${name}")
+            own[name] = Assigned(name, _GAP, line, f"${name}")
         body = node.child_by_field_name("body") or node
         if not self.probing:
             self._probe(body, own, exported)
@@ -348,10 +380,16 @@ class _Reader:
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
         if name is None or name.type != "variable_name" or not name.text:
             return None
-        word = _Word("") if value is None else self.word(value)
+        word, blank = _Word("") if value is None else self.word(value), ""
+        if value is not None and value.type == "array":
+            words = [
+                replace(word, text=word.text.replace(" ", _BLANK))
+                for child in value.named_children
+                for word in self._words(child)
+            ]
+            word, blank = _joined(words, " "), " "
         if node.children[1].type == "+=":
-            before = self.value_of(_text(name))
-            word = _Word(before.text + word.text, before.unknown or word.unknown)
+            word = _joined([self.value_of(_text(name)), word], blank)
         return Assigned(_text(name), word.text, self.line_of(node), word.unknown)
 
     def _declaration(self, node: Node) -> None:
@@ -390,17 +428,22 @@ class _Reader:
 
     def _words(self, node: Node) -> list[_Word]:
         """Return the words that one of the script becomes: a variable's value may be several."""
-        word = self.word(node)
-        if node.type not in ("simple_expansion", "expansion") or not word.unknown:
-            return [word]
-        known = self._expansion(_text(node))
-        if known.unknown or re.search(r"[*?\[]", known.text):
-            return [word]
-        return [_Word(each) for each in known.text.split()]
+        match = _SPLIT.fullmatch(_text(node))
+        name = match and (match["name"] or match["array"])
+        known = self.exported.get(name or "") or self.own.get(name or "")
+        if known is None:
+            return [self.word(node)]
+        return [
+            _Word(
+                each.replace(_BLANK, " "),
+                known.unknown if _GAP in each else f"${known.name}" * ("*" in each),
+            )
+            for each in known.value.split()
+        ]
 
     def word(self, node: Node) -> _Word:
         """Return the value of a word, as far as the script alone tells it."""
-        text, found = _text(node), _Word("", _text(node)[:40])
+        text, found = _text(node), _Word(_GAP, _text(node)[:40])
         match node.type:
             case "raw_string":
                 found = _Word(text[1:-1])
@@ -422,7 +465,7 @@ class _Reader:
 
     def _expansion(self, text: str) -> _Word:
         name = text.removeprefix("$").removeprefix("{").removesuffix("}")
-        return self.value_of(name) if _NAME.fullmatch(name) else _Word("", text[:40])
+        return self.value_of(name) if _NAME.fullmatch(name) else _Word(_GAP, text[:40])
 
     def _string(self, node: Node) -> _Word:
         """Return what stands between double quotes, with the blanks between its parts."""
@@ -459,12 +502,13 @@ class _Reader:
             self.quiet_lines.add(line)
         elif name == "read":
             for variable in filter(_NAME.fullmatch, (word.text for word in arguments)):
-                self.assign(Assigned(variable, "", line, f"${variable}"))
+                self.assign(Assigned(variable, _GAP, line, f"${variable}"))
         elif _NUMBERS.fullmatch(name):
             self.script.cut.append(line)
         elif name in self.functions and self.calls < _MOST_CALLS:
             self.script.others.append(line)
             self.calls += 1
+            self.called.add(name)
             # none that calls itself
             body = self.functions.pop(name)
             self.walk(body)
@@ -508,6 +552,11 @@ _MCA_OPTIONS = frozenset(
     f"{dash}{scope}mca" for dash in ("-", "--") for scope in ("", "g", "o", "go")
 )
 _PAIRS = frozenset({"-genv", "--genv", "-env", "--env"})
+_WITH_PATH = re.compile(
+    r"-{1,2}(?:prefix|hostfile|machinefile|host-?file|machine-?file|f|rankfile|rf|wd|wdir|chdir|D|app"
+    r"|configfile|tune|am|output-filename|output|error|input|o|e|i|path|preload-files|mpi-prefix"
+    r"|pmixmca|launch-agent|personality|report-pid|report-uri|ompi-server|dvm-uri|node-?list)"
+)
 _WITHOUT_VALUE = re.compile(
     r"-{1,2}(?:oversubscribe|report-bindings|display-\w+|allow-run-as-root|verbose|v|V|quiet|q"
     r"|nooversubscribe|tag-output|timestamp-output|exclusive|l|label|u|unbuffered|overlap"
@@ -537,10 +586,10 @@ def _by_env(environment: Environment, words: Sequence[_Word], line: int) -> Envi
 def _by_launcher(environment: Environment, words: Sequence[_Word], line: int) -> Environment:
     """Return what a launcher with these words hands to its programs."""
     found = dict(environment)
-    rest, free = list(words), False
+    rest, free, with_path = list(words), False, False
     while rest:
         word = rest.pop(0)
-        text, after = word.text, rest[0].text if rest else ""
+        text, after = word.text.replace(_GAP, ""), rest[0].text if rest else ""
         if text in _MCA_OPTIONS and len(rest) > 1:
             _put(found, variable_of(after), rest[1], line)
             del rest[:2]
@@ -558,8 +607,9 @@ def _by_launcher(environment: Environment, words: Sequence[_Word], line: int) ->
             )
         elif text.startswith("-") or word.unknown:
             free = text.startswith("-") and "=" not in text and not _WITHOUT_VALUE.fullmatch(text)
+            with_path = _WITH_PATH.fullmatch(text) is not None
             continue
-        elif text == ":" or (free and not text.startswith(("./", "/"))):
+        elif text == ":" or (free and (with_path or not text.startswith(("./", "/")))):
             pass
         else:
             # the program: what follows are its own words
@@ -572,6 +622,7 @@ def _by_launcher(environment: Environment, words: Sequence[_Word], line: int) ->
 
 
 def _put(found: Environment, name: str, value: _Word, line: int) -> None:
+    name = name.replace(_GAP, "")
     if _NAME.fullmatch(name):
         found[name] = Assigned(name, value.text, line, value.unknown)
 
@@ -587,7 +638,7 @@ def _exported(environment: Environment, value: _Word, line: int) -> Environment:
     found = dict(environment) if "ALL" in parts else {}
     for part in parts:
         if "=" in part:
-            _put_pair(found, replace(value, text=part), line)
+            _put_pair(found, _Word(part, value.unknown if _GAP in part else ""), line)
         elif part in environment:
             found[part] = environment[part]
     return found
@@ -625,7 +676,7 @@ def _read_csh(reader: _Reader, text: str) -> None:
             begun, exported, own = conditions.pop()
             reader.merge(exported, own, f"the condition on line {begun}")
         elif loop := re.match(r"foreach\s+(\w+)", bare):
-            reader.own[loop[1]] = Assigned(loop[1], "", line, f"${loop[1]}")
+            reader.own[loop[1]] = Assigned(loop[1], _GAP, line, f"${loop[1]}")
         elif re.match(r"(?:else|end|while|switch|case|breaksw)\b|\}", bare) is None:
             single = re.match(r"if\s*\(.*?\)\s+(?=\w+env\b)", bare)
             rest = bare[single.end() :] if single else bare
@@ -636,6 +687,22 @@ def _read_csh(reader: _Reader, text: str) -> None:
                 walk()
             continue
         reader.script.others.append(line)
+
+
+def _read_dockerfile(reader: _Reader, text: str) -> None:
+    """Read what an image sets for all programs in it: the ``ENV`` lines of its last stage."""
+    for match in _INSTRUCTION.finditer(text):
+        reader.first_line = text.count("\n", 0, match.start()) + 1
+        verb, rest = match["verb"].upper(), match["rest"]
+        if verb == "FROM":
+            reader.exported.clear()
+        if verb != "ENV":
+            reader.script.others.append(reader.first_line)
+            continue
+        if not _ASSIGNMENT.match(rest):
+            name, _, value = rest.partition(" ")
+            rest = f"{name}={shlex.quote(value.strip())}"
+        reader.walk(_parsed(f"export {rest}"))
 
 
 def _read_lua(reader: _Reader, text: str) -> None:
@@ -664,7 +731,7 @@ def _lua_word(match: re.Match[str]) -> _Word:
     if match["other"] is None:
         return _Word(match["double"] if match["double"] is not None else match["single"])
     text = match["other"].strip()
-    return _Word(text) if re.fullmatch(r"[\d.]+", text) else _Word("", text[:40])
+    return _Word(text) if re.fullmatch(r"[\d.]+", text) else _Word(_GAP, text[:40])
 
 
 def _listed(text: str) -> list[tuple[Assigned, bool]] | None:
@@ -711,8 +778,19 @@ def _merged(one: Environment, other: Environment, why: str) -> Environment:
         else:
             known = second if first is None or (second and second != first) else first
             assert known is not None
-            found[name] = replace(known, unknown=known.unknown or why)
+            value = _either("" if first is None else first.value, known.value)
+            found[name] = replace(known, value=value, unknown=known.unknown or why)
     return found
+
+
+def _either(one: str, other: str) -> str:
+    """Return the words of two values, with a gap in those that only one of them has."""
+    first, second = one.split(), other.split()
+    same = sum(
+        1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False))
+    )
+    apart = [f"{word.replace(_GAP, '')}{_GAP}" for word in (*first[same:], *second[same:])]
+    return " ".join([*first[:same], *apart])[:_LONGEST]
 
 
 def _is_test(node: Node) -> bool:
@@ -725,13 +803,14 @@ def _is_test(node: Node) -> bool:
 
 
 def _inside(each: Assigned) -> Assigned:
-    """Return a variable by its name inside a container."""
-    return replace(each, name=_CONTAINER.sub("", each.name, count=1))
+    """Return a variable by its name inside a container, with the value if that is known."""
+    name = _CONTAINER.sub("", each.name, count=1)
+    return replace(each, name=name, value="" if each.unknown else each.value)
 
 
-def _joined(words: Sequence[_Word]) -> _Word:
+def _joined(words: Sequence[_Word], blank: str = "") -> _Word:
     unknown = next((word.unknown for word in words if word.unknown), "")
-    return _Word("".join(word.text for word in words), unknown)
+    return _Word(blank.join(word.text for word in words), unknown)
 
 
 def _text(node: Node) -> str:

@@ -28,7 +28,7 @@ from colltune.mpi.file_format import (
     refuse_dropped,
     text_at,
 )
-from colltune.mpi.job_variables import mentions
+from colltune.mpi.job_variables import is_surely_script, mentions
 from colltune.mpi.openmpi import mca
 from colltune.mpi.openmpi.decide import decide
 from colltune.mpi.openmpi.decide.tuned import configuration_of, forced_numbers
@@ -49,11 +49,12 @@ from colltune.text import printable
 
 NAME = "openmpi-parameters"
 _FIRST_BYTES = 65536
+_OPTION = re.compile(
+    r"(?m)^[ \t]*(?:--?o?mca[ \t]+[A-Za-z]|[^#{\n]*[ \t]--?g?mca[ \t]+[a-z]\w+[ \t]+\S)"
+)
 _OWN = re.compile(
-    r"^[ \t]*(?:--?o?mca[ \t]+[A-Za-z]|[^#{\n]*[ \t]--?g?mca[ \t]+[a-z]\w+[ \t]+\S"
-    r"|(?:coll|mca|pml|btl|mtl|osc|io|opal|ompi|orte|mpi|rmaps|plm|oob|hwloc|pmix|prte|topo|op)"
-    r"(?:_[a-z0-9_]+)?[ \t]*=)",
-    re.MULTILINE,
+    r"(?m)^[ \t]*(?:coll|mca|pml|btl|mtl|osc|io|opal|ompi|orte|mpi|rmaps|plm|oob|hwloc|pmix|prte"
+    r"|topo|op)(?:_[a-z0-9_]+)?[ \t]*="
 )
 
 
@@ -168,7 +169,9 @@ class OpenMpiParameters(Format):
 
     def recognises(self, text: str) -> bool:
         begin = text[:_FIRST_BYTES].removeprefix("\ufeff")
-        return _OWN.search(begin) is not None or mentions(begin, "OMPI_MCA_")
+        if _OPTION.search(begin) is not None or mentions(begin, "OMPI_MCA_"):
+            return True
+        return _OWN.search(begin) is not None and not is_surely_script(begin)
 
     def parse(self, text: str, source: str, release: str) -> ParsedFile:
         catalogue_of(release)
