@@ -71,6 +71,7 @@ def test_what_a_script_does_not_tell_is_noted() -> None:
         ('X="--mca coll $Y"\nmpirun $X ./p\n', ["f:2:", "$Y"]),
         ("case $X in\na) O='--mca coll a';;\nesac\nmpirun $O ./p\n", ["condition on line 1"]),
         ("f() {\n export OMPI_MCA_coll=a\n}\n", ["a call of f"]),
+        (". ./a.sh\nsource $D/b.sh\nexport A=1\n", ["f:1:", "./a.sh, $D/b.sh"]),
         ("module load x\ncd /\nexport A=1\n", ["2 lines"]),
         ("export OMPI_MCA_coll=1\nmpirun ./p\nexport OMPI_MCA_coll=2\nmpirun ./p\n", ["1 and 2"]),
     ):

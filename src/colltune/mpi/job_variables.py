@@ -85,6 +85,9 @@ def notes_on(
         if before.value != each.value and ours(each.name):
             what = f"programs find {before.value} and {each.value} in {each.name}"
             yield each.line, f"{what}; the last one is taken"
+    if script.sourced:
+        names = ", ".join(dict.fromkeys(name for _, name in script.sourced))
+        yield script.sourced[0][0], f"what is sourced is not read here; check it, too: {names}"
     if script.others:
         count = len(script.others)
         verbs = ("sets", "is") if count == 1 else ("set", "are")

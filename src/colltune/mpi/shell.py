@@ -39,8 +39,9 @@ class Script:
     ``found`` are the settings that reach one of them, in the order of the script, ``replaced``
     those that another one replaces before any program starts, each with that one. ``hidden`` are
     set, but not exported. ``others`` are the lines that set nothing, ``launches`` those of the
-    launchers' commands, and ``cut`` those where a shell ends a value at a ``;``. ``sets`` tells
-    that a line sets, unsets or starts something.
+    launchers' commands, and ``cut`` those where a shell ends a value at a ``;``. ``sourced`` are
+    lines and names of files that the script reads. ``sets`` tells that a line sets, unsets or
+    starts something.
     """
 
     found: list[Assigned] = field(default_factory=list)
@@ -49,6 +50,7 @@ class Script:
     others: list[int] = field(default_factory=list)
     launches: list[int] = field(default_factory=list)
     cut: list[int] = field(default_factory=list)
+    sourced: list[tuple[int, str]] = field(default_factory=list)
     sets: bool = False
 
     @property
@@ -503,6 +505,10 @@ class _Reader:
         elif name == "read":
             for variable in filter(_NAME.fullmatch, (word.text for word in arguments)):
                 self.assign(Assigned(variable, _GAP, line, f"${variable}"))
+        elif name in ("source", ".") and arguments:
+            file = arguments[0].text.replace(_GAP, arguments[0].unknown)
+            if not file.startswith("/etc/"):
+                self.script.sourced.append((line, file))
         elif _NUMBERS.fullmatch(name):
             self.script.cut.append(line)
         elif name in self.functions and self.calls < _MOST_CALLS:
