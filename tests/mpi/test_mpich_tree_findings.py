@@ -214,3 +214,24 @@ def test_what_is_no_tree_is_one_error(subtests: pytest.Subtests) -> None:
     for text in ("", "[]", "7", "{", '{"a": }', "\xff{}", "nothing"):
         with subtests.test(text=text), pytest.raises(LibraryError, match=r"^f:1: "):
             parsed(text)
+
+
+def test_what_no_call_below_a_test_meets_is_no_finding(subtests: pytest.Subtests) -> None:
+    """Tests that exclude a kind of programs, and those that an algorithm needs, count."""
+    algorithm = leaf("MPIR_Reduce_scatter_intra_noncommutative")
+    other = leaf("MPIR_Reduce_scatter_intra_recursive_doubling")
+    below: dict[str, object] = {
+        "is_block_regular=yes": {"comm_size=pow2": algorithm, "comm_size=any": other}
+    }
+    below["is_block_regular=no"] = other
+    inter = leaf("MPIR_Reduce_scatter_inter_remote_reduce_local_scatter")
+    cases: tuple[tuple[object, set[Fault]], ...] = (
+        ({"is_commutative=no": below, "is_commutative=yes": other}, set()),
+        (algorithm, {Fault.ENDS_PROGRAM}),
+    )
+    for guarded, faults in cases:
+        whole = json.loads(nothing("5.0.2"))
+        whole["collective=reduce_scatter"] = {"comm_type=intra": guarded, "comm_type=inter": inter}
+        found = lint(parsed(json.dumps(whole, indent=1)))
+        with subtests.test(faults=faults):
+            assert {each.fault for each in found if "noncomm" in each.message} == faults

@@ -488,20 +488,10 @@ class _Reader:
         """Take a command: a builtin that sets variables, or a program that finds them."""
         name = words[0].text.rpartition("/")[2] if words else ""
         arguments = words[1:]
-        if name in ("setenv", "pushenv") and arguments:
-            value = arguments[1] if len(arguments) > 1 else _Word("")
-            self.export(Assigned(arguments[0].text, value.text, line, value.unknown))
-        elif name == "unsetenv":
-            for word in arguments:
-                self.unset(word.text, line)
-        elif name == "set" and {word.text for word in arguments} & {"-a", "allexport", "+a"}:
-            self.all_exported = not any(word.text.startswith("+") for word in arguments)
-            self.quiet_lines.add(line)
-        elif name == "set" and "=" in (whole := _joined(arguments)).text:
-            # csh's
-            variable, _, text = whole.text.partition("=")
-            self.own[variable] = Assigned(variable, text, line, whole.unknown)
-            self.quiet_lines.add(line)
+        if name in ("setenv", "pushenv", "unsetenv") and arguments:
+            self._setenv(arguments, line, unset=name == "unsetenv")
+        elif name == "set":
+            self._set(arguments, words, line, prefix)
         elif name == "read":
             for variable in filter(_NAME.fullmatch, (word.text for word in arguments)):
                 self.assign(Assigned(variable, _GAP, line, f"${variable}"))
@@ -512,15 +502,44 @@ class _Reader:
         elif _NUMBERS.fullmatch(name):
             self.script.cut.append(line)
         elif name in self.functions and self.calls < _MOST_CALLS:
-            self.script.others.append(line)
-            self.calls += 1
-            self.called.add(name)
-            # none that calls itself
-            body = self.functions.pop(name)
-            self.walk(body)
-            self.functions.setdefault(name, body)
+            self._call(name, line)
         else:
             self._program(words, line, prefix)
+
+    def _setenv(self, arguments: Sequence[_Word], line: int, *, unset: bool) -> None:
+        if unset:
+            for word in arguments:
+                self.unset(word.text, line)
+        else:
+            value = arguments[1] if len(arguments) > 1 else _Word("")
+            self.export(Assigned(arguments[0].text, value.text, line, value.unknown))
+
+    def _set(
+        self,
+        arguments: Sequence[_Word],
+        words: Sequence[_Word],
+        line: int,
+        prefix: Sequence[Assigned],
+    ) -> None:
+        """Take a shell's option that exports all that is assigned, or csh's assignment."""
+        if {word.text for word in arguments} & {"-a", "allexport", "+a"}:
+            self.all_exported = not any(word.text.startswith("+") for word in arguments)
+            self.quiet_lines.add(line)
+        elif "=" in (whole := _joined(arguments)).text:
+            variable, _, text = whole.text.partition("=")
+            self.own[variable] = Assigned(variable, text, line, whole.unknown)
+            self.quiet_lines.add(line)
+        else:
+            self._program(words, line, prefix)
+
+    def _call(self, name: str, line: int) -> None:
+        self.script.others.append(line)
+        self.calls += 1
+        self.called.add(name)
+        # none that calls itself
+        body = self.functions.pop(name)
+        self.walk(body)
+        self.functions.setdefault(name, body)
 
     def _program(self, words: Sequence[_Word], line: int, prefix: Sequence[Assigned]) -> None:
         environment = self.exported | {each.name: each for each in prefix}

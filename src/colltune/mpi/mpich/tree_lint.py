@@ -23,6 +23,7 @@ from colltune.mpi.mpich.tree import (
     leaves,
 )
 from colltune.mpi.mpich.tree_file import COLLECTIVES, DeviceTree, ParsedTree
+from colltune.mpi.programs import Harms, Outcome
 
 _OPPOSITE = {"yes": "no", "no": "yes", "intra": "inter", "inter": "intra"}
 _NEEDS = {
@@ -73,6 +74,16 @@ def lint(file: ParsedTree) -> tuple[Finding, ...]:
             f"set {DEVICE}=none, so that the tree is asked for whole communicators",
         )
     return tuple(sorted({*file.reading.findings, *linter.findings}))
+
+
+_ELSEWHERE = {
+    "is_commutative=no": ("pairs", "own_operations"),
+    "is_commutative=yes": ("non_commutative",),
+    "is_op_built_in=yes": ("own_operations", "non_commutative"),
+    "is_sendbuf_inplace=no": ("in_place",),
+    "is_block_regular=yes": ("uneven",),
+}
+"""The modes of which no call comes below a test, by the test."""
 
 
 class _Linter:
@@ -173,10 +184,21 @@ class _Linter:
             return
         found = self.functions.configuration_of(collective, leaf)
         if found is not None:
-            harms = self.functions.space.harms(found)
+            harms = self.reached(self.functions.space.harms(found), leaf, path)
             for each in harm_findings(leaf.line, leaf.function, harms):
                 short = each._replace(message=brief(each.message), mend=brief(each.mend))
                 self.findings.append(short)
+
+    def reached(self, harms: Harms, leaf: Leaf, path: _Path) -> Harms:
+        """Return what calls meet that come to this leaf.
+
+        What aborts even for tidy programs lacks one of its needs, which `check_needs` tells.
+        """
+        elsewhere = {mode for key in path.holds for mode in _ELSEWHERE.get(key, ())}
+        aborts = {harm.mode.name for harm in harms.found if harm.outcome is Outcome.ABORTS}
+        if leaf.function in self.functions.needs and "tidy" in aborts:
+            elsewhere |= aborts
+        return replace(harms, found=tuple(h for h in harms.found if h.mode.name not in elsewhere))
 
     def check_parameters(self, leaf: Leaf) -> None:
         function = leaf.function
