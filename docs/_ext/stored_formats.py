@@ -187,6 +187,8 @@ _COLUMNS = {
     "time_min_s": "their minimum",
     "time_p90_s": "their 90 % quantile",
     "time_max_s": "their maximum",
+    "time_rank_mean_s": "of OSU, IMB and their like: mean over ranks of each rank's mean",
+    "time_rank_min_s": "of the same, the smallest one",
     "times_s": "all repetitions in order, each the maximum over ranks; empty where unknown",
 }
 

@@ -367,7 +367,8 @@ class Summary:
 
     ``n_reps`` is how many there were; ``time_s`` is the median, ``time_mean_s`` the mean,
     ``time_min_s``, ``time_p90_s`` and ``time_max_s`` the smallest, the 90 % quantile and the
-    largest.
+    largest. ``time_rank_mean_s`` and ``time_rank_min_s`` are of other benchmarks, which print the
+    mean and the smallest over ranks of each rank's mean.
     """
 
     n_reps: int
@@ -376,6 +377,8 @@ class Summary:
     time_min_s: float
     time_p90_s: float
     time_max_s: float
+    time_rank_mean_s: float = field(default=math.nan, compare=False)
+    time_rank_min_s: float = field(default=math.nan, compare=False)
 
     @classmethod
     def of(cls, times_s: Iterable[float]) -> Summary:

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from colltune.dataset import PerformanceDataset, append, read_parquet
+from colltune.dataset.frame import RANK_COLUMNS
 from colltune.dataset.parquet import SCHEMA, read_provenance
 from colltune.dataset.received import MOST_ROWS, MOST_VALUES, Received, add_once, read_received
 from colltune.domain import (
@@ -184,6 +185,16 @@ def test_other_columns_are_left_behind(tmp_path: Path) -> None:
     pq.write_table(table.append_column("more", pa.array([1])), sink)
     frame: pd.DataFrame = _sent(tmp_path / "a", sink.getvalue()).dataset.frame
     assert list(frame.columns) == SCHEMA.names
+
+
+def test_a_file_of_an_earlier_release_lacks_what_ranks_told(tmp_path: Path) -> None:
+    """What came to the columns later is unknown there."""
+    table = pq.read_table(append(tmp_path / "d", CONTEXT, [MEASURED], {}))
+    sink = io.BytesIO()
+    pq.write_table(table.drop(RANK_COLUMNS), sink)
+    frame: pd.DataFrame = _sent(tmp_path / "a", sink.getvalue()).dataset.frame
+    assert list(frame.columns) == SCHEMA.names
+    assert frame[RANK_COLUMNS].isna().all(axis=None)
 
 
 def test_every_truncated_file_is_refused(tmp_path: Path) -> None:

@@ -130,6 +130,18 @@ def test_a_cell_of_one_launch_never_changes_the_noise(gains: list[LaunchGain], l
     assert pooled([[Sums.of(gains), sums(log), None]]) == pooled([[Sums.of(gains)]])
 
 
+def test_one_launch_is_no_surer_than_other_machines() -> None:
+    """Neighbouring sizes tell its scatter, else the ranks do; twice as much in two launches."""
+    bends = np.random.default_rng(1).normal(0.0, 0.2 * math.sqrt(1.5), 2000)
+    told = launches.of_one_launch(bends, [0.1], together=True)
+    assert told.sd == pytest.approx(0.2, rel=0.1)
+    for together, least in ((True, MACHINE.sd), (False, MACHINE.sd * math.sqrt(2.0))):
+        for values in ([], [math.nan], [1e-4, 1e-4]):
+            found = launches.of_one_launch(values, values, together=together)
+            assert found.sd == pytest.approx(least)
+    assert launches.of_one_launch([], [1.0], together=True).sd > 0.3
+
+
 def test_a_set_is_worth_its_launches_not_its_cells() -> None:
     """Forty cells of the same three launches are two differences between launches."""
     cell = sums(-0.1, 0.0, 0.1)

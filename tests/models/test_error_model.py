@@ -76,6 +76,18 @@ def test_one_launch_tells_nothing() -> None:
     assert launch_noise(measured(0.3, 0.05).iloc[:0]) == UNKNOWN
 
 
+def test_an_import_of_one_launch_shows_no_gain_of_three_percent() -> None:
+    """Not where it was measured, and not as a mean over ten cells; its own scatter counts more."""
+    quiet = measured(0.0, 0.0, launches=1)
+    told = quiet.assign(time_rank_min_s=quiet["time_s"] * 0.9)
+    apart = told.assign(launch=told["algorithm"])
+    for noise in (launch_noise(told), launch_noise(apart)):
+        assert noise.detectable / np.sqrt(10) > np.log(1.03)
+    assert launch_noise(apart).ratio.sd > launch_noise(told).ratio.sd
+    scattered = apart.assign(time_s=told["time_s"] * RNG.lognormal(0.0, 0.3, len(told)))
+    assert launch_noise(scattered).ratio.sd > 0.2
+
+
 def test_a_cell_that_is_missing_in_a_launch_does_not_make_noise() -> None:
     """Identical launches stay identical where one cell is missing in one of them."""
     data = measured(0.0, 0.0, launches=4)

@@ -25,9 +25,12 @@ from colltune.text import counted
 
 CELL_COLUMNS = ["collective", "algorithm", "parameters", "nodes", "ppn", "msize_bytes"]
 TIME_COLUMNS = ["time_s", "time_mean_s", "time_min_s", "time_p90_s", "time_max_s"]
+RANK_COLUMNS = ["time_rank_mean_s", "time_rank_min_s"]
+ALL_TIMES = [*TIME_COLUMNS, *RANK_COLUMNS]
+"""Of which the latter are those of imports alone."""
 _TIMED = [status for status in RunStatus if status.is_timed]
 _SLOW = [RunStatus.TIMEOUT, RunStatus.SKIPPED]
-COLUMNS = [*CELL_COLUMNS, "launch", "status", "n_reps", *TIME_COLUMNS, "times_s"]
+COLUMNS = [*CELL_COLUMNS, "launch", "status", "n_reps", *ALL_TIMES, "times_s"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +163,7 @@ def refuse_duplicates(frame: pd.DataFrame, source: str) -> None:
 def _row(measurement: Measurement) -> tuple[object, ...]:
     instance, configuration = measurement.instance, measurement.configuration
     summary = measurement.summary
-    times = [getattr(summary, name) if summary else np.nan for name in TIME_COLUMNS]
+    times = [getattr(summary, name) if summary else np.nan for name in ALL_TIMES]
     return (
         instance.collective.value,
         configuration.stored_algorithm,
@@ -180,7 +183,7 @@ def _measurement(library: str, row: Any) -> Measurement:
     collective, status = Collective(row.collective), RunStatus(row.status)
     summary = None
     if status.is_timed:
-        summary = Summary(int(row.n_reps), *(float(getattr(row, name)) for name in TIME_COLUMNS))
+        summary = Summary(int(row.n_reps), *(float(getattr(row, n, np.nan)) for n in ALL_TIMES))
     return Measurement(
         Instance(collective, Shape(int(row.nodes), int(row.ppn)), int(row.msize_bytes)),
         Configuration.stored(library, collective, row.algorithm, row.parameters),

@@ -3,7 +3,8 @@
 Schema history
 --------------
 1. columns of ``frame.COLUMNS``; file metadata ``colltune.schema_version``, ``colltune.context``
-   and ``colltune.provenance`` (the latter two as JSON).
+   and ``colltune.provenance`` (the latter two as JSON). Those of ``frame.RANK_COLUMNS`` came later:
+   a file may lack them, and earlier releases do not look at them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from colltune.dataset.frame import COLUMNS, TIME_COLUMNS, PerformanceDataset, join
+from colltune.dataset.frame import ALL_TIMES, COLUMNS, PerformanceDataset, join
 from colltune.dataset.tidy_csv import read_csv
 from colltune.domain import Context, Measurement
 from colltune.errors import DataError
@@ -32,7 +33,7 @@ from colltune.files.remote import opened, url_of
 _SUFFIX = ".parquet"
 SCHEMA_VERSION = 1
 _INTEGERS = ("nodes", "ppn", "msize_bytes", "n_reps")
-_TYPES = dict.fromkeys(_INTEGERS, pa.int64()) | dict.fromkeys(TIME_COLUMNS, pa.float64())
+_TYPES = dict.fromkeys(_INTEGERS, pa.int64()) | dict.fromkeys(ALL_TIMES, pa.float64())
 _TYPES |= {"times_s": pa.list_(pa.float64())}
 SCHEMA = pa.schema([(name, _TYPES.get(name, pa.string())) for name in COLUMNS])
 # repetitions hardly repeat, so that dictionaries of them are larger than they are themselves;
@@ -40,7 +41,7 @@ SCHEMA = pa.schema([(name, _TYPES.get(name, pa.string())) for name in COLUMNS])
 _STORED: dict[str, Any] = {
     "compression": "zstd",
     "use_dictionary": [name for name in COLUMNS if not name.startswith("time")],
-    "use_byte_stream_split": [*TIME_COLUMNS, "times_s.list.element"],
+    "use_byte_stream_split": [*ALL_TIMES, "times_s.list.element"],
 }
 Folder = TypeVar("Folder", Path, str)
 """Of this machine, or the URL of one in an object store, ``s3://bucket/data``."""
@@ -157,7 +158,9 @@ def append_dataset(
         "colltune.context": json.dumps(dataset.context.as_json(), sort_keys=True),
         "colltune.provenance": json.dumps(dict(provenance), sort_keys=True),
     }
-    table = pa.Table.from_pandas(dataset.frame[COLUMNS], schema=SCHEMA, preserve_index=False)
+    table = pa.Table.from_pandas(
+        dataset.frame.reindex(columns=COLUMNS), schema=SCHEMA, preserve_index=False
+    )
     table = table.replace_schema_metadata(metadata)
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
     name = name or f"{stamp}-{secrets.token_hex(4)}{_SUFFIX}"

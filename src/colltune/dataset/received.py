@@ -17,9 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from colltune.dataset.frame import (
+    ALL_TIMES,
     CELL_COLUMNS,
     COLUMNS,
-    TIME_COLUMNS,
+    RANK_COLUMNS,
     PerformanceDataset,
     refuse_duplicates,
 )
@@ -91,12 +92,16 @@ def _parquet(stream: BinaryIO, name: str) -> Received:
     try:
         file = pq.ParquetFile(stream, read_dictionary=_TEXTS)
         context, facts = _told(file.schema_arrow.metadata or {}, name)
-        missing = [column for column in COLUMNS if column not in file.schema_arrow.names]
+        needed = [column for column in COLUMNS if column not in RANK_COLUMNS]
+        missing = [column for column in needed if column not in file.schema_arrow.names]
         if missing:
             raise DataError(f"{name}: a Parquet file without the column {', '.join(missing)}")
         _refuse_more(name, file.metadata.num_rows, MOST_ROWS, "rows")
         _refuse_more(name, _most_values(file.metadata), MOST_VALUES, "values of one column")
-        frame = _frame(file.read(columns=COLUMNS))
+        table = file.read(columns=COLUMNS)
+        for column in set(RANK_COLUMNS) - set(table.column_names):
+            table = table.append_column(column, pa.nulls(len(table), pa.float64()))
+        frame = _frame(table)
     except (OSError, ValueError, TypeError, KeyError, pa.ArrowException) as error:
         why = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise DataError(f"{name}: a damaged or unusual Parquet file ({why})") from None
@@ -167,7 +172,7 @@ def check_rows(dataset: PerformanceDataset, source: str) -> None:
 def _check_times(rows: RowCheck) -> None:
     frame = rows.shown
     timed = frame["status"].isin([status for status in RunStatus if status.is_timed]).to_numpy()
-    for column in TIME_COLUMNS:
+    for column in ALL_TIMES:
         numbers = frame[column].to_numpy(float)
         there = ~np.isnan(numbers)
         rows.times(column, numbers, there | timed if column == "time_s" else there)

@@ -3,8 +3,8 @@
 Columns: machine, library, library_version, fabric and cores_shared (both optional), collective,
 algorithm (``default`` is the library's own decision), segsize_bytes and parameters (both optional),
 nodes, ppn, msize_bytes, launch (optional), status (optional), n_reps, time_s, time_mean_s,
-time_min_s, time_p90_s, time_max_s (all but time_s optional). Times are seconds, sizes bytes as the
-caller passes them.
+time_min_s, time_p90_s, time_max_s, time_rank_mean_s, time_rank_min_s (all but time_s optional).
+Times are seconds, sizes bytes as the caller passes them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,13 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from colltune.dataset.frame import COLUMNS, TIME_COLUMNS, PerformanceDataset, refuse_duplicates
+from colltune.dataset.frame import (
+    ALL_TIMES,
+    COLUMNS,
+    RANK_COLUMNS,
+    PerformanceDataset,
+    refuse_duplicates,
+)
 from colltune.domain import LARGEST_NUMBER, Context, RunStatus, parse_collective, parse_parameters
 from colltune.errors import DataError
 from colltune.files import whole
@@ -43,7 +49,7 @@ _REQUIRED = [
     "time_s",
 ]
 _OPTIONAL = dict.fromkeys(("fabric", "cores_shared", "segsize_bytes", "parameters", "launch"), "")
-_OPTIONAL |= {"n_reps": "1", "status": RunStatus.OK.value} | dict.fromkeys(TIME_COLUMNS[1:], "")
+_OPTIONAL |= {"n_reps": "1", "status": RunStatus.OK.value} | dict.fromkeys(ALL_TIMES[1:], "")
 TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
@@ -98,7 +104,7 @@ def from_table(table: pd.DataFrame, path: Path, *, time_unit: str) -> Performanc
 def _from_named(text: pd.DataFrame, path: Path, time_unit: str) -> PerformanceDataset:
     context = _context(text, path)
     frame = _parsed(text, path)
-    frame[TIME_COLUMNS] *= TIME_UNITS[time_unit]
+    frame[ALL_TIMES] *= TIME_UNITS[time_unit]
     return PerformanceDataset(context, frame)
 
 
@@ -108,7 +114,8 @@ def write_csv(dataset: PerformanceDataset, path: Path) -> None:
     `path` is replaced if it is there.
     """
     segsizes = [dict(parse_parameters(p)).get("segsize") for p in dataset.frame["parameters"]]
-    frame = dataset.frame.drop(columns="times_s")
+    unknown = [c for c in RANK_COLUMNS if dataset.frame.get(c, pd.Series()).isna().all()]
+    frame = dataset.frame.drop(columns=["times_s", *unknown], errors="ignore")
     frame.insert(2, "segsize_bytes", pd.Series(segsizes, dtype="Int64"))
     for position, (column, value) in enumerate(dataset.context.as_json().items()):
         frame.insert(position, column, value)
@@ -195,7 +202,7 @@ def _parsed(table: pd.DataFrame, path: Path) -> pd.DataFrame:
     parsed["launch"] = table["launch"]
     parsed["status"] = rows.converted("status", lambda t: RunStatus(t).value)
     timed = parsed["status"].isin([status for status in RunStatus if status.is_timed]).to_numpy()
-    for name in TIME_COLUMNS:
+    for name in ALL_TIMES:
         text = table[name].str.strip()
         needed = (text != "").to_numpy() | (timed if name == "time_s" else False)
         parsed[name] = rows.times(

@@ -40,6 +40,7 @@ _CLOCKS_S = (1e-6, 1e-7, 1e-8, 1e-9)
 _MOST_TIMES_USUAL = 3.0
 _LEAST_TICKS, _TICK_ERROR = 10, 1e-6
 _PRIOR = 8.0
+_MEDIAN_ABSOLUTE = 0.6745
 _FEW_CELLS, _USUAL_VARIANCE = 5, 0.1**2
 
 
@@ -201,6 +202,27 @@ def _several(launches: ArrayLike, squares: ArrayLike) -> tuple[NDArray[np.float6
     numbers, sums = np.asarray(launches, np.float64), np.asarray(squares, np.float64)
     known = (numbers > 1) & np.isfinite(sums)
     return numbers[known] - 1.0, sums[known]
+
+
+def of_one_launch(bends: ArrayLike, ranges: ArrayLike, *, together: bool) -> Noise:
+    """Return the noise of a log ratio of cells that were measured in one launch each.
+
+    `bends` are how far log gains lie from the middle of those of their neighbouring sizes; without
+    any, `ranges` tell it, log ratios of the slowest over the fastest process. Either holds what is
+    true as well, and so is a bound. What a launch does to all sizes alike shows in neither: it is
+    as other machines tell, twice where default and candidate were not launched `together`.
+    """
+    apart, over_ranks = (np.abs(np.asarray(known, np.float64)) for known in (bends, ranges))
+    apart, over_ranks = apart[np.isfinite(apart)], over_ranks[np.isfinite(over_ranks)]
+    seen = 0.0
+    if len(apart):
+        # the mean of both neighbours adds half a variance
+        seen = float(np.median(apart)) / _MEDIAN_ABSOLUTE / math.sqrt(1.5)
+    elif len(over_ranks):
+        # which holds 95 % of one time, of two in a ratio
+        seen = float(np.median(over_ranks)) / (2 * 1.96) * math.sqrt(2.0)
+    unseen = MACHINE.sd * (1.0 if together else math.sqrt(2.0))
+    return Noise(max(unseen, seen), MACHINE.worth)
 
 
 def averaged(told_by: Iterable[Noise | None], known: Noise = MACHINE) -> Noise:

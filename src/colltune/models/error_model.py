@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltune.domain import DEFAULT_ALGORITHM
-from colltune.evidence.launches import MACHINE, Noise, averaged, usual
+from colltune.evidence.launches import MACHINE, Noise, averaged, of_one_launch, usual
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,8 +73,23 @@ def launch_noise(measured: pd.DataFrame, elsewhere: LaunchNoise = UNKNOWN) -> La
     levels = [found for found in _by_shape(times) if found is not None]
     level = averaged(levels[1:], levels[0]).sd if levels else elsewhere.level
     launches = times.groupby(_CELL)["launch"].nunique().median()
-    ratio = averaged(_by_shape(default_gains(measured)), elsewhere.ratio)
+    together = default_gains(measured)
+    ratio = averaged(_by_shape(together), elsewhere.ratio)
+    if launches <= 1 and "time_rank_min_s" in times and times["time_rank_min_s"].notna().any():
+        ratio = _of_one_launch(times, together=len(together) > 0)
     return LaunchNoise(level, ratio, float(launches))
+
+
+def _of_one_launch(times: pd.DataFrame, *, together: bool) -> Noise:
+    """Return the noise of log gains as ranks and neighbouring sizes bound it."""
+    is_default = times["algorithm"] == DEFAULT_ALGORITHM
+    default = times[is_default].groupby(_INSTANCE)["log"].median()
+    gains = times[~is_default].set_index(_INSTANCE)
+    gains = gains.assign(gain=default - gains["log"]).reset_index().sort_values("msize_bytes")
+    curve = gains.groupby([name for name in _CELL if name != "msize_bytes"])["gain"]
+    ranges = times["log"] - np.log(times["time_rank_min_s"])
+    bends = gains["gain"] - (curve.shift(1) + curve.shift(-1)) / 2
+    return of_one_launch(bends, ranges, together=together)
 
 
 def default_gains(timed: pd.DataFrame) -> pd.DataFrame:

@@ -41,6 +41,8 @@ def test_the_time_is_the_maximum_over_ranks() -> None:
     assert row.summary is not None
     assert row.summary.time_s == pytest.approx(3e-6)
     assert row.summary.n_reps == 1000
+    over_ranks = row.summary.time_rank_mean_s, row.summary.time_rank_min_s
+    assert over_ranks == pytest.approx((2e-6, 1e-6))
     assert read.facts["version"] == "2021.11"
     assert read.facts["Machine"] == "x86_64"
     assert read.remarks == ()

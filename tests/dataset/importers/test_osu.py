@@ -6,10 +6,14 @@ import math
 import os
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
+from colltune.dataset import read, write_csv
+from colltune.dataset.frame import RANK_COLUMNS
 from colltune.dataset.importers.osu import parse
 from colltune.dataset.importers.protocol import Reading, TimeKind
+from colltune.dataset.parquet import append_dataset
 from colltune.domain import Collective, RunStatus
 from colltune.errors import DataError
 from tests.dataset.importers.samples import OSU, SAMPLES, loaded, request
@@ -42,6 +46,21 @@ def test_full_output_gives_the_maximum_over_ranks() -> None:
     assert first.summary.n_reps == 1000
     assert math.isnan(first.summary.time_min_s)
     assert first.kind is TimeKind.MAXIMUM_OF_MEANS
+
+
+def test_the_mean_and_the_least_over_ranks_are_kept(tmp_path: Path) -> None:
+    """Beside the maximum, which is the time, through Parquet and CSV; older files have none."""
+    dataset = loaded("osu", OSU, tmp_path).dataset
+    append_dataset(tmp_path / "d", dataset, {})
+    write_csv(dataset, tmp_path / "d.csv")
+    for path in (tmp_path / "d", tmp_path / "d.csv"):
+        frame = read([path]).frame
+        assert frame["time_rank_mean_s"].tolist() == pytest.approx([2e-6, 4.5e-6])
+        assert frame["time_rank_min_s"].tolist() == pytest.approx([1e-6, 4e-6])
+        assert frame["time_s"].tolist() == pytest.approx([3e-6, 5e-6])
+    file = next((tmp_path / "d").glob("*.parquet"))
+    pq.write_table(pq.read_table(file).drop(RANK_COLUMNS), file)
+    assert read([file]).frame[RANK_COLUMNS].isna().all(axis=None)
 
 
 def test_short_output_gives_the_mean_and_says_so() -> None:

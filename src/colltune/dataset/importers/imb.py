@@ -204,7 +204,9 @@ class _Reader(LineReader):
         if time_us is None or n_reps is None:
             raise self.wrong(f"no column t_max[usec], only {' '.join(numbers)}")
         time_s = time_us * 1e-6
-        return Summary(int(n_reps), time_s, time_s, *[math.nan] * 3)
+        over_ranks = (numbers.get(f"t_{name}[usec]") for name in ("avg", "min"))
+        told_s = (math.nan if us is None else us * 1e-6 for us in over_ranks)
+        return Summary(int(n_reps), time_s, time_s, *[math.nan] * 3, *told_s)
 
     def _counts_blocks(self) -> bool:
         """Whether this release's Reduce_scatter counts blocks: from 2019 Update 1 on."""

@@ -121,6 +121,9 @@ class _Reader(LineReader):
         column, kind = next((c, k) for c, k in _TIMES.items() if c in row)
         time_s = float(row[column]) * 1e-6
         mean_s = time_s if kind is TimeKind.MAXIMUM_OF_MEANS else math.nan
+        told = (real(row.get(f"{name} Latency(us)", "nan")) for name in ("Avg", "Min"))
+        over_ranks = ((us or math.nan) * 1e-6 for us in told)
+        summary = Summary(n_reps, time_s, mean_s, *[math.nan] * 3, *over_ranks)
         wrong = row.get("Validation", "Pass") not in ("Pass", "-")
         block = collective is Collective.REDUCE_SCATTER_BLOCK
         self.rows.append(
@@ -131,7 +134,7 @@ class _Reader(LineReader):
                 kind,
                 self.number,
                 RunStatus.WRONG_RESULT if wrong else RunStatus.OK,
-                summary=None if wrong else Summary(n_reps, time_s, mean_s, *[math.nan] * 3),
+                summary=None if wrong else summary,
                 conditions={"memory": self.device or "host", "datatype": self.datatype},
                 split_bytes=_ELEMENT_BYTES.get(self.datatype, 4) if block else 0,
             )
