@@ -30,6 +30,8 @@ _PARAMETER_VALUE = re.compile(r"-?\d+|(?P<word>[a-z][a-z0-9_]*)")
 class Collective(StrEnum):
     """A collective operation of the MPI standard."""
 
+    __hash__ = str.__hash__  # an enumeration's own is no C, and cells are looked up by millions
+
     ALLGATHER = "allgather"
     ALLGATHERV = "allgatherv"
     ALLREDUCE = "allreduce"

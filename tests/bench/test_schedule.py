@@ -97,6 +97,27 @@ def test_the_nearest_cell_of_the_configuration_tells() -> None:
     assert forecast.time_s(near) == pytest.approx(3e-3 * ratio)
 
 
+def test_an_empty_all_to_all_of_one_process_tells_of_others() -> None:
+    """It sends nothing, but takes time."""
+    configuration = Configuration("openmpi", Collective.ALLTOALL, "linear")
+    alone, two = (
+        Cell(configuration, Instance(Collective.ALLTOALL, Shape(1, n), 0)) for n in (1, 2)
+    )
+    forecast = Forecast({alone: 1e-6})
+    assert forecast.time_s(two) == pytest.approx(1e-6)
+
+
+def test_nothing_is_predicted_to_take_longer_than_the_bound() -> None:
+    """`most_s` spares predictions where all fit anyway."""
+    times = {_cell("chain", 1 << k): (1 + k % 3) * 1e-6 for k in range(0, 20, 3)}
+    forecast = Forecast(times)
+    for size in range(24):
+        cell = _cell("chain", 1 << size)
+        predicted_s = forecast.time_s(cell)
+        assert predicted_s is not None
+        assert predicted_s <= forecast.most_s(cell) * 1.000001
+
+
 def test_an_unknown_configuration_is_not_predicted() -> None:
     """Nothing is said of a configuration that was never measured."""
     assert Forecast({_cell("chain", 8): 1.0}).time_s(_cell("binomial", 8)) is None

@@ -38,18 +38,20 @@ def cells_of(campaign: Campaign, backend: Backend, *shapes: Shape) -> tuple[Cell
     else:
         offered = {c: backend.portfolio(campaign, c).configurations for c in campaign.collectives}
         cells = [
-            Cell(configuration, Instance(collective, shape, msize_bytes))
+            Cell(configuration, instance)
             for shape in shapes
             for collective, configurations in offered.items()
+            for instances in [_instances(campaign, collective, shape)]
             for configuration in configurations
-            for msize_bytes in _sizes(campaign, collective, shape)
+            for instance in instances
         ]
     return tuple(cell for cell in cells if backend.feasible(cell))
 
 
-def _sizes(campaign: Campaign, collective: Collective, shape: Shape) -> list[int]:
+def _instances(campaign: Campaign, collective: Collective, shape: Shape) -> list[Instance]:
     blocks = shape.nprocs if collective.has_block_per_rank else 1
-    return [m for m in campaign.msizes_of(collective) if m * blocks <= campaign.max_buffer_bytes]
+    sizes = (m for m in campaign.msizes_of(collective) if m * blocks <= campaign.max_buffer_bytes)
+    return [Instance(collective, shape, msize_bytes) for msize_bytes in sizes]
 
 
 def check_globs(campaign: Campaign, backend: Backend) -> None:

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import math
 import random
+from array import array
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from colltune.domain import Collective, Configuration, Instance, Shape
 
@@ -41,8 +41,7 @@ _SECONDS_PER_BYTE = 1e-10
 _ALL_TO_ALL = frozenset({Collective.ALLTOALL, Collective.ALLTOALLV})
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """One configuration on one instance."""
 
     configuration: Configuration
@@ -56,8 +55,7 @@ def grouped(cells: Iterable[Cell], by: Callable[[Cell], Hashable]) -> tuple[tupl
     return tuple(map(tuple, groups.values()))
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """A visit to a cell (by index): up to `max_reps` repetitions or `max_seconds` of them."""
 
     cell: int
@@ -247,7 +245,8 @@ def guessed_s(instance: Instance) -> float:
     """
     nprocs = instance.shape.nprocs
     blocks = nprocs if instance.collective.has_block_per_rank else 1
-    rounds = nprocs - 1 if instance.collective in _ALL_TO_ALL else math.log2(max(2, nprocs))
+    processes = max(2, nprocs)
+    rounds = processes - 1 if instance.collective in _ALL_TO_ALL else math.log2(processes)
     sharing = instance.shape.ppn if instance.shape.nodes > 1 else 1
     return _LATENCY_S * rounds + _SECONDS_PER_BYTE * instance.msize_bytes * blocks * sharing
 
@@ -257,8 +256,8 @@ class Forecast:
 
     def __init__(self, times_s: Mapping[Cell, float] | None = None) -> None:
         self._times_s: dict[Configuration, dict[Instance, float]] = {}
-        self._points: dict[Configuration, list[tuple[float, float, float]]] = {}
-        self._arrays: dict[Configuration, NDArray[np.float64]] = {}
+        self._points: dict[Configuration, array[float]] = {}
+        self._slowest: dict[Configuration, float] = {}
         for cell, time_s in (times_s or {}).items():
             self.learn(cell, time_s)
 
@@ -266,20 +265,23 @@ class Forecast:
         """Take in that `cell` takes `time_s` seconds."""
         known = self._times_s.setdefault(cell.configuration, {})
         if cell.instance not in known:
-            self._points.setdefault(cell.configuration, []).append(_point(cell.instance))
-            self._arrays.pop(cell.configuration, None)
+            self._points.setdefault(cell.configuration, array("d")).extend(_point(cell.instance))
         known[cell.instance] = time_s
+        factor = time_s / guessed_s(cell.instance)
+        self._slowest[cell.configuration] = max(factor, self._slowest.get(cell.configuration, 0.0))
+
+    def most_s(self, cell: Cell) -> float:
+        """Return what `time_s` does not exceed; 0 if the configuration was never measured."""
+        return self._slowest.get(cell.configuration, 0.0) * guessed_s(cell.instance)
 
     def time_s(self, cell: Cell) -> float | None:
         """Return the predicted runtime in seconds; None if the configuration was never measured."""
         known = self._times_s.get(cell.configuration)
         if known is None:
             return None
-        points = self._arrays.get(cell.configuration)
-        if points is None:
-            points = self._arrays[cell.configuration] = np.array(self._points[cell.configuration])
-        distances = np.abs(points - np.array(_point(cell.instance))).sum(axis=1)
-        nearest = list(known)[int(distances.argmin())]
+        points = np.frombuffer(self._points[cell.configuration]).reshape(len(known), -1)
+        distances = np.abs(points - _point(cell.instance)).sum(axis=1)
+        nearest = list(known)[distances.argmin()]
         return known[nearest] * guessed_s(cell.instance) / guessed_s(nearest)
 
 
@@ -287,7 +289,10 @@ def too_slow(
     cells: Sequence[Cell], steps: Sequence[Step], forecast: Forecast, available_s: float
 ) -> frozenset[int]:
     """Return the cells, by index, to be left out so that the first visits of all others fit."""
-    predicted = {i: forecast.time_s(cells[i]) for i in dict.fromkeys(s.cell for s in steps)}
+    first = dict.fromkeys(step.cell for step in steps)
+    if _CALLS_BEFORE_A_TIME * math.fsum(forecast.most_s(cells[i]) for i in first) <= available_s:
+        return frozenset()
+    predicted = {i: forecast.time_s(cells[i]) for i in first}
     known = {index: time_s for index, time_s in predicted.items() if time_s is not None}
     best: dict[Instance, float] = {}
     for index, time_s in known.items():

@@ -217,7 +217,7 @@ def _used(plan: LaunchPlan) -> LaunchPlan:
     """Return the plan with only those cells that have a step."""
     used = sorted({step.cell for step in plan.steps})
     number = {cell: index for index, cell in enumerate(used)}
-    steps = tuple(replace(step, cell=number[step.cell]) for step in plan.steps)
+    steps = tuple(step._replace(cell=number[step.cell]) for step in plan.steps)
     return replace(plan, cells=tuple(plan.cells[cell] for cell in used), steps=steps)
 
 

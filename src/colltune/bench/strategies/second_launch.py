@@ -70,13 +70,13 @@ def _to_repeat(state: State) -> tuple[Shape, ...]:
     measured = {
         shape
         for shape, indices in state.members.items()
-        if any(index in state.times_s for index in indices)
+        if not state.times_s.keys().isdisjoint(indices)
     }
     if not measured:
         return tuple(wished)
     found: dict[Shape, None] = {}
     for shape in wished:
-        free = [other for other in sorted(measured) if other not in found]
+        free = [other for other in measured if other not in found]
         if free:
             found[min(free, key=lambda other: (schedule.octaves_apart(shape, other), other))] = None
     return tuple(s for s in found if s not in made and not _measured_twice(state, s))
@@ -84,23 +84,18 @@ def _to_repeat(state: State) -> tuple[Shape, ...]:
 
 def _measured_twice(state: State, shape: Shape) -> bool:
     """Tell whether of each collective there are configurations to compare between two launches."""
-    counts = {
-        index: len(state.by_launch.get(index, ()))
-        for index in state.members[shape]
-        if index in state.times_s and index not in state.closed
-    }
-    if counts and max(counts.values()) < 2:
+    cells = [i for i in state.members[shape] if i in state.times_s and i not in state.closed]
+    again = [i for i in cells if len(state.by_launch.get(i, ())) > 1]
+    if cells and not again:
         return False
-    timed: dict[tuple[Collective, int], list[int]] = {}
-    for index, launches in counts.items():
-        instance = state.cells[index].instance
-        timed.setdefault((instance.collective, instance.msize_bytes), []).append(launches)
-    twice = {
-        collective
-        for (collective, _), launches in timed.items()
-        if sum(n > 1 for n in launches) >= min(_COMPARED, len(launches))
-    }
-    return twice == {collective for collective, _ in timed}
+    n_cells, n_again = (Counter(_problem(state, i) for i in indices) for indices in (cells, again))
+    compared = {p[0] for p, number in n_cells.items() if n_again[p] >= min(_COMPARED, number)}
+    return compared == {collective for collective, _ in n_cells}
+
+
+def _problem(state: State, index: int) -> tuple[Collective, int]:
+    instance = state.cells[index].instance
+    return instance.collective, instance.msize_bytes
 
 
 def _second_launch(state: State, rng: random.Random) -> Visit | None:
