@@ -11,6 +11,7 @@ from itertools import accumulate
 
 from colltune.bench import schedule
 from colltune.bench.strategies.protocol import Launches, State, Visit, Visited
+from colltune.dataset.floor import FEWEST_REPS
 from colltune.domain import Shape
 
 SURVEY, REFINE = "survey", "refine"
@@ -113,7 +114,10 @@ def _survey(
 ) -> Visit | None:
     if group.refinements or group.surveys >= _MOST_SURVEYS or left_s <= 0:
         return None
-    missing = [index for index in cells if not state.times_s.get(index)]
+    # what was timed too seldom is surveyed once more, unless a launch for it is dear
+    again = group.surveys == 1 and group.launches.seconds <= _COSTLY_LAUNCHES * left_s
+    fewest = FEWEST_REPS if again else 1
+    missing = [index for index in cells if len(state.times_s.get(index, ())) < fewest]
     if not missing:
         return None
     # some of its launches have been made
