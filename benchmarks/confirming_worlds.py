@@ -76,7 +76,7 @@ class World:
         return np.where(rng.random(shape) < self.missing, np.nan, logs)
 
 
-_INDEPENDENT = (
+_WORLDS = (
     World("normal .01", 0.01),
     World("normal .05", 0.05),
     World("normal .15", 0.15),
@@ -89,8 +89,6 @@ _INDEPENDENT = (
     World("t3, half shared, differs", 0.08, "t3", shared=0.5, hetero=0.5),
     World("40 % missing .10", 0.1, missing=0.4),
     World("drift .01 a launch", 0.03, drift=0.01),
-)
-_HARD = (
     World("all moves all sizes .15", 0.15, shared=1.0),
     World("launches alike .5, .05", 0.05, alike=0.5),
     World("launches alike .3, .10", 0.1, alike=0.3),
@@ -116,13 +114,13 @@ def false_confirmations() -> Figure:
 
     COLLTUNE_CONTESTS is the number of contests of each case, 300 by default.
     """
-    worst = max(one.false for one in _all(_INDEPENDENT).values())
+    worst = max(one.false for one in _all().values())
     return _figure("false_confirmations", worst, "share of contests without a gain", 0.05)
 
 
 def confirmed_coverage() -> Figure:
     """Return the smallest share of intervals that hold the truth, over the same cases."""
-    worst = min(one.hold for one in _all(_INDEPENDENT).values())
+    worst = min(one.hold for one in _all().values())
     return _figure("confirmed_coverage", worst, "share of intervals", 0.95)
 
 
@@ -142,14 +140,14 @@ def confirming_power() -> Figure:
 def _figure(name: str, value: float, unit: str, wanted: float) -> Figure:
     facts = {
         key: {part: round(number, 4) for part, number in one._asdict().items()}
-        for key, one in (_all(_INDEPENDENT) | _all(_HARD)).items()
+        for key, one in _all().items()
     }
     return Figure(name, value, unit, value, wanted, facts)
 
 
 @cache
-def _all(worlds: tuple[World, ...]) -> dict[str, Outcome]:
-    cases = [(world, *sizes) for world in worlds for sizes in _SIZES]
+def _all() -> dict[str, Outcome]:
+    cases = [(world, *sizes) for world in _WORLDS for sizes in _SIZES]
     found = Parallel(n_jobs=-1)(delayed(_case)(*case) for case in cases)
     named = {
         f"{world.name}, {n} contests, {m} candidates": one

@@ -22,6 +22,7 @@ from colltune.evidence.launches import (
     interval,
     launch_gain,
     leading,
+    likeness,
     pooled,
     shrunk,
     told,
@@ -40,10 +41,11 @@ def sums(*logs: float, inside: float = 0.0) -> Sums:
 
 
 def test_the_level_of_a_look_keeps_the_error_over_all_looks() -> None:
-    """Looks at 2 to 6 launches at this level reject a true null in 5 % together."""
+    """Looks at 2 to 6 launches at these levels reject a true null in 5 % together."""
     numbers = np.array(LOOKS, float)
     correlation = np.sqrt(np.minimum.outer(numbers, numbers) / np.maximum.outer(numbers, numbers))
-    limit = np.full(len(LOOKS), norm.isf(launches._AT_A_LOOK / 2))
+    levels = [launches._AT_A_LOOK[looks <= launches._EARLY_LOOKS] for looks in LOOKS]
+    limit = norm.isf(np.array(levels) / 2)
     kept = multivariate_normal(cov=correlation, seed=1).cdf(limit, lower_limit=-limit)
     assert 1 - kept == pytest.approx(launches.ALPHA, rel=0.01)
 
@@ -175,7 +177,7 @@ def test_intervals_hold_their_mean_and_the_sequence_is_wider(
     gains: list[LaunchGain], sd: float, worth: float
 ) -> None:
     """What holds for any number of launches is wider than what holds for those planned."""
-    noise, found = Noise(sd, worth), Sums.of(gains)
+    noise, found = Noise(sd, worth, alike=0.0), Sums.of(gains)
     planned, always = (interval(found, noise, sequence=s) for s in (False, True))
     assert planned is not None
     assert always is not None
@@ -186,6 +188,34 @@ def test_more_launches_than_planned_are_looked_at_by_the_sequence() -> None:
     """After the planned looks only what holds at any time is told."""
     seven = sums(*[0.1] * 7)
     assert interval(seven, MACHINE) == interval(seven, MACHINE, sequence=True)
+
+
+def test_launches_that_may_be_alike_are_looked_at_by_the_sequence() -> None:
+    """From four launches on; what is not known of launches is not taken to be none."""
+    for alike, is_planned in ((0.0, True), (0.4, False), (math.nan, False)):
+        noise = MACHINE._replace(alike=alike)
+        for several in (sums(0.1, 0.2, 0.1), sums(0.1, 0.2, 0.1, 0.2)):
+            always = interval(several, noise, sequence=True)
+            is_early = several.launches <= launches._EARLY_LOOKS
+            assert (interval(several, noise) != always) == (is_early or is_planned)
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.5])
+def test_how_alike_launches_are_is_measured(correlation: float) -> None:
+    """Many cells of six launches tell; where all move together they are one witness."""
+    rng = np.random.default_rng(3)
+    told, alone = [], []
+    for _ in range(60):
+        logs = rng.normal(0, 0.1, (20, 6))
+        for launch in range(1, 6):
+            fresh = math.sqrt(1 - correlation**2) * logs[:, launch]
+            logs[:, launch] = correlation * logs[:, launch - 1] + fresh
+        cells = [[dict(zip("abcdef", row, strict=True))] for row in logs.tolist()]
+        told.append(likeness(cells) < launches.MOST_ALIKE)
+        alone.append(likeness([cells[0][0]] for _ in range(20)) < launches.MOST_ALIKE)
+    few, many = 0.1 * len(told), 0.8 * len(told)
+    assert sum(told) <= few if correlation else sum(told) >= many
+    assert sum(alone) <= 2 * few if correlation else few < sum(alone) < many
 
 
 def test_launches_that_agree_are_no_surer_than_usual_ones() -> None:

@@ -5,11 +5,22 @@ from __future__ import annotations
 import inspect
 import math
 
+import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colltune.evidence import arms, clusters, launches, levels, multiple
+from colltune.evidence import (
+    arms,
+    clusters,
+    components,
+    launches,
+    levels,
+    multiple,
+    normal,
+    repetitions,
+)
 from colltune.evidence.arms import Arms, Seen, Usual
 from colltune.evidence.clusters import changed, clustered
 from colltune.evidence.launches import Interval, LaunchGain, Noise, Sums, Verdict
@@ -18,10 +29,15 @@ WALKED = {
     arms: {"usual_of"},
     clusters: {"changed", "clustered"},
     launches: {
-        *("at_one_look", "averaged", "chance_of_slower", "error", "interval", "launch_gain"),
-        *("leading", "pooled", "shrunk", "told", "usual", "verdict"),
+        *("at_one_look", "averaged", "chance_of_slower", "doubt", "error", "interval"),
+        *("launch_gain", "leading", "likeness", "pooled", "shrunk", "told", "usual", "verdict"),
     },
+    components: {"allocation_medians", "component", "contrasts", "paired"},
     levels: set(),
+    normal: {"allowed_variance", "ends_of_variance", "held", "noticeable", "sd_behind"},
+    repetitions: {
+        *("independent_reps", "median_factor", "rank_autocorrelation", "robust_sd", "sd_of_p90"),
+    },
     multiple: {"discoveries", "rejected"},
 }
 NO_TIMES = st.lists(st.sampled_from([math.nan, math.inf, 0.0, -1.0]), max_size=3)
@@ -58,6 +74,7 @@ def test_one_launch_proves_nothing(gain: LaunchGain, noise: Noise) -> None:
         assert launches.verdict(found) is Verdict.NOT_COMPARED
     assert launches.at_one_look(sums, noise) is None
     assert launches.chance_of_slower(sums, noise) is None
+    assert 0 <= launches.doubt(sums, noise) <= 1
     assert launches.told([1], [0.0]) is launches.usual([1], [0.0]) is None
 
 
@@ -69,6 +86,9 @@ def test_no_launch_is_no_sum_and_no_verdict() -> None:
     assert launches.verdict(Interval(0.0, math.nan, math.nan, 2)) is Verdict.NOT_COMPARED
     assert launches.leading({}, launches.MACHINE) == set()
     assert launches.shrunk([]) == []
+    for gains in ({}, {"a": 0.1, "b": 0.2}, {"a": 0.0, "b": 0.0, "c": 0.0}):
+        assert math.isnan(launches.likeness([[gains]]))
+    assert math.isnan(launches.likeness([]))
     assert launches.told([], []) is launches.usual([], []) is None
     assert launches.averaged([]) == launches.averaged([None]) == launches.MACHINE
     nothing: tuple[list[list[Sums | None]], ...] = ([], [[]], [[None]])
@@ -105,6 +125,23 @@ def test_one_job_refutes_nothing(log_s: float, is_in: bool, probability: float) 
     bets.take([one], is_in=is_in, probability=probability)
     assert bets.interval() is None
     assert arms.usual_of(Usual(), Usual()) is None
+
+
+def test_nothing_and_one_launch_have_no_component() -> None:
+    """Without pairs of launches there is no noise between them, not none."""
+    one = {"cell": [0], "instance": [0], "log_time": [0.0], "variance": [0.0], "launch": ["a"]}
+    table = pd.DataFrame(one).assign(allocation="x")
+    for rows in (table, table[:0]):
+        pairs = components.paired(rows, ["allocation"], "launch")
+        assert components.component(pairs, 2) is None
+        assert components.Variances.comparing(rows) == components.Variances()
+
+
+def test_what_was_never_repeated_has_no_spread() -> None:
+    """Draws that are none hold nothing, and a variance of nothing tells no difference."""
+    assert all(map(math.isnan, normal.held(np.array([math.nan, 1.0]), 0.9)))
+    assert np.isnan(normal.noticeable(math.nan))
+    assert math.isnan(repetitions.robust_sd(np.array([math.nan] * 5)))
 
 
 def test_no_hypothesis_is_rejected_without_evidence() -> None:

@@ -53,7 +53,8 @@ LOST = replace(
     launches=1,
 )
 
-KEPT = replace(WON, sums=Sums(2, math.log(1.214), 0.0004, 0.0001), noise=Noise(0.04, 5.0))
+TOLD = Sums(2, math.log(1.214), 0.0004, 0.0001)
+KEPT = replace(WON, sums=((WON.proposed, TOLD),), noise=Noise(0.04, 5.0, 0.2))
 REFUTED = replace(LOST, gain=0.5, lower=0.45, upper=0.6, launches=0, jobs=120)
 
 
@@ -215,17 +216,25 @@ def test_a_true_gain_outlives_later_launches() -> None:
 def test_what_is_behind_a_record_survives_the_disk() -> None:
     """Sums of launches and their noise are read as they were written, unknown ones as unknown."""
     assert Confirmation.from_json(json.loads(json.dumps(KEPT.as_json()))) == KEPT
-    assert KEPT.sums is not None
-    unknown = replace(KEPT, sums=KEPT.sums._replace(inside=math.nan))
-    (again,) = [Confirmation.from_json(json.loads(json.dumps(unknown.as_json())))]
-    assert again.sums is not None
-    assert math.isnan(again.sums.inside)
+    unknown = replace(
+        KEPT, sums=((WON.proposed, TOLD._replace(inside=math.nan)),), noise=Noise(0.04, 5.0)
+    )
+    again = Confirmation.from_json(json.loads(json.dumps(unknown.as_json())))
+    ((configuration, sums),) = again.sums
+    assert (configuration, math.isnan(sums.inside)) == (WON.proposed, True)
+    assert again.noise is not None
+    assert math.isnan(again.noise.alike)
 
 
 def test_a_gain_of_one_launch_has_no_interval(tmp_path: Path) -> None:
     """It withdraws, is told as what it is, and makes the bundle one that older releases refuse."""
     once = replace(
-        LOST, gain=0.5, lower=None, upper=None, sums=Sums(1, math.log(0.5), 0.0, 0.0), noise=MACHINE
+        LOST,
+        gain=0.5,
+        lower=None,
+        upper=None,
+        sums=((LOST.proposed, Sums(1, math.log(0.5), 0.0, 0.0)),),
+        noise=MACHINE._replace(alike=0.0),
     )
     assert once.reason == "withdrawn: measured 0.50x on 2026-11-22 in 1 launch"
     folder = fit(measured(), "knn").with_confirmations([once]).save(tmp_path / "bundle")

@@ -13,6 +13,7 @@ import pytest
 from colltune.dataset import PerformanceDataset
 from colltune.decisions import Status
 from colltune.domain import Collective, Configuration, Instance, Measurement, RunStatus, Shape
+from colltune.models.confirmations import Confirmation
 from colltune.models.fitting import fit
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.confirming import (
@@ -63,14 +64,15 @@ def test_one_launch_proves_nothing() -> None:
 
 def test_a_clear_gain_is_confirmed_in_two_launches() -> None:
     """Two launches with a gain far beyond the noise of launches decide, the best wins."""
-    (only,) = _judged(_times({FIRST: 0.4, SECOND: 0.5}, launches=2))
+    (only,) = _judged(_times({FIRST: 0.7, SECOND: 0.8}, launches=2))
     assert (only.status, only.configuration, only.is_open) == (Status.CONFIRMED, SECOND, False)
     assert only.gain is not None
     assert only.gain.found is not None
-    assert only.gain.sums.log == pytest.approx(0.5)
-    assert 0 < only.gain.found.lower < only.gain.expected < 0.5
+    assert only.gain.sums.log == pytest.approx(0.8)
+    assert 0 < only.gain.found.lower < only.gain.expected < 0.8
     (record,) = confirmations([only], WHEN)
-    assert (record.sums, record.noise) == (only.gain.sums, only.gain.noise)
+    assert dict(record.sums)[SECOND] == only.gain.sums
+    assert record.noise is only.gain.noise
 
 
 def test_a_clear_loss_is_not_measured_again() -> None:
@@ -124,6 +126,36 @@ def test_the_noise_is_that_of_the_other_contests_in_the_same_launches() -> None:
     assert judge([CONTEST, *others], times)[0].status is Status.WITHDRAWN
 
 
+def _on_record(log: float, launches: int) -> Confirmation:
+    (record,) = confirmations(_judged(_times({FIRST: log}, launches=launches)), WHEN)
+    return record
+
+
+def test_what_was_measured_before_is_added_to() -> None:
+    """What six launches left open is proved by as many on another night, and all are kept."""
+    before = _on_record(0.09, 4)
+    assert (before.status, before.is_undecided) == (Status.WITHDRAWN, True)
+    again = replace(CONTEST, before=before)
+    (asked,) = judge([again], {})
+    assert (asked.status, asked.is_open) == (Status.PREDICTED, True)
+    (found,) = judge([again], _times({FIRST: 0.09}, launches=6))
+    assert (found.status, found.configuration) == (Status.CONFIRMED, FIRST)
+    (record,) = confirmations([found], WHEN)
+    assert (record.launches, dict(record.sums)[FIRST].launches) == (10, 10)
+
+
+def test_a_proof_falls_only_to_a_proof_of_the_contrary() -> None:
+    """Launches that show nothing leave a confirmed decision in force; slower ones end it."""
+    before = _on_record(0.4, 3)
+    again = replace(CONTEST, before=before)
+    for log, status in ((0.01, Status.CONFIRMED), (-0.5, Status.WITHDRAWN)):
+        (found,) = judge([again], _times({FIRST: log}, launches=4))
+        assert found.status is status
+        (record,) = confirmations([found], WHEN)
+        assert record.lower is not None
+        assert (record.lower > 1) == (status is Status.CONFIRMED)
+
+
 def test_what_was_not_measured_stays_predicted() -> None:
     """Without times there is no record; the contest is open as long as it can be measured."""
     (only,) = _judged({})
@@ -134,7 +166,7 @@ def test_what_was_not_measured_stays_predicted() -> None:
 
 def test_what_crashed_proves_nothing() -> None:
     """A candidate that failed is withdrawn, however fast it was in another launch."""
-    times = _times({FIRST: 0.8, SECOND: 0.5}, launches=2)
+    times = _times({FIRST: 0.9, SECOND: 0.8}, launches=2)
     (only,) = _judged(times, failed={(FIRST, INSTANCE)})
     assert only.configuration == SECOND
     everything = {(c, INSTANCE) for c in CONTEST.candidates}

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from colltune.dataset import PerformanceDataset
 from colltune.dataset.frame import CELL_COLUMNS
 from colltune.dataset.noise import Allocations, allocations_of, measured
-from colltune.dataset.noise.components import Variances
 from colltune.dataset.objective import Objective
 from colltune.dataset.profile import Profile, Use
 from colltune.domain import Collective, Configuration
 from colltune.errors import DataError
+from colltune.evidence.components import Variances
 from colltune.models.cells import CellMatrix, cell_matrices
 
 Numbers = NDArray[np.float64]

@@ -6,15 +6,17 @@ their own noise: it is taken together with what other configurations in the same
 with what other machines tell, as a moderated t (Smyth, Statistical Applications in Genetics and
 Molecular Biology 3, 2004).
 
-A run looks after each of `LOOKS` launches, at Pocock's level (Jennison, Turnbull, Group Sequential
-Methods, 2000). More launches than planned, on several occasions, are looked at by a sequence that
-holds at any time: a mixture over gains (Lai, Annals of Statistics 4, 1976). Both hold for launches
-that do not resemble their neighbours.
+A run looks after each of `LOOKS` launches, at levels that have 5 % together (Jennison, Turnbull,
+Group Sequential Methods, 2000): low ones at the first two, which cannot tell whether launches
+resemble their neighbours. Where those after them do, or nobody knows, and where launches come from
+several occasions, a sequence decides that holds at any time: a mixture over gains (Lai, Annals of
+Statistics 4, 1976).
 """
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple, Self, TypeVar
@@ -27,8 +29,13 @@ K = TypeVar("K", bound=Hashable)
 LOOKS = (2, 3, 4, 5, 6)
 """After how many launches a run looks."""
 ALPHA = 0.05
-_AT_A_LOOK = 0.01774
-"""The level of a single look, so that all `LOOKS` together have `ALPHA`."""
+_EARLY_LOOKS = 3
+_AT_A_LOOK = {True: 0.01, False: 0.0233}
+"""The levels of an early look and of a later one, so that all `LOOKS` together have `ALPHA`."""
+MOST_ALIKE = 0.3
+"""From this correlation on launches count as alike."""
+_SURE = 1.28
+_LEAST_IN_ORDER = 3
 NO_GAIN = math.log(1.01)
 """A log gain below this is not worth having."""
 _LEAST_CANDIDATES = 3
@@ -57,11 +64,13 @@ class Verdict(StrEnum):
 class Noise(NamedTuple):
     """The standard deviation of a log ratio between launches, and the degrees of freedom behind it.
 
-    ``worth`` is how many differences between launches ``sd`` rests on.
+    ``worth`` is how many differences between launches ``sd`` rests on; ``alike`` by how much, at
+    most, a launch resembles the one before, NaN where nothing tells.
     """
 
     sd: float
     worth: float
+    alike: float = math.nan
 
     def detectable(self, launches: float) -> float:
         """Return the log gain of so many launches that is 1.96 standard errors from none."""
@@ -257,24 +266,72 @@ def interval(
 ) -> Interval | None:
     """Return what holds the log gain of one of `candidates`; None with less than two launches.
 
-    With `sequence`, and with more launches than are planned, it holds however many launches there
-    will be; else at all looks of one run.
+    With `sequence`, with more launches than are planned, and where launches may be alike, it holds
+    however many launches there will be; else at all looks of one run.
     """
     if sums is None or sums.launches < 2:
         return None
-    n = sums.launches
+    n, among = sums.launches, max(_LEAST_CANDIDATES, candidates)
     variance, freedom = _variance(sums, noise)
-    if sequence or n > LOOKS[-1]:
-        half = math.sqrt(variance * _mixture(n, freedom, ALPHA / candidates))
+    is_early = n <= _EARLY_LOOKS
+    is_planned = is_early or (n <= LOOKS[-1] and noise.alike < MOST_ALIKE)
+    if is_planned and not sequence:
+        half = _t(_AT_A_LOOK[is_early] / among, freedom) * math.sqrt(variance / n)
     else:
-        level = _AT_A_LOOK / max(_LEAST_CANDIDATES, candidates)
-        half = _t(level, freedom) * math.sqrt(variance / n)
+        half = math.sqrt(variance * _mixture(n, freedom, ALPHA / among))
     return Interval(sums.log, sums.log - half, sums.log + half, n)
+
+
+def likeness(cells: Iterable[Iterable[Mapping[str, float]]]) -> float:
+    """Return how much a launch resembles the one before at most, as a correlation.
+
+    Each of `cells` has the log gains of its candidates by launch, in order of time. Differences of
+    neighbours are set against deviations from the mean (von Neumann, Annals of Mathematical
+    Statistics 12, 1941); what moves all cells alike makes fewer witnesses of them. It is the upper
+    end of a one-sided interval of 90 %; NaN where no cell has three launches that differ.
+    """
+    shared = whole = 0.0
+    lengths: list[int] = []
+    beside: dict[str, list[float]] = defaultdict(list)
+    witnesses = 0
+    for candidates in cells:
+        own: dict[str, float] = defaultdict(float)
+        for gains in candidates:
+            n = len(gains)
+            if n < _LEAST_IN_ORDER:
+                continue
+            logs = np.array([*gains.values()])
+            off = logs - logs.mean()
+            squares = float(off @ off)
+            shared += squares - float((np.diff(logs) ** 2).sum()) / 2
+            whole += squares * (1 - 2 / n)
+            lengths.append(n)
+            for launch, deviation in zip(gains, off.tolist(), strict=True):
+                own[launch] += deviation
+        witnesses += bool(own)
+        for launch, deviation in own.items():
+            beside[launch].append(deviation)
+    if not whole > 0:
+        return math.nan
+    rows = [np.array(deviations) for deviations in beside.values()]
+    apart = sum((len(row) - 1) * float(row @ row) for row in rows)
+    together = sum(float(row.sum()) ** 2 - float(row @ row) for row in rows)
+    common = min(max(together / apart, 0.0), 1.0) if apart > 0 else 0.0
+    others = float(np.mean([len(row) - 1 for row in rows]))
+    n_mean = float(np.mean(lengths))
+    of_one = n_mean**2 / ((n_mean - 2) * (n_mean**2 - 1))
+    return shared / whole + _SURE * math.sqrt(of_one * (1 + others * common**2) / witnesses)
 
 
 def error(sums: Sums, noise: Noise) -> float:
     """Return the standard error of a mean log gain."""
     return math.sqrt(_variance(sums, noise)[0] / sums.launches)
+
+
+def doubt(sums: Sums, noise: Noise) -> float:
+    """Return the chance that a log gain is of the other sign, doubled: 0 to 1."""
+    of_mean = error(sums, noise)
+    return math.erfc(abs(sums.log) / of_mean / math.sqrt(2)) if of_mean else 1.0
 
 
 def at_one_look(sums: Sums, noise: Noise, level: float = ALPHA) -> Interval | None:

@@ -8,9 +8,9 @@ those of a control group, the decision is withdrawn.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from colltune.decisions import Status
 from colltune.domain import Collective, Configuration, Shape
 from colltune.evidence.launches import (
     MACHINE,
+    NO_GAIN,
     LaunchGain,
     Noise,
     Sums,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
     from colltune.dataset import PerformanceDataset
 
-_Kept = TypeVar("_Kept", Sums, Noise)
 _LIMIT_BEFORE = 2.24
 """Standard errors on either side of records without ``sums``."""
 
@@ -50,9 +50,9 @@ class Confirmation:
     the configuration that was measured to be the best, ``lower`` to ``upper`` its 95 % interval,
     all None where it failed, or was not measured at all; a single launch has a gain and no
     interval. ``launches`` tells in how many launches (0: none), ``measured_utc`` when (an ISO
-    time). ``sums`` are the log gains behind it and ``noise`` that between launches, None in records
-    of before. Where production jobs refuted the decision ``jobs`` tells how many (0: none did), and
-    the gain is that of ``proposed`` in them.
+    time). ``sums`` are the log gains of each configuration that was measured, none in records of
+    before, and ``noise`` is that between launches. Where production jobs refuted the decision
+    ``jobs`` tells how many (0: none did), and the gain is that of ``proposed`` in them.
     """
 
     collective: Collective
@@ -68,13 +68,13 @@ class Confirmation:
     launches: int
     measured_utc: str
     jobs: int = 0
-    sums: Sums | None = None
+    sums: tuple[tuple[Configuration, Sums], ...] = ()
     noise: Noise | None = None
 
     def __post_init__(self) -> None:
         known = [value is not None for value in (self.gain, self.lower, self.upper)]
         is_confirmed = self.status is Status.CONFIRMED
-        is_single = self.sums is not None and self.sums.launches == 1 and known[0]
+        is_single = self.launches == 1 and bool(self.sums) and known[0]
         if self.status is Status.PREDICTED or (not is_single and any(known) != all(known)):
             raise ValueError(
                 "a confirmation is either confirmed or withdrawn, and has a gain with its bounds"
@@ -85,6 +85,18 @@ class Confirmation:
             raise ValueError("a confirmation by jobs withdraws, by a gain that they measured")
         if self.last_bytes is not None and self.last_bytes < self.first_bytes:
             raise ValueError(f"{self.first_bytes} to {self.last_bytes} bytes is not a range")
+
+    @property
+    def confirmed(self) -> Configuration | None:
+        """What was confirmed, if anything was."""
+        return self.configuration if self.status is Status.CONFIRMED else None
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether more launches may still prove what was withdrawn for want of proof."""
+        lower, upper = self.lower, self.upper
+        is_open = lower is not None and upper is not None and upper >= math.exp(NO_GAIN)
+        return self.status is Status.WITHDRAWN and bool(self.sums) and is_open
 
     @property
     def reason(self) -> str:
@@ -124,16 +136,21 @@ class Confirmation:
             proposed=Configuration.parse(found["proposed"]),
             **{name: found[name] for name in _PLAIN},
             jobs=int(found.get("jobs", 0)),
-            sums=_numbers(Sums, found.get("sums")),
-            noise=_numbers(Noise, found.get("noise")),
+            sums=tuple(
+                (Configuration.parse(name), Sums(*_numbers(told)))
+                for name, told in found.get("sums", {}).items()
+            ),
+            noise=Noise(*_numbers(found["noise"])) if "noise" in found else None,
         )
 
     def as_json(self) -> dict[str, Any]:
         """Return all fields as JSON knows them; ``jobs`` and what is behind it only where known."""
         plain = {name: getattr(self, name) for name in _PLAIN}
         plain |= {"jobs": self.jobs} if self.jobs else {}
-        for name, known in (("sums", self.sums), ("noise", self.noise)):
-            plain |= {name: [None if math.isnan(v) else v for v in known]} if known else {}
+        if self.sums:
+            plain["sums"] = {configuration.id: _plain(told) for configuration, told in self.sums}
+        if self.noise:
+            plain["noise"] = _plain(self.noise)
         return plain | {
             "collective": self.collective.value,
             "nodes": self.shape.nodes,
@@ -184,7 +201,7 @@ def _is_contradicted(record: Confirmation, gains: pd.DataFrame) -> bool:
         return False
     told = [found]
     if record.status is Status.CONFIRMED:
-        told.append((record.sums or _sums_behind(record)).plus(found))
+        told.append(dict(record.sums).get(judged, _sums_behind(record)).plus(found))
     wrong = Verdict.SLOWER if record.status is Status.CONFIRMED else Verdict.FASTER
     noise = record.noise or MACHINE
     return any(verdict(interval(one, noise, sequence=True)) is wrong for one in told)
@@ -200,11 +217,13 @@ def _sums_behind(record: Confirmation) -> Sums:
     return Sums(n, math.log(record.gain), (n - 1) * n * of_mean**2, math.nan)
 
 
-def _numbers(kind: Callable[..., _Kept], found: Any) -> _Kept | None:
-    """Return the numbers of a record, what was not known being none; None without any."""
-    if found is None:
-        return None
-    return kind(*(math.nan if value is None else value for value in found))
+def _plain(numbers: Iterable[float]) -> list[float | None]:
+    return [None if math.isnan(value) else value for value in numbers]
+
+
+def _numbers(found: Iterable[float | None]) -> list[Any]:
+    """Return the numbers of a record, what was not known being none."""
+    return [math.nan if value is None else value for value in found]
 
 
 def _without(old: Confirmation, new: Iterable[Confirmation]) -> Iterator[Confirmation]:

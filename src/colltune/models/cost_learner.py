@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import nnls
 
 from colltune.domain import Configuration
+from colltune.evidence.repetitions import MAD_TO_SD
 from colltune.models.costs.families import configuration_amounts, family_of
 from colltune.models.costs.network import COEFFICIENTS, Coefficient, Instances
 from colltune.models.predictors import Predictor
@@ -40,7 +41,6 @@ _LEAST_SPREAD = 0.02
 _FURTHEST = 1.0
 _LEAST_RATIO = 1e-6
 _POWERS = (-1.0, -0.5)
-_MAD_TO_SIGMA = 1.4826
 
 
 class CostModel(RuntimeRegressor):
@@ -182,7 +182,7 @@ def _improved(amounts: Numbers, times_s: Numbers, vector: Numbers, held: Paramet
     """
     error = np.log(np.maximum(amounts @ vector / times_s, np.exp(-_FURTHEST)))
     rows = amounts / (times_s * np.exp(error))[:, None]
-    limit = _HUBER * max(_MAD_TO_SIGMA * float(np.median(np.abs(error))), _LEAST_SPREAD)
+    limit = _HUBER * max(MAD_TO_SD * float(np.median(np.abs(error))), _LEAST_SPREAD)
     weight = np.sqrt(np.minimum(1.0, limit / np.maximum(np.abs(error), 1e-300)))
     matrix, right = rows * weight[:, None], (1.0 - error) * weight
     if held.points > 0:

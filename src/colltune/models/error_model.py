@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from colltune.domain import DEFAULT_ALGORITHM
 from colltune.evidence.launches import MACHINE, Noise, averaged, of_one_launch, usual
+from colltune.evidence.normal import Z90
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +26,6 @@ Numbers = NDArray[np.float64]
 INTERVAL = (0.05, 0.95)
 """Quantiles of the error of log time that bound the 90 % interval of a prediction."""
 SHORTFALL_QUANTILE = 0.6
-_TAIL = 1.645
 _ENOUGH = 10
 _UNKNOWN_SPREAD = float(np.log(2.0))
 UNKNOWN_SHORTFALL = float(np.log(1.2))
@@ -148,7 +148,7 @@ class ErrorModel(NamedTuple):
         lower = np.where(np.isnan(lower), -_UNKNOWN_SPREAD, lower)
         upper = np.where(np.isnan(upper), _UNKNOWN_SPREAD, upper)
         half = (upper - lower) / 2.0
-        more = np.hypot(half, _TAIL * launches.averaged_away) - half
+        more = np.hypot(half, Z90 * launches.averaged_away) - half
         return cls(
             lower - more,
             upper + more,

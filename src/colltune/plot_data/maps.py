@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
 from colltune.domain import Collective, Configuration, Shape
+from colltune.evidence.normal import noticeable
 from colltune.models.cells import CellMatrix
 from colltune.plot_data.decisions import REASONS, DecisionMap, Why, decision_map
 from colltune.plot_data.measured import comparable_cells
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from colltune.evaluation.folds import Source
 
 Numbers = NDArray[np.float64]
-_Z95 = 1.96
 
 
 class Over(StrEnum):
@@ -255,7 +255,7 @@ def near_default(
     noise = np.zeros(len(cells))
     if variance is not None:
         noise = np.nan_to_num(variance[rows, best]) + np.nan_to_num(variance[:, default])
-    limit = np.maximum(_Z95 * np.sqrt(noise), NOT_SLOWER)
+    limit = np.maximum(noticeable(noise), NOT_SLOWER)
     return np.asarray((best != default) & (log_gain <= limit))
 
 

@@ -23,6 +23,7 @@ from colltune.dataset.noise import (
 from colltune.dataset.noise.choices import Payoff
 from colltune.domain import Configuration
 from colltune.errors import DataError
+from colltune.evidence.normal import TYPICAL
 from colltune.plots.scaffold import COLOURS, entitle
 from colltune.text import counted
 
@@ -31,7 +32,7 @@ _WIDE_RATIO = 4.0
 _BINS = 40
 _DARK = 0.6
 # the median of a normal difference of two values over the standard deviation of each
-_TYPICAL_DIFFERENCE = 0.6745 * np.sqrt(2)
+_TYPICAL_DIFFERENCE = TYPICAL * np.sqrt(2)
 
 
 def levels(table: pd.DataFrame, report: NoiseReport) -> Figure:
@@ -271,9 +272,8 @@ def payoffs(found: Sequence[Payoff]) -> Figure:
     for panel, name, colour in zip(panels, names, COLOURS, strict=False):
         mine = sorted((one for one in found if one.statistic is name), key=lambda p: p.launches)
         x = [one.launches for one in mine]
-        panel.fill_between(
-            x, [p.low for p in mine], [p.high for p in mine], color=colour, alpha=0.2, lw=0
-        )
+        ends = np.array([(p.low, p.high) for p in mine], np.float64).T
+        panel.fill_between(x, *ends, color=colour, alpha=0.2, lw=0)
         panel.plot(x, [p.promised for p in mine], "o--", color="0.35", label="promised")
         panel.plot(x, [p.gained for p in mine], "o-", color=colour, label="gained")
         panel.axhline(1, color="0.6", linewidth=0.8)

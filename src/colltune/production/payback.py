@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from colltune.domain import Shape
 from colltune.errors import DataError
+from colltune.evidence.normal import held, sd_behind
 from colltune.production.settings import Production
 from colltune.selector.demand import Demand
 from colltune.text import counted
@@ -33,8 +34,7 @@ MONTH_HOURS = 730.5
 _LEAST_HOURS = 24.0
 _GROUP = ["day", "slot", "job_layout"]
 _DRAWS = 20_000
-_Z95 = 1.96
-_ENDS = 5, 95
+_SHARE = 0.9
 
 
 class Machine(NamedTuple):
@@ -126,8 +126,7 @@ def payback(
     low, high = load.node_hours
     jobs = np.exp(random.uniform(np.log(low), np.log(high), _DRAWS)) if low > 0 else np.zeros(1)
     a_month = saved * jobs
-    lower, upper = np.percentile(a_month, _ENDS)
-    saving = Estimate(float(a_month.mean()), float(lower), float(upper))
+    saving = Estimate(float(a_month.mean()), *held(a_month, _SHARE))
     days = _quotient(cost_node_hours, a_month / (MONTH_HOURS / 24))
     return Payback(cost_node_hours, saving, days, to_pay, basis)
 
@@ -135,7 +134,7 @@ def payback(
 def _gains(corpus: Sequence[Machine], random: np.random.Generator) -> NDArray[np.float64]:
     gains = np.log([(m.gain, m.lower, m.upper) for m in corpus])
     middle, lower, upper = gains[random.integers(len(corpus), size=_DRAWS)].T
-    drawn = random.normal(middle, (upper - lower) / (2 * _Z95))
+    drawn = random.normal(middle, sd_behind(lower, upper))
     found: NDArray[np.float64] = np.exp(np.maximum(drawn, 0.0))
     return found
 
@@ -144,7 +143,7 @@ def _quotient(cost: float, saved: NDArray[np.float64]) -> Estimate | None:
     """Return `cost` over the mean of `saved` and its ends; None where nothing is saved."""
     if saved.mean() <= 0:
         return None
-    least, most = np.percentile(saved, _ENDS)
+    least, most = held(saved, _SHARE)
     upper = float(cost / least) if least > 0 else None
     return Estimate(float(cost / saved.mean()), float(cost / most), upper)
 

@@ -337,7 +337,7 @@ def confirmed(
         asked = asked_by_jobs(bundle, read_demand(wishes.demand))
     else:
         asked = asked_by_campaign(bundle, focused(campaign, usage))
-    asked = unconfirmed(bundle, with_refuted(bundle, asked))
+    asked = unconfirmed(bundle, with_refuted(bundle, asked), undecided=True)
     if not any(one.msizes_bytes for one in asked):
         return bundle, {}
     backend = backend_for(bundle, wishes)

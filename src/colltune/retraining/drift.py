@@ -34,13 +34,13 @@ from colltune.dataset.frame import CELL_COLUMNS
 from colltune.dataset.objective import Objective, launch_times, parse_objective
 from colltune.domain import Collective, parse_parameters
 from colltune.evidence.clusters import changed
+from colltune.evidence.normal import Z90, sd_behind
 from colltune.models.bundle import Bundle
 from colltune.models.collective_model import CollectiveModel
 from colltune.retraining.site_file import DriftLimits
 from colltune.text import counted
 
 Numbers = NDArray[np.float64]
-_TAIL = 1.645
 _LATEST = 10
 _CONFIGURATION = ["algorithm", "parameters"]
 _ALL = "all"
@@ -132,7 +132,7 @@ def drift(
     ]
     # the standard deviation of what predictions are off by
     errors = {
-        m.collective.value: float(np.median(m.error.upper - m.error.lower)) / (2.0 * _TAIL)
+        m.collective.value: float(np.median(sd_behind(m.error.lower, m.error.upper, Z90)))
         for m in bundle.models
     }
     errors[_ALL] = max(errors.values(), default=0.0)

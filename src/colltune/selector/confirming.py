@@ -10,6 +10,9 @@ behind are dropped. A configuration is
 
 Else another launch tells more, up to six of them. Of several that are faster that one wins whose
 interval has the highest lower end. What has not proved faster in the end is withdrawn.
+
+What a record of before rests on is added to what is measured on a later occasion. What it confirmed
+stays so until it proves slower, by the new launches alone or together with those of before.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 from typing import NamedTuple
 
@@ -34,10 +37,11 @@ from colltune.evidence.launches import (
     Noise,
     Sums,
     Verdict,
-    error,
+    doubt,
     interval,
     launch_gain,
     leading,
+    likeness,
     pooled,
     shrunk,
     verdict,
@@ -77,7 +81,7 @@ class Contest:
     ``candidates`` are compared with ``default``, the proposal first; they stand for messages of
     ``first_bytes`` to ``last_bytes``. ``gain`` is the factor that is predicted for the proposal,
     ``doubt`` how doubtful that is, 0 to 1; ``time_s`` is the default's predicted time. ``weight``
-    is how much the shape matters.
+    is how much the shape matters; ``before`` is what was found on earlier occasions.
     """
 
     instance: Instance
@@ -89,6 +93,7 @@ class Contest:
     time_s: float
     doubt: float = 1.0
     weight: float = 1.0
+    before: Confirmation | None = None
 
     @property
     def shape(self) -> Shape:
@@ -140,7 +145,7 @@ class Gain(NamedTuple):
     @property
     def doubt(self) -> float:
         """The chance that it is of the other sign, doubled: 0 to 1."""
-        return math.erfc(abs(self.sums.log) / error(self.sums, self.noise) / math.sqrt(2))
+        return doubt(self.sums, self.noise)
 
 
 @dataclass(frozen=True)
@@ -150,7 +155,8 @@ class Judgement:
     ``status`` is predicted where no verdict is possible yet. ``best`` is the candidate that was
     measured to be the fastest and ``gain`` what it gains, None where nothing was measured or all
     failed.
-    ``open_candidates`` are those that another launch is worth while for.
+    ``open_candidates`` are those that another launch is worth while for; ``sums`` is what is known
+    of each candidate.
     """
 
     contest: Contest
@@ -158,6 +164,7 @@ class Judgement:
     best: Configuration | None
     gain: Gain | None
     open_candidates: tuple[Configuration, ...]
+    sums: Mapping[Configuration, Sums] = field(default_factory=dict)
 
     @property
     def is_open(self) -> bool:
@@ -219,34 +226,81 @@ def judge(
     closed: Collection[Cell] = frozenset(),
 ) -> list[Judgement]:
     """Return what `times` tell of each contest; what is `closed` is not measured any more."""
-    sums = {
-        cell: found
+    gains = [
+        {cell: _gains(times.get(default, {}), times.get(cell, {})) for cell in candidates}
         for contest in contests
         for default, *candidates in [contest.cells]
-        for cell in candidates
-        if cell not in failed and (found := _sums(times.get(default, {}), times.get(cell, {})))
-    }
-    noises = _noises(contests, sums)
+    ]
+    known = [
+        _Known.of(contest, {cell: found for cell, found in own.items() if cell not in failed})
+        for contest, own in zip(contests, gains, strict=True)
+    ]
+    alike = likeness(
+        [{launch: gain.log for launch, gain in found.items()} for found in own.values()]
+        for own in gains
+    )
+    noises = [noise._replace(alike=alike) for noise in _noises(known)]
     measured = [
-        (cell, sums[cell], noise)
-        for contest, noise in zip(contests, noises, strict=True)
-        for cell in contest.cells[1:]
-        if cell in sums
+        (cell, found, noise)
+        for one, noise in zip(known, noises, strict=True)
+        for cell, found in one.sums.items()
     ]
     again = shrunk([(found, noise) for _, found, noise in measured])
     expected = {cell: log for (cell, _, _), log in zip(measured, again, strict=True)}
     return [
-        _judged(contest, noise, sums, expected, failed, closed)
-        for contest, noise in zip(contests, noises, strict=True)
+        _judged(one, noise, expected, failed, closed)
+        for one, noise in zip(known, noises, strict=True)
     ]
 
 
-def _noises(contests: Sequence[Contest], sums: Mapping[Cell, Sums]) -> list[Noise]:
+@dataclass(frozen=True)
+class _Known:
+    """What is known of a contest: ``fresh`` of this occasion, ``sums`` with those before."""
+
+    contest: Contest
+    fresh: Mapping[Cell, Sums]
+    sums: Mapping[Cell, Sums]
+
+    @classmethod
+    def of(cls, contest: Contest, gains: Mapping[Cell, Mapping[str, LaunchGain]]) -> _Known:
+        told = {cell: Sums.of(found.values()) for cell, found in gains.items()}
+        fresh = {cell: found for cell, found in told.items() if found}
+        sums = dict(fresh)
+        for configuration, found in contest.before.sums if contest.before else ():
+            cell = (configuration, contest.instance)
+            if cell in gains:
+                sums[cell] = found.plus(fresh[cell]) if cell in fresh else found
+        return cls(contest, fresh, sums)
+
+    def interval(self, cell: Cell, noise: Noise) -> Interval | None:
+        """Return what holds the gain of `cell`; what it was confirmed by still holds with it."""
+        candidates, before = len(self.contest.candidates), self.contest.before
+        found = interval(self.sums[cell], noise, candidates=candidates, sequence=before is not None)
+        if before is None or found is None or before.confirmed != cell[0]:
+            return found
+        assert before.lower is not None
+        assert before.upper is not None
+        lower = max(found.lower, math.log(before.lower))
+        upper = min(found.upper, math.log(before.upper))
+        alone = verdict(interval(self.fresh.get(cell), noise, sequence=True))
+        if lower >= upper or alone is Verdict.SLOWER:
+            return found
+        return Interval(min(max(found.log, lower), upper), lower, upper, found.launches)
+
+    def is_measured_enough(self, cell: Cell, verdict_on: Verdict) -> bool:
+        """Tell whether what is known of `cell` is known on this occasion, too."""
+        fresh = self.fresh[cell].launches if cell in self.fresh else 0
+        is_again = self.contest.before is None or fresh >= LOOKS[0]
+        is_told = verdict_on not in (Verdict.OPEN, Verdict.NOT_COMPARED)
+        return fresh >= MOST_LAUNCHES or (is_told and is_again)
+
+
+def _noises(known: Sequence[_Known]) -> list[Noise]:
     """Return the noise of each contest, by what all other contests in the same launches tell."""
     by_shape: dict[Shape, list[int]] = defaultdict(list)
-    for number, contest in enumerate(contests):
-        by_shape[contest.shape].append(number)
-    own = [[sums[cell] for cell in contest.cells[1:] if cell in sums] for contest in contests]
+    for number, one in enumerate(known):
+        by_shape[one.contest.shape].append(number)
+    own = [list(one.sums.values()) for one in known]
 
     def noise(number: int) -> Noise:
         sets = [
@@ -256,65 +310,59 @@ def _noises(contests: Sequence[Contest], sums: Mapping[Cell, Sums]) -> list[Nois
         inside = float(np.mean([found.inside for found in own[number]])) if own[number] else 0.0
         return pooled(sets, inside=inside)
 
-    return [noise(number) for number in range(len(contests))]
+    return [noise(number) for number in range(len(known))]
 
 
 def _judged(
-    contest: Contest,
+    known: _Known,
     noise: Noise,
-    sums: Mapping[Cell, Sums],
     expected: Mapping[Cell, float],
     failed: Collection[Cell],
     closed: Collection[Cell],
 ) -> Judgement:
+    contest, found = known.contest, known.sums
     default, *candidates = contest.cells
     sound = [cell for cell in candidates if cell not in failed]
-    found = {cell: sums[cell] for cell in sound if cell in sums}
-    intervals = {
-        cell: interval(one, noise, candidates=len(candidates)) for cell, one in found.items()
-    }
+    intervals = {cell: known.interval(cell, noise) for cell in found}
     verdicts = {cell: verdict(one) for cell, one in intervals.items()}
-    is_proved = Verdict.FASTER in verdicts.values()
+    proved = [cell for cell, one in verdicts.items() if one is Verdict.FASTER]
+    is_proved = any(known.is_measured_enough(cell, verdicts[cell]) for cell in proved)
     ahead = leading(found, noise)
-    untried = [cell for cell in sound if cell not in found]
-    open_ = [
-        *(cell for cell in ahead if verdicts[cell] in (Verdict.OPEN, Verdict.NOT_COMPARED)),
-        *(untried if not found else ()),
-    ]
     left = tuple(
         cell[0]
         for cell in sound
-        if cell in open_
+        if (cell in ahead or not known.fresh)
+        and not (cell in found and known.is_measured_enough(cell, verdicts[cell]))
         and not is_proved
         and not {cell, default} & ({*closed} | {*failed})
-        and (cell not in found or found[cell].launches < MOST_LAUNCHES)
     )
-    if not found:
+    if not known.fresh:
         gone = not sound and default not in failed
         return Judgement(contest, Status.WITHDRAWN if gone else Status.PREDICTED, None, None, left)
 
     def rank(cell: Cell) -> tuple[bool, float]:
-        known = intervals[cell]
-        return known is not None, known.lower if known else found[cell].log
+        limits = intervals[cell]
+        return limits is not None, limits.lower if limits else found[cell].log
 
     best = max(found, key=rank)
     # one launch proves nothing, but what is far behind in it is not measured again
     is_told = not ahead or any(verdicts[cell] is not Verdict.NOT_COMPARED for cell in ahead)
-    status = Status.CONFIRMED if is_proved else Status.WITHDRAWN if is_told else Status.PREDICTED
+    status = Status.CONFIRMED if proved else Status.WITHDRAWN if is_told else Status.PREDICTED
     gain = Gain(found[best], noise, intervals[best], _inside(expected[best], intervals[best]))
-    return Judgement(contest, status, best[0], gain, left)
+    sums = {cell[0]: one for cell, one in found.items()}
+    return Judgement(contest, status, best[0], gain, left, sums)
 
 
 def _inside(log: float, within: Interval | None) -> float:
     return min(max(log, within.lower), within.upper) if within else log
 
 
-def _sums(
+def _gains(
     default: Mapping[str, Sequence[float]], other: Mapping[str, Sequence[float]]
-) -> Sums | None:
-    """Return what the launches tell that hold both; None where there are none."""
-    gains = [_log_gain(default[launch], other[launch]) for launch in default if launch in other]
-    return Sums.of(gain for gain in gains if gain is not None)
+) -> dict[str, LaunchGain]:
+    """Return what each launch tells that holds both."""
+    gains = {at: _log_gain(default[at], other[at]) for at in default if at in other}
+    return {launch: gain for launch, gain in gains.items() if gain is not None}
 
 
 def _log_gain(default_s: Sequence[float], other_s: Sequence[float]) -> LaunchGain | None:
@@ -427,7 +475,7 @@ def confirmations(judgements: Iterable[Judgement], measured_utc: str) -> tuple[C
             one.gain.upper if one.gain else None,
             one.gain.launches if one.gain else 1,
             measured_utc,
-            sums=one.gain.sums if one.gain else None,
+            sums=tuple(one.sums.items()),
             noise=one.gain.noise if one.gain else None,
         )
         for one in judgements

@@ -7,7 +7,7 @@ proved, and `colltune.bench.strategies.confirm` for what is measured when.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from statistics import fmean
@@ -21,6 +21,7 @@ from colltune.decisions import AS_MEASURED
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.errors import CampaignError
 from colltune.models.bundle import Bundle
+from colltune.models.confirmations import Confirmation
 from colltune.mpi import LIBRARIES
 from colltune.mpi.programs import Programs
 from colltune.selector.argmin import ModelSelector
@@ -117,15 +118,18 @@ def with_refuted(bundle: Bundle, asked: Iterable[Asked]) -> tuple[Asked, ...]:
     return tuple(found.values())
 
 
-def unconfirmed(bundle: Bundle, asked: Iterable[Asked]) -> tuple[Asked, ...]:
-    """Return `asked` without what was measured before; what production refuted stays."""
+def unconfirmed(
+    bundle: Bundle, asked: Iterable[Asked], *, undecided: bool = False
+) -> tuple[Asked, ...]:
+    """Return `asked` without what was measured before; what production refuted stays.
+
+    So does what is `undecided`, if that is asked for.
+    """
 
     def known(one: Asked, msize_bytes: int) -> bool:
         return any(
-            not record.jobs
-            and (record.collective, record.shape) == (one.collective, one.shape)
-            and record.holds(np.array(msize_bytes))
-            for record in bundle.confirmations
+            not record.jobs and not (undecided and record.is_undecided)
+            for record in _records(bundle, one.collective, one.shape, msize_bytes)
         )
 
     return tuple(
@@ -146,18 +150,28 @@ def proposals(
             selector, one.collective, one.shape, _fitting(bundle, one), weight=one.weight
         )
     ]
-    return tuple(
-        replace(c, weight=c.weight * _REFUTED_FIRST) if _is_refuted(bundle, c) else c for c in found
-    )
+    return tuple(_with_record(bundle, contest) for contest in found)
 
 
-def _is_refuted(bundle: Bundle, contest: Contest) -> bool:
-    return any(
-        record.jobs
-        and (record.collective, record.shape) == (contest.collective, contest.shape)
-        and record.holds(np.array(contest.instance.msize_bytes))
-        for record in bundle.confirmations
-    )
+def _with_record(bundle: Bundle, contest: Contest) -> Contest:
+    """Return the contest with what is known of it from before; what jobs refuted goes first."""
+    at = contest.instance
+    for record in _records(bundle, at.collective, at.shape, at.msize_bytes):
+        if record.jobs:
+            return replace(contest, weight=contest.weight * _REFUTED_FIRST)
+        if record.sums:
+            return replace(contest, before=record)
+    return contest
+
+
+def _records(
+    bundle: Bundle, collective: Collective, shape: Shape, msize_bytes: int
+) -> Iterator[Confirmation]:
+    """Yield what is on record of a message: one at most."""
+    for record in bundle.confirmations:
+        is_there = (record.collective, record.shape) == (collective, shape)
+        if is_there and record.holds(np.array(msize_bytes)):
+            yield record
 
 
 def _fitting(bundle: Bundle, asked: Asked) -> tuple[int, ...]:

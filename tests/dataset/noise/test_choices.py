@@ -73,7 +73,7 @@ def test_a_certain_gain_is_promised_and_brought() -> None:
     dataset = _dataset(dict.fromkeys("abcd", times))
     for payoff in choices.payoffs(dataset, [1, 3]):
         found = (payoff.promised, payoff.gained, payoff.low, payoff.high)
-        assert found == pytest.approx((2.0,) * 4)
+        assert found == pytest.approx((2.0, 2.0, None, None))
         assert payoff.instances == 1
 
 
@@ -91,6 +91,7 @@ def _noise_alone(launches: int = 12, instances: int = 60) -> PerformanceDataset:
         times_s=pd.Series([(time,) for time in times.tolist()], dtype=object),
         launch=np.repeat([f"{number // instances:02d}" for number in range(count)], len(names)),
         msize_bytes=np.repeat([number % instances for number in range(count)], len(names)),
+        nodes=np.repeat([2 + number % instances % 6 for number in range(count)], len(names)),
     )
     return PerformanceDataset(CONTEXT, frame)
 
@@ -102,6 +103,8 @@ def test_the_luck_of_few_launches_promises_what_it_does_not_bring() -> None:
     assert one.promised == pytest.approx(np.exp(0.2 * 1.27), rel=0.03)
     assert 1.05 < seven.promised < 1.15
     for payoff in (one, seven):
+        assert payoff.low is not None
+        assert payoff.high is not None
         assert payoff.low < 1 < payoff.high
         assert payoff.gained == pytest.approx(1, abs=0.02)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from colltune.dataset.noise import Component, Group, measured, noise_report
-from colltune.dataset.noise.measured import median_factor
+from colltune.evidence.repetitions import median_factor
 from tests.dataset.noise.simulated import Machine, simulate
 
 

@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 
 from colltune.dataset.noise import AllocationSource, allocations_of
-from colltune.dataset.noise.measured import (
-    drift_curve,
+from colltune.dataset.noise.measured import drift_curve, modes_ratio
+from colltune.errors import DataError
+from colltune.evidence.repetitions import (
     independent_reps,
     median_factor,
-    modes_ratio,
     rank_autocorrelation,
     robust_sd,
 )
-from colltune.errors import DataError
 
 _RNG = np.random.default_rng(7)
 

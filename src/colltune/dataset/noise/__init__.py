@@ -26,7 +26,6 @@ Intervals hold 95 % and are those of a variance by chi-squared, with launches (a
 witnesses, however many cells each of them has; of two launches they are wide.
 """
 
-from colltune.dataset.noise.components import Component, allocation_medians, paired
 from colltune.dataset.noise.measured import (
     Allocations,
     AllocationSource,
@@ -42,6 +41,7 @@ from colltune.dataset.noise.report import (
     NoisyCell,
     noise_report,
 )
+from colltune.evidence.components import Component, allocation_medians, paired
 
 __all__ = [
     "AllocationSource",

@@ -21,12 +21,12 @@ from colltune.dataset.frame import PerformanceDataset
 from colltune.dataset.objective import Objective, launch_times
 from colltune.domain import DEFAULT_ALGORITHM
 from colltune.errors import DataError
+from colltune.evidence.clusters import clustered
 from colltune.text import counted
 
 Flags = NDArray[np.bool_]
 Numbers = NDArray[np.float64]
 INSTANCE = ["collective", "nodes", "ppn", "msize_bytes"]
-_BOOTSTRAPS = 200
 _PAID = "paid"
 
 
@@ -93,16 +93,16 @@ class Payoff:
 
     All are geometric means of the library's default over the choice, over instances and draws of
     launches: ``promised`` by the statistic in the launches that were chosen by, ``gained`` by the
-    mean time in others; ``low`` and ``high`` hold 95 % of 200 bootstrap estimates of ``gained``
-    over ``instances``.
+    mean time in others; ``low`` to ``high`` is the 95 % interval of ``gained``, whose witnesses are
+    shapes, None for fewer than three of them.
     """
 
     statistic: Statistic
     launches: int
     promised: float
     gained: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     instances: int
 
 
@@ -137,6 +137,8 @@ def payoffs(
                 "launch must choose, and at least one must be left to judge"
             )
     default = np.array([name == DEFAULT_ALGORITHM for name in _configurations(timed)])
+    rows = timed[INSTANCE].drop_duplicates().sort_values(INSTANCE)
+    shapes = rows.groupby(["nodes", "ppn"]).ngroup().to_numpy(np.int64)
     rng = np.random.default_rng(seed)
     picks = [rng.permutation(n_launches) for _ in range(draws)]
     most = max(launch_counts)
@@ -145,7 +147,7 @@ def payoffs(
         for statistic in statistics:
             judged, paid = tables[str(statistic)], tables[_PAID]
             draw = [_drawn(judged[:, :, p[:count]], paid[:, :, p[most:]], default) for p in picks]
-            found.append(_payoff(statistic, count, np.stack(draw), seed))
+            found.append(_payoff(statistic, count, np.stack(draw), shapes))
     return found
 
 
@@ -192,8 +194,8 @@ def _drawn(judged: Numbers, paid: Numbers, default: Flags) -> Numbers:
     return result
 
 
-def _payoff(statistic: Statistic, count: int, logs: Numbers, seed: int) -> Payoff:
-    """Put draws (d) of instances (n), logs of the shape (d, 2, n), together."""
+def _payoff(statistic: Statistic, count: int, logs: Numbers, shapes: NDArray[Any]) -> Payoff:
+    """Put draws (d) of instances (n), logs of the shape (d, 2, n), together; `shapes` has (n)."""
     known = np.isfinite(logs[:, 0])
     seen = known.any(axis=0)
     if not seen.any():
@@ -203,10 +205,7 @@ def _payoff(statistic: Statistic, count: int, logs: Numbers, seed: int) -> Payof
         )
     counts = known.sum(axis=0)[seen]
     promised, gained = np.nansum(logs, axis=0)[:, seen]
-    drawn = np.random.default_rng(seed).integers(0, len(counts), (_BOOTSTRAPS, len(counts)))
-    ends = np.quantile(gained[drawn].sum(axis=1) / counts[drawn].sum(axis=1), [0.025, 0.975])
+    ends = clustered(gained, counts, shapes[seen])
+    low, high = np.exp(ends).tolist() if ends else (None, None)
     means = np.exp([promised.sum(), gained.sum()] / counts.sum())
-    low, high = np.exp(ends)
-    return Payoff(
-        statistic, count, float(means[0]), float(means[1]), float(low), float(high), len(counts)
-    )
+    return Payoff(statistic, count, float(means[0]), float(means[1]), low, high, len(counts))

@@ -14,6 +14,13 @@ import pandas as pd
 from colltune.dataset.frame import CELL_COLUMNS, PerformanceDataset
 from colltune.domain import RunStatus
 from colltune.errors import DataError
+from colltune.evidence.repetitions import (
+    independent_reps,
+    median_factor,
+    rank_autocorrelation,
+    robust_sd,
+    sd_of_p90,
+)
 
 
 class AllocationSource(StrEnum):
@@ -85,13 +92,10 @@ def _matched(pattern: str, launch: str) -> str:
 FIRST_REPS = 10
 DRIFTING_RATIO = 1.05
 BIMODAL_RATIO = 1.3
-_MAD_TO_SD = 1.4826
-_P90_TO_SD = 1.2816
 _LEAST_REPS = 5
 # a coarse clock may tell 0 s, of which there is no logarithm
 _LEAST_TIME_S = 1e-9
 _LEAST_REPS_FOR_ORDER = 30
-_MOST_AUTOCORRELATION = 0.95
 _LEAST_MODE_SHARE = 0.15
 _LEAST_ASHMAN_D = 4.0
 _DRIFT_BINS = 20
@@ -108,7 +112,7 @@ def _described(times_s: np.ndarray, median_s: float, p90_s: float, n_reps: int) 
     found = {"p90_over_median": p90_s / median_s} if n_reps >= 2 else {}
     if len(times_s) < _LEAST_REPS:
         if n_reps >= FIRST_REPS and found["p90_over_median"] >= 1:
-            found["spread"] = math.log(found["p90_over_median"]) / _P90_TO_SD
+            found["spread"] = sd_of_p90(found["p90_over_median"])
         return found
     logs = np.log(np.maximum(times_s, _LEAST_TIME_S))
     found["spread"] = robust_sd(logs)
@@ -119,31 +123,6 @@ def _described(times_s: np.ndarray, median_s: float, p90_s: float, n_reps: int) 
         found["drift"] = _drift(logs, found["spread"], correlation)
         found["modes_ratio"] = modes_ratio(logs)
     return found
-
-
-def robust_sd(logs: np.ndarray) -> float:
-    """Return the standard deviation that a normal distribution of the same core would have."""
-    n = len(logs)
-    mad = _median(np.abs(logs - _median(logs)))
-    if mad == 0:
-        # a coarse clock may give the same time to more than half of the repetitions
-        low, high = np.quantile(logs, [0.159, 0.841])
-        return float(high - low) / 2
-    return _MAD_TO_SD * mad * n / (n - 0.8)
-
-
-def rank_autocorrelation(logs: np.ndarray) -> float:
-    """Return how much neighbours resemble each other: 0 (also where not significant) to 1."""
-    ordered = np.sort(logs)
-    # equal times have equal ranks, else a coarse clock would look like order
-    ranks = np.searchsorted(ordered, logs, "left") + np.searchsorted(ordered, logs, "right")
-    if ordered[0] == ordered[-1]:
-        return 0.0
-    centred = ranks - ranks.mean()
-    correlation = float(centred[:-1] @ centred[1:] / (centred @ centred))
-    if correlation <= 2 / math.sqrt(len(logs)):
-        return 0.0
-    return min(correlation, _MOST_AUTOCORRELATION)
 
 
 def _drift(logs: np.ndarray, spread: float, correlation: float) -> float:
@@ -184,19 +163,6 @@ def _median(values: np.ndarray) -> float:
 def _middle(ordered: np.ndarray) -> float:
     n = len(ordered)
     return float(ordered[(n - 1) // 2] + ordered[n // 2]) / 2
-
-
-def median_factor(n: float) -> float:
-    """Return the variance of the median of `n` normal values over that of one: pi / 2n at last.
-
-    It is exact for one value and for many.
-    """
-    return math.pi / (2 * n + math.pi - 2)
-
-
-def independent_reps(n_reps: float, autocorrelation: float) -> float:
-    """Return how many independent repetitions tell as much as `n_reps` that resemble each other."""
-    return max(1.0, n_reps * (1 - autocorrelation) / (1 + autocorrelation))
 
 
 def drift_curve(repetitions: Iterable[tuple[float, ...]]) -> np.ndarray:

@@ -12,7 +12,13 @@ import numpy as np
 import pandas as pd
 
 from colltune.dataset.frame import CELL_COLUMNS
-from colltune.dataset.noise.components import (
+from colltune.dataset.noise.measured import (
+    DRIFTING_RATIO,
+    Allocations,
+    AllocationSource,
+)
+from colltune.domain import DEFAULT_ALGORITHM, Collective, Configuration, Context
+from colltune.evidence.components import (
     Component,
     Variances,
     allocation_medians,
@@ -20,18 +26,12 @@ from colltune.dataset.noise.components import (
     contrasts,
     paired,
 )
-from colltune.dataset.noise.measured import (
-    DRIFTING_RATIO,
-    Allocations,
-    AllocationSource,
-    median_factor,
-)
-from colltune.domain import DEFAULT_ALGORITHM, Collective, Configuration, Context
+from colltune.evidence.normal import allowed_variance, noticeable
+from colltune.evidence.repetitions import median_factor
 
 _SIZE_CLASSES = {"up to 2 KiB": 2048, "up to 64 KiB": 65536, "above 64 KiB": math.inf}
 _NOISIEST = 10
 TARGET = 1.05
-_Z95 = 1.96
 _MOST_LAUNCHES = 10_000
 
 
@@ -270,7 +270,7 @@ def decisions(cells: pd.DataFrame, variances: Variances) -> Decisions | None:
     top = pd.concat([first.loc[second.index], second])
     errors = first["error"].loc[second.index] + second["error"]
     is_known = bool((errors > 0).any())
-    detectable = np.expm1(_Z95 * np.sqrt(errors.to_numpy(float)))
+    detectable = np.expm1(noticeable(errors.to_numpy(float)))
     # the median cell; an unknown sampling variance counts as none
     sampling, launches, allocations = (
         float(top[name].fillna(0.0).median()) for name in ("variance", "launches", "allocations")
@@ -283,7 +283,7 @@ def decisions(cells: pd.DataFrame, variances: Variances) -> Decisions | None:
         Level.ALLOCATIONS: allocation * by_allocations,
     }
     # of one of two medians, so that a ratio of `TARGET` is seen
-    allowed = (math.log(TARGET) / _Z95) ** 2 / 2
+    allowed = allowed_variance(math.log(TARGET)) / 2
     here = _needed(launch + sampling, allowed - allocation * by_allocations)
     alone = _needed(allocation + launch + sampling, allowed)
     return Decisions(
@@ -315,7 +315,7 @@ def _default_beaten_share(first: pd.DataFrame, ranked: pd.DataFrame) -> float | 
         return None
     best = first.loc[default.index]
     gain = default["log_time"] - best["log_time"]
-    noise = _Z95 * np.sqrt(default["error"] + best["error"])
+    noise = noticeable(default["error"] + best["error"])
     return float((gain > noise).mean())
 
 

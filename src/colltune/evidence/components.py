@@ -10,14 +10,14 @@ import numpy as np
 import pandas as pd
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
-from scipy.special import chdtri
 
-from colltune.dataset.noise.measured import median_factor
+from colltune.evidence.normal import Z95, ends_of_variance
+from colltune.evidence.repetitions import median_factor
 
 # the median of a squared standard normal value
 _MEDIAN_CHI_SQUARE = 0.454936
-# 1.96 standard errors of such a median of n values, times the root of n
-_ERRORS_OF_MEDIAN = 1.96 * 2.33
+# standard errors of such a median of n values, times the root of n
+_ERRORS_OF_MEDIAN = Z95 * 2.33
 _LEAST_PAIRS = 8
 _MOST_UNITS_PER_CELL = 8
 
@@ -97,7 +97,7 @@ def component(pairs: pd.DataFrame, per_pair: int) -> Component | None:
     witnesses = max(1, pairs["cell"].nunique() * freedom)
     finest = _ERRORS_OF_MEDIAN * (max(estimate, 0.0) + sampling) / math.sqrt(witnesses)
     is_resolved = estimate > finest
-    low, high = (freedom * estimate / chdtri(freedom, p) for p in (0.025, 0.975))
+    low, high = ends_of_variance(estimate, freedom)
     ratios = np.exp(np.abs(pairs["difference"].to_numpy()))
     return Component(
         sd=math.sqrt(estimate) if is_resolved else None,
