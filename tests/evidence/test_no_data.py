@@ -30,7 +30,17 @@ WALKED = {
     clusters: {"changed", "clustered"},
     launches: {
         *("at_one_look", "averaged", "chance_of_slower", "doubt", "error", "interval"),
-        *("launch_gain", "leading", "likeness", "pooled", "shrunk", "told", "usual", "verdict"),
+        *(
+            "of_one_launch",
+            "launch_gain",
+            "leading",
+            "likeness",
+            "pooled",
+            "shrunk",
+            "told",
+            "usual",
+            "verdict",
+        ),
     },
     components: {"allocation_medians", "component", "contrasts", "paired"},
     levels: set(),
@@ -89,6 +99,7 @@ def test_no_launch_is_no_sum_and_no_verdict() -> None:
     for gains in ({}, {"a": 0.1, "b": 0.2}, {"a": 0.0, "b": 0.0, "c": 0.0}):
         assert math.isnan(launches.likeness([[gains]]))
     assert math.isnan(launches.likeness([]))
+    assert launches.of_one_launch([], [math.nan], together=True) == launches.MACHINE
     assert launches.told([], []) is launches.usual([], []) is None
     assert launches.averaged([]) == launches.averaged([None]) == launches.MACHINE
     nothing: tuple[list[list[Sums | None]], ...] = ([], [[]], [[None]])

@@ -24,6 +24,8 @@ from typing import NamedTuple, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from colltune.evidence.normal import TYPICAL, Z95
+
 K = TypeVar("K", bound=Hashable)
 
 LOOKS = (2, 3, 4, 5, 6)
@@ -47,7 +49,6 @@ _CLOCKS_S = (1e-6, 1e-7, 1e-8, 1e-9)
 _MOST_TIMES_USUAL = 3.0
 _LEAST_TICKS, _TICK_ERROR = 10, 1e-6
 _PRIOR = 8.0
-_MEDIAN_ABSOLUTE = 0.6745
 _FEW_CELLS, _USUAL_VARIANCE = 5, 0.1**2
 
 
@@ -74,7 +75,7 @@ class Noise(NamedTuple):
 
     def detectable(self, launches: float) -> float:
         """Return the log gain of so many launches that is 1.96 standard errors from none."""
-        return 1.96 * self.sd / math.sqrt(launches)
+        return Z95 * self.sd / math.sqrt(launches)
 
 
 MACHINE = Noise(0.05, 1.0)
@@ -226,10 +227,10 @@ def of_one_launch(bends: ArrayLike, ranges: ArrayLike, *, together: bool) -> Noi
     seen = 0.0
     if len(apart):
         # the mean of both neighbours adds half a variance
-        seen = float(np.median(apart)) / _MEDIAN_ABSOLUTE / math.sqrt(1.5)
+        seen = float(np.median(apart)) / TYPICAL / math.sqrt(1.5)
     elif len(over_ranks):
         # which holds 95 % of one time, of two in a ratio
-        seen = float(np.median(over_ranks)) / (2 * 1.96) * math.sqrt(2.0)
+        seen = float(np.median(over_ranks)) / (2 * Z95) * math.sqrt(2.0)
     unseen = MACHINE.sd * (1.0 if together else math.sqrt(2.0))
     return Noise(max(unseen, seen), MACHINE.worth)
 
