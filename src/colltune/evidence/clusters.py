@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtr, stdtrit
 
+from colltune.evidence.launches import MOST_ALIKE, likeness
+
 LEAST_CLUSTERS = 3
 BLOCK = 10
 _BLOCKS_BEFORE = 3
-_WORTH = 3.0
+_WORTH, _WORTH_ALONE = 3.0, 9.0
 _MEDIAN_VARIANCE = 1.57
 
 
@@ -51,28 +53,39 @@ def changed(
     """Return how the level of `after` differs from that of `before`, both in order of time.
 
     What follows each other is alike, so medians of blocks of up to 10 are compared. Few blocks tell
-    little of how they scatter: their variance is averaged with that of `sd` between values, which
-    counts as three blocks and is the least (moderated t: Smyth, Statistical Applications in
-    Genetics and Molecular Biology 3(1), 2004). Where there is nothing before, the level is 0 with
-    the standard error `error_before`; None without anything to compare.
+    little of how they scatter: their variance is averaged with that of values, which is the least
+    and counts as three blocks, or as nine where values were seen not to be alike (moderated t:
+    Smyth, Statistical Applications in Genetics and Molecular Biology 3(1), 2004). Values differ by
+    `sd` at least, and as much as those before tell. Where there is nothing before, the level is 0
+    with the standard error `error_before`; None without anything to compare.
     """
     earlier, later = (np.asarray(values, np.float64) for values in (before, after))
     earlier, later = earlier[np.isfinite(earlier)], later[np.isfinite(later)]
     few = max(1, len(earlier) // _BLOCKS_BEFORE) if len(earlier) else BLOCK
     size = max(1, min(BLOCK, len(later), few))
+    sd = _learnt(sd, earlier)
+    in_order = {str(number): value for number, value in enumerate(earlier.tolist())}
+    worth = _WORTH_ALONE if likeness([[in_order]]) < MOST_ALIKE else _WORTH
     old, new = _blocks(earlier, size), _blocks(later, size)
     if not len(new) or not (len(old) or error_before >= 0.0):
         return None
     least = sd**2 / size * (_MEDIAN_VARIANCE if size > 2 else 1.0)
     own = max(len(old) - 1, 0)
     spread = own * float(np.var(old, ddof=1)) if own else 0.0
-    variance = max(least, (_WORTH * least + spread) / (_WORTH + own))
+    variance = max(least, (worth * least + spread) / (worth + own))
     scatter = variance * (1.0 / len(new) + (1.0 / len(old) if len(old) else 0.0))
     squared = scatter + (0.0 if len(old) else error_before**2)
     # Satterthwaite's: the error told is not estimated from the blocks
-    freedom = (_WORTH + own) * (squared / scatter) ** 2
+    freedom = (worth + own) * (squared / scatter) ** 2
     shift = float(np.mean(new)) - (float(np.mean(old)) if len(old) else 0.0)
     return Change(shift, float(2.0 * stdtr(freedom, -abs(shift) / math.sqrt(squared))))
+
+
+def _learnt(sd: float, values: NDArray[np.float64]) -> float:
+    """Return by how much values scatter that differ by `sd` at least, as `values` tell it."""
+    freedom = len(values) - 1
+    own = freedom * float(np.var(values, ddof=1)) if freedom > 0 else 0.0
+    return max(sd, math.sqrt((_WORTH * sd**2 + own) / (_WORTH + max(freedom, 0))))
 
 
 def _blocks(values: NDArray[np.float64], size: int) -> NDArray[np.float64]:

@@ -274,8 +274,7 @@ class _Known:
 
     def interval(self, cell: Cell, noise: Noise) -> Interval | None:
         """Return what holds the gain of `cell`; what it was confirmed by still holds with it."""
-        candidates, before = len(self.contest.candidates), self.contest.before
-        found = interval(self.sums[cell], noise, candidates=candidates, sequence=before is not None)
+        found, before = self._of_all(cell, noise), self.contest.before
         if before is None or found is None or before.confirmed != cell[0]:
             return found
         assert before.lower is not None
@@ -287,12 +286,17 @@ class _Known:
             return found
         return Interval(min(max(found.log, lower), upper), lower, upper, found.launches)
 
-    def is_measured_enough(self, cell: Cell, verdict_on: Verdict) -> bool:
-        """Tell whether what is known of `cell` is known on this occasion, too."""
+    def _of_all(self, cell: Cell, noise: Noise) -> Interval | None:
+        candidates, is_later = len(self.contest.candidates), self.contest.before is not None
+        return interval(self.sums[cell], noise, candidates=candidates, sequence=is_later)
+
+    def is_measured_enough(self, cell: Cell, noise: Noise) -> bool:
+        """Tell whether `cell` is decided, on a later occasion by launches of that one, too."""
         fresh = self.fresh[cell].launches if cell in self.fresh else 0
-        is_again = self.contest.before is None or fresh >= LOOKS[0]
-        is_told = verdict_on not in (Verdict.OPEN, Verdict.NOT_COMPARED)
-        return fresh >= MOST_LAUNCHES or (is_told and is_again)
+        told = cell in self.sums and verdict(self._of_all(cell, noise))
+        is_told = told not in (False, Verdict.OPEN, Verdict.NOT_COMPARED)
+        least = 0 if self.contest.before is None else LOOKS[0]
+        return fresh >= MOST_LAUNCHES or (is_told and fresh >= least)
 
 
 def _noises(known: Sequence[_Known]) -> list[Noise]:
@@ -300,7 +304,8 @@ def _noises(known: Sequence[_Known]) -> list[Noise]:
     by_shape: dict[Shape, list[int]] = defaultdict(list)
     for number, one in enumerate(known):
         by_shape[one.contest.shape].append(number)
-    own = [list(one.sums.values()) for one in known]
+    # a change between two occasions is no noise
+    own = [list((one.fresh or one.sums).values()) for one in known]
 
     def noise(number: int) -> Noise:
         sets = [
@@ -326,13 +331,13 @@ def _judged(
     intervals = {cell: known.interval(cell, noise) for cell in found}
     verdicts = {cell: verdict(one) for cell, one in intervals.items()}
     proved = [cell for cell, one in verdicts.items() if one is Verdict.FASTER]
-    is_proved = any(known.is_measured_enough(cell, verdicts[cell]) for cell in proved)
+    is_proved = any(known.is_measured_enough(cell, noise) for cell in proved)
     ahead = leading(found, noise)
     left = tuple(
         cell[0]
         for cell in sound
         if (cell in ahead or not known.fresh)
-        and not (cell in found and known.is_measured_enough(cell, verdicts[cell]))
+        and not known.is_measured_enough(cell, noise)
         and not is_proved
         and not {cell, default} & ({*closed} | {*failed})
     )
