@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtr, stdtrit
+from scipy.special import chdtri, stdtr, stdtrit
 
 from colltune.evidence.launches import MOST_ALIKE, likeness
 
@@ -15,6 +15,7 @@ LEAST_CLUSTERS = 3
 BLOCK = 10
 _BLOCKS_BEFORE = 3
 _WORTH, _WORTH_ALONE = 3.0, 9.0
+_CHANCE = 0.1
 _MEDIAN_VARIANCE = 1.57
 
 
@@ -56,8 +57,8 @@ def changed(
     little of how they scatter: their variance is averaged with that of values, which is the least
     and counts as three blocks, or as nine where values were seen not to be alike (moderated t:
     Smyth, Statistical Applications in Genetics and Molecular Biology 3(1), 2004). Values differ by
-    `sd` at least, and as much as those before tell. Where there is nothing before, the level is 0
-    with the standard error `error_before`; None without anything to compare.
+    `sd`, or by more where those before show it. Where there is nothing before, the level is 0 with
+    the standard error `error_before`; None without anything to compare.
     """
     earlier, later = (np.asarray(values, np.float64) for values in (before, after))
     earlier, later = earlier[np.isfinite(earlier)], later[np.isfinite(later)]
@@ -82,10 +83,12 @@ def changed(
 
 
 def _learnt(sd: float, values: NDArray[np.float64]) -> float:
-    """Return by how much values scatter that differ by `sd` at least, as `values` tell it."""
+    """Return by how much values scatter: by `sd`, or by what they show beyond chance (10 %)."""
     freedom = len(values) - 1
-    own = freedom * float(np.var(values, ddof=1)) if freedom > 0 else 0.0
-    return max(sd, math.sqrt((_WORTH * sd**2 + own) / (_WORTH + max(freedom, 0))))
+    if freedom < 1:
+        return sd
+    squares = freedom * float(np.var(values, ddof=1))
+    return max(sd, math.sqrt(squares / float(chdtri(freedom, _CHANCE))))
 
 
 def _blocks(values: NDArray[np.float64], size: int) -> NDArray[np.float64]:
