@@ -20,6 +20,8 @@ from colltune import leftovers
 from colltune.errors import ProgramError
 from colltune.interrupts import held_back
 
+LAUNCHERS = "mpirun|mpiexec|mpirun_rsh|orterun|prterun|oshrun|srun|aprun|ibrun|jsrun|poe"
+"""What starts MPI programs, as alternatives of a pattern."""
 GRACE_S = 2.0
 """Seconds that a program has to end itself before it is killed."""
 _POLL_S = 0.2

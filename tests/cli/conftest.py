@@ -18,7 +18,7 @@ from colltune.dataset import read
 from colltune.models.fitting import fit
 from docs._ext import json_output
 
-_ALGORITHMS = {"default": 3.0, "binomial": 1.0, "chain": 6.0, "ring": 4.5}
+_ALGORITHMS = {"default": 3.0, "binomial": 1.0, "chain": 6.0, "pipeline": 4.5}
 
 
 @pytest.fixture(autouse=True)

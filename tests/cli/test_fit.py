@@ -100,3 +100,23 @@ def test_methods_are_not_mixed_unless_asked_for(
         "native, windows",
         "reprompi, barriers",
     }
+
+
+def test_a_csv_is_checked_as_an_import_checks_it(
+    colltune: Verb, measurements_csv: Path, tmp_path: Path
+) -> None:
+    """Numbers become names, unknown ones and times of another unit are refused."""
+    text, out = measurements_csv.read_text(), tmp_path / "bundle"
+    known = colltune("fit", measurements_csv, "--out", out, "--learner", "knn", "--json").json
+    assert "openmpi.bcast.pipeline" in {c.id for c in load(out).configurations()}
+    data = tmp_path / "other.csv"
+    data.write_text(text.replace(",pipeline,", ",3,"))
+    assert colltune("fit", data, "--out", out, "--learner", "knn").status == 0
+    assert {c.algorithm for c in load(out).configurations()} >= {"pipeline", "chain"}
+    data.write_text(text.replace(",pipeline,", ",banana,"))
+    assert "'banana'" in colltune("fit", data, "--out", out, "--learner", "knn").err
+    lines = text.replace("time_s", "time").splitlines()
+    longer = [line.rsplit(",", 1) for line in lines[1:]]
+    data.write_text("\n".join([lines[0], *(f"{a},{float(b) * 1e6}" for a, b in longer)]) + "\n")
+    assert "--time-unit" in colltune("fit", data, "--out", out, "--learner", "knn").err
+    assert known["configurations"] == 4

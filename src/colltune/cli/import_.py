@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -187,14 +187,16 @@ class KnownAlgorithms:
     """Fulfils `colltune.dataset.importers.Algorithms` for a library's `release`.
 
     Of a library or release without a catalogue nothing is known: its configurations are taken as
-    they are written, and algorithms that are only numbers are refused.
+    they are written, and algorithms that are only numbers are refused. With ``as_written``, so are
+    names that it knows; only numbers become names.
     """
 
     release: str
+    as_written: bool = False
 
     def at(self, release: str) -> KnownAlgorithms:
         """Return what is known of another release."""
-        return KnownAlgorithms(release)
+        return replace(self, release=release)
 
     def library(self, word: str) -> str:
         """Return the name of the library that a file calls `word`; an unknown one as it is."""
@@ -221,7 +223,14 @@ class KnownAlgorithms:
         number = re.fullmatch(r"(?:alg(?:o|orithm)?[ _]?)?(\d+)", word.strip().lower())
         if number is None:
             name = _plain(word) if known or _plain(word) == DEFAULT_ALGORITHM else word
-            return self.canonical(Configuration(library, collective, name, parameters))
+            if known:
+                entry = LIBRARIES[library].at(self.release).space.entry_of(collective)
+                names = (algorithm.name for algorithm in entry.algorithms)
+                bare = name.replace("_", "")
+                name = next((each for each in names if each.replace("_", "") == bare), name)
+            written = Configuration(library, collective, name, parameters)
+            found = self.canonical(written)
+            return written if self.as_written else found
         word = number[1]
         if not known:
             raise DataError(

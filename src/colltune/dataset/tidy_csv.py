@@ -10,6 +10,7 @@ Times are seconds, sizes bytes as the caller passes them.
 from __future__ import annotations
 
 import errno
+import io
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from colltune.dataset.frame import (
     PerformanceDataset,
     refuse_duplicates,
 )
+from colltune.dataset.printed import without_common_prefixes
 from colltune.domain import LARGEST_NUMBER, Context, RunStatus, parse_collective, parse_parameters
 from colltune.errors import DataError
 from colltune.files import whole
@@ -50,6 +52,7 @@ _REQUIRED = [
 ]
 _OPTIONAL = dict.fromkeys(("fabric", "cores_shared", "segsize_bytes", "parameters", "launch"), "")
 _OPTIONAL |= {"n_reps": "1", "status": RunStatus.OK.value} | dict.fromkeys(ALL_TIMES[1:], "")
+_DECIMAL_COMMA = r"^(\s*[+-]?\d+),(\d+(?:[eE][+-]?\d+)?\s*)$", r"\1.\2"
 TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
@@ -130,13 +133,18 @@ def text_table(path: Path) -> pd.DataFrame:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
             with unpacked(path) as (_, content):
-                table = pd.read_csv(
-                    content,
-                    dtype=str,
-                    keep_default_na=False,
-                    encoding=encoding_of(content),
-                    index_col=False,
-                )
+                encoding = encoding_of(content)
+                text = io.StringIO(content.read().decode(encoding), newline=None)
+            lines = without_common_prefixes(list(text))
+            separator = separator_of(lines[0] if lines else "")
+            table = pd.read_csv(
+                io.StringIO("".join(lines)),
+                dtype=str,
+                keep_default_na=False,
+                index_col=False,
+                sep=separator,
+                skipinitialspace=separator != "\t",
+            )
     except FileNotFoundError:
         raise DataError(f"{path}: no such file") from None
     except (OSError, ValueError, pd.errors.ParserWarning) as error:
@@ -146,7 +154,12 @@ def text_table(path: Path) -> pd.DataFrame:
         raise DataError(f"{path}: not a readable CSV file: {why}. Copy it again.") from error
     if table.empty:
         raise DataError(f"{path}: no data rows")
-    return table
+    return table if separator == "," else table.replace(*_DECIMAL_COMMA, regex=True)
+
+
+def separator_of(header: str) -> str:
+    """Return what stands between the columns of a table with the line `header`."""
+    return max(",;\t", key=header.count)
 
 
 def _renamed(

@@ -25,7 +25,7 @@ Configurations seen at a single shape of the corpus are left out: what they do e
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -80,7 +80,7 @@ class FitInputs:
     methods: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(
+    def of(  # noqa: PLR0913
         cls,
         data: Sequence[Path],
         where: Mapping[str, str],
@@ -90,8 +90,9 @@ class FitInputs:
         *,
         any_library: bool = False,
         method: str | None = None,
+        read: Callable[[Sequence[Path], Mapping[str, str]], PerformanceDataset] = read,
     ) -> FitInputs:
-        """Read the datasets that the options of `colltune fit` name."""
+        """Read the datasets that the options of `colltune fit` name, by `read`."""
         if data and for_ is not None:
             raise DataError(
                 "--for is only for machines without measurements. Drop it, or drop DATA."

@@ -18,6 +18,8 @@ from functools import cache, lru_cache, partial
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
+from colltune.process import LAUNCHERS
+
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
@@ -61,10 +63,7 @@ class Script:
 Environment = dict[str, Assigned]
 _ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_]\w*)(?P<more>\+?)=(?P<value>.*)", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_LAUNCHER = re.compile(
-    r"(?:mpirun|mpiexec|mpirun_rsh|orterun|prterun|oshrun|srun|aprun|ibrun|jsrun|poe)"
-    r"(?:[._-][\w.-]*)?"
-)
+_LAUNCHER = re.compile(rf"(?:{LAUNCHERS})(?:[._-][\w.-]*)?")
 _CONTAINER = re.compile(r"(?:SINGULARITYENV|APPTAINERENV)_")
 _DIRECTIVE = re.compile(r"#(?:SBATCH|PBS|\$|BSUB)\s+(?P<options>.*)")
 _CSH = re.compile(r"(?m)\A#!.*\bt?csh\b|^[ \t]*(?:setenv|unsetenv|pushenv)[ \t]+[A-Za-z_]")

@@ -395,6 +395,12 @@ COMMANDS = {
     "time flux run -N4 --tasks-per-node=16 -o cpu-affinity=per-task osu_allreduce": "4x16",
     "ssh k0001 mpirun --mca pml ucx -np 64 -pernode -hostfile hosts osu_allreduce": "64x1",
     "time mpirun --bind-to core -np 64 -npernode 32 osu_allreduce": "2x32",
+    "jsrun -n 4 -a 16 -r 1 -c 16 ./osu_allreduce": "4x16",
+    "jsrun -n8 -a8 -r2 ./osu_allreduce": "4x16",
+    "jsrun --nrs 64 --tasks_per_rs 1 --rs_per_host 32 osu_allreduce": "2x32",
+    "poe osu_allreduce -procs 64 -tasks_per_node 16": "4x16",
+    "ibrun -n 64 --ntasks-per-node=16 ./osu_allreduce": "4x16",
+    "flux run -N 4 -n 64 ./osu_allreduce": "4x16",
 }
 
 
@@ -407,6 +413,16 @@ def test_commands_tell_shapes_where_asked(tmp_path: Path, command: str) -> None:
     with pytest.raises(DataError, match="1 table, and the command on line 1 starts 64 processes"):
         _log(tmp_path, text, told={"nodes": "1", "ppn": "32"})
     assert _shapes(_log(tmp_path, text, told={"ppn": COMMANDS[command].partition("x")[2]}))
+
+
+def test_commands_may_take_several_lines(tmp_path: Path) -> None:
+    """A backslash goes on in the next line; a command without counts takes over from none."""
+    text = (
+        "$ mpirun -np 64 \\\n>   --map-by ppr:32:node \\\n    ./osu_allreduce -f\n" + _osu_table()
+    )
+    assert _shapes(_log(tmp_path, text, from_commands=True)) == ["2x32"]
+    with pytest.raises(DataError, match="the file does not say nodes and ppn"):
+        _log(tmp_path, f"{text}+ ibrun ./osu_allreduce -f\n{_osu_table()}", from_commands=True)
 
 
 def test_a_loop_over_processes_is_no_three_launches(tmp_path: Path) -> None:
@@ -557,3 +573,63 @@ def test_imb_that_also_ran_on_fewer_processes_takes_those_of_its_command(tmp_pat
     found = _log(tmp_path, f"+ srun -N 2 -n 8 IMB-MPI1 Bcast\n{two}{IMB}", from_commands=True)
     assert _shapes(found) == ["2x4"]
     assert any("on 2 processes, which do not fit the command" in r for r in found.remarks)
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize("prefix", ["", *TAGGED.values(), "\ufeff"])
+def test_tables_of_any_separator_are_read(tmp_path: Path, separator: str, prefix: str) -> None:
+    """By what their first line has most of, with decimal commas where commas part no columns."""
+    rows = [["Algorithm", "Processors", "Message Size", "Latency (us)"]]
+    rows += [["RecursiveDoubling", "8", "8", "3.25"], ["0", "8", "8", "5.5e0"]]
+    lines = [separator.join(row) + "\n" for row in rows]
+    if separator != ",":
+        lines[1:] = [line.replace(".", ",") for line in lines[1:]]
+    text = (
+        "".join(prefix + line for line in lines) if prefix != "\ufeff" else prefix + "".join(lines)
+    )
+    told = CONTEXT | {"ppn": "2", "collective": "allreduce"}
+    for name in ("times.csv", "times.txt"):
+        file = tmp_path / name
+        file.write_text(text, encoding="utf-8")
+        found = import_files([file], Request(told, KnownAlgorithms("4.1.6")), None)
+        assert found.format == "csv"
+        assert _times_us(found) == [3.25, 5.5]
+        assert list(found.dataset.frame["algorithm"]) == ["recursive_doubling", "default"]
+        assert _shapes(found) == ["4x2"]
+
+
+def test_a_log_with_commas_is_no_table(tmp_path: Path) -> None:
+    """What no column's name is known of is no CSV, and is not refused as one."""
+    with pytest.raises(DataError, match="the format is unknown"):
+        _read(tmp_path, "Loading module a, please wait\nLoaded a, b is missing\n")
+
+
+def test_processes_that_fill_one_node_after_the_other(tmp_path: Path) -> None:
+    """`slots` tells their shapes; what fills no nodes evenly is left out with its count."""
+    text = "Processes,Size,Latency(us)\n"
+    text += "".join(f"{n},8,{n / 10}\n" for n in (2, 16, 24, 32, 40))
+    file = tmp_path / "a.csv"
+    file.write_text(text)
+    told = CONTEXT | {"collective": "bcast", "algorithm": "default"}
+    asked = Request(told | {"slots": "16"}, KnownAlgorithms("4.1.6"))
+    found = import_files([file], asked, None)
+    assert _shapes(found) == ["1x2", "1x16", "2x16"]
+    assert any("16 slots evenly: left out (2 times)" in remark for remark in found.remarks)
+    assert _shapes(_log(tmp_path, f"+ mpirun -n 8 x\n{_osu_table()}", told={"slots": "16"})) == [
+        "1x8"
+    ]
+    with pytest.raises(DataError, match="slots=16, here and in all other rows"):
+        _log(tmp_path, f"+ mpirun -n 24 x\n{_osu_table()}", told={"slots": "16"})
+    with pytest.raises(DataError, match=r"5 rows of 5 .*--set slots=N"):
+        import_files([file], replace(asked, settings=told | {"ppn": "64"}), None)
+
+
+def test_a_later_import_is_compared_with_the_dataset(tmp_path: Path) -> None:
+    """What lies factors from the same cells there is no launch of one thing, whatever the call."""
+    folder = tmp_path / "d"
+    told = {"nodes": "4", "ppn": "2"}
+    add_to(folder, _log(tmp_path, _osu_table(), told=told, launch="a"))
+    add_to(folder, _log(tmp_path, _osu_table(1.3), told=told, launch="b"))
+    with pytest.raises(DataError, match="the dataset and this import lie 4"):
+        add_to(folder, _log(tmp_path, _osu_table(5.0), told=told, launch="c"))
+    assert len(list(folder.glob("*.parquet"))) == 2

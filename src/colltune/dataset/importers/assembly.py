@@ -19,6 +19,7 @@ from colltune.dataset.importers.protocol import (
     Request,
     Row,
     Source,
+    filled,
     whole,
 )
 from colltune.dataset.method import CONDITIONS, Condition
@@ -35,7 +36,7 @@ from colltune.errors import DataError
 from colltune.text import counted
 
 _REQUIRED = ("machine", "library", "library_version")
-_SHAPE = ("nodes", "ppn", "configuration", "collective")
+_SHAPE = ("nodes", "ppn", "slots", "configuration", "collective")
 SETTINGS = (*_REQUIRED, "fabric", *_SHAPE, *CONDITIONS)
 _KNOWN = (*SETTINGS, "algorithm")
 FILTERS = ("collective", "nprocs", "msize_bytes", "algorithm", *CONDITIONS)
@@ -146,11 +147,15 @@ class _Told:
             )
         machine, library, version = (settings[name].strip() for name in _REQUIRED)
         self.context = Context(machine, library, version, settings.get("fabric", ""))
-        counts = {name: whole(settings.get(name, "1").strip()) for name in ("nodes", "ppn")}
+        names = ("nodes", "ppn", "slots")
+        counts = {name: whole(settings.get(name, "1").strip()) for name in names}
         for name, count in counts.items():
             if not count:
                 raise DataError(f"--set {name}={settings[name]}: not a whole number from 1 on")
-        self.nodes, self.ppn = (n if name in settings else None for name, n in counts.items())
+        told = (n if name in settings else None for name, n in counts.items())
+        self.nodes, self.ppn, self.slots = told
+        if self.slots and (self.nodes or self.ppn):
+            raise DataError("--set slots tells the layout, and so do nodes and ppn. Leave one out.")
 
     def look_at(self, rows: Iterable[Row]) -> None:
         """Take what the file's commands tell, and refuse a release that contradicts the told."""
@@ -225,13 +230,15 @@ class _Told:
 
     @property
     def layout(self) -> str:
-        counts = {"nodes": self.nodes, "ppn": self.ppn}
+        counts = {"nodes": self.nodes, "ppn": self.ppn, "slots": self.slots}
         return " and ".join(f"{name}={n}" for name, n in counts.items() if n)
 
     def fits(self, nprocs: int | None) -> bool:
         """Whether so many processes fill the nodes that were told."""
-        if nprocs is None or not (self.nodes or self.ppn):
+        if nprocs is None or not (self.nodes or self.ppn or self.slots):
             return True
+        if self.slots:
+            return filled(nprocs, self.slots) is not None
         if self.nodes and self.ppn:
             return nprocs == self.nodes * self.ppn
         return nprocs % (self.nodes or self.ppn or 1) == 0
@@ -248,17 +255,20 @@ class _Told:
                     f"nprocs={self.nodes * self.ppn}."
                 )
             return Shape(self.nodes, self.ppn)
-        known = self.nodes or self.ppn
+        if nprocs and self.slots and (shape := filled(nprocs, self.slots)):
+            return shape
+        known = self.nodes or self.ppn or self.slots
         if nprocs is None or known is None:
             lacking = (
                 "--set nodes=N and --set ppn=N" if nprocs is None else "--set nodes=N or ppn=N"
             )
             raise DataError(f"{where}: the file does not say nodes and ppn. Give {lacking}.")
         if nprocs % known:
-            name = "nodes" if self.nodes else "ppn"
             raise DataError(
                 f"{where}: {counted(nprocs, 'process', 'es')} cannot be spread evenly with "
-                f"{name}={known}. Keep only the rows that fit with --where nprocs=N."
+                f"{self.layout}, here and in all other rows; only even layouts can be stored. If "
+                "they fill one node after the other, tell its cores with --set slots=N, in place "
+                "of nodes and ppn."
             )
         return Shape(known, nprocs // known) if self.nodes else Shape(nprocs // known, known)
 

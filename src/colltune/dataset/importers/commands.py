@@ -8,12 +8,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from colltune.dataset.importers.protocol import whole
+from colltune.process import LAUNCHERS
 
 _LAUNCHER = re.compile(
-    r"(?:^|[\s;&(/])(?P<name>mpirun|mpiexec|orterun|prterun|srun|aprun|flux run)"
-    r"(?:[._][\w.]+)?\s+(?=-|\w+=)"
+    rf"(?:^|[\s;&(/])(?P<name>{LAUNCHERS}|flux run)(?:[._][\w.]+)?\s+"
+    r"(?=-|\w+=|\S*(?:osu_|IMB-|mpibenchmark|mpiBench))"
 )
-_ANY = re.compile(r"run\b|mpiexec|MPI[ :)]|MPICH|MCA|CVAR|I_MPI")
+_ANY = re.compile(rf"\b(?:{LAUNCHERS}|flux)|MPI[ :)]|MPICH|MCA|CVAR|I_MPI")
+_MOST_LINES = 100
 _TRACED = re.compile(r"\+{1,3} ")
 _SETS = re.compile(r"(?:\+{1,3} |\$ )?(?:(?:export|setenv|unset)\s|[A-Z][A-Z0-9_]*=\S*\s*$)")
 _RELEASE = re.compile(
@@ -22,9 +24,14 @@ _RELEASE = re.compile(
     r"|(?P<intelmpi>Intel\(R\) MPI Library)(?: for Linux\*? OS)?)"
     r"[:,]?\s+(?:[vV]|Version\s+)?(?P<release>\d{1,4}\.\d+(?:\.\d+)?)\b"
 )
-_OF_NPROCS = ("-np", "--np", "-n", "--n", "--ntasks")
-_OF_PPN = ("-ppn", "-perhost", "-npernode", "--npernode", "--ntasks-per-node", "--tasks-per-node")
-_OF_NODES = ("--nodes",)
+_OPTIONS = {
+    "nprocs": "-np --np -n --n --ntasks -procs",
+    "ppn": "-ppn -perhost -npernode --npernode --ntasks-per-node --tasks-per-node -tasks_per_node",
+    "nodes": "--nodes -nnodes --nnodes",
+}
+_OF_SETS = {"sets": "-n --nrs", "tasks": "-a --tasks_per_rs", "a_host": "-r --rs_per_host"}
+_OF_SETS |= {"nprocs": "-p --np"}
+"""Of jsrun, which counts sets of resources."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +53,16 @@ class Commands:
     found: list[Command] = field(default_factory=list)
     releases: list[tuple[int, str, str]] = field(default_factory=list)
     _settings: list[str] = field(default_factory=list)
+    _begun: list[str] = field(default_factory=list)
 
     def watched(self, lines: Iterable[str]) -> Iterator[str]:
         for number, line in enumerate(lines, start=1):
-            if _ANY.search(line):
-                self._look(line.strip(), number)
+            if self._begun or _ANY.search(line):
+                text = line.strip().removeprefix("> " if self._begun else "")
+                self._begun.append(text.removesuffix("\\"))
+                if not text.endswith("\\") or len(self._begun) > _MOST_LINES:
+                    self._look(" ".join(self._begun), number)
+                    self._begun.clear()
             yield line
 
     def by_row(self, lines: Iterable[int]) -> dict[int, Command | None]:
@@ -90,28 +102,11 @@ class Commands:
 
 def _counts(launcher: str, command: str) -> tuple[int | None, int | None, int | None]:
     """Return processes, nodes and processes a node, of which two tell the third."""
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        words = command.split()
-    found: dict[str, int | None] = {}
-    of = dict.fromkeys(_OF_NPROCS, "nprocs") | dict.fromkeys(_OF_PPN, "ppn")
-    of |= dict.fromkeys(_OF_NODES, "nodes")
-    of["-N"] = "nodes" if launcher in ("srun", "flux run") else "ppn"
-    for word, following in zip(words[1:], [*words[2:], ""], strict=True):
-        option, equals, value = word.partition("=")
-        value = value if equals else following
-        name = of.get(option)
-        short = re.fullmatch(r"(-[nN])(\d+)", word)
-        if name and name not in found:
-            found[name] = whole(value)
-        elif option in ("-pernode", "--pernode"):
-            found.setdefault("ppn", 1)
-        elif short:
-            found.setdefault(of[short[1]], whole(short[2]))
-        elif match := re.match(r"ppr:(\d+):node", value if option.endswith("map-by") else ""):
-            found.setdefault("ppn", whole(match[1]))
+    found = _told(launcher, command)
     nprocs, nodes, ppn = found.get("nprocs"), found.get("nodes"), found.get("ppn")
+    if sets := found.get("sets"):
+        tasks = found.get("tasks") or 1
+        nprocs, ppn = sets * tasks, tasks * (found.get("a_host") or 0) or None
     if nprocs is None and nodes and ppn:
         nprocs = nodes * ppn
     if nprocs and ppn and nprocs % ppn == 0:
@@ -119,3 +114,28 @@ def _counts(launcher: str, command: str) -> tuple[int | None, int | None, int | 
     if nprocs and nodes and nprocs % nodes == 0:
         ppn = ppn or nprocs // nodes
     return nprocs, nodes, ppn
+
+
+def _told(launcher: str, command: str) -> dict[str, int | None]:
+    """Return the counts that options tell, the first of each."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = command.split()
+    found: dict[str, int | None] = {}
+    options = _OF_SETS if launcher == "jsrun" else _OPTIONS
+    of = {option: name for name, listed in options.items() for option in listed.split()}
+    of["-N"] = "nodes" if launcher in ("srun", "flux run") else "ppn"
+    for word, following in zip(words[1:], [*words[2:], ""], strict=True):
+        option, equals, value = word.partition("=")
+        value = value if equals else following
+        short = re.fullmatch(r"(-[A-Za-z])(\d+)", word)
+        if option in of:
+            found.setdefault(of[option], whole(value))
+        elif option in ("-pernode", "--pernode"):
+            found.setdefault("ppn", 1)
+        elif short and short[1] in of:
+            found.setdefault(of[short[1]], whole(short[2]))
+        elif match := re.match(r"ppr:(\d+):node", value if option.endswith("map-by") else ""):
+            found.setdefault("ppn", whole(match[1]))
+    return found

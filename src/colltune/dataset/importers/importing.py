@@ -12,15 +12,27 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from colltune import provenance
 from colltune.dataset.frame import PerformanceDataset, join
 from colltune.dataset.importers import IMPORTERS
 from colltune.dataset.importers.assembly import SETTINGS
-from colltune.dataset.importers.protocol import Imported, Place, Request, Source, TimeKind, whole
+from colltune.dataset.importers.protocol import (
+    Algorithms,
+    Imported,
+    Place,
+    Request,
+    Source,
+    TimeKind,
+    whole,
+)
+from colltune.dataset.importers.table import is_known
 from colltune.dataset.method import MEASURED_UNDER, Condition, conditions_of, in_provenance
-from colltune.dataset.parquet import append_dataset, read_parquet, read_provenance
-from colltune.domain import Collective
+from colltune.dataset.parquet import append_dataset, read, read_parquet, read_provenance
+from colltune.dataset.printed import without_common_prefixes
+from colltune.dataset.tidy_csv import separator_of
+from colltune.domain import Collective, RunStatus
 from colltune.errors import DataError
 from colltune.files import locked
 
@@ -85,8 +97,10 @@ def add_to(folder: Path, imported: ImportedFiles) -> Path:
         if any(folder.glob("*.parquet")):
             if imported.format != "csv":
                 _refuse_known(imported, folder)
-            join([read_parquet(folder), imported.dataset])
+            there = read_parquet(folder)
+            join([there, imported.dataset])
             _refuse_incomparable(imported, folder)
+            _refuse_far_from(there, imported.dataset)
         facts = provenance.collect(imported.facts)
         return append_dataset(folder, imported.dataset, facts)
 
@@ -128,9 +142,11 @@ def format_of(source: Source, told: str | None = None) -> str:
 
 
 def _is_table(first: Sequence[str]) -> bool:
-    """Tell whether two lines are a CSV's: both have the same number of commas."""
-    columns = [len(row) for row in csv.reader(first)]
-    return len(columns) == 2 and min(columns) > 1 and len(set(columns)) == 1
+    """Tell whether two lines are a table's: of as many columns, one with a name that is known."""
+    bare = without_common_prefixes(first)
+    rows = list(csv.reader(bare, delimiter=separator_of("".join(bare[:1])), skipinitialspace=True))
+    columns = {len(row) for row in rows}
+    return len(rows) == 2 and len(columns) == 1 < min(columns) and any(map(is_known, rows[0]))
 
 
 def _marks(source: Source) -> tuple[dict[str, int], list[str]]:
@@ -290,6 +306,32 @@ def _refuse_far_apart(dataset: PerformanceDataset, launches: Collection[str] | N
                 f"{key[3]}x{key[4]}). Tell in what they differ, with --path, --from-commands or "
                 "one import for each."
             )
+
+
+def _refuse_far_from(there: PerformanceDataset, new: PerformanceDataset) -> None:
+    """Refuse times that lie factors away from those of a dataset, in the middle of launches."""
+    parts = (("the dataset", there.cells()), ("this import", new.cells()))
+    both = [frame.assign(launch=name, status=RunStatus.OK) for name, frame in parts]
+    _refuse_far_apart(replace(there, frame=pd.concat(both)), None)
+
+
+def read_as_imported(
+    paths: Iterable[Path],
+    where: Mapping[str, str],
+    algorithms: Algorithms,
+    tell: Callable[[str], None],
+) -> PerformanceDataset:
+    """Read and join datasets, CSVs with an import's checks; `tell` is told its remarks."""
+    found = []
+    for path in paths:
+        if path.name.endswith(_CSV_ENDINGS) and path.exists():
+            imported = import_files([path], Request({}, algorithms, where=where), "csv")
+            for remark in imported.remarks:
+                tell(remark)
+            found.append(imported.dataset)
+        else:
+            found.append(read([path], where))
+    return join(found)
 
 
 def _conditions(imported: Iterable[Imported]) -> dict[Condition, Place]:

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Protocol, Self
 
 from colltune.dataset.frame import PerformanceDataset
-from colltune.dataset.importers.printed import without_prefixes
 from colltune.dataset.method import Condition
-from colltune.domain import Collective, Configuration, Instance, RunStatus, Summary
+from colltune.dataset.printed import without_prefixes
+from colltune.domain import Collective, Configuration, Instance, RunStatus, Shape, Summary
 from colltune.errors import DataError
 from colltune.files.reading import opened
 from colltune.files.unpacking import encoding_of, unpacked
@@ -45,6 +45,13 @@ def whole(text: str) -> int | None:
 def real(text: str) -> float | None:
     """Return the number that `text` is, such as ``-1.5``, ``2e-06`` or ``nan``, or None."""
     return float(text) if _REAL.fullmatch(text) else None
+
+
+def filled(nprocs: int, slots: int) -> Shape | None:
+    """Return the shape of processes that fill nodes of so many slots in turn; None: uneven."""
+    if nprocs <= slots:
+        return Shape(1, nprocs)
+    return Shape(nprocs // slots, slots) if nprocs % slots == 0 else None
 
 
 def why_left_out(benchmark: str) -> str:

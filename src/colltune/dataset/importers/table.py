@@ -11,7 +11,16 @@ import pandas as pd
 
 from colltune.dataset.floor import possible
 from colltune.dataset.frame import CELL_COLUMNS, PerformanceDataset, refuse_duplicates
-from colltune.dataset.importers.protocol import Imported, Importer, Place, Request, Source, TimeKind
+from colltune.dataset.importers.protocol import (
+    Imported,
+    Importer,
+    Place,
+    Request,
+    Source,
+    TimeKind,
+    filled,
+    whole,
+)
 from colltune.dataset.method import CONDITIONS, Condition
 from colltune.dataset.tidy_csv import TIME_UNITS, from_table, text_table
 from colltune.domain import Configuration, parse_collective
@@ -26,7 +35,8 @@ _NAMES: Mapping[str, str] = {
     "algorithm": "algorithm alg algo algorithmname algorithmid",
     "nodes": "nodes nnodes numnodes nodecount numberofnodes",
     "ppn": "ppn processespernode procspernode taskspernode rankspernode",
-    "nprocs": "nprocs processes procs np numprocs ranks nranks commsize numberofprocesses",
+    "nprocs": "nprocs processes procs processors np numprocs ranks nranks commsize "
+    "numberofprocesses",
     "msize_bytes": "messagesize msgsize msize size bytes sizebytes messagesizebytes msgbytes",
     "time_s": "time latency avglatency averagelatency mediantime median runtime avgtime meantime",
 }
@@ -37,6 +47,14 @@ _UNIT = re.compile(
     re.IGNORECASE,
 )
 _SMALL_BYTES, _LONG_S, _SHORT_S = 65_536, 0.1, 1e-9
+
+
+_KNOWN = {word for names in _NAMES.values() for word in names.split()} | {"msizebytes", "times"}
+
+
+def is_known(column: str) -> bool:
+    """Tell whether a table's `column` is named as one of ours, or as usual."""
+    return _bare(column) in _KNOWN
 
 
 def load(source: Source, request: Request) -> Imported:
@@ -138,6 +156,8 @@ class _Table:
     def _with_shape(self, table: pd.DataFrame) -> pd.DataFrame:
         """Return the table with nodes and ppn, of which the number of processes tells one."""
         lacking = [name for name in ("nodes", "ppn") if name not in table]
+        if "nprocs" in table and "slots" in table:
+            return self._filled(table)
         if "nprocs" not in table or len(lacking) == 2:
             return table
         numbers = {
@@ -160,11 +180,31 @@ class _Table:
             raise self.wrong(
                 f"{counted(int(uneven.sum()), 'row')} of {len(table)} have processes that do not "
                 f"fill their nodes evenly, as in line {int(at) + 2} ({row}). Only even layouts "
-                f"can be stored; {mend}."
+                f"can be stored; {mend}. If they fill one node after the other, tell its cores "
+                "with --set slots=N, in place of nodes and ppn."
             )
         if lacking:
             table = table.assign(**{lacking[0]: (nprocs // known).astype(int).astype(str)})
         return table
+
+    def _filled(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Return the rows whose processes fill nodes of so many slots evenly."""
+        pairs = zip(table["nprocs"].str.strip(), table["slots"].str.strip(), strict=True)
+        counts = ((whole(nprocs), whole(slots)) for nprocs, slots in pairs)
+        shapes = [filled(n, slots) if n and slots else None for n, slots in counts]
+        even = [shape is not None for shape in shapes]
+        if not any(even):
+            raise self.wrong(
+                f"none of {counted(len(table), 'row')} has processes that fill nodes of "
+                f"slots={table['slots'].iloc[0]} evenly. Correct --set slots."
+            )
+        if not all(even):
+            what = f"processes that do not fill nodes of {table['slots'].iloc[0]} slots evenly"
+            self.remarks[f"{what}: left out"] += len(table) - sum(even)
+        known = [shape for shape in shapes if shape]
+        return table[even].assign(
+            nodes=[str(shape.nodes) for shape in known], ppn=[str(shape.ppn) for shape in known]
+        )
 
     def _with_library(self, table: pd.DataFrame) -> pd.DataFrame:
         changes = {}

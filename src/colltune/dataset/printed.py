@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from colltune.errors import DataError
 
@@ -60,6 +60,17 @@ def without_prefixes(lines: Iterable[str], name: str) -> Iterator[str]:
                     "another MPI library?"
                 )
         yield bare
+
+
+def without_common_prefixes(lines: Sequence[str]) -> list[str]:
+    """Return the lines of a table, which has no comments, without what is before all of them."""
+    found = list(lines)
+    while kind := next((k for k in _PREFIXES if found and all(map(k.match, found))), None):
+        rest = [_stripped(line, [kind])[0] for line in found]
+        if rest == found:
+            break
+        found = rest
+    return found
 
 
 def _before_comment(line: str) -> tuple[re.Pattern[str], ...]:
