@@ -40,8 +40,8 @@ def import_(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="reprompi, osu, imb, detail (detail.out of ompi-collectives-tuning) or csv; "
-            "default: detected from the content.",
+            help="reprompi, osu (OMB-Py too), imb, mpibench, detail (detail.out of "
+            "ompi-collectives-tuning) or csv; default: detected from the content.",
         ),
     ] = None,
     map_: Annotated[
@@ -99,7 +99,7 @@ def import_(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Add measurements of ReproMPI, OSU, IMB, detail.out or a CSV to a dataset folder.
+    """Add measurements of ReproMPI, OSU, IMB, mpiBench, detail.out or a CSV to a dataset folder.
 
     A benchmark's output does not name the algorithm that ran. Name it with --set configuration=ID;
     otherwise it counts as the library's own decision. Sizes and times are converted to bytes and

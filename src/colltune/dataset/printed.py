@@ -25,6 +25,8 @@ _KINDS = (
     r"[ \t]+",
 )
 _PREFIXES = tuple(re.compile(kind) for kind in _KINDS)
+TITLES = ("#", "START mpiBench")
+"""What lines begin with that tell a benchmark."""
 _LAST_LINE = 20_000
 """A prefix begins before it, or never."""
 _SHORT, _MOST_TITLES = 20, 1000
@@ -45,13 +47,13 @@ def without_prefixes(lines: Iterable[str], name: str) -> Iterator[str]:
     titles: dict[str, str] = {}
     for number, raw in enumerate(lines, start=1):
         line = _COLOUR.sub("", raw) if "\x1b" in raw else raw
-        if not kinds and number <= _LAST_LINE and not line.startswith("#"):
+        if not kinds and number <= _LAST_LINE and not line.startswith(TITLES):
             kinds = _before_comment(line)
         if not kinds:
             yield line
             continue
         bare, rank = _stripped(line, kinds)
-        if rank and bare.startswith("#") and len(bare) > _SHORT and len(titles) < _MOST_TITLES:
+        if rank and bare.startswith(TITLES) and len(bare) > _SHORT and len(titles) < _MOST_TITLES:
             first = titles.setdefault(bare, rank)
             if first != rank:
                 raise DataError(
@@ -76,7 +78,7 @@ def without_common_prefixes(lines: Sequence[str]) -> list[str]:
 def _before_comment(line: str) -> tuple[re.Pattern[str], ...]:
     """Return the kinds of prefixes between the begin of a line and a ``#``; none otherwise."""
     found, at = list[re.Pattern[str]](), 0
-    while not line.startswith("#", at):
+    while not line.startswith(TITLES, at):
         kind = next((kind for kind in _PREFIXES if kind.match(line[at:])), None)
         match = kind.match(line[at:]) if kind else None
         if kind is None or match is None or not match.end():

@@ -72,6 +72,25 @@ IMB = """\
 # All processes entering MPI_Finalize
 
 """
+_MPIBENCH_ROWS = (
+    ("Barrier", 0, 1000, 0.5, 0.4, 0.6),
+    ("Bcast", 0, 1000, 0.6, 0.5, 0.7),
+    ("Bcast", 8, 1000, 2.0, 1.0, 3.0),
+    ("Bcast", 1024, 500, 4.5, 4.0, 5.0),
+)
+
+
+def mpibench(*rows: tuple[str, int, int, float, float, float], comm: str = "MPI_COMM_WORLD") -> str:
+    """Return what mpiBench prints of 8 processes: name, size, iterations, avg, min and max."""
+    lines = [
+        f"{name:<20}\tBytes:\t{size:8d}\tIters:\t{n:7d}\tAvg:\t{avg:8.4f}\tMin:\t{low:8.4f}"
+        f"\tMax:\t{high:8.4f}\tComm: {comm}\tRanks: 8\n"
+        for name, size, n, avg, low, high in rows
+    ]
+    return f"START mpiBench v1.5\n0 : n1\n{''.join(lines)}Message buffers (KB):\t4\nEND mpiBench\n"
+
+
+MPIBENCH = mpibench(*_MPIBENCH_ROWS)
 DETAIL = """\
 #Nnodes    Message_size 0                    1                    6                    \n\
 8          8            4.00(0.10)           3.00(0.20)           3.50                 4.00(0.10)
@@ -87,6 +106,7 @@ SAMPLES: Mapping[str, tuple[str, dict[str, str]]] = {
     "reprompi": (REPROMPI, CONTEXT | SHAPE),
     "osu": (OSU, CONTEXT | SHAPE),
     "imb": (IMB, CONTEXT | SHAPE),
+    "mpibench": (MPIBENCH, CONTEXT | SHAPE),
     "detail": (DETAIL, CONTEXT | SHAPE | {"collective": "bcast"}),
     "csv": (CSV, {}),
 }

@@ -17,7 +17,7 @@ from colltune.cli.import_ import KnownAlgorithms
 from colltune.dataset.importers import Request
 from colltune.dataset.importers.importing import ImportedFiles, add_to, import_files
 from colltune.errors import DataError, LibraryError
-from tests.dataset.importers.samples import CONTEXT, IMB, OSU, REPROMPI, request
+from tests.dataset.importers.samples import CONTEXT, IMB, MPIBENCH, OSU, REPROMPI, request
 
 SHAPE = {"nodes": "4", "ppn": "2"}
 RESET = "\x1b[0m"
@@ -58,7 +58,7 @@ def _prefixed(text: str, prefix: str) -> str:
     return "".join(prefix + line for line in text.splitlines(keepends=True))
 
 
-@pytest.mark.parametrize("program", [OSU, IMB, REPROMPI])
+@pytest.mark.parametrize("program", [OSU, IMB, REPROMPI, MPIBENCH])
 @pytest.mark.parametrize("kind", TAGGED)
 def test_prefixes_are_taken_off(tmp_path: Path, program: str, kind: str) -> None:
     """What launchers, clocks and mails put before every line changes nothing that is read."""

@@ -63,6 +63,19 @@ def test_the_mean_and_the_least_over_ranks_are_kept(tmp_path: Path) -> None:
     assert read([file]).frame[RANK_COLUMNS].isna().all(axis=None)
 
 
+def test_omb_py_prints_means(tmp_path: Path) -> None:
+    """Its titles are shorter, and where its buffers lie is not told."""
+    text = "# OMB Python MPI Bcast Test\n# Size (B)      Latency (us)\n8             2.00\n"
+    row = _parsed(text).rows[0]
+    assert (row.collective, row.msize_bytes, row.kind) == (Collective.BCAST, 8, TimeKind.MEAN)
+    assert row.summary is not None
+    assert row.summary.time_s == pytest.approx(2e-6)
+    assert not row.conditions["memory"]
+    found = loaded("osu", text, tmp_path)
+    assert len(found.dataset) == 1
+    assert _parsed(text.replace("Bcast", "Latency")).rows == ()
+
+
 def test_short_output_gives_the_mean_and_says_so() -> None:
     """Without -f only the mean over ranks is there; it is the time but no mean of maxima."""
     (row,) = _parsed(_table("MPI Broadcast", SIZED, "8   2.50")).rows

@@ -9,7 +9,6 @@ collectives moves on with every repetition.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from colltune.dataset.importers.protocol import (
     Reading,
     Row,
     TimeKind,
+    over_ranks,
     real,
     whole,
     why_left_out,
@@ -203,10 +203,8 @@ class _Reader(LineReader):
         time_us, n_reps = numbers.get("t_max[usec]"), numbers["#repetitions"]
         if time_us is None or n_reps is None:
             raise self.wrong(f"no column t_max[usec], only {' '.join(numbers)}")
-        time_s = time_us * 1e-6
-        over_ranks = (numbers.get(f"t_{name}[usec]") for name in ("avg", "min"))
-        told_s = (math.nan if us is None else us * 1e-6 for us in over_ranks)
-        return Summary(int(n_reps), time_s, time_s, *[math.nan] * 3, *told_s)
+        others = (numbers.get(f"t_{name}[usec]") for name in ("avg", "min"))
+        return over_ranks(int(n_reps), time_us, *others)
 
     def _counts_blocks(self) -> bool:
         """Whether this release's Reduce_scatter counts blocks: from 2019 Update 1 on."""

@@ -30,7 +30,7 @@ from colltune.dataset.importers.protocol import (
 from colltune.dataset.importers.table import is_known
 from colltune.dataset.method import MEASURED_UNDER, Condition, conditions_of, in_provenance
 from colltune.dataset.parquet import append_dataset, read, read_parquet, read_provenance
-from colltune.dataset.printed import without_common_prefixes
+from colltune.dataset.printed import TITLES, without_common_prefixes
 from colltune.dataset.tidy_csv import separator_of
 from colltune.domain import Collective, RunStatus
 from colltune.errors import DataError
@@ -156,7 +156,7 @@ def _marks(source: Source) -> tuple[dict[str, int], list[str]]:
     for number, line in enumerate(source.lines(), start=1):
         if len(first) < 2 and line.strip():
             first.append(line.strip())
-        if line.startswith("#"):
+        if line.startswith(TITLES):
             for name, importer in IMPORTERS.items():
                 if name not in marks and importer.recognises(line):
                     marks[name] = number

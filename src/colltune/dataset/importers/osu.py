@@ -1,11 +1,11 @@
-"""Reads the OSU Micro-Benchmarks' tables of blocking collectives, releases 3 to 7.
+"""Reads the OSU Micro-Benchmarks' tables of blocking collectives, releases 3 to 7, and OMB-Py's.
 
 Sizes are the block per process for allgather, alltoall, gather and scatter, and the whole buffer
 for all others (``osu_reduce_scatter.c`` and ``osu_reduce_scatter_block.c`` divide it among the
 processes). Every time is an average of each rank over its iterations: ``Avg Latency`` is their mean
 over ranks, ``Max Latency`` (option -f) their maximum, which comes closest to ours, and ``P50``
 (option -z) the median over iterations of the mean over ranks. Of these the first available of
-maximum, P50 and average is taken.
+maximum, P50 and average is taken. OMB-Py prints averages alone, and not where its buffers lie.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from colltune.dataset.importers.assembly import reads_lines
 from colltune.dataset.importers.protocol import (
@@ -21,14 +21,16 @@ from colltune.dataset.importers.protocol import (
     Reading,
     Row,
     TimeKind,
+    over_ranks,
     real,
     whole,
     why_left_out,
 )
-from colltune.domain import Collective, RunStatus, Summary
+from colltune.domain import Collective, RunStatus
 from colltune.errors import DataError
 
-_TITLE = re.compile(r"#\s*OSU\s+(?P<name>\S.*?)\s+Test\b\s*v?(?P<version>[\w.]*)")
+_PROGRAM = r"#\s*(?:OSU|(?P<python>OMB Python|OMB-Py))\s+"
+_TITLE = re.compile(_PROGRAM + r"(?P<name>\S.*?)\s+Test\b\s*v?(?P<version>[\w.]*)")
 _DEVICE = re.compile(r"MPI(?:-(?P<device>[A-Z]+))?\s+")
 _COLUMN = re.compile(
     r"Size|(?:Avg |Min |Max )?Latency ?\(us\)|Iterations|Validation|P\d+ Tail Lat\(us\)"
@@ -42,6 +44,9 @@ _TIMES = {
 }
 _COLLECTIVES = {
     "broadcast": Collective.BCAST,
+    "bcast": Collective.BCAST,
+    "alltoall": Collective.ALLTOALL,
+    "alltoallv": Collective.ALLTOALLV,
     "all-to-all personalized exchange": Collective.ALLTOALL,
     "all-to-allv personalized exchange": Collective.ALLTOALLV,
     "allgather": Collective.ALLGATHER,
@@ -66,7 +71,7 @@ def parse(lines: Iterable[str], name: str) -> Reading:
     return reader.reading()
 
 
-IMPORTER = reads_lines("OSU Micro-Benchmarks", r"#\s*OSU\s+\S.*\bTest\b", parse)
+IMPORTER = reads_lines("OSU Micro-Benchmarks", _PROGRAM + r"\S.*\bTest\b", parse)
 
 
 @dataclass
@@ -76,7 +81,7 @@ class _Reader(LineReader):
     collective: Collective | None = None
     columns: list[str] = field(default_factory=list)
     datatype: str = ""
-    device: str = ""
+    memory: str = ""
 
     def feed(self, line: str) -> None:
         text = line.strip()
@@ -98,8 +103,9 @@ class _Reader(LineReader):
         self.facts["benchmark"][f"{title['name']} {title['version']}".strip()] = None
         device = _DEVICE.match(f"{title['name']} ")
         benchmark = title["name"][device.end() if device else 0 :]
-        self.device = (device["device"] or "") if device else ""
-        self.collective = _COLLECTIVES.get(benchmark.removesuffix("Latency").strip().lower())
+        self.memory = (device["device"] if device else None) or ("" if title["python"] else "host")
+        name = benchmark.removesuffix("Latency").strip().lower()
+        self.collective = _COLLECTIVES.get(name)
         self.columns, self.datatype = [], ""
         if self.collective is None:
             self.remarks.append(f"{title['name']} {why_left_out(title['name'])} and is left out")
@@ -119,11 +125,10 @@ class _Reader(LineReader):
                 f"malformed row {' '.join(words)!r}; expected {', '.join(self.columns)}"
             )
         column, kind = next((c, k) for c, k in _TIMES.items() if c in row)
-        time_s = float(row[column]) * 1e-6
-        mean_s = time_s if kind is TimeKind.MAXIMUM_OF_MEANS else math.nan
-        told = (real(row.get(f"{name} Latency(us)", "nan")) for name in ("Avg", "Min"))
-        over_ranks = ((us or math.nan) * 1e-6 for us in told)
-        summary = Summary(n_reps, time_s, mean_s, *[math.nan] * 3, *over_ranks)
+        others = (real(row.get(f"{name} Latency(us)", "")) for name in ("Avg", "Min"))
+        summary = over_ranks(n_reps, float(row[column]), *others)
+        if kind is not TimeKind.MAXIMUM_OF_MEANS:
+            summary = replace(summary, time_mean_s=math.nan)
         wrong = row.get("Validation", "Pass") not in ("Pass", "-")
         block = collective is Collective.REDUCE_SCATTER_BLOCK
         self.rows.append(
@@ -135,7 +140,7 @@ class _Reader(LineReader):
                 self.number,
                 RunStatus.WRONG_RESULT if wrong else RunStatus.OK,
                 summary=None if wrong else summary,
-                conditions={"memory": self.device or "host", "datatype": self.datatype},
+                conditions={"memory": self.memory, "datatype": self.datatype},
                 split_bytes=_ELEMENT_BYTES.get(self.datatype, 4) if block else 0,
             )
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
+import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -52,6 +53,16 @@ def filled(nprocs: int, slots: int) -> Shape | None:
     if nprocs <= slots:
         return Shape(1, nprocs)
     return Shape(nprocs // slots, slots) if nprocs % slots == 0 else None
+
+
+def over_ranks(
+    n_reps: int, most_us: float, mean_us: float | None, least_us: float | None
+) -> Summary:
+    """Return the summary of means over so many repetitions, of which ranks have these."""
+    mean_s, least_s = (math.nan if us is None else us * 1e-6 for us in (mean_us, least_us))
+    time_s = most_us * 1e-6
+    nothing = math.nan
+    return Summary(n_reps, time_s, time_s, nothing, nothing, nothing, mean_s, least_s)
 
 
 def why_left_out(benchmark: str) -> str:
