@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from copy import copy
 from pathlib import Path
 
@@ -139,4 +140,15 @@ def test_a_huge_file(tmp_path: Path) -> None:
     with path.open("ab") as stream:
         stream.write(b" ")
     with pytest.raises(LibraryError, match="larger than 32 MiB"):
+        read_text(path)
+
+
+def test_intel_mpis_own_tuning_files_are_told_from_other_binaries(tmp_path: Path) -> None:
+    """They are compressed; what is meant instead is said."""
+    path = tmp_path / "tuning_skx_ofi.dat"
+    path.write_bytes(zlib.compress(bytes(100)))
+    with pytest.raises(LibraryError, match="I_MPI_TUNING_BIN"):
+        read_text(path)
+    path.write_bytes(bytes(100))
+    with pytest.raises(LibraryError, match="zero byte"):
         read_text(path)

@@ -519,3 +519,22 @@ def test_words_that_the_library_skips_do_not_hide_the_format() -> None:
     text = "bcast rules\n1\n7\n1\n0\n1\n0 @intra 6 0 0\n"
     assert FORMATS["openmpi-classic"].recognises(text)
     assert not FORMATS["openmpi-classic"].recognises("# OSU\n# Size  Avg\n1 bytes took 2.5 us\n")
+
+
+def test_a_wrong_count_is_told_where_it_stands(subtests: pytest.Subtests) -> None:
+    """Whatever is found behind it follows from it, and is not told."""
+    lines = ["2", "3", "2", "4", "1", "0 1 0 0", "8", "2", "0 1 0 0", "64 2 0 0"]
+    lines += ["7", "1", "8", "2", "0 1 0 0", "4096 2 0 0"]
+    for at, right in ((0, "2"), (2, "2"), (4, "1"), (7, "2"), (11, "1"), (13, "2")):
+        for wrong in (str(int(right) - 1), str(int(right) + 1)):
+            text = "\n".join([*lines[:at], wrong, *lines[at + 1 :]]) + "\n"
+            with subtests.test(line=at + 1, wrong=wrong):
+                found = lint(FORMATS["openmpi-classic"].parse(text, "f", "5.0.8"))
+                last = found[-1]
+                assert (last.line, f"but {right} follow" in last.message) == (at + 1, True)
+                assert last.fault in (Fault.FILE_DROPPED, Fault.MALFORMED)
+    assert not [
+        f
+        for f in lint(FORMATS["openmpi-classic"].parse("\n".join(lines), "f", "5.0.8"))
+        if f.fault in (Fault.FILE_DROPPED, Fault.MALFORMED)
+    ]

@@ -46,6 +46,7 @@ def _loaded(location: str) -> Format:
 FORMATS: Mapping[str, Format] = _Formats()
 """The formats of all libraries by name."""
 LARGEST_BYTES = 32 << 20
+_ZLIB = (b"\x78\x01", b"\x78\x9c", b"\x78\xda")
 
 
 def format_of(
@@ -215,6 +216,12 @@ def text_of(content: bytes, source: str) -> str:
         raise LibraryError(
             f"{source}: this is not a configuration file (it is larger than"
             f" {LARGEST_BYTES >> 20} MiB)"
+        )
+    if content.startswith(_ZLIB):
+        raise LibraryError(
+            f"{source}: this is compressed, as Intel MPI's own tuning files are (tuning_*.dat, "
+            "which I_MPI_TUNING_BIN names). Only the library reads and writes those; give its JSON "
+            "file (I_MPI_TUNING), or the list of its variables"
         )
     if b"\0" in content:
         line = content[: content.index(b"\0")].count(b"\n") + 1

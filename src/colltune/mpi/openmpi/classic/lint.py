@@ -18,6 +18,7 @@ from colltune.mpi.openmpi.tuned_lint import outranked, range_findings
 from colltune.text import counted
 
 _PLAIN_LINE = re.compile(r"(?:[ \t]*(?:0|[1-9][0-9]*)(?![^ \t]))*[ \t]*")
+_FIRST, _OF_COLLECTIVE, _OF_RULE = 5, 4, (4, 5)
 _SORT = "sort the sizes in ascending order"
 
 
@@ -31,7 +32,64 @@ def lint(file: ClassicFile) -> tuple[Finding, ...]:
         known = file.catalogue.collectives[collective]
         for one in entries:
             found += range_findings(known, one, one.rules, file.release)
+    wrong = list(_contradicted(file))
+    if wrong:
+        # what stands behind is not what it is read as
+        found = [each for each in found if 0 < each.line < wrong[0].line] + wrong
     return in_order(found)
+
+
+_Block = tuple[list[tuple[int, int]], list[int]]
+"""Lines with one number each, with that number, and the lines of rules below them."""
+
+
+def _contradicted(file: ClassicFile) -> Iterator[Finding]:
+    """Yield a finding for each count that the lines of a file contradict.
+
+    It can be told where each number but those of rules has a line of its own: the first block has
+    five such lines, those of further communicator sizes two, those of further collectives four.
+    """
+    blocks = _blocks(file.text.removeprefix("\ufeff"))
+    if not blocks or len(blocks[0][0]) != _FIRST or {len(b[0]) for b in blocks[1:]} - {2, 4}:
+        return
+    first = blocks[0][0].pop(0)
+    counts: list[tuple[int, int, str, int]] = []
+    at = 0
+    for lines, rules in blocks:
+        if len(lines) == _OF_COLLECTIVE:
+            at = len(counts)
+            counts.append((*lines[1], "communicator size", 0))
+        counts[at] = (*counts[at][:3], counts[at][3] + 1)
+        counts.append((*lines[-1], "rule", len(rules)))
+    collectives = sum(len(lines) == _OF_COLLECTIVE for lines, _ in blocks)
+    for line, told, what, there in [(*first, "collective", collectives), *counts]:
+        if told != there:
+            fault = Fault.FILE_DROPPED if file.content.drops else Fault.MALFORMED
+            message = (
+                f"announces {counted(told, what)}, but {there} follow, so that the library takes "
+                "the numbers behind for something else"
+            )
+            yield Finding(line, fault, message, f"write {there}, or mend what follows")
+
+
+def _blocks(text: str) -> list[_Block]:
+    """Return the blocks of a file; none if other lines stand between."""
+    blocks: list[_Block] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        words = line.partition("#")[0].split()
+        if not words or (number == 1 and words[0].startswith(HEADER)):
+            continue
+        if not all(map(str.isdecimal, words)) or len(words) not in (1, *_OF_RULE):
+            return []
+        if len(words) == 1 and (not blocks or blocks[-1][1]):
+            blocks.append(([], []))
+        if len(words) == 1:
+            blocks[-1][0].append((number, int(words[0])))
+        elif not blocks:
+            return []
+        else:
+            blocks[-1][1].append(number)
+    return blocks
 
 
 def _whole(file: ClassicFile) -> Iterator[Finding]:
