@@ -111,8 +111,10 @@ def test_faults_are_found(subtests: pytest.Subtests) -> None:
         ("MPIR_CVAR_BCAST_SHORT_MSG_SIZE=1", Fault.NO_EFFECT, "do not affect blocking"),
         ("MPIR_CVAR_BCAST_INTRA_ALGORITHM=binomial", Fault.OUTRANKED, "by nodes"),
         ("MPIR_CVAR_BCAST_DEVICE_COLLECTIVE=False", Fault.ENDS_PROGRAM, "no switch"),
-        ("MPIR_CVAR_COLLECTIVE_FALLBACK=no", Fault.ENDS_PROGRAM, "silent, print"),
+        ("MPIR_CVAR_COLLECTIVE_FALLBACK=no", Fault.ENDS_PROGRAM, "print, silent"),
         ("MPIR_CVAR_DEVICE_COLLECTIVES=maybe", Fault.ENDS_PROGRAM, "all, none, percoll"),
+        ("MPIR_CVAR_BCAST_POSIX_INTRA_ALGORITHM=binomial", Fault.ENDS_PROGRAM, "ipc_read"),
+        ("MPIR_CVAR_IBCAST_INTRA_ALGORITHM=nb", Fault.ENDS_PROGRAM, "no such algorithm"),
         ("MPIR_CVAR_BARRIER_DISSEM_KVAL=1", Fault.HANGS, "radix below 2"),
         ("MPIR_CVAR_BARRIER_DISSEM_KVAL=x", Fault.ENDS_PROGRAM, "no number"),
         (

@@ -231,6 +231,7 @@ class Functions:
     def variables(self) -> Mapping[str, str]:
         """The release's control variables without prefix, with what kind of value each takes.
 
+        The words of a choice follow its kind, unless they are the release's algorithms.
         Of series between those whose names are known it is taken to have what either has.
         """
         return {name: kind for name, kind, *_ in self._of_series("variables.txt")}

@@ -44,10 +44,6 @@ _THRESHOLD = re.compile(r"[A-Z_]+_(?:SHORT|LONG|MEDIUM)_MSG_SIZE|[A-Z_]+_MIN_PRO
 _HIERARCHICAL = frozenset({"bcast", "reduce", "allreduce", "barrier", "scan"})
 _NEAR = 0.85
 _FEW_WORDS = 2
-_WORDS = {
-    "COLLECTIVE_FALLBACK": ("silent", "print", "error"),
-    "DEVICE_COLLECTIVES": ("all", "none", "percoll"),
-}
 
 
 @dataclass(frozen=True)
@@ -263,19 +259,20 @@ def _on_one(parsed: ParsedVariables, assignment: Assignment) -> Iterator[Finding
             mend = "see the page on derivatives for what is known of it"
             yield Finding(assignment.line, Fault.REMARK, what, mend)
         return
-    kind = parsed.functions.variables[assignment.bare]
+    kind, _, words = parsed.functions.variables[assignment.bare].partition(":")
     collective = assignment.collective
     if kind in _VALUES and not _VALUES[kind].pattern.fullmatch(assignment.value):
         what = f"{assignment.text}: this is no {kind}, and {TITLE} ends in MPI_Init"
         yield _finding(assignment.line, Fault.ENDS_PROGRAM, what, _VALUES[kind].mend)
+    elif words:
+        if assignment.value not in words.split(","):
+            known = words.replace(",", ", ")
+            what = f"{assignment.text}: {TITLE} knows {known}, and otherwise ends in MPI_Init"
+            yield _finding(assignment.line, Fault.ENDS_PROGRAM, what, "use one of them")
     elif collective is not None:
         yield from _on_choice(parsed, assignment, collective)
     elif assignment.bare.endswith("_ALGORITHM"):
         yield from _on_other_choice(parsed, assignment)
-    elif assignment.value not in _WORDS.get(assignment.bare, (assignment.value,)):
-        words = ", ".join(_WORDS[assignment.bare])
-        what = f"{assignment.text}: {TITLE} knows {words}, and otherwise ends in MPI_Init"
-        yield _finding(assignment.line, Fault.ENDS_PROGRAM, what, "use one of them")
     elif _THRESHOLD.fullmatch(assignment.bare):
         what = f"{assignment.name}: thresholds do not affect blocking collectives"
         yield _finding(
@@ -339,7 +336,8 @@ def _on_other_choice(parsed: ParsedVariables, assignment: Assignment) -> Iterato
         return
     middle = f"_{kind.lower()}_"
     words = {n.partition(middle)[2] for n in of} | {n.partition("_allcomm_")[2] for n in of}
-    if assignment.value not in {"auto", "nb", "sched_auto", *words} - {""}:
+    words |= {"auto", "sched_auto"} if name.startswith("I") else {"auto", "nb"}
+    if assignment.value not in words - {""}:
         what = f"{assignment.text}: {TITLE} has no such algorithm and ends in MPI_Init"
         yield _finding(assignment.line, Fault.ENDS_PROGRAM, what, "name an algorithm that it has")
 
