@@ -28,7 +28,7 @@ _SWITCH = re.compile(
     r"|dump_dynamic_rules|synchronous_send)"
 )
 _DECIMAL = re.compile(r"[ \t\n\v\f\r]*([+-]?[0-9]+)")
-_LONG_ENOUGH, _LARGEST = 30, 2**64 - 1
+_LONG_ENOUGH, _LARGEST, _HALF = 30, 2**64 - 1, 2**63
 _FACTORS = {"g": 1 << 30, "m": 1 << 20, "k": 1 << 10}
 
 
@@ -56,7 +56,8 @@ class Variables:
     def integer(self, name: str, default: int) -> int:
         """Return a number, with K, M and G as the library reads them; 0 for no number."""
         text = self.text(name)
-        return default if text is None else integer_of(text)
+        value = None if text is None else integer_of(text)
+        return default if value is None else value
 
     def shown(self, name: str) -> str:
         return f"{name}={self.text(name)}"
@@ -108,14 +109,23 @@ def same(name: str, one: str, other: str) -> bool:
     return both is not None and integer_of(one) == integer_of(other)
 
 
-def integer_of(text: str) -> int:
-    """Return what a number's text means to the library, in 32 bits."""
+def integer_of(text: str) -> int | None:
+    """Return what a number's text means to the library; None if it refuses more than 32 bits."""
     match = _INTEGER.match(text)
     if match is None:
         return 0
     sign, digits = match.groups()
     value = _digits(digits) * (-1 if sign == "-" else 1)
-    return as_int(value * _FACTORS.get(text[match.end() : match.end() + 1].lower(), 1))
+    value *= _FACTORS.get(text[match.end() : match.end() + 1].lower(), 1)
+    kept = (value + _HALF) % (2 * _HALF) - _HALF
+    return kept if as_int(kept) == kept else None
+
+
+def is_integer(text: str) -> bool:
+    """Tell whether all of `text` is a number that the library takes, with K, M or G behind it."""
+    match = _INTEGER.match(text)
+    whole = match is not None and text[match.end() :].strip(_BLANKS).lower() in ("", *_FACTORS)
+    return whole and integer_of(text) is not None
 
 
 def whole_number(text: str) -> int | None:

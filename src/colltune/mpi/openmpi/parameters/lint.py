@@ -33,6 +33,8 @@ from colltune.mpi.openmpi.mca import (
     USE_RULES,
     flag_of,
     forcing_name,
+    integer_of,
+    is_integer,
 )
 from colltune.mpi.openmpi.parameters import ParameterFile, reading
 from colltune.mpi.openmpi.parameters.reading import Kind, Setting
@@ -98,6 +100,11 @@ def _spelling(file: ParameterFile, setting: Setting) -> Iterator[Finding]:
     if setting.name in _FLAGS and flag_of(setting.value) is None:
         text = f"{setting.text[:80]} is not a switch, so the default applies"
         yield Finding(setting.line, Fault.MALFORMED, text, "write 1 or 0")
+    if _is_number(setting.name) and setting.value and not is_integer(setting.value):
+        read = integer_of(setting.value)
+        then = "the default applies" if read is None else f"the library reads {read}"
+        text = f"{setting.text[:80]} is no number of 32 bits, so {then}"
+        yield Finding(setting.line, Fault.MALFORMED, text, "write a whole number")
     is_file = setting.name in (*reading.RULES, *reading.PARAMETER_FILES)
     if is_file and setting.value and not setting.value.startswith(("/", "~")):
         yield Finding(
@@ -107,6 +114,12 @@ def _spelling(file: ParameterFile, setting: Setting) -> Iterator[Finding]:
             "working directory, and ranks that find no file decide differently",
             "write the absolute path",
         )
+
+
+def _is_number(name: str) -> bool:
+    """Tell whether a parameter of coll/tuned is a number, and no switch, name or choice."""
+    others = {USE_RULES, RULES_FILE, *map(forcing_name, Collective)}
+    return name.startswith("coll_tuned_") and name in _known_names() - others
 
 
 def _name(file: ParameterFile, setting: Setting) -> Iterator[Finding]:
