@@ -1,7 +1,9 @@
 """Makes tidy CSVs of the results that the PICO benchmark suite publishes (HLC-Lab/pico, MIT).
 
-``python -m benchmarks.pico_results CLONE FOLDER [LARGEST]`` reads ``results/`` of a clone and
-writes ``FOLDER/MACHINE_LIBRARY.csv.gz``. Archives of more than LARGEST bytes are left out.
+``python -m benchmarks.pico_results CLONE FOLDER [LARGEST [REPETITIONS]]`` reads ``results/`` of a
+clone and writes ``FOLDER/MACHINE_LIBRARY.csv.gz``. Archives of more than LARGEST bytes are left
+out. With REPETITIONS it writes folders of Parquet, which have so many iterations of each run,
+evenly chosen.
 
 Only what the MPI library itself runs is taken: host memory, no algorithms of PICO's own library.
 The first fifth of the iterations is dropped as warm-up (Fugaku's files have none), and so are runs
@@ -19,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from colltune.dataset import PerformanceDataset, write_csv
+from colltune.dataset import PerformanceDataset, append, write_csv
 from colltune.domain import (
     Collective,
     Configuration,
@@ -46,19 +48,23 @@ def main() -> None:
     """Convert every machine of a clone."""
     clone, out = Path(sys.argv[1]), Path(sys.argv[2])
     largest = int(sys.argv[3]) if len(sys.argv) > 3 else sys.maxsize
+    repetitions = int(sys.argv[4]) if len(sys.argv) > 4 else 0
     for table in sorted((clone / "results").glob("*_metadata.csv")):
         machine = table.name.removesuffix("_metadata.csv")
         found: dict[Context, list[Measurement]] = {}
-        for context, measurement in _measurements(clone, table, machine, largest):
+        for context, measurement in _measurements(clone, table, machine, largest, repetitions):
             found.setdefault(context, []).append(measurement)
         for context, measurements in found.items():
-            path = out / f"{context.machine}_{context.library}-{context.library_version}.csv.gz"
-            write_csv(PerformanceDataset.of(context, measurements), path)
+            path = out / f"{context.machine}_{context.library}-{context.library_version}"
+            if repetitions:
+                append(path, context, measurements, {})
+            else:
+                write_csv(PerformanceDataset.of(context, measurements), Path(f"{path}.csv.gz"))
             print(f"{len(measurements)} rows of {context} -> {path}")
 
 
 def _measurements(
-    clone: Path, table: Path, machine: str, largest: int
+    clone: Path, table: Path, machine: str, largest: int, repetitions: int
 ) -> Iterator[tuple[Context, Measurement]]:
     opened: dict[str, dict[str, list[str]]] = {}
     with table.open(encoding="utf-8") as stream:
@@ -72,7 +78,7 @@ def _measurements(
             if archive.stem not in opened:
                 opened = {archive.stem: _texts(archive)}
             context = Context(_MACHINES.get(machine, machine), library, test["mpi_lib_version"])
-            for one in _of_test(test, library, opened[archive.stem]):
+            for one in _of_test(test, library, opened[archive.stem], repetitions):
                 yield context, one
 
 
@@ -89,7 +95,7 @@ def _texts(archive: Path) -> dict[str, list[str]]:
 
 
 def _of_test(
-    test: dict[str, str], library: str, texts: dict[str, list[str]]
+    test: dict[str, str], library: str, texts: dict[str, list[str]], repetitions: int
 ) -> Iterator[Measurement]:
     collective = Collective(test["collective_type"].lower())
     ppn = re.match(r"(\d+) tasks per node", test["notes"])
@@ -111,7 +117,10 @@ def _of_test(
         configuration = Configuration(library, collective, algorithm)
         summary = Summary.of(tuple(times_s))
         instance = Instance(collective, shape, size)
-        yield Measurement(instance, configuration, launch, RunStatus.OK, (), summary=summary)
+        kept = times_s[:: -(-len(times_s) // repetitions)] if repetitions else ()
+        yield Measurement(
+            instance, configuration, launch, RunStatus.OK, tuple(kept), summary=summary
+        )
 
 
 def _times_s(lines: list[str], *, warmed_up: bool) -> list[float]:

@@ -235,6 +235,7 @@ def test_figures_of_held_out_decisions() -> None:
         "regret": 0.0,
         "share": 1.0,
         "harm": 0.0,
+        "trust": 1.0,
     }
     worst = held_out(cells, 1.0 / cells.time_s).figures(cells, Guard())
     lost = np.log(cells.time_s.max(axis=1) / cells.time_s.min(axis=1)).mean()
@@ -254,6 +255,22 @@ def test_harm_within_noise_and_choices_that_did_not_run_are_none() -> None:
     only_default = np.where(np.arange(cells.time_s.shape[1]) == column, cells.time_s, np.nan)
     absent = worst.figures(replace(cells, time_s=only_default), Guard())
     assert (absent["regret"], absent["harm"]) == (0.0, 0.0)
+
+
+def test_trust_is_what_came_true_of_predicted_gains() -> None:
+    """Gains half as large as predicted earn half of it, opposite ones none, no decision all."""
+    (cells,) = cell_matrices(measured()).values()
+    column = cells.default_column
+    assert column is not None
+    gain = np.log(cells.time_s[:, [column]] / cells.time_s)
+    found = []
+    for factor in (1.0, 2.0, -1.0, 0.0):
+        predicted_s = cells.time_s[:, [column]] / np.exp(factor * gain)
+        trust = held_out(cells, predicted_s).figures(cells, Guard())["trust"]
+        assert trust is not None
+        found.append(trust)
+    assert found[0] == found[3] == 1.0
+    assert found[2] < 0.3 < found[1] < 1.0
 
 
 def held_out(cells: CellMatrix, predicted_s: NDArray[np.float64]) -> HeldOut:

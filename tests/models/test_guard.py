@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from colltune.domain import Collective
 from colltune.models.fitting import fit
-from colltune.models.guard import Guard
+from colltune.models.guard import Guard, trust_in
 from tests.models.machines import measured
 
 
@@ -29,8 +30,7 @@ def test_caution_is_the_risk_parameter() -> None:
 
 def test_its_limits_read_as_text() -> None:
     """A report's head shows them to people."""
-    text = str(Guard(caution=2))
-    assert text == "gains from 1.025x on, caution 2, held-out harm up to 15%"
+    assert str(Guard(caution=2)) == "gains from 1.025x on, caution 2"
 
 
 def test_noise_counts_fully_where_one_measurement_is_the_prediction() -> None:
@@ -41,21 +41,26 @@ def test_noise_counts_fully_where_one_measurement_is_the_prediction() -> None:
     np.testing.assert_allclose(noise, [0.13, 0.13 / np.sqrt(10)])
 
 
-def test_a_collective_that_did_harm_is_left_to_the_library() -> None:
-    """More than 15 % of at least 20 decisions, which reached less than half of the gain."""
-    for instances, harm, share, expected in (
-        (20, 0.16, 0.4, True),
-        (20, 0.16, None, True),
-        (20, 0.15, 0.4, False),
-        (20, 0.16, 0.5, False),
-        (19, 0.5, 0.0, False),
-        (20, None, None, False),
-    ):
-        figures = {"instances": instances, "harm": harm, "share": share}
-        assert Guard().withholds(figures) is expected, figures
-        assert not Guard(most_harm=1.0).withholds(figures)
+def test_what_comes_true_of_predicted_gains_is_asked_for() -> None:
+    """With half the trust twice the log gain; with none, nothing is followed."""
+    doubt, noise = np.zeros((1, 1)), np.array([0.1])
+    found = [Guard().required_log_gain(doubt, noise, trust)[0, 0] for trust in (1.0, 0.5, 0.0)]
+    assert found == [0.1, 0.2, np.inf]
 
 
-def test_bundles_without_held_out_figures_are_followed() -> None:
-    """Those of older versions, and of one instance, have none."""
-    assert not Guard().withholds({})
+@pytest.mark.parametrize(
+    ("figures", "trust"),
+    [
+        ({"trust": 0.4, "share": 0.9}, 0.4),
+        ({"trust": 0.0, "share": 0.9}, 0.0),
+        ({"trust": None, "share": None}, 1.0),
+        ({"share": 0.2}, 1.0),
+        ({"share": -0.2}, 0.0),
+        ({}, 1.0),
+    ],
+)
+def test_trust_is_what_held_out_decisions_tell(
+    figures: dict[str, float | None], trust: float
+) -> None:
+    """Bundles that do not tell it are followed, unless they lost against the default."""
+    assert trust_in(figures) == trust

@@ -15,9 +15,10 @@ from colltune.decisions import Selection
 from colltune.domain import Collective, Instance, Shape
 from colltune.errors import DataError
 from colltune.models.bundle import Bundle, load
+from colltune.models.error_model import Agreement
 from colltune.models.fitting import fit
 from colltune.models.learners import LEARNERS, PREFERRED
-from colltune.models.transfer import TRUST, Agreement, fit_with_priors
+from colltune.models.transfer import TRUST, fit_with_priors
 from colltune.selector.argmin import ModelSelector
 from tests.models.made_up_corpus import (
     MSIZES,

@@ -119,18 +119,20 @@ def test_a_gain_that_is_hardly_one_keeps_the_default() -> None:
     assert selection.reason.endswith("and a gain below 10x is not worth a change")
 
 
-def test_a_collective_whose_held_out_decisions_did_harm_is_left_alone() -> None:
-    """As a whole, with that reason; what would be chosen is still told without a guard."""
-    figures = {"bcast": {"gam": {"instances": 90, "harm": 0.2, "share": 0.1, "regret": 0.2}}}
-    bundle = replace(BUNDLE, evidence={"learners": figures})
-    selection = ModelSelector(bundle).select(instance(16, 4, 4194304))
-    assert selection.configuration.is_default
-    assert selection.reason == (
-        "default kept: 20% of 90 held-out decisions for bcast were slower than the default;"
-        " the limit is 15%"
-    )
-    free = ModelSelector(bundle, guard=False).select(instance(16, 4, 4194304))
-    assert not free.configuration.is_default
+def test_gains_count_as_far_as_held_out_gains_came_true() -> None:
+    """Less trust asks for more, none leaves the collective alone; without a guard all is told."""
+    at = instance(16, 4, 4194304)
+    kept = {}
+    for trust in (1.0, 0.9, 0.01, 0.0):
+        figures = {"bcast": {"gam": {"instances": 90, "trust": trust}}}
+        bundle = replace(BUNDLE, evidence={"learners": figures})
+        selection = ModelSelector(bundle).select(at)
+        if selection.configuration.is_default:
+            kept[trust] = selection.reason
+        assert not ModelSelector(bundle, guard=False).select(at).configuration.is_default
+    assert set(kept) == {0.01, 0.0}
+    assert "of which held-out decisions for bcast reached 1%" in kept[0.01]
+    assert kept[0.0].endswith("held-out decisions for bcast gained nothing of what was predicted")
 
 
 def test_far_beyond_the_largest_message_the_default_is_kept() -> None:

@@ -191,7 +191,7 @@ def _check_evidence(evidence: object) -> None:
         good = type(found) is dict and all(type(figures) is dict for figures in found.values())
         _insist(good, f"evidence.learners.{name} has no tables")
         for figures in found.values():
-            for figure in ("instances", "regret", "share", "harm"):
+            for figure in ("instances", "regret", "share", "harm", "trust"):
                 value = figures.get(figure)
                 is_number = type(value) in (int, float) and abs(value) < 1e18
                 _insist(value is None or is_number, f"evidence.learners.{name}: no {figure}")

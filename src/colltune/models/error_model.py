@@ -7,7 +7,7 @@ network) does to all configurations alike, and by what it does to one of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -174,6 +174,41 @@ class ErrorModel(NamedTuple):
         noise = arrays.get("detectable", arrays.get("noise"))
         detectable = 0.0 if noise is None else float(noise[0])
         return cls(arrays["lower"], arrays["upper"], shortfall, detectable)
+
+
+class Agreement(NamedTuple):
+    """How measured differences of log times follow predicted ones.
+
+    ``products`` sums predicted times measured, ``squares`` predicted times predicted.
+    """
+
+    products: float = 0.0
+    squares: float = 0.0
+
+    @classmethod
+    def of(cls, predicted: Numbers, measured: Numbers) -> Agreement:
+        """Compare clipped log regrets (n, C), NaN where unknown, less their mean over C."""
+        both = np.isfinite(predicted) & np.isfinite(measured)
+        counts = np.maximum(both.sum(axis=1, keepdims=True), 1)
+        sides = [np.where(both, side, 0.0) for side in (predicted, measured)]
+        left, right = (np.where(both, s - s.sum(axis=1, keepdims=True) / counts, 0) for s in sides)
+        return cls(float((left * right).sum()), float((left**2).sum()))
+
+    @classmethod
+    def of_gains(cls, predicted: Numbers, measured: Numbers) -> Agreement:
+        """Compare log gains over the default (n), each counted up to a factor of e."""
+        left, right = (np.clip(side, -1.0, 1.0) for side in (predicted, measured))
+        return cls(float(left @ right), float(left @ left))
+
+    @classmethod
+    def together(cls, agreements: Sequence[Agreement]) -> Agreement:
+        """Return the agreement over all rows of several."""
+        return cls(sum(a.products for a in agreements), sum(a.squares for a in agreements))
+
+    def trust(self, towards: float, weight: float = 2.0) -> float:
+        """Return the slope from 0 to 1, drawn to `towards`, which counts as `weight` squares."""
+        slope = (self.products + weight * towards) / (self.squares + weight)
+        return float(np.clip(slope, 0.0, 1.0))
 
 
 def _shortfall(errors: Numbers, default_column: int | None) -> Numbers:

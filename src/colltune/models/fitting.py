@@ -18,7 +18,7 @@ from colltune.features import feature_set as named_feature_set
 from colltune.models.bundle import Bundle
 from colltune.models.cells import HELD_OUT, CellMatrix, cell_matrices, dealt, shapes_measured
 from colltune.models.collective_model import CollectiveModel
-from colltune.models.error_model import ErrorModel
+from colltune.models.error_model import Agreement, ErrorModel
 from colltune.models.grown_trees import coverage
 from colltune.models.guard import HARM, Guard
 from colltune.models.learners import AUTO, Fitted, fitted, learner_entry, resolved
@@ -31,6 +31,8 @@ Flags = NDArray[np.bool_]
 __all__ = ["Progress", "fit", "fit_cells"]
 MAX_FOLDS, LEAST_TO_HOLD_OUT = 5, 3
 _WHOLE = -1
+_TRUST_WEIGHT = 0.5
+"""Predictions are believed as much as if one more came true, of twice the speed (log 2 squared)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,8 +259,9 @@ class HeldOut:
         """Return how good held-out decisions under `guard` are; what did not run is the default.
 
         ``instances``; ``regret``, the mean of log(t_selected / t_best); ``share`` of the log gain
-        that was to be had over the default, and ``harm``, the share of instances that are slower
-        than it by more than 5 % and beyond noise. All but the first None without a default.
+        that was to be had over the default; ``harm``, the share of instances that are slower
+        than it by more than 5 % and beyond noise; ``trust``, which part of predicted log gains
+        came true, drawn to 1. All but the first None without a default.
         """
         column = cells.default_column
         decided = np.isfinite(self.predicted_s).any(axis=1)
@@ -266,18 +269,23 @@ class HeldOut:
             decided &= np.isfinite(cells.proved_s[:, column])
         rows = np.flatnonzero(decided)
         if column is None or not len(rows):
-            return {"instances": len(rows), "regret": None, "share": None, "harm": None}
+            return {"instances": len(rows)} | dict.fromkeys(("regret", "share", "harm", "trust"))
         time_s = cells.proved_s
         default_s, best_s = time_s[rows, column], np.nanmin(time_s[rows], axis=1)
-        selected_s = time_s[rows, self._chosen(rows, column, guard)]
+        chosen = self._chosen(rows, column, guard)
+        selected_s = time_s[rows, chosen]
         selected_s = np.where(np.isfinite(selected_s), selected_s, default_s)
         possible = float(np.log(default_s / best_s).sum())
         lost = np.log(selected_s / default_s)
+        moved = chosen != column
+        predicted = np.log(self.predicted_s[rows, column] / self.predicted_s[rows, chosen])[moved]
+        agreement = Agreement.of_gains(predicted, -lost[moved])
         return {
             "instances": len(rows),
             "regret": float(np.log(selected_s / best_s).mean()),
             "share": -float(lost.sum()) / possible if possible > 0 else None,
             "harm": float((lost > max(np.log(HARM), cells.noise.detectable)).mean()),
+            "trust": agreement.trust(1.0, _TRUST_WEIGHT),
         }
 
     def _chosen(self, rows: NDArray[np.int64], column: int, guard: Guard) -> NDArray[np.int64]:

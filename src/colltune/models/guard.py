@@ -10,8 +10,9 @@ A configuration is chosen if its predicted gain over the default exceeds `Guard.
   measurement, so that the gain must be one that the launches can tell apart; elsewhere it is an
   average over about ten cells.
 
-Nothing is chosen far from everything measured (`Coverage.is_far`), and nothing for a collective
-whose held-out decisions did more harm than `Guard.most_harm` and reached little of the gain.
+All this is divided by the *trust* in the collective's predictions: how much of the log gains that
+were predicted for held-out decisions came true. Where nothing did, the collective is left to the
+library as a whole. Nothing is chosen far from everything measured (`Coverage.is_far`).
 docs/explanation/selection.md tells how the numbers were chosen.
 """
 
@@ -26,7 +27,6 @@ from numpy.typing import NDArray
 Numbers = NDArray[np.float64]
 HARM = 1.05
 """A decision is harm if it is slower than the default by more than this ratio and beyond noise."""
-_LEAST_INSTANCES, _ENOUGH_SHARE = 20, 0.5
 
 
 class Guard(NamedTuple):
@@ -34,21 +34,16 @@ class Guard(NamedTuple):
 
     ``least_gain`` is the least predicted ratio for which the default is left: half of what counts
     as harm. ``caution`` multiplies that and the doubt: 0 follows every gain beyond noise, 2 asks
-    for twice as much. ``most_harm`` is the share of held-out decisions that may be harm before a
-    collective is left to the library as a whole.
+    for twice as much.
     """
 
     least_gain: float = 1.025
     caution: float = 1.0
-    most_harm: float = 0.15
 
     def __str__(self) -> str:
-        return (
-            f"gains from {self.least_gain:g}x on, caution {self.caution:g},"
-            f" held-out harm up to {self.most_harm:.0%}"
-        )
+        return f"gains from {self.least_gain:g}x on, caution {self.caution:g}"
 
-    def required_log_gain(self, doubt: Numbers, noise: Numbers) -> Numbers:
+    def required_log_gain(self, doubt: Numbers, noise: Numbers, trust: float = 1.0) -> Numbers:
         """Return the log gain that a configuration must exceed, shape (n, C).
 
         Parameters
@@ -57,18 +52,21 @@ class Guard(NamedTuple):
             By how much predicted log gains may be too high, shape (n, C).
         noise
             What noise can make of a log gain, shape (n).
+        trust
+            Which part of predicted log gains comes true, from 0 to 1.
         """
         asked = self.caution * (np.log(self.least_gain) + doubt)
-        return np.asarray(np.maximum(asked, noise[:, None]))
+        least = np.maximum(asked, noise[:, None])
+        return np.asarray(least / trust if trust > 0 else np.full_like(least, np.inf))
 
-    def withholds(self, held_out: Mapping[str, Any]) -> bool:
-        """Tell whether a collective is left to the library for its held-out decisions.
 
-        `held_out` is as `colltune.models.fitting.HeldOut.figures` has it. Decisions that
-        reached half of what was to be gained are followed for all their harm; fewer than 20 tell
-        nothing.
-        """
-        harm, share = held_out.get("harm"), held_out.get("share")
-        if harm is None or held_out.get("instances", 0) < _LEAST_INSTANCES:
-            return False
-        return bool(harm > self.most_harm and (share is None or share < _ENOUGH_SHARE))
+def trust_in(held_out: Mapping[str, Any]) -> float:
+    """Return which part of predicted log gains comes true, from 0 to 1.
+
+    `held_out` is as `colltune.models.fitting.HeldOut.figures` has it. Where it does not tell,
+    predictions are followed, unless held-out decisions were slower than the default as a whole.
+    """
+    trust, share = held_out.get("trust"), held_out.get("share")
+    if trust is None:
+        return 1.0 if share is None or share > 0 else 0.0
+    return float(np.clip(trust, 0.0, 1.0))

@@ -28,7 +28,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,7 @@ from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix, cell_matrices, shapes_measured, stacked
 from colltune.models.collective_model import CollectiveModel
 from colltune.models.coverage import Coverage
+from colltune.models.error_model import Agreement
 from colltune.models.fitting import Progress, fit, fit_cells
 from colltune.models.learners import AUTO, PREFERRED, fitted, learner_entry
 from colltune.models.predictors.level import known_alike, radial
@@ -54,7 +55,6 @@ _CONTEXT_FIELDS = ("machine", "library", "library_version", "fabric")
 _LEAST_SHAPES = 2
 TRUST = 0.6
 """How far machines that were never compared are trusted to predict each other."""
-_TRUST_WEIGHT = 2.0
 _CLIP = 1.0
 _FAR_OCTAVES = 1.0
 _LEAST_SPREAD = float(np.log(2.0))
@@ -247,35 +247,6 @@ def corpus(priors: Sequence[Prior], collective: Collective) -> tuple[tuple[CellM
         return (), "the priors measured only the default on two shapes or more"
     kept = [cells.with_configurations(known) for cells in aligned]
     return tuple(cells for cells in kept if len(cells)), ""
-
-
-class Agreement(NamedTuple):
-    """How measured log regrets follow predicted ones, both less their mean over configurations.
-
-    ``products`` sums predicted times measured, ``squares`` predicted times predicted.
-    """
-
-    products: float = 0.0
-    squares: float = 0.0
-
-    @classmethod
-    def of(cls, predicted: Numbers, measured: Numbers) -> Agreement:
-        """Compare clipped log regrets (n, C), NaN where unknown."""
-        both = np.isfinite(predicted) & np.isfinite(measured)
-        counts = np.maximum(both.sum(axis=1, keepdims=True), 1)
-        sides = [np.where(both, side, 0.0) for side in (predicted, measured)]
-        left, right = (np.where(both, s - s.sum(axis=1, keepdims=True) / counts, 0) for s in sides)
-        return cls(float((left * right).sum()), float((left**2).sum()))
-
-    @classmethod
-    def together(cls, agreements: Sequence[Agreement]) -> Agreement:
-        """Return the agreement over all rows of several."""
-        return cls(sum(a.products for a in agreements), sum(a.squares for a in agreements))
-
-    def trust(self, towards: float) -> float:
-        """Return the slope between 0 and 1, drawn to `towards` where little is known."""
-        slope = (self.products + _TRUST_WEIGHT * towards) / (self.squares + _TRUST_WEIGHT)
-        return float(np.clip(slope, 0.0, 1.0))
 
 
 def _corpus_time_s(corpus: CellMatrix, *asked: CellMatrix) -> list[Numbers]:

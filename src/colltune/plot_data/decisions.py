@@ -121,7 +121,7 @@ class Why(StrEnum):
     OUTSIDE = "kept: the gain predicted outside the measured range is too small to trust"
     NOTHING = "kept: no other configuration is known to run here"
     FAR = "kept: too far from everything measured"
-    WITHHELD = "kept: held-out decisions for this collective did too much harm"
+    WITHHELD = "kept: held-out decisions for this collective gained nothing of what was predicted"
 
     @property
     def is_replaced(self) -> bool:
@@ -247,7 +247,7 @@ def reasons(decisions: Decisions, default_column: int | None) -> Integers:
         cases = [
             (measured & (chosen != default_column), Why.CONFIRMED),
             (measured, Why.WITHDRAWN),
-            (np.full(len(chosen), decisions.withheld), Why.WITHHELD),
+            (np.full(len(chosen), decisions.trust <= 0), Why.WITHHELD),
             (decisions.beyond, Why.FAR),
             (chosen != default_column, Why.GAIN),
             (~rivals, Why.NOTHING),

@@ -54,7 +54,7 @@ _REASONS = {
     Why.OUTSIDE: ("gain outside, too small", Style("#f0e442", "xxxx", hatch_colour="#808080")),
     Why.NOTHING: ("nothing else known", Style("#f2f2f2", "----", hatch_colour="#b0b0b0")),
     Why.FAR: ("too far from all", Style("#888888", "\\\\\\\\")),
-    Why.WITHHELD: ("held out: harm", Style("#4d4d4d", "||||")),
+    Why.WITHHELD: ("held out: no gain", Style("#4d4d4d", "||||")),
 }
 REASONS = {why: (f"{LETTERS[why]}: {words}", style) for why, (words, style) in _REASONS.items()}
 """Reasons of decisions in few words, each with its look."""

@@ -160,7 +160,8 @@ def _sure(found: Figures, decisions: Sequence[_Decision]) -> Iterator[str]:
         yield f"For {counted(doubted, 'decision')} the guard kept the default: the gain is unsure."
     withheld = dict.fromkeys(one.collective for one in decisions if one.why is Why.WITHHELD)
     if withheld:
-        yield f"The guard leaves {_listed(withheld)} to the library: held-out decisions did harm."
+        left = _listed(withheld)
+        yield f"The guard leaves {left} to the library: held-out decisions gained nothing."
 
 
 def _pooled(found: Figures, sample: Sample) -> list[Judged]:

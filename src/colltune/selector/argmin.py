@@ -14,7 +14,7 @@ from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.errors import BundleError, LibraryError
 from colltune.models.bundle import Bundle
 from colltune.models.collective_model import CollectiveModel, Forecast
-from colltune.models.guard import Guard
+from colltune.models.guard import Guard, trust_in
 
 if TYPE_CHECKING:
     from colltune.mpi.programs import Programs
@@ -38,9 +38,9 @@ class Decisions(NamedTuple):
     without a guard, -1 where nothing runs that is known; ``rank_s`` (n, C) the predicted times that
     were compared, infinite where a configuration must not be chosen; ``required`` (n, C) the log
     gain the guard asked for; ``doubt`` (n, C) by how much predicted log gains may be too high,
-    noise included; ``beyond`` (n) where an instance is too far from what was measured; ``withheld``
-    whether the collective is left to the library as a whole; ``confirmation`` (n) which of the
-    bundle's confirmations decides, -1 where none does.
+    noise included; ``beyond`` (n) where an instance is too far from what was measured; ``trust``
+    which part of predicted log gains comes true, 0: the collective is left to the library as a
+    whole; ``confirmation`` (n) which of the bundle's confirmations decides, -1 where none does.
     """
 
     chosen: Integers
@@ -49,7 +49,7 @@ class Decisions(NamedTuple):
     required: Numbers
     doubt: Numbers
     beyond: Flags
-    withheld: bool
+    trust: float
     forecast: Forecast
     confirmation: Integers
 
@@ -59,7 +59,7 @@ class Decisions(NamedTuple):
             return np.isfinite(self.rank_s) & ~self.beyond[:, None]
         with np.errstate(invalid="ignore"):
             gain = np.log(self.forecast.time_s[:, [default]]) - np.log(self.rank_s)
-        return np.asarray((gain > self.required) & ~self.beyond[:, None] & (not self.withheld))
+        return np.asarray((gain > self.required) & ~self.beyond[:, None])
 
 
 def no_models(collective: Collective) -> str:
@@ -178,17 +178,18 @@ class ModelSelector:
         limits = self.guard or Guard()
         doubt = np.maximum(limits.caution * forecast.doubt, forecast.noise[:, None])
         required, beyond = np.full(rank_s.shape, -np.inf), np.zeros(len(rank_s), np.bool_)
+        trust = 1.0
         if self.guard is not None:
-            required = self.guard.required_log_gain(forecast.doubt, forecast.noise)
+            trust = trust_in(self.bundle.held_out(collective))
+            required = self.guard.required_log_gain(forecast.doubt, forecast.noise, trust)
             beyond = forecast.far
-        withheld = self.withheld(collective) is not None
         default = model.default_column
         fastest = self._argmin(model, rank_s, vectors)
         if default is None:
             chosen = np.where((fastest < 0) | beyond, len(model.configurations), fastest)
         else:
             gain = np.log(forecast.time_s[:, [default]]) - np.log(rank_s)
-            blocked = (gain <= required) | beyond[:, None] | withheld
+            blocked = (gain <= required) | beyond[:, None]
             blocked[:, default] = False
             chosen = self._argmin(model, np.where(blocked, np.inf, rank_s), vectors)
         confirmation = np.full(len(chosen), -1)
@@ -198,7 +199,7 @@ class ModelSelector:
             kept = np.broadcast_to(vectors[1] <= self._cores, chosen.shape)
             own = len(model.configurations) if default is None else default
             confirmation[kept], chosen = -1, np.where(kept, own, chosen)
-        told = (required, doubt, beyond, withheld)
+        told = (required, doubt, beyond, trust)
         return Decisions(chosen, fastest, rank_s, *told, forecast, confirmation)
 
     def _confirmed(
@@ -250,20 +251,6 @@ class ModelSelector:
         if configuration.is_default or self._usable_from is None:
             return 0
         return self._usable_from(configuration, nprocs)
-
-    def withheld(self, collective: Collective) -> str | None:
-        """Return why the guard leaves `collective` to the library as a whole; None if it does not.
-
-        Its held-out decisions were too often slower than the default.
-        """
-        held_out = self.bundle.held_out(collective)
-        if self.guard is None or not self.guard.withholds(held_out):
-            return None
-        return (
-            f"default kept: {held_out['harm']:.0%} of {held_out['instances']} held-out "
-            f"decisions for {collective} were slower than the default; the limit is "
-            f"{self.guard.most_harm:.0%}"
-        )
 
     def _argmin(
         self, model: CollectiveModel, rank_s: Numbers, instances: Sequence[Integers]
@@ -429,7 +416,7 @@ class _Descriptions:
     def _reason(self, row: int, chosen: int, instance: Instance) -> str:
         decisions, fastest = self._decisions, int(self._decisions.fastest[row])
         default, shape = self._model.default_column, instance.shape
-        if decisions.beyond[row] and not decisions.withheld:
+        if decisions.beyond[row] and decisions.trust > 0:
             return f"default kept: {shape} or the message is far from what was measured"
         if default is None:
             unknown = f"default kept: no configuration is known to run on {shape}"
@@ -440,8 +427,11 @@ class _Descriptions:
 
     def _why_kept(self, row: int, default: int, fastest: int, instance: Instance) -> str:
         decisions = self._decisions
-        if decisions.withheld:
-            return self._selector.withheld(instance.collective) or ""
+        if decisions.trust <= 0:
+            return (
+                f"default kept: held-out decisions for {instance.collective} gained nothing of "
+                "what was predicted"
+            )
         candidate = decisions.forecast.candidate[row]
         if candidate.sum() <= candidate[default]:
             return (
@@ -454,11 +444,16 @@ class _Descriptions:
                 return "default kept: no configuration that is predicted faster may be used here"
             return "the default is predicted fastest"
         gain = self._gain(row, default, fastest)
-        return f"default kept: predicted {gain:.2f}x, {self._short_of(row, fastest)}"
+        return f"default kept: predicted {gain:.2f}x, {self._short_of(row, fastest, gain)}"
 
-    def _short_of(self, row: int, column: int) -> str:
+    def _short_of(self, row: int, column: int, gain: float) -> str:
         forecast, required = self._decisions.forecast, self._decisions.required[row, column]
         asked = f"{np.exp(required):.4g}x"
+        trust = self._decisions.trust
+        if np.log(gain) > required * trust:
+            of = self._model.collective
+            return f"of which held-out decisions for {of} reached {trust:.0%} (asked: {asked})"
+        required *= trust
         if required <= forecast.noise[row]:
             return f"and the measurements cannot tell gains below {asked} from noise"
         doubt = float(np.exp(forecast.doubt[row, column]))
