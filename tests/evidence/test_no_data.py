@@ -27,7 +27,7 @@ from colltune.evidence.launches import Interval, LaunchGain, Noise, Sums, Verdic
 
 WALKED = {
     arms: {"usual_of"},
-    clusters: {"changed", "clustered"},
+    clusters: {"changed", "clustered", "level_of"},
     launches: {
         *("at_one_look", "averaged", "chance_of_slower", "doubt", "error", "interval"),
         *(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from colltune.domain import Collective, Context, Instance, Shape
 from colltune.evaluation.folds import Fold, fold
 from colltune.evaluation.recipes import Choice
 from colltune.evaluation.scores import Difference
+from colltune.evidence.clusters import level_of
 from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.models.fitting import fit
@@ -234,6 +236,19 @@ def test_a_candidate_must_be_shown_not_to_be_worse(
     verdict = judge(rigged, Thresholds(), bundle, bundle)
     assert verdict.promote is (not against)
     assert verdict.text.startswith(against)
+
+
+def test_attempts_share_the_level(even: tuple[Contest, Bundle]) -> None:
+    """The same comparison has a wider interval at a later attempt, of all collectives together."""
+    found, _ = even
+    later = Contest(found.tested, found.candidate, found.in_force, found.how, attempt=3)
+    *parts, whole = found.differences
+    *parts_later, whole_later = later.differences
+    assert parts_later == parts
+    assert whole.speedup_interval is not None
+    assert whole_later.speedup_interval is not None
+    assert whole_later.speedup_interval[0] <= whole.speedup_interval[0]
+    assert math.fsum(map(level_of, range(1, 30))) == pytest.approx(0.05)
 
 
 def test_harm_has_a_limit_of_its_own(even: tuple[Contest, Bundle]) -> None:

@@ -126,10 +126,10 @@ class LogGains(NamedTuple):
             tested.weights[rows],
         )
 
-    def ends(self, figure: Numbers | Flags, of: Numbers | None = None) -> Ends:
+    def ends(self, figure: Numbers | Flags, of: Numbers | None = None, level: float = 0.05) -> Ends:
         """Return the interval of the mean of `figure`, or of its share of `of`, both (n)."""
         whole = self.weights if of is None else self.weights * of
-        return clustered(self.weights * figure, whole, self.blocks)
+        return clustered(self.weights * figure, whole, self.blocks, level)
 
     def ends_of_share(self, share: Flags) -> Ends:
         """Return the interval of a share; None where it is 0, which says nothing of its scatter."""
@@ -300,14 +300,16 @@ class Difference:
         return plain(self)
 
 
-def differences(tested: Instances, first: Decided, second: Decided) -> tuple[Difference, ...]:
-    """Compare two selectors that decided the same instances."""
-    names = [*tested.collectives, None]
-    return tuple(_difference(tested, first, second, name) for name in names)
+def differences(
+    tested: Instances, first: Decided, second: Decided, level: float = 0.05
+) -> tuple[Difference, ...]:
+    """Compare two selectors that decided the same instances; `level` is that of all together."""
+    found = [_difference(tested, first, second, name, 0.05) for name in tested.collectives]
+    return (*found, _difference(tested, first, second, None, level))
 
 
 def _difference(
-    tested: Instances, first: Decided, second: Decided, collective: str | None
+    tested: Instances, first: Decided, second: Decided, collective: str | None, level: float
 ) -> Difference:
     rows = tested.of(collective)
     one, other = (LogGains.of(tested, decided, rows) for decided in (first, second))
@@ -316,17 +318,18 @@ def _difference(
     faster = other.gained - one.gained
     gained = float((weights * faster).sum())
     harm = other.harmed.astype(float) - one.harmed
+    is_harm = one.harmed.any() or other.harmed.any()
     ratio = second.selected_s[rows] / first.selected_s[rows]
     return Difference(
         collective=ALL if collective is None else collective,
         instances=len(ratio),
         shapes=len(np.unique(one.blocks)),
         speedup=float(np.exp(gained / mass)),
-        speedup_interval=_speedup(one.ends(faster)),
+        speedup_interval=_speedup(one.ends(faster, level=level)),
         share=_over(gained, total),
-        share_interval=one.ends(faster, one.possible),
+        share_interval=one.ends(faster, one.possible, level),
         harm=float((weights * harm).sum() / mass),
-        harm_interval=one.ends(harm) if one.harmed.any() or other.harmed.any() else None,
+        harm_interval=one.ends(harm, level=level) if is_harm else None,
         better=float(weights[ratio * HARM < 1].sum() / mass),
         worse=float(weights[ratio > HARM].sum() / mass),
     )

@@ -16,6 +16,7 @@ BLOCK = 10
 _BLOCKS_BEFORE = 3
 _WORTH, _WORTH_ALONE = 3.0, 9.0
 _CHANCE = 0.1
+_NEXT = 0.2
 _MEDIAN_VARIANCE = 1.57
 
 
@@ -39,6 +40,11 @@ def clustered(
     error = math.sqrt(k / (k - 1) * squares) / float(sizes.sum())
     half = float(stdtrit(k - 1, 1.0 - level / 2.0)) * error
     return ratio - half, ratio + half
+
+
+def level_of(attempt: int, alpha: float = 0.05) -> float:
+    """Return the level of an attempt, counted from 1, so that all together have `alpha`."""
+    return alpha * (1.0 - _NEXT) * _NEXT ** (attempt - 1)
 
 
 class Change(NamedTuple):

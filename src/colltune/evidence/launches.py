@@ -36,7 +36,7 @@ _AT_A_LOOK = {True: 0.01, False: 0.0233}
 """The levels of an early look and of a later one, so that all `LOOKS` together have `ALPHA`."""
 MOST_ALIKE = 0.3
 """From this correlation on launches count as alike."""
-_SURE = 1.28
+_SURE = 1.0
 _LEAST_IN_ORDER = 3
 NO_GAIN = math.log(1.01)
 """A log gain below this is not worth having."""
@@ -289,7 +289,7 @@ def likeness(cells: Iterable[Iterable[Mapping[str, float]]]) -> float:
     Each of `cells` has the log gains of its candidates by launch, in order of time. Differences of
     neighbours are set against deviations from the mean (von Neumann, Annals of Mathematical
     Statistics 12, 1941); what moves all cells alike makes fewer witnesses of them. It is the upper
-    end of a one-sided interval of 90 %; NaN where no cell has three launches that differ.
+    end of a one-sided interval of 84 %; NaN where no cell has three launches that differ.
     """
     shared = whole = 0.0
     lengths: list[int] = []

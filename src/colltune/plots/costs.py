@@ -228,7 +228,7 @@ def reach(evaluations: Sequence[Evaluation], learners: Sequence[str]) -> Figure:
     for k, (name, colour) in enumerate(zip(learners, COLOURS, strict=False)):
         scores = [evaluation.scores[name][ALL] for evaluation in evaluations]
         at = x + (k - (len(learners) - 1) / 2) * width
-        shares = [100 * (s.log_gain_share or 0.0) for s in scores]
+        shares = [math.nan if s.log_gain_share is None else 100 * s.log_gain_share for s in scores]
         label = name.replace("_", " ")
         gain.bar_label(gain.bar(at, shares, width, color=colour, label=label), fmt="%.0f")
         slower = [100 * s.slower_share for s in scores]

@@ -199,8 +199,11 @@ def _evidence(bundle: Bundle) -> str:
         return "Nobody knows: the bundle states no held-out decisions."
     shares = sorted((round(row["share"], 2) + 0.0, name) for name, row in rows.items())
     ends = dict.fromkeys(f"{share:.0%} ({name})" for share, name in (shares[0], shares[-1]))
-    harm, worst = max((row.get("harm") or 0.0, name) for name, row in rows.items())
+    harms = [(row["harm"], name) for name, row in rows.items() if row.get("harm") is not None]
+    harm, worst = max(harms, default=(None, ""))
     harmed = f"at most {harm:.1%} of a collective's did harm ({worst})" if harm else "none did harm"
+    if harm is None:
+        harmed = "nobody knows which did harm"
     return (
         f"Held out when it was fitted: {sum(row['instances'] for row in rows.values())} decisions"
         f" reached {' to '.join(ends)} of the possible logarithmic gain, and {harmed}."

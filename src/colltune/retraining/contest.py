@@ -20,6 +20,11 @@ the worse end of the 95 % interval of each paired difference must not be beyond 
 shape is one witness (`colltune.evidence.clusters`), and fewer than three of them show nothing. Of
 a single collective, which has fewer instances, the candidate must not be shown to be worse: there
 the better end counts.
+
+Candidates of night after night would pass by luck in the end. So attempts against the same bundle
+share the level, each a fifth of the one before. What is learned from nearly the same measurements
+is no new attempt: the next one begins when these have doubled. Where jobs try candidates anyway,
+each has the level of a first one.
 """
 
 from __future__ import annotations
@@ -48,7 +53,7 @@ from colltune.evaluation.scores import (
     scores,
 )
 from colltune.evaluation.splits import Mask, MaskSplit
-from colltune.evidence.clusters import LEAST_CLUSTERS
+from colltune.evidence.clusters import LEAST_CLUSTERS, level_of
 from colltune.models.bundle import Bundle
 from colltune.models.cells import HELD_OUT, CellMatrix, cell_matrices, dealt
 from colltune.models.fitting import LEAST_TO_HOLD_OUT, Progress
@@ -67,13 +72,14 @@ IN_FORCE = "in force"
 class Contest:
     """What the candidate and, if there is one, the bundle in force decide on held-out instances.
 
-    ``how`` says how the bundle in force was judged.
+    ``how`` says how the bundle in force was judged, ``attempt`` the how manieth it is against it.
     """
 
     tested: Instances
     candidate: Decided
     in_force: Decided | None
     how: str
+    attempt: int = 1
 
     @cached_property
     def candidate_scores(self) -> dict[str, Score]:
@@ -90,12 +96,13 @@ class Contest:
         """How much better the candidate is, by collective, all last; none without a bundle."""
         if self.in_force is None:
             return ()
-        return differences(self.tested, self.in_force, self.candidate)
+        return differences(self.tested, self.in_force, self.candidate, level_of(self.attempt))
 
     def as_dict(self) -> dict[str, Any]:
         """Return the figures, JSON-able."""
         return {
             "how": self.how,
+            "attempt": self.attempt,
             "candidate": {name: s.as_dict() for name, s in self.candidate_scores.items()},
             "in_force": {name: s.as_dict() for name, s in self.in_force_scores.items()},
             "differences": [d.as_dict() for d in self.differences],

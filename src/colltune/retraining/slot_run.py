@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import time
 from collections.abc import Callable
@@ -60,8 +61,9 @@ class SlotResult:
 
     ``seen`` are the tokens of the launches that the last run saw, as they came in;
     ``judged_bundle`` was in force when the run began, ``in_force`` is now; ``new`` counts
-    measurements that the last run had not seen; ``unfitted`` tells what the candidate has no models
-    of, and why; ``failure`` is set where the outcome is failed.
+    measurements that the last run had not seen; ``contested`` is how many there were at the first
+    contest with the bundle in force; ``unfitted`` tells what the candidate has no models of, and
+    why; ``failure`` is set where the outcome is failed.
     """
 
     slot: str
@@ -80,6 +82,7 @@ class SlotResult:
     drift: Drift | None = None
     campaign: dict[str, Any] = field(default_factory=dict)
     confirmed: dict[str, Any] = field(default_factory=dict)
+    contested: int = 0
     failure: ColltuneError | None = None
 
     def as_dict(self) -> dict[str, Any]:
@@ -98,6 +101,7 @@ class SlotResult:
             "drift": None if self.drift is None else self.drift.as_dict(),
             "campaign": self.campaign,
             "confirmed": self.confirmed,
+            "contested": self.contested,
         }
 
     @property
@@ -159,6 +163,7 @@ class SlotRun:
             new,
             judged_bundle=in_force,
             in_force=in_force,
+            contested=self._contested(in_force),
         )
         try:
             return self._with_campaign(self._confirmed(self._retrained(start)))
@@ -220,8 +225,26 @@ class SlotRun:
             found = self._contest(source, bundle, knows)
         except DataError as error:
             return replace(start, outcome=Outcome.KEPT, reason=f"it cannot be judged: {error}")
+        found = replace(found, attempt=self._attempt(start))
         verdict = judge(found, self.site.thresholds, candidate, bundle)
         return self._decided(replace(start, contest=found), candidate.id, verdict)
+
+    def _contested(self, in_force: str | None) -> int:
+        """Return with how many measurements the bundle in force was first contested."""
+        last = self._last
+        if (
+            last is not None
+            and last.in_force == in_force
+            and last.facts.get("outcome") != "promoted"
+        ):
+            return int(last.facts.get("contested", 0)) or len(self.arrived.dataset)
+        return len(self.arrived.dataset)
+
+    def _attempt(self, start: SlotResult) -> int:
+        """Return the how manieth contest it is with the bundle in force."""
+        if self.site.production.record or not start.contested:
+            return 1
+        return 1 + max(0, int(math.log2(len(self.arrived.dataset) / start.contested)))
 
     def _in_force(self, start: SlotResult) -> Bundle | None:
         if start.in_force is None:
