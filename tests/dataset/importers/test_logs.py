@@ -446,6 +446,14 @@ def test_a_listing_of_commands_tells_nothing(tmp_path: Path) -> None:
         _log(tmp_path, text, from_commands=True)
 
 
+def test_tables_without_a_collective_stand_between_commands(tmp_path: Path) -> None:
+    """A command is that of its own table, also where the tables before are of no collective."""
+    others = "mpirun -np 2 osu_latency\n# OSU MPI Latency Test v5.9\n# Size  Latency (us)\n8 1.00\n"
+    own = f"mpirun -np 64 --map-by ppr:32:node osu_allreduce\n{_osu_table()}"
+    for text in (others + own, others * 3 + own, own + others, others + own + others + own):
+        assert _shapes(_log(tmp_path, text, from_commands=True)) == ["2x32"]
+
+
 CHOICES = {
     "mpirun -np 8 --mca coll_tuned_use_dynamic_rules 1 --mca coll_tuned_allreduce_algorithm 4 x": (
         "ring"

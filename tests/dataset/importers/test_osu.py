@@ -153,6 +153,10 @@ def test_other_programs_lines_are_skipped() -> None:
     """What mpirun prints between the rows is no row, even where it begins with a number."""
     noise = "1 more process has sent help message help-mpi.txt\n-----\n[n0:1] error\n"
     assert len(_parsed(OSU + noise).rows) == 2
+    more = _table("MPI Reduce", SIZED, "8 1.00") + "\nreading atoms ...\n  304 atoms\n16 2.00\n"
+    found = _parsed(more + OSU)
+    assert [row.msize_bytes for row in found.rows] == [8, 8, 1024]
+    assert len(found.remarks) == 1
 
 
 def test_malformed_rows_name_their_line(subtests: pytest.Subtests) -> None:

@@ -16,6 +16,7 @@ _LAUNCHER = re.compile(
 )
 _ANY = re.compile(rf"\b(?:{LAUNCHERS}|flux)|MPI[ :)]|MPICH|MCA|CVAR|I_MPI")
 _MOST_LINES = 100
+_TITLE = re.compile(r"#\s*(?:OSU|OMB|Intel|PALLAS|Benchmarking)\b|START mpiBench|#@")
 _TRACED = re.compile(r"\+{1,3} ")
 _SETS = re.compile(r"(?:\+{1,3} |\$ )?(?:(?:export|setenv|unset)\s|[A-Z][A-Z0-9_]*=\S*\s*$)")
 _RELEASE = re.compile(
@@ -36,7 +37,10 @@ _OF_SETS |= {"nprocs": "-p --np"}
 
 @dataclass(frozen=True)
 class Command:
-    """One launch: its line, counts where it tells them, and the script up to it."""
+    """One launch: its line, counts where it tells them, and the script up to it.
+
+    ``before`` is how many of those before it, in the file, printed a table, as far as is seen.
+    """
 
     line: int
     text: str
@@ -44,6 +48,7 @@ class Command:
     nodes: int | None
     ppn: int | None
     script: str
+    before: int
 
 
 @dataclass
@@ -54,9 +59,12 @@ class Commands:
     releases: list[tuple[int, str, str]] = field(default_factory=list)
     _settings: list[str] = field(default_factory=list)
     _begun: list[str] = field(default_factory=list)
+    _tables: int = 0
 
     def watched(self, lines: Iterable[str]) -> Iterator[str]:
         for number, line in enumerate(lines, start=1):
+            if _TITLE.match(line):
+                self._tables = len(self.found)
             if self._begun or _ANY.search(line):
                 text = line.strip().removeprefix("> " if self._begun else "")
                 self._begun.append(text.removesuffix("\\"))
@@ -75,6 +83,7 @@ class Commands:
         current, begin = None, 0
         for line in sorted(lines):
             own = [one for one in self.found if begin < one.line < line]
+            own = [one for one in own if own[-1].before == one.before]
             if own:
                 same = len({(one.nprocs, one.nodes, one.ppn, one.script) for one in own}) == 1
                 current = own[-1] if same or _TRACED.match(own[-1].text) else None
@@ -97,7 +106,7 @@ class Commands:
         command = " ".join([*prefix, text[match.start("name") :]])
         counts = _counts(match["name"], text[match.start("name") :])
         script = "\n".join(["#!/bin/sh", *self._settings, command, ""])
-        return Command(number, text, *counts, script)
+        return Command(number, text, *counts, script, self._tables)
 
 
 def _counts(launcher: str, command: str) -> tuple[int | None, int | None, int | None]:

@@ -76,12 +76,16 @@ IMPORTER = reads_lines("OSU Micro-Benchmarks", _PROGRAM + r"\S.*\bTest\b", parse
 
 @dataclass
 class _Reader(LineReader):
-    """`collective` is that of the current table, None in a foreign one."""
+    """`collective` is that of the current table, None in a foreign one.
+
+    What is no row and comes after an interruption is of another program.
+    """
 
     collective: Collective | None = None
     columns: list[str] = field(default_factory=list)
     datatype: str = ""
     memory: str = ""
+    interrupted: bool = False
 
     def feed(self, line: str) -> None:
         text = line.strip()
@@ -95,7 +99,7 @@ class _Reader(LineReader):
                 raise self.wrong("derived datatypes are not supported")
             found = _COLUMN.findall(text)
             if "Latency" in text and any(column in _TIMES for column in found):
-                self.columns = found
+                self.columns, self.interrupted = found, False
         elif self.collective is not None and self.columns:
             self._row(self.collective, text.split(), line)
 
@@ -114,13 +118,18 @@ class _Reader(LineReader):
         numbers = [real(word) for word in words]
         fits = len(words) == len(self.columns)
         if not words or numbers[0] is None or not (fits or None not in numbers):
-            return  # mpirun's, or the end of a validation error
+            self.interrupted = True  # by mpirun, the end of a validation error, another program
+            return
         if self.is_cut_off(line):
             return
         row = dict(zip(self.columns, words, strict=False))
         size, n_reps = whole(row.get("Size", "0")), whole(row.get("Iterations", "1"))
         times = [real(row[c]) for c in row if c not in ("Size", "Validation")]
         if not fits or size is None or n_reps is None or None in times:
+            if self.interrupted:
+                self.remarks.append(f"the table before line {self.number} ended; more is not read")
+                self.columns = []
+                return
             raise self.wrong(
                 f"malformed row {' '.join(words)!r}; expected {', '.join(self.columns)}"
             )
