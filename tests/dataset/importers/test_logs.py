@@ -556,6 +556,7 @@ def test_paths_tell_processes(tmp_path: Path) -> None:
     ("title", "why"),
     [
         ("MPI Scatterv Latency", "is a collective that colltune does not tune"),
+        ("MPI-CUDA Scatterv Latency", "is a collective that colltune does not tune"),
         ("MPI All-to-Allw Personalized Exchange Latency", "is a collective that colltune does"),
         ("MPI Non-blocking Allreduce Latency", "is a nonblocking collective"),
         ("MPI Persistent Allreduce Latency", "is a persistent collective"),

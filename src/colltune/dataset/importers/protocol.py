@@ -67,7 +67,9 @@ def over_ranks(
 
 def why_left_out(benchmark: str) -> str:
     """Return why there are no measurements of another program's `benchmark` here."""
-    name = re.sub(r"^mpi|latency|personalized|exchange|pure$|[^a-z]", "", benchmark.lower())
+    name = re.sub(
+        r"^mpi(?:-[a-z]+)?|latency|personalized|exchange|pure$|[^a-z]", "", benchmark.lower()
+    )
     known = name.removesuffix("gpu") in _ALL_COLLECTIVES
     if "multi-" in benchmark.lower():
         return "runs several groups at once"
