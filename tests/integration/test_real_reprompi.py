@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +15,7 @@ import pytest
 
 from cluster import Network, obstacle, virtual_cluster
 from cluster.launching import OnCluster
+from cluster.slurm import ClusterSlurm, cluster_slurm, missing
 from colltune.bench import campaign_file, runner
 from colltune.bench.backends import Ending, LaunchPlan
 from colltune.bench.backends.reprompi import ReproMpiBackend
@@ -149,3 +156,88 @@ def test_the_papers_campaigns_run_made_small_in_windows(
     method = methods.pop()
     assert "windows by" in method
     assert method.endswith(" clocks")
+
+
+_THREE_HOSTS = """
+[machine]
+name = "three-hosts"
+cores_per_node = 2
+[library]
+name = "openmpi"
+[space]
+collectives = ["bcast"]
+nodes = [3]
+ppn = [2]
+msizes_bytes = [8, 4096]
+segsizes_bytes = [0]
+fanouts = [4]
+[measure]
+backend = "reprompi"
+synchronisation = "window"
+[budget]
+total = "90s"
+max_reps = 15
+cell_s = 0.2
+"""
+_JOB = """#!/bin/bash
+eval "$(colltune env --url http://{address}:8765 --mpi $(command -v mpirun) --folder {folder}/job)"
+env | grep ^OMPI_MCA_coll
+colltune verify $OMPI_MCA_coll_tuned_dynamic_rules_filename --no-measure \\
+    -- mpirun -n 6 --map-by ppr:2:node
+"""
+
+
+@pytest.fixture
+def slurm(backend: ReproMpiBackend, monkeypatch: pytest.MonkeyPatch) -> Iterator[ClusterSlurm]:
+    """Return a Slurm on three hosts of 2 ms, whose jobs find this colltune and its MPI."""
+    if reason := missing() or obstacle():
+        pytest.skip(reason)
+    folder = Path(tempfile.mkdtemp(prefix="ctslurm"))
+    folder.chmod(0o755)
+    monkeypatch.setenv("XDG_DATA_HOME", str(folder))
+    monkeypatch.setenv("PATH", f"{backend.mpi.mpirun.parent}:{os.environ['PATH']}")
+    try:
+        with cluster_slurm(Network(3, 2, latency_us=2000.0), folder, 2) as slurm:
+            yield slurm
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _served(slurm: ClusterSlurm, registry: Path) -> Iterator[None]:
+    """Let a service answer on the first host."""
+    address = slurm.cluster.named.address(0)
+    serve = ("colltune", "serve", "--registry", registry, "--host", address, "--port", "8765")
+    with subprocess.Popen(slurm.enter(serve), env=slurm.environment) as service:
+        ready = ("curl", "-sf", f"http://{address}:8765/health/ready")
+        slurm.wait_until(lambda: slurm.run(*ready).ok, "the service", 120.0)
+        yield
+        service.terminate()
+
+
+@pytest.mark.slow
+@pytest.mark.slurm
+@pytest.mark.root
+def test_what_windows_measured_reaches_a_slurm_job_through_the_service(slurm: ClusterSlurm) -> None:
+    """Nothing is faster than one way; it is fitted, in force and served, and MPI obeys it."""
+    folder = slurm.folder
+    (folder / "campaign.toml").write_text(_THREE_HOSTS)
+    dataset, bundle, registry = (folder / name for name in ("dataset", "bundle", "registry"))
+    measure = ("colltune", "measure", folder / "campaign.toml", "--out", dataset)
+    measured = slurm.cluster.run(measure, slurm.environment, timeout_s=600.0, realtime=True)
+    assert measured.ok, measured.explain()
+    times = read_parquet(dataset).timed()["time_s"]
+    assert len(times)
+    assert (times > 0.0018).all()
+    slurm.ask("colltune", "fit", dataset, "--out", bundle, "--learner", "knn")
+    added = slurm.ask("colltune", "site", "bundles", "add", bundle, "--registry", registry)
+    promote = ("promote", added.split()[-1], "--registry", registry, "--note", "first")
+    slurm.ask("colltune", "site", "bundles", *promote)
+    address = slurm.cluster.named.address(0)
+    (folder / "job.sh").write_text(_JOB.format(address=address, folder=folder))
+    with _served(slurm, registry):
+        job = ("sbatch", "--wait", "-N3", "--ntasks-per-node=2", f"--output={folder}/said")
+        slurm.ask(*job, folder / "job.sh", environment=slurm.cluster.environment)
+    said = (folder / "said").read_text()
+    assert "OMPI_MCA_coll_tuned_use_dynamic_rules=1" in said
+    assert "passed" in said
