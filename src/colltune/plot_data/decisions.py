@@ -262,22 +262,11 @@ def reasons(decisions: Decisions, default_column: int | None) -> Integers:
 def bounds(
     decisions: Decisions, default_column: int | None, confirmations: Sequence[Confirmation]
 ) -> Numbers:
-    """Return the lower bounds of n gains: of what is chosen, or would be without a guard.
+    """Return the lower bounds of n gains, as `Selection.gain_bound`; NaN where none is told.
 
-    As `Selection.gain_bound`; NaN where no gain is predicted. Of the bundle's `confirmations` it is
-    that of the measured gain.
+    Of the bundle's `confirmations` it is that of the measured gain.
     """
-    if default_column is None:
-        return np.full(len(decisions.chosen), np.nan)
-    kept = decisions.chosen == default_column
-    column = np.where(kept, decisions.fastest, decisions.chosen)
-    rows = np.arange(len(column))
-    time_s = decisions.forecast.time_s
-    with np.errstate(over="ignore"):
-        told = (
-            time_s[:, default_column] / time_s[rows, column] / np.exp(decisions.doubt[rows, column])
-        )
-    told = np.where((column == default_column) | (column < 0), np.nan, told)
+    told = decisions.bounds(default_column)
     for k in set(decisions.confirmation.tolist()) - {-1}:
         lower = confirmations[k].lower
         told[decisions.confirmation == k] = np.nan if lower is None else lower

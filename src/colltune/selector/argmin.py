@@ -61,6 +61,20 @@ class Decisions(NamedTuple):
             gain = np.log(self.forecast.time_s[:, [default]]) - np.log(self.rank_s)
         return np.asarray((gain > self.required) & ~self.beyond[:, None])
 
+    def bounds(self, default: int | None) -> Numbers:
+        """Return the lower bounds of n gains over the column `default`, by what is predicted.
+
+        Of what is chosen, or would be without a guard; NaN where no gain is predicted.
+        """
+        if default is None:
+            return np.full(len(self.chosen), np.nan)
+        column = np.where(self.chosen == default, self.fastest, self.chosen)
+        rows = np.arange(len(column))
+        time_s = self.forecast.time_s
+        with np.errstate(over="ignore"):
+            told = time_s[:, default] / time_s[rows, column] / np.exp(self.doubt[rows, column])
+        return np.where((column == default) | (column < 0), np.nan, told)
+
 
 def no_models(collective: Collective) -> str:
     """Return why the default of a collective is kept that a bundle has no models of."""
@@ -361,6 +375,7 @@ class _Descriptions:
         forecast = decisions.forecast
         self._times = [t.tolist() for t in (forecast.time_s, forecast.lower_s, forecast.upper_s)]
         self._rank = decisions.rank_s.tolist()
+        self._bounds: list[float] = decisions.bounds(self._model.default_column).tolist()
 
     def selection(self, row: int, instance: Instance) -> Selection:
         chosen, default = int(self._decisions.chosen[row]), self._model.default_column
@@ -375,7 +390,7 @@ class _Descriptions:
             reason, status = self._reason(row, chosen, instance), Status.PREDICTED
             if extrapolated and self._model.coverage.own is not None:
                 reason += _BORROWED
-            bound = self._bound(row, chosen)
+            bound = None if np.isnan(self._bounds[row]) else self._bounds[row]
         return Selection(
             instance,
             self._portfolio[chosen],
@@ -387,14 +402,6 @@ class _Descriptions:
             bound,
             status,
         )
-
-    def _bound(self, row: int, chosen: int) -> float | None:
-        """Return the lower bound of the gain of what was chosen, or would have been."""
-        default, fastest = self._model.default_column, int(self._decisions.fastest[row])
-        column = fastest if chosen == default else chosen
-        if default is None or column in (default, -1):
-            return None
-        return self._gain(row, default, column) / float(np.exp(self._decisions.doubt[row, column]))
 
     def _prediction(self, row: int, column: int) -> Prediction | None:
         if column >= len(self._model.configurations):
