@@ -94,7 +94,7 @@ class Payoff:
     All are geometric means of the library's default over the choice, over instances and draws of
     launches: ``promised`` by the statistic in the launches that were chosen by, ``gained`` by the
     mean time in others; ``low`` to ``high`` is the 95 % interval of ``gained``, whose witnesses are
-    shapes, None for fewer than three of them.
+    the shapes of the ``instances``, None for fewer than three of them.
     """
 
     statistic: Statistic
