@@ -42,10 +42,10 @@ def test_noise_counts_fully_where_one_measurement_is_the_prediction() -> None:
 
 
 def test_what_comes_true_of_predicted_gains_is_asked_for() -> None:
-    """With half the trust twice the log gain; with none, nothing is followed."""
-    doubt, noise = np.zeros((1, 1)), np.array([0.1])
-    found = [Guard().required_log_gain(doubt, noise, trust)[0, 0] for trust in (1.0, 0.5, 0.0)]
-    assert found == [0.1, 0.2, np.inf]
+    """With half the trust twice the log gain, beyond noise as ever; with none, nothing."""
+    doubt, noise = np.full((1, 1), 0.1), np.array([0.15])
+    found = [Guard(1.0).required_log_gain(doubt, noise, trust)[0, 0] for trust in (1.0, 0.5, 0.0)]
+    assert found == [0.15, 0.2, np.inf]
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,10 @@ A configuration is chosen if its predicted gain over the default exceeds `Guard.
   measurement, so that the gain must be one that the launches can tell apart; elsewhere it is an
   average over about ten cells.
 
-All this is divided by the *trust* in the collective's predictions: how much of the log gains that
-were predicted for held-out decisions came true. Where nothing did, the collective is left to the
-library as a whole. Nothing is chosen far from everything measured (`Coverage.is_far`).
+What is asked and the doubt are divided by the *trust* in the collective's predictions: how much of
+the log gains that were predicted for held-out decisions came true. Where nothing did, the
+collective is left to the library as a whole. Nothing is chosen far from everything measured
+(`Coverage.is_far`).
 docs/explanation/selection.md tells how the numbers were chosen.
 """
 
@@ -56,8 +57,8 @@ class Guard(NamedTuple):
             Which part of predicted log gains comes true, from 0 to 1.
         """
         asked = self.caution * (np.log(self.least_gain) + doubt)
-        least = np.maximum(asked, noise[:, None])
-        return np.asarray(least / trust if trust > 0 else np.full_like(least, np.inf))
+        asked = asked / trust if trust > 0 else np.full_like(asked, np.inf)
+        return np.asarray(np.maximum(asked, noise[:, None]))
 
 
 def trust_in(held_out: Mapping[str, Any]) -> float:
