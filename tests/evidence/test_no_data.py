@@ -18,7 +18,6 @@ from colltune.evidence import (
     launches,
     levels,
     multiple,
-    normal,
     repetitions,
 )
 from colltune.evidence.arms import Arms, Seen, Usual
@@ -39,12 +38,11 @@ WALKED = {
             "shrunk",
             "told",
             "usual",
-            "verdict",
         ),
+        *("allowed_variance", "ends_of_variance", "held", "noticeable", "sd_behind", "verdict"),
     },
     components: {"allocation_medians", "component", "contrasts", "paired"},
     levels: set(),
-    normal: {"allowed_variance", "ends_of_variance", "held", "noticeable", "sd_behind"},
     repetitions: {
         *("independent_reps", "median_factor", "rank_autocorrelation", "robust_sd", "sd_of_p90"),
     },
@@ -150,8 +148,8 @@ def test_nothing_and_one_launch_have_no_component() -> None:
 
 def test_what_was_never_repeated_has_no_spread() -> None:
     """Draws that are none hold nothing, and a variance of nothing tells no difference."""
-    assert all(map(math.isnan, normal.held(np.array([math.nan, 1.0]), 0.9)))
-    assert np.isnan(normal.noticeable(math.nan))
+    assert all(map(math.isnan, launches.held(np.array([math.nan, 1.0]), 0.9)))
+    assert np.isnan(launches.noticeable(math.nan))
     assert math.isnan(repetitions.robust_sd(np.array([math.nan] * 5)))
 
 

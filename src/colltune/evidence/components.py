@@ -11,7 +11,7 @@ import pandas as pd
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from colltune.evidence.normal import Z95, ends_of_variance
+from colltune.evidence.launches import Z95, ends_of_variance
 from colltune.evidence.repetitions import median_factor
 
 # the median of a squared standard normal value

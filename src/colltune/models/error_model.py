@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltune.domain import DEFAULT_ALGORITHM
-from colltune.evidence.launches import MACHINE, Noise, averaged, of_one_launch, usual
-from colltune.evidence.normal import Z90
+from colltune.evidence.launches import MACHINE, Z90, Noise, averaged, of_one_launch, usual
 
 if TYPE_CHECKING:
     import pandas as pd

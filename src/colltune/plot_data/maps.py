@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
 from colltune.domain import Collective, Configuration, Shape
-from colltune.evidence.normal import noticeable
+from colltune.evidence.launches import noticeable
 from colltune.models.cells import CellMatrix
 from colltune.plot_data.decisions import REASONS, DecisionMap, Why, decision_map
 from colltune.plot_data.measured import comparable_cells

@@ -23,7 +23,7 @@ from colltune.dataset.noise import (
 from colltune.dataset.noise.choices import Payoff
 from colltune.domain import Configuration
 from colltune.errors import DataError
-from colltune.evidence.normal import TYPICAL
+from colltune.evidence.launches import TYPICAL
 from colltune.plots.scaffold import COLOURS, entitle
 from colltune.text import counted
 

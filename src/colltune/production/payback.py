@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from colltune.domain import Shape
 from colltune.errors import DataError
-from colltune.evidence.normal import held, sd_behind
+from colltune.evidence.launches import held, sd_behind
 from colltune.production.settings import Production
 from colltune.selector.demand import Demand
 from colltune.text import counted

@@ -34,7 +34,7 @@ from colltune.dataset.frame import CELL_COLUMNS
 from colltune.dataset.objective import Objective, launch_times, parse_objective
 from colltune.domain import Collective, parse_parameters
 from colltune.evidence.clusters import changed
-from colltune.evidence.normal import Z90, sd_behind
+from colltune.evidence.launches import Z90, sd_behind
 from colltune.models.bundle import Bundle
 from colltune.models.collective_model import CollectiveModel
 from colltune.retraining.site_file import DriftLimits

@@ -26,7 +26,7 @@ from colltune.evidence.components import (
     contrasts,
     paired,
 )
-from colltune.evidence.normal import allowed_variance, noticeable
+from colltune.evidence.launches import allowed_variance, noticeable
 from colltune.evidence.repetitions import median_factor
 
 _SIZE_CLASSES = {"up to 2 KiB": 2048, "up to 64 KiB": 65536, "above 64 KiB": math.inf}
