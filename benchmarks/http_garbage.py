@@ -31,7 +31,7 @@ _PATHS = (
     "/v1/bundles/../../x",
     "/v1/bundles/abcd/report",
     "/v1/bundles/abcd/promote",
-    "/v1/measurements",
+    "/v1/summaries",
     "/nowhere",
 )
 _NAMES = ("nodes", "ppn", "msize", "collective", "folder", "bundle", "format", "library", "x")

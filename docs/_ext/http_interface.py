@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from colltune.server.app import create_app
-from colltune.server.docs_page import sample
 from colltune.server.settings import Settings
 from docs._ext.markdown import code, fenced, heading, table, text
 
@@ -109,3 +108,22 @@ def _example(content: Json, schemas: Json) -> Any:
     return next(
         filter(None, (sample(kind, schemas) for kind in schema.get("anyOf", [schema]))), None
     )
+
+
+def sample(schema: Mapping[str, Any], named: Mapping[str, Any]) -> Any:
+    """Return an example of what a JSON schema describes, put together from those of its parts."""
+    for examples in (schema.get("examples"), [schema["const"]] if "const" in schema else None):
+        if examples:
+            return examples[0]
+    if "$ref" in schema:
+        return sample(named[schema["$ref"].rpartition("/")[2]], named)
+    if "anyOf" in schema:
+        return sample(schema["anyOf"][0], named)
+    if "properties" in schema:
+        parts = {name: sample(part, named) for name, part in schema["properties"].items()}
+        unknown = [name for name, part in parts.items() if part is None]
+        return None if any(not schema["properties"][n].get("examples") for n in unknown) else parts
+    if schema.get("type") == "array":
+        part = sample(schema.get("items", {}), named)
+        return [] if part is None else [part]
+    return None

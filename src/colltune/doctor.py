@@ -67,7 +67,7 @@ from colltune.text import counted
 from colltune.verify.canary import Canary, Run
 from colltune.verify.user_line import UserLine, words_of
 
-_SERVICE_S = 2.0
+_SERVICE_S, _FORBIDDEN = 2.0, 403
 _SLOW_START_S = 5.0
 _OLD_DAYS = 90
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - it is looked at
@@ -501,14 +501,14 @@ def _service(host: Host) -> Answer:
 def _token(host: Host, said: str, token: str) -> Answer:
     if not _HARMLESS_URL.match(host.url):
         return note(f"{said}; http would show the token to others", "use https")
-    # such content is refused, but only of those who may write
+    # such content is refused, but only of those who may report
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     try:
-        ask(host.url, "/v1/measurements", _SERVICE_S, "POST", headers, expected=415)
+        ask(host.url, "/v1/summaries", _SERVICE_S, "POST", headers, expected=415)
     except AnswerError as error:
-        if "scope" not in str(error):
+        if error.status != _FORBIDDEN:
             raise
-        return ok(f"{said} and knows the token, which may not send measurements")
+        return ok(f"{said} and knows the token, which may not report jobs there")
     return ok(f"{said} and takes the token")
 
 

@@ -288,7 +288,7 @@ def service(ready: bytes, write_status: int) -> Iterator[tuple[str, list[str | N
 
         def do_POST(self) -> None:
             seen.append(self.headers["Authorization"])
-            why = "lacks the scope measurements" if write_status == 403 else "is not known here"
+            why = "lacks the scope summaries" if write_status == 403 else "is not known here"
             self._send(write_status, json.dumps({"detail": f"this token {why}"}).encode())
 
         def log_message(self, *_words: object) -> None:
@@ -315,7 +315,7 @@ def test_the_service_and_its_token_are_tried(monkeypatch: pytest.MonkeyPatch) ->
         assert seen == ["Bearer s3cret"]
     assert told[0].finding.endswith("answers for openmpi-4.1.4 and takes the token")
     assert (told[1].status, "not known here" in told[1].finding) == (Status.PROBLEM, True)
-    assert (told[2].status, "may not send" in told[2].finding) == (Status.OK, True)
+    assert (told[2].status, "may not report" in told[2].finding) == (Status.OK, True)
     assert "s3cret" not in str(told)
     # the server is down now
     assert answer("service").status is Status.PROBLEM

@@ -18,7 +18,7 @@ from tests.cli.conftest import Verb
 
 
 def _add(colltune: Verb, path: Path, name: str, *more: str) -> str:
-    words = ("token", "add", name, "--tokens", path, "--scope", "measurements", *more)
+    words = ("token", "add", name, "--tokens", path, "--scope", "summaries", *more)
     return colltune(*words).out.strip()
 
 
@@ -42,7 +42,7 @@ def test_tokens_are_listed_without_secrets(colltune: Verb, tmp_path: Path) -> No
     told = colltune("site", "token", "list", "--tokens", path, "--json")
     assert "until 2999-01-31T00:00:00+00:00" in shown.out
     assert told.json == [
-        {"name": "ci", "scopes": ["measurements"], "expires": "2999-01-31T00:00:00+00:00"}
+        {"name": "ci", "scopes": ["summaries"], "expires": "2999-01-31T00:00:00+00:00"}
     ]
     assert secret not in shown.out + told.out
 
@@ -90,7 +90,7 @@ def test_bad_wishes_change_nothing(colltune: Verb, tmp_path: Path) -> None:
     for words, status, why in (
         (("ci", "--scope", "promote"), 15, "a token ci already exists"),
         (("a b", "--scope", "promote"), 15, "cannot name a token"),
-        (("x", "--scope", "everything"), 2, "known: measurements, promote"),
+        (("x", "--scope", "everything"), 2, "known: promote, summaries"),
         (("x",), 2, "--scope"),
         (("x", "--scope", "promote", "--expires", "2001-01-01"), 2, "this time has passed"),
         (("x", "--scope", "promote", "--expires", "soon"), 2, "write a number of days"),

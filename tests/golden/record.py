@@ -246,7 +246,7 @@ def _site(recorder: Recorder, bundle: str) -> None:
 
 
 _REQUESTS = (
-    *("/", "/healthz", "/readyz", "/openapi.json", "/v1/bundles", "/metrics", "/nowhere", "/docs"),
+    *("/", "/healthz", "/readyz", "/openapi.json", "/v1/bundles", "/metrics", "/nowhere"),
     "/v1/select?collective=bcast&nodes=2&ppn=2&msize_bytes=2048&library=openmpi&release=5.0.11",
     "/v1/select?collective=bcast&nodes=0&ppn=2&msize_bytes=2048",
     "/v1/config?nodes=2&ppn=2&format=openmpi&library=openmpi&release=5.0.11&machine=two-cores",

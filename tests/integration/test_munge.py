@@ -18,12 +18,11 @@ from colltune.server.auth.token_file import Scope
 from colltune.server.errors import ServiceError
 from colltune.server.settings import Settings
 from tests.integration import real_munge
-from tests.server.test_measurements import CSV
-from tests.server.writable import Writable, writable
+from tests.server.writable import Writable, recorded, writable
 
 pytestmark = pytest.mark.skipif(bool(real_munge.missing()), reason=real_munge.missing())
 ME = getpass.getuser()
-TARGET = "/v1/measurements?launch=night"
+TARGET = "/v1/summaries"
 NOTHING = hashlib.sha256(b"").hexdigest()
 
 
@@ -47,7 +46,7 @@ def _gate(daemon: Path, *users: str, bound: bool = False) -> Gate:
 
 
 def _admit(gate: Gate, credential: str) -> str:
-    admission = gate.admit([f"MUNGE {credential}"], Scope.MEASUREMENTS, "POST", TARGET)
+    admission = gate.admit([f"MUNGE {credential}"], Scope.SUMMARIES, "POST", TARGET)
     admission.check_body(NOTHING)
     return admission.caller
 
@@ -63,7 +62,7 @@ def test_a_credential_tells_who_made_it(daemon: Path) -> None:
 def test_users_are_allowed_by_name_number_and_group(daemon: Path) -> None:
     """As the service's settings name them."""
     groups = munge.Caller(os.getuid(), os.getgid(), b"").groups()
-    for user in ("*", str(os.getuid()), f"{ME}:measurements", f"@{sorted(groups)[0]}"):
+    for user in ("*", str(os.getuid()), f"{ME}:summaries", f"@{sorted(groups)[0]}"):
         assert _admit(_gate(daemon, "nobody-else", user), real_munge.credential(daemon))
 
 
@@ -138,7 +137,8 @@ def test_without_the_library_nobody_can_be_told(
 @pytest.fixture
 def service(daemon: Path, tmp_path: Path) -> Iterator[Writable]:
     """Return a service that takes MUNGE credentials of this user."""
-    with writable(tmp_path, munge=True, munge_users=ME, munge_socket=daemon) as found:
+    munged = {"munge": True, "munge_users": ME, "munge_socket": daemon}
+    with writable(tmp_path, production=recorded(tmp_path), **munged) as found:
         yield found
 
 
@@ -146,16 +146,14 @@ def _header(credential: str) -> dict[str, str]:
     return {"Authorization": f"MUNGE {credential}"}
 
 
-def test_measurements_are_sent_and_bundles_promoted_with_munge(
-    service: Writable, daemon: Path
-) -> None:
+def test_jobs_report_and_bundles_are_promoted_with_munge(service: Writable, daemon: Path) -> None:
     """The history names the user; a credential for one body is not good for another."""
     promoted = service.client.post(
         f"/v1/bundles/{service.second}/promote", headers=_header(real_munge.credential(daemon))
     )
     assert (promoted.status_code, promoted.json()["by"]) == (200, f"{ME} (munge)")
-    payload = f"POST {TARGET} {hashlib.sha256(CSV).hexdigest()}"
-    for body, status in ((CSV.replace(b"1e-6", b"9"), 401), (CSV, 201)):
+    payload = f"POST {TARGET} {hashlib.sha256(b'no summary').hexdigest()}"
+    for body, status in ((b"another", 401), (b"no summary", 422)):
         answer = service.client.post(
             TARGET, content=body, headers=_header(real_munge.credential(daemon, payload))
         )

@@ -348,11 +348,10 @@ def test_a_lost_connection_is_told(desk: Watched) -> None:
     desk.complaints.clear()
 
 
-@pytest.mark.parametrize("path", ["docs", "v1/bundles/{}/report"])
-def test_documents_look_as_they_should(browser: Browser, site: Site, path: str) -> None:
-    """Their styles and pictures are not taken away by the content policy, and nothing is loaded."""
+def test_the_report_looks_as_it_should(browser: Browser, site: Site) -> None:
+    """Its styles and pictures are not taken away by the content policy, and nothing is loaded."""
     with watched(browser, site.home) as seen:
-        seen.page.goto(site.home + path.format(site.next_bundle.id))
+        seen.page.goto(f"{site.home}v1/bundles/{site.next_bundle.id}/report")
         assert seen.page.locator("h1").inner_text().startswith("colltune")
         assert seen.page.locator("h2").count() > 2
         centred = "getComputedStyle(document.querySelector('main') ?? document.body).maxWidth"
@@ -420,7 +419,6 @@ VIEWS = {
     "change": (f"{MAP}&show=change", ".legend"),
     "job": (JOB, ".answer"),
     "history": ("view=history", "main table"),
-    "docs": ("docs", ".docs"),
 }
 
 
@@ -431,10 +429,7 @@ def test_every_view_fits_and_is_kept_as_a_picture(browser: Browser, site: Site, 
     size = PHONE | {"width": 390} if look == "phone" else {"width": 1280, "height": 900}
     with watched(browser, site.home, viewport=size, **how) as seen:
         for name, (state, ready) in VIEWS.items():
-            if name == "docs":
-                seen.page.goto(site.home + state)
-            else:
-                seen.go(state, ready=ready)
+            seen.go(state, ready=ready)
             seen.page.wait_for_load_state("networkidle")
             assert seen.page.evaluate("document.documentElement.scrollWidth") <= size["width"], name
             keep(seen.page, f"{name}-{look}")

@@ -216,4 +216,4 @@ def test_a_proxy_goes_on_without_a_server(proxy: Proxy, servers: list[Server]) -
 @pytest.mark.parametrize("name", ["nginx"], indirect=True)
 def test_nginx_refuses_too_large_a_body_itself(proxy: Proxy) -> None:
     """What no server would take is not sent on to one."""
-    assert proxy.ask("/v1/measurements", method="POST", body=bytes(2 * LIMIT)).status == 413
+    assert proxy.ask("/v1/summaries", method="POST", body=bytes(2 * LIMIT)).status == 413

@@ -18,9 +18,9 @@ from pydantic import ValidationError
 from colltune import process
 from colltune.server import schemas
 from colltune.server.app import create_app
-from colltune.server.docs_page import sample
 from colltune.server.settings import Settings
 from colltune.server.supervisor import log_as_json
+from docs._ext.http_interface import sample
 from tests.cli.report_html import Page
 from tests.server.test_middleware import NOTHING, insist
 
@@ -65,17 +65,6 @@ def test_answers_are_as_described(client: TestClient) -> None:
     schemas.Bundles.model_validate_json(listed.content, strict=True, extra="forbid")
     problem = client.get("/nowhere")
     schemas.ProblemOf.model_validate_json(problem.content, strict=True, extra="forbid")
-
-
-def test_the_docs_need_no_network(client: TestClient) -> None:
-    """The page for people shows every path, has no script and refers to this service alone."""
-    answer = client.get("/docs")
-    page = Page.of(answer.text)
-    assert page.unbalanced == []
-    assert "://" not in answer.text
-    assert "script" not in {tag for tag, _, _ in page.attributes}
-    for path in client.get("/openapi.json").json()["paths"]:
-        assert path in page.text
 
 
 def test_a_report_is_the_page_of_the_bundle(client: TestClient) -> None:

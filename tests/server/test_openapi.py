@@ -21,8 +21,7 @@ pytestmark = pytest.mark.slow
 
 _EXAMPLES = int(os.environ.get("COLLTUNE_TEST_EXAMPLES", "3"))
 _CANNOT_DESCRIBE = {
-    # whether a text is a tidy CSV, a file format of that library, or a folder without ..
-    ("POST /v1/measurements", 422),
+    # whether a text is a summary, a file format of that library, or a folder without ..
     ("POST /v1/summaries", 422),
     ("GET /v1/config/{library}/{release}", 422),
     ("GET /v1/job/{library}/{release}", 422),

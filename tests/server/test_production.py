@@ -26,7 +26,7 @@ from colltune.server.production import ProductionJobs
 from colltune.server.settings import Settings
 from tests.dataset.profiles import profile_text, row
 from tests.server.serving_process import PATIENCE_S, Server
-from tests.server.writable import ONLY_SENDS, Writable, bearer, filled, recorded, writable
+from tests.server.writable import ONLY_PROMOTES, Writable, bearer, filled, recorded, writable
 
 MACHINE, CONTROL = "hydra", 0.3
 ROW = row("bcast", "8x4", 512, 100, 1e-3, msize=1000)
@@ -299,10 +299,10 @@ def test_a_body_beyond_64_kib_is_refused(unchanged: Writable) -> None:
 
 
 def test_who_has_no_right_reports_nothing(unchanged: Writable) -> None:
-    """A token for measurements reports no jobs."""
+    """A token for promotions reports no jobs."""
     content = summary(unchanged)
     assert unchanged.client.post("/v1/summaries", content=content).status_code == 401
-    narrow = unchanged.post("/v1/summaries", ONLY_SENDS, content=content)
+    narrow = unchanged.post("/v1/summaries", ONLY_PROMOTES, content=content)
     assert narrow.status_code == 403
     assert "--scope summaries" in narrow.json()["detail"]
 

@@ -10,7 +10,7 @@ import pytest
 
 from colltune.server.auth import token_file
 from colltune.server.auth.token_file import Scope
-from tests.server.writable import ONLY_PROMOTES, ONLY_SENDS, Writable, writable
+from tests.server.writable import ONLY_PROMOTES, ONLY_REPORTS, Writable, writable
 
 
 @pytest.fixture
@@ -122,9 +122,9 @@ def test_a_tampered_bundle_is_refused_and_the_old_one_stays(service: Writable) -
 
 @pytest.mark.parametrize("verb", ["promote", "rollback"])
 def test_who_has_no_right_changes_nothing(unchanged: Writable, verb: str) -> None:
-    """A token for measurements is known, but not good for this; none is not enough."""
+    """A token for reports is known, but not good for this; none is not enough."""
     path = f"/v1/bundles/{unchanged.second}/{verb}"
-    assert unchanged.post(path, ONLY_SENDS).status_code == 403
+    assert unchanged.post(path, ONLY_REPORTS).status_code == 403
     assert unchanged.post(path, "wrong").status_code == 401
     nobody = unchanged.client.post(path)
     assert nobody.status_code == 401
@@ -169,7 +169,7 @@ def test_without_tokens_the_service_is_read_only(tmp_path: Path) -> None:
     with writable(tmp_path, tokens=None) as service:
         answer = service.post(_promote(service.second))
         assert (answer.status_code, "read-only" in answer.text) == (403, True)
-        assert service.client.post("/v1/measurements", content=b"").status_code == 403
+        assert service.client.post("/v1/summaries", content=b"").status_code == 403
 
 
 def test_an_unusable_token_file_stops_writing_only(service: Writable) -> None:

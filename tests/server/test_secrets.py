@@ -10,7 +10,7 @@ from tests.server import writable
 from tests.server.serving_process import Server
 
 CREDENTIAL = "MUNGE:AwQFAADsecretsecretsecret:"
-SECRETS = (*(t for t in (writable.EVERYTHING, writable.ONLY_SENDS)), CREDENTIAL, "pa55word")
+SECRETS = (*(t for t in (writable.EVERYTHING, writable.ONLY_REPORTS)), CREDENTIAL, "pa55word")
 
 
 def _ask(connection: HTTPConnection, verb: str, path: str, **headers: str) -> int:
@@ -29,11 +29,11 @@ def test_no_secret_is_logged_or_answered(tmp_path: Path) -> None:
     with Server(*folders, *everything) as server:
         server.await_ready()
         promote = f"/v1/bundles/{first}/promote"
-        good, sends = (f"Bearer {t}" for t in (writable.EVERYTHING, writable.ONLY_SENDS))
+        good, sends = (f"Bearer {t}" for t in (writable.EVERYTHING, writable.ONLY_REPORTS))
         cases = [
             ("POST", promote, good, 200),
             ("POST", promote, sends, 403),
-            ("POST", "/v1/measurements", good, 422),
+            ("POST", "/v1/summaries", good, 403),
             ("POST", promote, f"{good}x", 401),
             ("POST", promote, writable.EVERYTHING, 401),
             ("POST", promote, f"MUNGE {CREDENTIAL}", 401),
@@ -56,7 +56,7 @@ def test_no_secret_is_logged_or_answered(tmp_path: Path) -> None:
         log = server.log()
     assert f'"path": "{promote}"' in log
     assert '"who": "all (token)"' in log
-    assert "the token sends does not have the scope promote" in log
+    assert "the token reports does not have the scope promote" in log
     assert not any(secret in log for secret in SECRETS)
     written = [p for p in tmp_path.rglob("*") if p.is_file()]
     assert len(written) > 5

@@ -22,10 +22,10 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from fastapi.testclient import TestClient
 
-EVERYTHING, ONLY_SENDS, ONLY_PROMOTES = new_token(), new_token(), new_token()
+EVERYTHING, ONLY_REPORTS, ONLY_PROMOTES = new_token(), new_token(), new_token()
 TOKENS = (
     Token("all", frozenset(Scope), digest(EVERYTHING)),
-    Token("sends", frozenset({Scope.MEASUREMENTS}), digest(ONLY_SENDS)),
+    Token("reports", frozenset({Scope.SUMMARIES}), digest(ONLY_REPORTS)),
     Token("promotes", frozenset({Scope.PROMOTE}), digest(ONLY_PROMOTES)),
 )
 

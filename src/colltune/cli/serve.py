@@ -55,7 +55,7 @@ def serve(
     workers: Annotated[int, typer.Option(help="Number of worker processes.", min=1, max=256)] = 1,
     data: Annotated[
         Path | None,
-        typer.Option(help="Dataset to append measurements to; default: measurements are refused."),
+        typer.Option(help="Dataset fitted at night; the page tells how many files came since."),
     ] = None,
     demand: Annotated[
         Path | None, typer.Option(help="Folder to record the requests of jobs in.")

@@ -58,7 +58,7 @@ def add(
 
     A running service accepts it at once.
 
-    Example: colltune site token add nightly-ci --tokens /etc/colltune/tokens --scope measurements
+    Example: colltune site token add nightly-ci --tokens /etc/colltune/tokens --scope promote
     """
     from colltune.server.auth import token_file
 

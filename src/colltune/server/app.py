@@ -16,7 +16,7 @@ from colltune import __version__
 from colltune.server import errors
 from colltune.server.auth.gate import Gatekeeper
 from colltune.server.endpoints import ROUTERS
-from colltune.server.limits import Limits, Offload, RateLimit, Uploads
+from colltune.server.limits import Limits, Offload, RateLimit
 from colltune.server.middleware import CacheMiddleware, Protected
 from colltune.server.service import Service
 from colltune.server.settings import Settings
@@ -55,7 +55,6 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.gatekeeper = Gatekeeper(settings)
     app.state.writing = Writing(settings, service.watcher.refresh)
     app.state.writes = Offload(_WRITE_THREADS, _MOST_WRITES, _BUSY)
-    app.state.uploads = Uploads(settings.max_body_bytes)
     errors.install(app)
     for router in ROUTERS:
         app.include_router(router)
@@ -104,7 +103,6 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         for threads in (state.offload, state.slow, state.writes):
             await asyncio.to_thread(threads.close)
         # a file system or a daemon that hangs keeps nobody from ending
-        state.uploads.threads.close(wait=False)
         state.gatekeeper.threads.close(wait=False)
         service.settle()
         await asyncio.to_thread(service.write_counts)

@@ -14,15 +14,13 @@ from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 from colltune.registry.events import Event
 from colltune.server import queries, schemas
 from colltune.server.answers import CONTENT_POLICY, PAGE_POLICY
-from colltune.server.auth.gate import Admission, promoter, reporter, sender
-from colltune.server.docs_page import docs_page
+from colltune.server.auth.gate import Admission, promoter, reporter
 from colltune.server.errors import PROBLEM, ServiceError
 from colltune.server.limits import (
     MOST_SUMMARY_BYTES,
     SUMMARIES,
     Offload,
     RateLimit,
-    Uploads,
     chunks,
     refuse_other_types,
 )
@@ -35,7 +33,6 @@ from colltune.server.schemas import (
     Liveness,
     Readiness,
     Receipt,
-    Stored,
     Table,
 )
 from colltune.server.serving import OnceEach, answered, computed, service_of, written
@@ -205,51 +202,8 @@ async def production_report(
 
 
 changes = APIRouter(tags=["changes"], responses=_WRITE_PROBLEMS)
-Sender = Annotated[Admission, Depends(sender)]
 Reporter = Annotated[Admission, Depends(reporter)]
 Promoter = Annotated[str, Depends(promoter)]
-_BODY: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "description": "Tidy CSV, or a Parquet file as `colltune measure` writes it.",
-        "content": {
-            "text/csv": {"schema": {"type": "string"}, "example": schemas.MEASUREMENTS},
-            "application/vnd.apache.parquet": {"schema": {"type": "string", "format": "binary"}},
-        },
-    }
-}
-
-
-@changes.post(
-    "/v1/measurements",
-    status_code=201,
-    openapi_extra=_BODY,
-    responses={200: {"model": Stored, "description": "The same was stored before."}},
-)
-async def store(
-    request: Request,
-    response: Response,
-    admission: Sender,
-    query: Annotated[queries.MeasurementsQuery, Query()],
-) -> Stored:
-    """Append measurements to the dataset that the next bundle is fitted to.
-
-    Every row is checked, and all of a body is stored or nothing. The same body is stored once,
-    however often it is sent.
-    """
-    refuse_other_types(request)
-    uploads: Uploads = request.app.state.uploads
-    folder = request.app.state.writing.dataset_folder()
-    async with uploads.spooled(request, folder) as body:
-        admission.check_body(body.sha256)
-        stored = await written(
-            request,
-            lambda writing: writing.store(
-                body.stream, body.path, body.sha256, query.launch, admission.caller
-            ),
-        )
-    response.status_code = 201 if stored.new else 200
-    return stored
 
 
 @changes.post(
@@ -344,12 +298,6 @@ def _assets() -> dict[str, tuple[bytes, dict[str, str]]]:
 
 
 _ASSETS = _assets()
-
-
-@pages.get("/docs")
-async def docs(request: Request) -> HTMLResponse:
-    """Show the interface, rendered from its OpenAPI description; works offline."""
-    return HTMLResponse(docs_page(request.app.openapi()), headers={CONTENT_POLICY: PAGE_POLICY})
 
 
 @pages.get("/", dependencies=[Depends(OnceEach())])

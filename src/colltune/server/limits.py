@@ -3,36 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import ipaddress
 import math
-import tempfile
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, TypeVar
 
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from colltune.errors import OutputError
 from colltune.server.errors import ServiceError, problem
 from colltune.server.settings import TRUSTED_PEER
 
-_MOST_UPLOADS, _UPLOAD_THREADS = 8, 4
-_PIECE_BYTES = 1 << 20
 _TYPES = (
     "",
-    "text/csv",
     "text/plain",
-    "application/vnd.apache.parquet",
     "application/octet-stream",
     # what curl says of --data-binary
     "application/x-www-form-urlencoded",
@@ -79,68 +68,14 @@ class Offload:
         self._pool.shutdown(wait=wait, cancel_futures=True)
 
 
-@dataclass(frozen=True)
-class Spooled:
-    """A whole body in a file without a name, which ``path`` opens again."""
-
-    stream: BinaryIO
-    path: Path
-    sha256: str
-
-
-class Uploads:
-    """Takes bodies in, a few at a time."""
-
-    def __init__(self, max_body_bytes: int) -> None:
-        self._max_body_bytes = max_body_bytes
-        self.threads = Offload(_UPLOAD_THREADS, 2 * _MOST_UPLOADS, "too many uploads")
-        self._under_way = 0
-
-    @asynccontextmanager
-    async def spooled(self, request: Request, folder: Path) -> AsyncIterator[Spooled]:
-        """Yield the body of `request`, which is in `folder` until the end.
-
-        Nobody else sees it there, and the system removes it with this process.
-        """
-        if self._under_way >= _MOST_UPLOADS:
-            raise ServiceError(503, "others are sending already. Try again in a moment.")
-        self._under_way += 1
-        try:
-            stream = await self._run(lambda: _opened(folder))
-            try:
-                sha256 = await self._received(request, stream)
-                yield Spooled(stream, Path(f"/dev/fd/{stream.fileno()}"), sha256)
-            finally:
-                stream.close()
-        except OSError as error:
-            why = f"the service cannot write its dataset now: {error.strerror or error}"
-            raise OutputError(why) from error
-        finally:
-            self._under_way -= 1
-
-    async def _received(self, request: Request, stream: BinaryIO) -> str:
-        digest, piece = hashlib.sha256(), bytearray()
-        async for chunk in chunks(request, self._max_body_bytes):
-            digest.update(chunk)
-            piece += chunk
-            if len(piece) >= _PIECE_BYTES:
-                await self._run(partial(_append, stream, bytes(piece)))
-                piece.clear()
-        await self._run(partial(_append, stream, bytes(piece)))
-        return digest.hexdigest()
-
-    async def _run(self, work: Callable[[], Result]) -> Result:
-        return await self.threads.run(object(), work)
-
-
 def refuse_other_types(request: Request) -> None:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     packed = request.headers.get("content-encoding", "identity").strip().lower()
     if kind not in _TYPES or packed != "identity":
         raise ServiceError(
             415,
-            "send the file itself, as text/csv or application/vnd.apache.parquet, not "
-            "compressed and not as a form: curl --data-binary @FILE",
+            "send the text itself, as text/plain, not compressed and not as a form: "
+            "curl --data-binary @FILE",
         )
 
 
@@ -159,17 +94,6 @@ async def chunks(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
 
 def _too_large(most_bytes: int) -> str:
     return f"the request's body is larger than the limit of {most_bytes} bytes. Split it."
-
-
-def _opened(folder: Path) -> BinaryIO:
-    folder.mkdir(parents=True, exist_ok=True)
-    return tempfile.TemporaryFile(dir=folder, prefix=".upload-", buffering=0)
-
-
-def _append(stream: BinaryIO, piece: bytes) -> None:
-    rest = memoryview(piece)
-    while rest:
-        rest = rest[stream.write(rest) :]
 
 
 class RateLimit:

@@ -121,15 +121,6 @@ Month = Annotated[
         description="Month of the report, 2026-11; by default the latest.",
     ),
 ]
-Launch = Annotated[
-    str,
-    Field(
-        pattern=_LINE,
-        max_length=200,
-        description="Name of the launch (the allocation); goes before those of the rows if these"
-        " are several.",
-    ),
-]
 
 
 class Query(BaseModel):
@@ -215,10 +206,6 @@ class MonthQuery(BaseModel):
 
 class WriteQuery(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class MeasurementsQuery(WriteQuery):
-    launch: Launch = ""
 
 
 class RollbackQuery(WriteQuery):

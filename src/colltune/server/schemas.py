@@ -34,11 +34,6 @@ METRICS = """\
 # TYPE colltune_http_requests_total counter
 colltune_http_requests_total{method="GET",route="/v1/select",status="200"} 12.0
 """
-MEASUREMENTS = (
-    "machine,library,library_version,collective,algorithm,nodes,ppn,msize_bytes,launch,time_s\n"
-    "hydra,openmpi,4.1.4,bcast,binomial,4,16,1024,job 4711,1.5e-05\n"
-)
-
 SUMMARY = f"""\
 colltune-summary 1
 job 4711
@@ -211,16 +206,6 @@ class Readiness(BaseModel):
     ready: bool = Field(examples=[True])
     bundles: dict[str, str] = Field(examples=[{"openmpi-4.1.6": _ID}])
     problems: list[str] = Field(examples=[[]])
-
-
-class Stored(BaseModel):
-    """What became of measurements that were sent; ``new`` is false where they were there."""
-
-    new: bool = Field(examples=[True])
-    rows: int = Field(examples=[2160])
-    file: str = Field(examples=["received-7c1f7c1f7c1f.parquet"])
-    sha256: str = Field(examples=["7c1f" * 16])
-    context: ContextOf
 
 
 class Receipt(BaseModel):

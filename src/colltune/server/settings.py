@@ -84,7 +84,7 @@ class Settings(BaseSettings):
     allowed_hosts
         Names by which clients may ask for the service, see `middleware.Hosts`.
     data
-        Folder of the dataset that measurements sent in are appended to; None: none are taken.
+        Folder of the dataset that is fitted at night, whose new files the page counts; or None.
     demand
         Folder in which is noted what jobs asked for; None: nowhere.
     tokens
@@ -92,7 +92,7 @@ class Settings(BaseSettings):
     munge
         Whether MUNGE credentials are taken from those who write.
     munge_users
-        Whose are: ``alice``, ``@group``, ``*``; ``alice:measurements`` may do nothing else.
+        Whose are: ``alice``, ``@group``, ``*``; ``alice:summaries`` may do nothing else.
     munge_socket
         Of the MUNGE daemon, where it is not the usual one.
     munge_bound
@@ -137,7 +137,7 @@ class Settings(BaseSettings):
     munge_users: Names = ()
     munge_socket: Path | None = None
     munge_bound: bool = False
-    max_body_bytes: Count = 64 << 20
+    max_body_bytes: Count = 1 << 20
     rate_per_s: Annotated[float, Field(gt=0)] = 10.0
     burst: Count = 20
     summaries_burst: Count = 5000

@@ -1,24 +1,18 @@
-"""What the service writes, without HTTP: measurements into a dataset, decisions into the registry.
+"""What the service writes into the registry, without HTTP.
 
 Every method may take long and is called in a thread.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
-from dataclasses import asdict
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import BinaryIO
 
 import structlog
 
-from colltune.errors import BundleError, OutputError, RegistryConflict
+from colltune.errors import BundleError, RegistryConflict
 from colltune.registry.events import Event
 from colltune.registry.registry import NOTHING, Registry
 from colltune.server.errors import ServiceError
-from colltune.server.schemas import ContextOf, Stored
 from colltune.server.settings import Settings
 
 
@@ -26,45 +20,10 @@ class Writing:
     """Writes for those who may."""
 
     def __init__(self, settings: Settings, changed: Callable[[], None]) -> None:
-        self._data = settings.data
         self._root = settings.registry
         self._registry = Registry(settings.registry) if settings.registry else None
         self._changed = changed
         self._log = structlog.get_logger("colltune.server.writing")
-
-    def dataset_folder(self) -> Path:
-        if self._data is None:
-            raise ServiceError(
-                403,
-                "this service accepts no measurements. Its administrator can start it with --data.",
-            )
-        return self._data
-
-    def store(self, stream: BinaryIO, path: Path, sha256: str, launch: str, by: str) -> Stored:
-        """Add measurements to the dataset, unless the same were sent before."""
-        # pandas and Arrow take a lot of memory, which a service that only answers does not need
-        from colltune.dataset.received import add_once, read_received  # noqa: PLC0415
-
-        received = read_received(stream, path, "the body", launch)
-        facts = {
-            **received.facts,
-            "received_from": by,
-            "received_sha256": sha256,
-            "received_utc": datetime.now(UTC).isoformat(timespec="seconds"),
-        }
-        digest = hashlib.sha256(f"{sha256} {launch}".encode()).hexdigest()
-        try:
-            file, is_new = add_once(self.dataset_folder(), received.dataset, facts, digest)
-        except OutputError as error:
-            self._log.error("measurements could not be stored", why=str(error), who=by)
-            why = getattr(error.__cause__, "strerror", None) or "an error"
-            raise OutputError(f"the service cannot write its dataset now: {why}") from (
-                error.__cause__
-            )
-        rows = len(received.dataset)
-        self._log.info("measurements", who=by, rows=rows, file=file.name, new=is_new)
-        context = ContextOf(**asdict(received.dataset.context))
-        return Stored(new=is_new, rows=rows, file=file.name, sha256=sha256, context=context)
 
     def promote(self, prefix: str, by: str, note: str, expected: str | None) -> Event:
         registry = self._changeable()

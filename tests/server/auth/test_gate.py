@@ -19,7 +19,7 @@ PAST = datetime.now(UTC) - timedelta(seconds=1)
 TOKENS = (
     Token("ci", frozenset(Scope), digest(SECRET)),
     Token("old", frozenset(Scope), digest(OLD), PAST),
-    Token("narrow", frozenset({Scope.MEASUREMENTS}), digest(NARROW)),
+    Token("narrow", frozenset({Scope.SUMMARIES}), digest(NARROW)),
 )
 
 
@@ -116,12 +116,10 @@ def test_an_unusable_file_is_logged_once_and_mended_without_a_restart(
 
 def test_users_may_be_let_in_for_one_thing_only(path: Path) -> None:
     """A name alone may do everything, a name with a scope that and nothing else."""
-    allowed = Settings(
-        bundle=path, munge_users=("root", "@tuners", "ci:measurements")
-    ).munge_allowed()
+    allowed = Settings(bundle=path, munge_users=("root", "@tuners", "ci:summaries")).munge_allowed()
     assert allowed[Scope.PROMOTE] == {"root", "@tuners"}
-    assert allowed[Scope.MEASUREMENTS] == {"root", "@tuners", "ci"}
-    with pytest.raises(ValueError, match="unknown scope all; known: measurements, promote"):
+    assert allowed[Scope.SUMMARIES] == {"root", "@tuners", "ci"}
+    with pytest.raises(ValueError, match="unknown scope all; known: promote, summaries"):
         Settings(bundle=path, munge_users=("ci:all",))
 
 

@@ -106,7 +106,7 @@ GOOD = f"ci promote sha256:{digest(SECRET)} -"
         ("ci promote", "has 2 words"),
         (f"{GOOD} more", "has 5 words"),
         (GOOD.replace("ci", "../ci"), "the name is malformed"),
-        (GOOD.replace("promote", "everything"), "a scope is unknown; known: measurements, promote"),
+        (GOOD.replace("promote", "everything"), "a scope is unknown; known: promote, summaries"),
         (GOOD.replace("promote", "promote,"), "a scope is unknown"),
         (GOOD.replace("sha256:", "md5:"), "the hash is not sha256"),
         (GOOD.replace(digest(SECRET), digest(SECRET)[:-1]), "the hash is not sha256"),
@@ -160,3 +160,15 @@ def test_a_place_that_cannot_be_written_is_an_output_error(tmp_path: Path) -> No
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="cannot write"):
         write(tmp_path / "file" / "tokens", TOKENS)
+
+
+def test_a_token_for_what_services_no_longer_take_stays_without_it(tmp_path: Path) -> None:
+    """Its file is read on, and written again as it is."""
+    path = tmp_path / "tokens"
+    write(path, [])
+    more = (GOOD.replace("promote", "measurements,promote"), "old measurements" + GOOD[10:])
+    path.write_text(path.read_text() + "\n".join(more) + "\n")
+    found = [token.scopes for token in read(path)]
+    assert found == [{Scope.PROMOTE}, set()]
+    write(path, read(path))
+    assert [token.scopes for token in read(path)] == found

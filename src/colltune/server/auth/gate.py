@@ -260,12 +260,6 @@ _Munge = Annotated[
 ]
 
 
-async def sender(request: Request, _token: _Token, _munge: _Munge) -> Admission:
-    """Return who sends measurements; the endpoint checks the body as it comes."""
-    keeper: Gatekeeper = request.app.state.gatekeeper
-    return await keeper.admit(request, Scope.MEASUREMENTS)
-
-
 async def reporter(request: Request, _token: _Token, _munge: _Munge) -> Admission:
     """Return who sends what jobs report; the endpoint checks the body."""
     keeper: Gatekeeper = request.app.state.gatekeeper

@@ -34,6 +34,8 @@ _PREFIX = "colltune_"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _MOST_BYTES = 1 << 20
+# measurements: of services that took them
+_NO_SCOPES = {"-", "measurements"}
 _OTHERS = stat.S_IRWXO | stat.S_IWGRP
 _MEND = "make it with `colltune site token add`"
 
@@ -41,7 +43,6 @@ _MEND = "make it with `colltune site token add`"
 class Scope(StrEnum):
     """What a caller may be allowed to do; reading needs none."""
 
-    MEASUREMENTS = "measurements"
     PROMOTE = "promote"
     SUMMARIES = "summaries"
 
@@ -148,7 +149,7 @@ def _refuse_unsafe(path: Path, status: os.stat_result, owner: int | None) -> Non
 
 def _line(token: Token) -> str:
     expires = token.expires.astimezone(UTC).isoformat() if token.expires else "-"
-    return f"{token.name} {','.join(sorted(token.scopes))} sha256:{token.sha256} {expires}"
+    return f"{token.name} {','.join(sorted(token.scopes)) or '-'} sha256:{token.sha256} {expires}"
 
 
 def _parsed(text: str, path: Path) -> tuple[Token, ...]:
@@ -179,7 +180,7 @@ def _parsed_line(line: str, where: str) -> Token:
     if not _DIGEST.fullmatch(kept):
         raise TokenFileError(f"{where}: the hash is not sha256: and 64 hexadecimal digits; {_MEND}")
     try:
-        allowed = frozenset(map(Scope, scopes.split(",")))
+        allowed = frozenset(map(Scope, {*scopes.split(",")} - _NO_SCOPES))
     except ValueError:
         raise TokenFileError(f"{where}: a scope is unknown; known: {', '.join(Scope)}") from None
     return Token(name, allowed, kept.removeprefix("sha256:"), _moment(expires, where))

@@ -103,7 +103,8 @@ def _talk(
     finally:
         connection.close()
     if response.status != expected:
-        raise AnswerError(f"the service says {response.status}: {_detail(body)}")
+        said = f"the service says {response.status}: {_detail(body)}"
+        raise AnswerError(said, response.status)
     length = response.headers.get("Content-Length", "")
     if length.isdigit() and len(body) < min(int(length), LARGEST_BYTES):
         raise AnswerError(f"the service sent only {len(body)} of {length} bytes")

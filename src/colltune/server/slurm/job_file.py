@@ -85,7 +85,11 @@ def settable(library: str) -> Mapping[str, Settable]:
 
 
 class AnswerError(ProgramError):
-    """An answer of the service that is not to be used."""
+    """An answer of the service that is not to be used; ``status`` is 0 where there was none."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 @dataclass(frozen=True)
