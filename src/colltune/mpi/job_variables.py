@@ -21,7 +21,7 @@ _SCRIPT = re.compile(
 )
 _BEGIN = re.compile(
     rf"\ufeff?(?:#!.*\b(?:ba|da|k|z|tc|c)?sh\b|#%Module|{DOCKERFILE.pattern}"
-    r"|\s*(?:--.*\n\s*)*(?:help|whatis|setenv|load|prepend_path|family)\s*\(?\s*(?:\[\[|[\"']))"
+    r"|\s*+(?:--.*\n\s*+)*+(?:help|whatis|setenv|load|prepend_path|family)\s*\(?\s*(?:\[\[|[\"']))"
 )
 _SURELY = 3
 _CONCERNED = ("MPIR_CVAR_", "MPIR_PARAM_", "MPICH_", "MV2_", "MVP_", "I_MPI_ADJUST", "I_MPI_TUNING")

@@ -68,7 +68,7 @@ _CONTAINER = re.compile(r"(?:SINGULARITYENV|APPTAINERENV)_")
 _DIRECTIVE = re.compile(r"#(?:SBATCH|PBS|\$|BSUB)\s+(?P<options>.*)")
 _CSH = re.compile(r"(?m)\A#!.*\bt?csh\b|^[ \t]*(?:setenv|unsetenv|pushenv)[ \t]+[A-Za-z_]")
 _EXPORT = re.compile(r"(?m)\A#!.*/(?:ba|da|k|z)?sh\b|^[ \t]*export[ \t]")
-DOCKERFILE = re.compile(r"(?:\s+|#.*\n|(?i:ARG) .*\n)*(?i:FROM)[ \t]+\S")
+DOCKERFILE = re.compile(r"(?:\s|#.*\n|(?i:ARG) .*\n)*+(?i:FROM)[ \t]+\S")
 _INSTRUCTION = re.compile(r"(?m)^[ \t]*(?P<verb>[A-Za-z]+)[ \t]+(?P<rest>(?:.*\\\n)*.*)$")
 _LUA = re.compile(
     r"(?m)^[ \t]*(?P<verb>setenv|pushenv|unsetenv)[ \t]*\([ \t]*(?P<words>.*?)\)"

@@ -50,7 +50,8 @@ from colltune.text import printable
 NAME = "openmpi-parameters"
 _FIRST_BYTES = 65536
 _OPTION = re.compile(
-    r"(?m)^[ \t]*(?:--?o?mca[ \t]+[A-Za-z]|[^#{\n]*[ \t]--?g?mca[ \t]+[a-z]\w+[ \t]+\S)"
+    r"(?m)^[ \t]*+(?:--?o?mca[ \t]+[A-Za-z]"
+    r"|(?:[^#{\n]*[ \t])?--?g?mca[ \t]+[a-z]\w+[ \t]+\S)"
 )
 _OWN = re.compile(
     r"(?m)^[ \t]*(?:coll|mca|pml|btl|mtl|osc|io|opal|ompi|orte|mpi|rmaps|plm|oob|hwloc|pmix|prte"
