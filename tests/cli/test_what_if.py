@@ -103,7 +103,7 @@ def test_a_library_without_cost_formulas(
     """Where no algorithm's rounds are known, other rails are refused; shapes still are answered."""
     strange = tmp_path / "strange.csv"
     text = measurements_csv.read_text().replace("openmpi,", "acme,")
-    for number, name in enumerate((",binomial,", ",chain,", ",ring,")):
+    for number, name in enumerate((",binomial,", ",chain,", ",pipeline,")):
         text = text.replace(name, f",secret{number},")
     strange.write_text(text)
     bundle = fit(read([strange]), "knn").save(tmp_path / "bundle")

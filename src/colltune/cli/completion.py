@@ -207,4 +207,5 @@ def _assigned(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
             case ast.Assign(targets=targets, value=value):
                 yield from ((one.id, value) for one in targets if isinstance(one, ast.Name))
             case ast.ClassDef(name=name, body=inner):
-                yield name, ast.List([value for _, value in _assigned(inner)])
+                members = [value for own, value in _assigned(inner) if own[0] != "_"]
+                yield name, ast.List(members)

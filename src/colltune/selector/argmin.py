@@ -28,6 +28,7 @@ Integers = NDArray[np.int64]
 _RUNNERS_UP = 3
 _BORROWED = "; judged by other machines' measurements"
 _NO_DOUBT = 1.005
+_MOST_ASKED = 10.0
 _NEVER = np.iinfo(np.int64).max
 
 
@@ -455,14 +456,13 @@ class _Descriptions:
 
     def _short_of(self, row: int, column: int, gain: float) -> str:
         forecast, required = self._decisions.forecast, self._decisions.required[row, column]
-        asked = f"{np.exp(required):.4g}x"
+        asked = f"{np.exp(min(required, _MOST_ASKED)):.4g}x"
+        if required <= forecast.noise[row]:
+            return f"and the measurements cannot tell gains below {asked} from noise"
         trust = self._decisions.trust
         if np.log(gain) > required * trust:
             of = self._model.collective
             return f"of which held-out decisions for {of} reached {trust:.0%} (asked: {asked})"
-        required *= trust
-        if required <= forecast.noise[row]:
-            return f"and the measurements cannot tell gains below {asked} from noise"
         doubt = float(np.exp(forecast.doubt[row, column]))
         if doubt < _NO_DOUBT:
             return f"and a gain below {asked} is not worth a change"

@@ -106,7 +106,7 @@ SAMPLES: Mapping[str, tuple[str, dict[str, str]]] = {
     "reprompi": (REPROMPI, CONTEXT | SHAPE),
     "osu": (OSU, CONTEXT | SHAPE),
     "imb": (IMB, CONTEXT | SHAPE),
-    "mpibench": (MPIBENCH, CONTEXT | SHAPE),
+    "mpibench": (mpibench(*_MPIBENCH_ROWS[2:]), CONTEXT | SHAPE),
     "detail": (DETAIL, CONTEXT | SHAPE | {"collective": "bcast"}),
     "csv": (CSV, {}),
 }
