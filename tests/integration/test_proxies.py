@@ -132,7 +132,7 @@ def proxy(name: str, servers: list[Server], tmp_path: Path) -> Iterator[Proxy]:
     text = text.replace("<VirtualHost *:443>", f"<VirtualHost *:{port}>")
     text = text.replace("/etc/ssl/certs/colltune.pem", str(certificate))
     text = text.replace("/etc/ssl/private/colltune.key", str(tmp_path / "key.pem"))
-    text = text.replace("client_max_body_size 64m", f"client_max_body_size {LIMIT}")
+    text = text.replace("client_max_body_size 1m", f"client_max_body_size {LIMIT}")
     with running(name, text, tmp_path, port):
         yield Proxy(port, certificate)
 
