@@ -56,7 +56,7 @@ def test_simulated_fat_tree(learner: str, train: tuple[int, ...], share: float, 
 
 
 def test_guard_on_the_simulated_fat_tree() -> None:
-    """With the guard KNN keeps most of its gain, and harms in fewer than 3 % of instances."""
+    """With the guard KNN keeps nearly all of its gain, and harms in fewer than 3 % of instances."""
     result = evaluate_split(
         recorded("simulated_fattree36.csv.gz"),
         NodeCounts(LARGE, TEST),
@@ -68,7 +68,7 @@ def test_guard_on_the_simulated_fat_tree() -> None:
     )
     score = result.scores["knn"]["all"]
     assert score.log_gain_share is not None
-    assert score.log_gain_share > 0.82
+    assert score.log_gain_share > 0.84
     assert score.slower_share < 0.03
 
 

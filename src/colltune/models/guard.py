@@ -64,10 +64,13 @@ class Guard(NamedTuple):
 def trust_in(held_out: Mapping[str, Any]) -> float:
     """Return which part of predicted log gains comes true, from 0 to 1.
 
+    It is no less than the share of the gain that was to be had: a learner that predicts too much of
+    what is right needs no more than that.
+
     `held_out` is as `colltune.models.fitting.HeldOut.figures` has it. Where it does not tell,
     predictions are followed, unless held-out decisions were slower than the default as a whole.
     """
     trust, share = held_out.get("trust"), held_out.get("share")
     if trust is None:
         return 1.0 if share is None or share > 0 else 0.0
-    return float(np.clip(trust, 0.0, 1.0))
+    return float(np.clip(max(trust, share or 0.0), 0.0, 1.0))
