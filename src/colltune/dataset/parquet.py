@@ -122,11 +122,6 @@ def read_provenance(file: Path) -> dict[str, str]:
     return _told(file, _metadata(file), "colltune.provenance")
 
 
-def read_context(file: Path) -> Context:
-    """Return the context stored with one Parquet file of a dataset; no measurement is read."""
-    return _context(file, _metadata(file))
-
-
 def append(
     folder: Path,
     context: Context,
@@ -238,11 +233,11 @@ def _metadata(file: Path) -> dict[str, str]:
         raise DataError(
             f"{file}: not a readable Parquet file ({error}); was it cut short?"
         ) from error
-    check_version(metadata, str(file))
+    _check_version(metadata, str(file))
     return metadata
 
 
-def check_version(metadata: Mapping[str, str], name: str) -> None:
+def _check_version(metadata: Mapping[str, str], name: str) -> None:
     """Raise `DataError` unless a file's `metadata` is of a schema that is read here."""
     version = metadata.get("colltune.schema_version")
     if version is None:

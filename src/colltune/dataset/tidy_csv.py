@@ -135,10 +135,15 @@ def text_table(path: Path) -> pd.DataFrame:
             with unpacked(path) as (_, content):
                 encoding = encoding_of(content)
                 text = io.StringIO(content.read().decode(encoding), newline=None)
-            lines = without_common_prefixes(list(text))
-            separator = separator_of(lines[0] if lines else "")
+            header = text.readline()
+            if without_common_prefixes([header]) != [header]:
+                text.seek(0)
+                text = io.StringIO("".join(without_common_prefixes(list(text))))
+                header = text.readline()
+            text.seek(0)
+            separator = separator_of(header)
             table = pd.read_csv(
-                io.StringIO("".join(lines)),
+                text,
                 dtype=str,
                 keep_default_na=False,
                 index_col=False,

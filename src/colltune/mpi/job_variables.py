@@ -121,7 +121,7 @@ def mentions(text: str, names: str) -> bool:
 
 def is_surely_script(text: str) -> bool:
     """Tell whether a shell, a batch system, a builder of images or ``module`` reads `text`."""
-    if _BEGIN.match(text) is not None or has_directives(text):
+    if _is_marked(text):
         return True
     parameters, scripts = _lines_alike(text)
     return scripts >= _SURELY and not parameters
@@ -129,10 +129,14 @@ def is_surely_script(text: str) -> bool:
 
 def is_script(text: str) -> bool:
     """Tell whether a shell reads `text`, rather than Open MPI's reader of parameters."""
-    if text.startswith("#!") or is_surely_script(text):
+    if text.startswith("#!") or _is_marked(text):
         return True
     parameters, scripts = _lines_alike(text)
     return scripts >= parameters
+
+
+def _is_marked(text: str) -> bool:
+    return _BEGIN.match(text) is not None or has_directives(text)
 
 
 def _lines_alike(text: str) -> tuple[int, int]:

@@ -125,7 +125,7 @@ def has_directives(text: str) -> bool:
 
 def _directives(text: str) -> Iterator[tuple[int, str]]:
     for number, line in enumerate(text.split("\n"), 1):
-        if directive := _DIRECTIVE.match(line):
+        if line.startswith("#") and (directive := _DIRECTIVE.match(line)):
             yield number, directive["options"]
 
 
@@ -577,7 +577,7 @@ _MCA_OPTIONS = frozenset(
 )
 _PAIRS = frozenset({"-genv", "--genv", "-env", "--env"})
 _WITH_PATH = re.compile(
-    r"-{1,2}(?:prefix|hostfile|machinefile|host-?file|machine-?file|f|rankfile|rf|wd|wdir|chdir|D|app"
+    r"-{1,2}(?:prefix|host-?file|machine-?file|f|rankfile|rf|wd|wdir|chdir|D|app"
     r"|configfile|tune|am|output-filename|output|error|input|o|e|i|path|preload-files|mpi-prefix"
     r"|pmixmca|launch-agent|personality|report-pid|report-uri|ompi-server|dvm-uri|node-?list)"
 )
@@ -610,7 +610,8 @@ def _by_env(environment: Environment, words: Sequence[_Word], line: int) -> Envi
 def _by_launcher(environment: Environment, words: Sequence[_Word], line: int) -> Environment:
     """Return what a launcher with these words hands to its programs."""
     found = dict(environment)
-    rest, free, with_path = list(words), False, False
+    # the option whose value comes next, if any does
+    rest, option = list(words), ""
     while rest:
         word = rest.pop(0)
         text, after = word.text.replace(_GAP, ""), rest[0].text if rest else ""
@@ -630,10 +631,12 @@ def _by_launcher(environment: Environment, words: Sequence[_Word], line: int) ->
                 found, replace(value, text=value.text.removeprefix("--export=")), line
             )
         elif text.startswith("-") or word.unknown:
-            free = text.startswith("-") and "=" not in text and not _WITHOUT_VALUE.fullmatch(text)
-            with_path = _WITH_PATH.fullmatch(text) is not None
+            takes = text.startswith("-") and "=" not in text and not _WITHOUT_VALUE.fullmatch(text)
+            option = text * takes
             continue
-        elif text == ":" or (free and (with_path or not text.startswith(("./", "/")))):
+        elif text == ":" or (
+            option and (_WITH_PATH.fullmatch(option) or not text.startswith(("./", "/")))
+        ):
             pass
         else:
             # the program: what follows are its own words
@@ -641,7 +644,7 @@ def _by_launcher(environment: Environment, words: Sequence[_Word], line: int) ->
                 found = _by_env(found, rest, line)
             separator = next((at for at, each in enumerate(rest) if each.text == ":"), len(rest))
             del rest[:separator]
-        free = False
+        option = ""
     return found
 
 

@@ -204,11 +204,8 @@ class MonthQuery(BaseModel):
     month: Month = ""
 
 
-class WriteQuery(BaseModel):
+class RollbackQuery(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class RollbackQuery(WriteQuery):
     note: Note = ""
 
 
