@@ -1,8 +1,10 @@
 /* Times a collective at some message sizes, and knows nothing of colltune.
 
-   confirmed_again COLLECTIVE REPETITIONS BYTES... prints a line "BYTES SECONDS" for each size: the
-   median over repetitions of the slowest process's time, counted from a barrier on. Blocks are per
-   process where each process has one for every other. */
+   confirmed_again COLLECTIVE REPETITIONS BYTES... prints a line "BYTES SECONDS..." for each size:
+   the median over repetitions of the slowest process's time, counted from a barrier on; the mean
+   over calls and processes of a process's own time, with a barrier after each call, as the OSU
+   benchmarks have it; and the time of a call and a barrier in a loop. Blocks are per process where
+   each process has one for every other. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,9 +80,20 @@ int main(int argc, char **argv)
             double own = MPI_Wtime() - begins;
             MPI_Reduce(&own, &times[i], 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
         }
+        MPI_Barrier(MPI_COMM_WORLD);
+        double began = MPI_Wtime(), own = 0, mean = 0;
+        for (int i = 0; i < repetitions; i++) {
+            double begins = MPI_Wtime();
+            call(argv[1], in, out, counts, places, bytes);
+            own += MPI_Wtime() - begins;
+            MPI_Barrier(MPI_COMM_WORLD);
+        }
+        double loop = MPI_Wtime() - began;
+        MPI_Reduce(&own, &mean, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
         if (rank == 0) {
             qsort(times, (size_t)repetitions, sizeof *times, compared);
-            printf("%d %.9f\n", bytes, times[repetitions / 2]);
+            printf("%d %.9f %.9f %.9f\n", bytes, times[repetitions / 2],
+                   mean / size / repetitions, loop / repetitions);
         }
         free(in);
         free(out);

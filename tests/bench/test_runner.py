@@ -84,6 +84,7 @@ class _Scripted(ReplayBackend):
     def __init__(self, script: Callable[[LaunchPlan, str, Path], LaunchResult | None]) -> None:
         super().__init__(_recorded(), launch_s=0.0)
         self._script = script
+        self.cores = 64
 
     def run(
         self, plan: LaunchPlan, launch: str, folder: Path, progress: Callable[[float], None]
@@ -118,6 +119,19 @@ def test_a_campaign_surveys_and_refines(tmp_path: Path) -> None:
     reps = dataset.frame.groupby("algorithm")["n_reps"].sum()
     assert reps["fast"] > 10 * reps["slow"]
     assert reps["default"] > 10 * reps["slow"]
+
+
+@pytest.mark.parametrize(("cores", "differ"), [(2, True), (4, False)])
+def test_launches_on_shared_cores_differ_in_how_their_processes_arrive(
+    tmp_path: Path, cores: int, differ: bool
+) -> None:
+    """One and two barriers precede each repetition by turns, so that no gain rests on either."""
+    barriers: list[int] = []
+    backend = _Scripted(lambda plan, _launch, _folder: barriers.append(plan.barriers))
+    backend.cores = cores
+    runner.run_campaign(CAMPAIGN, backend, tmp_path, seed=1)
+    assert len(barriers) == 3
+    assert barriers in ([[1, 2, 1], [2, 1, 2]] if differ else [[1, 1, 1]])
 
 
 def test_a_crash_costs_only_its_configuration(tmp_path: Path) -> None:

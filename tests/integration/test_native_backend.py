@@ -127,6 +127,15 @@ def test_an_undelivered_result_is_noticed(
     assert found == [c for c in wanted if c not in (Collective.BCAST, Collective.EXSCAN)]
 
 
+def test_so_many_barriers_as_are_asked_for(backend: NativeBackend, tmp_path: Path) -> None:
+    """With more than one before each repetition each time is there, and the launch tells."""
+    steps = (Step(0, 5, 600.0),)
+    plan = LaunchPlan(SHAPE, (_default_cell(Collective.BCAST, 64),), steps, 600.0, barriers=3)
+    result = backend.run(plan, "l", tmp_path, lambda _: None)
+    assert [len(m.times_s) for m in result.measurements] == [5]
+    assert result.facts["barriers"] == "3"
+
+
 def test_an_unknown_variable_is_a_status(backend: NativeBackend, tmp_path: Path) -> None:
     """A control variable that cannot be written makes its cell not applicable, and no other."""
     default = Configuration.default("openmpi", Collective.BCAST)

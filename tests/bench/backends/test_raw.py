@@ -75,10 +75,13 @@ def test_plan_lists_each_setting_once() -> None:
 
 
 def test_plan_tells_how_to_measure() -> None:
-    """Synchronisation, side by side and the owner are lines of the plan."""
+    """Synchronisation, barriers, side by side and the owner are lines of the plan."""
     plan = LaunchPlan(SHAPE, (), (), 1.0, Synchronisation.WINDOW, side_by_side=True)
     assert raw.plan_text(plan, [], "host 12") == (
         "colltune-plan 2\nlayout 1 4\nbudget 1.000\nsync window\nside_by_side 1\nowner host 12\n"
+    )
+    assert raw.plan_text(LaunchPlan(SHAPE, (), (), 1.0, barriers=2), []) == (
+        "colltune-plan 2\nlayout 1 4\nbudget 1.000\nsync barrier\nbarriers 2\n"
     )
 
 

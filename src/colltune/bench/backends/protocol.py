@@ -46,7 +46,8 @@ class LaunchPlan:
     at once. A launch is thought to cost `launch_s` seconds beside its steps; where its start takes
     longer it ends later, but not after `latest_s` seconds. One that does not come to its first job
     within `start_s` seconds hangs, and so does what shows no sign of life for `patience_s` seconds,
-    and three times its own, after that.
+    and three times its own, after that. Without windows there are so many `barriers` before each
+    repetition.
     """
 
     shape: Shape
@@ -59,6 +60,7 @@ class LaunchPlan:
     launch_s: float = 1.0
     start_s: float = MOST_PATIENCE_S
     latest_s: float = 0.0
+    barriers: int = 1
 
     @property
     def limit_s(self) -> float:

@@ -69,6 +69,7 @@ def plan_text(
         f"budget {plan.budget_s:.3f}",
         f"sync {plan.synchronisation}",
     ]
+    lines += [f"barriers {plan.barriers}"] * (plan.barriers > 1)
     lines += ["side_by_side 1"] * plan.side_by_side
     lines += [f"owner {owner}"] if owner else []
     lines += [f"config {word}".rstrip() for word in distinct]

@@ -7,6 +7,7 @@
  *   layout NODES PPN                        what is launched
  *   budget SECONDS                          the launch ends itself after this wall time
  *   sync barrier|window                     how processes start a repetition together
+ *   barriers N                              before each repetition, if not 1
  *   side_by_side 1                          disjoint sets of nodes measure at once
  *   owner HOST PID                          who wants the results; without it there is no use
  *   config NAME=VALUE ...                   control variables of configuration 0, 1, 2, ...;

@@ -29,6 +29,7 @@ typedef struct { int cell, max_reps; double max_seconds; } step_t;
 typedef struct {
     int nodes, ppn; /* what is launched */
     int window, side_by_side;
+    int barriers; /* before each repetition */
     int of_tasks; /* those of coll/han (tasks.c), which has no cells and steps */
     double budget;
     char owner_host[NAME_LENGTH];

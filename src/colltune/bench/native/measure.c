@@ -172,6 +172,7 @@ static void time_cell(visit_t *visit, call_t *call, const collective_t *collecti
     double message[MESSAGE_LENGTH] = {0};
     group_t *group = visit->group;
     int begun = 0, pending = 0;
+    double nothing = 0;
     for (;;) {
         if (group->rank == 0) {
             message[ORDER] = order(visit, begun, pending);
@@ -185,7 +186,10 @@ static void time_cell(visit_t *visit, call_t *call, const collective_t *collecti
         if (next == SYNCHRONISE) synchronise(visit);
         pending = next == REPEAT;
         begun += pending;
-        if (pending) repetition(group, call, collective, message[START], message);
+        if (pending) {
+            for (int i = 1; i < plan.barriers; i++) exchange(group, &nothing, 1);
+            repetition(group, call, collective, message[START], message);
+        }
         message[ORDER] = message[START] = 0;
     }
 }
@@ -266,6 +270,7 @@ int run_block(int first, int end) {
 void report_synchronisation(void) {
     if (!plan.window) {
         output_fact("sync", "barrier: dissemination barrier before each repetition");
+        output_fact("barriers", "%d", plan.barriers);
         return;
     }
     output_fact("sync", "window: common start on a global clock, hca3 with a linear model per node");

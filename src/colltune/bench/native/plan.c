@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-plan_t plan;
+plan_t plan = {.barriers = 1};
 static struct { int first, last; } *instances;
 static int n_instances;
 
@@ -60,6 +60,7 @@ static int parse_head(const char *line) {
     if (!strncmp(line, "budget ", 7)) plan.budget = strtod(line + 7, NULL);
     else if (!strcmp(line, "sync barrier")) plan.window = 0;
     else if (!strcmp(line, "sync window")) plan.window = 1;
+    else if (!strncmp(line, "barriers ", 9)) plan.barriers = atoi(line + 9);
     else if (!strcmp(line, "side_by_side 1")) plan.side_by_side = 1;
     else if (!strncmp(line, "owner ", 6))
         return sscanf(line + 6, "%95s %ld", plan.owner_host, &plan.owner) == 2;
