@@ -199,19 +199,27 @@ msizes_bytes = [8, 4096]
 only = ["*.basic_linear*", "*.binomial*"]
 [budget]
 total = "{budget_s}s"
-max_reps = 50000
+max_reps = {max_reps}
 """
 
 
 class Campaign:
-    """A submitted campaign of all combinations of the nodes and ppn of `shapes`."""
+    """A submitted campaign of all combinations of the nodes and ppn of `shapes`.
 
-    def __init__(self, slurm: Slurmbed, folder: Path, shapes: Sequence[Shape], tasks: int) -> None:
+    With few repetitions it ends when all are there, and has time for launches that start slowly.
+    """
+
+    def __init__(
+        self, slurm: Slurmbed, folder: Path, shapes: Sequence[Shape], tasks: int, *, few: bool
+    ) -> None:
         self.slurm = slurm
         self.out = folder / "the data"
         file = folder / "the campaign.toml"
         nodes, ppn = sorted({s.nodes for s in shapes}), sorted({s.ppn for s in shapes})
-        file.write_text(CAMPAIGN.format(nodes=nodes, ppn=ppn, budget_s=BUDGET_S))
+        lasts = (
+            {"budget_s": 300, "max_reps": 20} if few else {"budget_s": BUDGET_S, "max_reps": 50000}
+        )
+        file.write_text(CAMPAIGN.format(nodes=nodes, ppn=ppn, **lasts))
         words = (
             "--out",
             self.out,
@@ -251,7 +259,7 @@ class Campaign:
 def test_the_tasks_of_a_campaign_share_one_dataset(slurm: Slurmbed, tmp_path: Path) -> None:
     """Two tasks at once, on two nodes each, measure all four shapes into one folder."""
     wanted = [Shape(n, p) for n in (1, 2) for p in (1, 2)]
-    campaign = Campaign(slurm, tmp_path, wanted, tasks=2)
+    campaign = Campaign(slurm, tmp_path, wanted, tasks=2, few=True)
     campaign.completed()
     measured = campaign.dataset()
     shapes = {m.instance.shape for m in measured.measurements() if m.status is RunStatus.OK}
@@ -268,7 +276,7 @@ def test_a_campaign_that_is_stopped_midway_goes_on(
     how: str, slurm: Slurmbed, tmp_path: Path
 ) -> None:
     """Killed by Slurm or told that its time is up, it keeps what it has and its budget."""
-    campaign = Campaign(slurm, tmp_path, [Shape(2, 1)], tasks=1)
+    campaign = Campaign(slurm, tmp_path, [Shape(2, 1)], tasks=1, few=False)
     slurm.wait_until(campaign.has_measured, "a first measurement")
     if how == "requeue":
         slurm.ask("scontrol", "requeue", campaign.tasks[0])
