@@ -22,7 +22,7 @@ from colltune.bench.backends.protocol import (
     FollowsVisits,
     LaunchPlan,
     LaunchResult,
-    OnCores,
+    barriers_before,
     context_of,
 )
 from colltune.bench.campaign import Campaign, weighed
@@ -254,17 +254,6 @@ class CampaignRun:
         first_s = _FIRST_START_SHARE * self.campaign.budget_s
         return max(MOST_PATIENCE_S, min(_LONGEST_START_S, first_s), _STARTS * launch_s)
 
-    def _barriers(self, shape: Shape) -> int:
-        """Return how many barriers precede each repetition: one and two by turns on shared cores.
-
-        Which processes hold a core after a barrier can decide what is fast. A gain counts if it
-        does not depend on that, so that launches have to differ in it.
-        """
-        if not isinstance(self.backend, OnCores) or shape.ppn <= self.backend.cores:
-            return 1
-        made = sum(visited.shape == shape for visited in self.measured.history)
-        return 1 + (self.first_barriers + made) % 2
-
     def _without_hopeless(self, steps: Sequence[Step], available_s: float) -> list[Step]:
         """Leave out closed cells, and those that are predicted not to fit into the time."""
         steps = [step for step in steps if step.cell not in self.measured.closed]
@@ -280,6 +269,7 @@ class CampaignRun:
 
         Returns whether it was made at all, and its nodes are still there.
         """
+        made = sum(visited.shape == visit.shape for visited in self.measured.history)
         plan = LaunchPlan(
             visit.shape,
             self.measured.cells,
@@ -291,7 +281,7 @@ class CampaignRun:
             launch_s := self.costs.seconds(visit.shape.nodes),
             start_s := self._start_s(launch_s),
             min(budget_s + start_s, self.ends_s - self.spent_s()),
-            self._barriers(visit.shape),
+            barriers_before(self.backend, visit.shape, self.first_barriers + made),
         )
         try:
             result = self.run_plan(plan, visit.what)

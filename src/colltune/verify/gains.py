@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from colltune.bench.backends import raw
 from colltune.bench.backends.native import NativeBackend
-from colltune.bench.backends.protocol import LaunchPlan
+from colltune.bench.backends.protocol import LaunchPlan, barriers_before
 from colltune.bench.schedule import Cell, Step
 from colltune.domain import Collective, Configuration, Instance
 from colltune.errors import LibraryError
@@ -236,7 +236,7 @@ class Measuring:
             for at in range(len(sides)):
                 side = (at + turn) % len(sides)
                 within_s = max(least_s, share_s - around_s)
-                times[side], taken_s = self._one_side(backend, cells, sides[side], within_s)
+                times[side], taken_s = self._one_side(backend, cells, sides[side], within_s, turn)
                 if not math.isnan(taken_s):
                     around_s = (around_s + taken_s) / 2
                 if not times[side]:
@@ -251,6 +251,7 @@ class Measuring:
         instances: Sequence[Instance],
         wanted: Mapping[str, str],
         within_s: float,
+        turn: int,
     ) -> tuple[Times, float]:
         """Return times, and the seconds that the launch took beside its timed loops."""
         # the decision is left to the library, and to what its environment tells it
@@ -259,7 +260,9 @@ class Measuring:
         visit = (_MAX_REPS, within_s / (_VISITS * len(instances)))
         visits = range(_VISITS + _SPARE_VISITS)
         steps = tuple(Step(i, *visit) for _ in visits for i in range(len(cells)))
-        plan = LaunchPlan(self.layout.regular, cells, steps, within_s)
+        shape = self.layout.regular
+        barriers = barriers_before(backend, shape, turn)
+        plan = LaunchPlan(shape, cells, steps, within_s, barriers=barriers)
         # the launch's first process must see the folder
         with tempfile.TemporaryDirectory(prefix="colltune-", dir=self.work) as folder:
             outcome = backend.launch(plan, [{}] * len(cells), "verify", Path(folder), wanted)

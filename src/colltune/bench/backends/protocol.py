@@ -112,6 +112,16 @@ class OnCores(Protocol):
     cores: int
 
 
+def barriers_before(backend: object, shape: Shape, number: int) -> int:
+    """Return how many barriers precede each repetition of a shape's launch of this number.
+
+    On shared cores it is one and two by turns: which processes hold a core after a barrier can
+    decide what is fast, and a gain that rests on that has to differ between launches.
+    """
+    shared = isinstance(backend, OnCores) and shape.ppn > backend.cores
+    return 1 + number % 2 * shared
+
+
 @dataclass(frozen=True)
 class Means:
     """What a backend can be made of, found when it is asked for.
