@@ -18,18 +18,15 @@ Format history
 
 from __future__ import annotations
 
-import gzip
-import heapq
 import json
 import math
 import os
 import re
 import shutil
+import sqlite3
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from itertools import groupby, islice
-from operator import itemgetter
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -75,14 +72,27 @@ _STORED: dict[str, Any] = {
     "use_dictionary": [*_WORDS, "times.key_value.key", "times.key_value.value"],
     "use_byte_stream_split": _FLOATS,
 }
-_MOST_GROUPS, _ROW_GROUP = 5_000, 5_000
-"""About 20 MB of memory each."""
+_ROW_GROUP = 5_000
+"""About 20 MB of memory."""
 _MOST = 2**62
 """Sums of jobs that lie still have room in a column."""
 _NAME = re.compile(
     r"(\d{4}-\d\d-\d\d)\.([0-9a-f]+)\.(\d+)-(\d+)\.parquet",
 )
 _UNFINISHED = ".merging-"
+_TABLE = """
+PRAGMA journal_mode = OFF;
+PRAGMA synchronous = OFF;
+CREATE TABLE sums (
+    a, b, c, d, e, f, g, h, i, j, numbers, times, PRIMARY KEY (a, b, c, d, e, f, g, h, i, j)
+) WITHOUT ROWID;
+BEGIN;
+"""
+_FIND = """
+SELECT numbers, times FROM sums
+WHERE (a, b, c, d, e, f, g, h, i, j) = (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+"""The key's columns in their order, without the day."""
 _Key: TypeAlias = tuple[str | int, ...]
 _Sums: TypeAlias = list[Any]
 """The columns after the key; ``times`` is a dict."""
@@ -158,43 +168,29 @@ class Archive:
 
 
 class Merged:
-    """Sums of a part; beyond some thousand groups they wait in files of the folder `work`."""
+    """Sums of a part, by key in a database in the folder `work`, so that memory stays small."""
 
     def __init__(self, work: Path) -> None:
-        self._work = work
-        self._groups: dict[_Key, _Sums] = {}
-        self._files: list[Path] = []
+        self._sums = sqlite3.connect(work / "sums", isolation_level=None)
+        self._sums.executescript(_TABLE)
 
     def take(self, summary: Summary) -> None:
         for key, sums in _of_job(summary).items():
-            _add(self._groups.setdefault(key, _nothing()), sums)
-        if len(self._groups) >= _MOST_GROUPS:
-            self._spill()
+            stored = self._sums.execute(_FIND, key).fetchone()
+            if stored:
+                _add(sums, _sums_of(*stored))
+            *numbers, times = sums
+            row = (*key, json.dumps(numbers), json.dumps([*times.items()]))
+            self._sums.execute("REPLACE INTO sums VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
     def write(self, path: Path, day: str) -> None:
-        with ExitStack() as stack:
-            files = [stack.enter_context(gzip.open(name, "rt")) for name in self._files]
-            runs: list[Iterable[_Row]] = [map(_row_of, file) for file in files]
-            rows = _joined(heapq.merge(*runs, self._sorted(), key=itemgetter(0)))
-            writer = stack.enter_context(pq.ParquetWriter(path, SCHEMA, **_STORED))
-            while some := list(islice(rows, _ROW_GROUP)):
-                columns = zip(*((day, *key, *_bounded(sums)) for key, sums in some), strict=True)
+        with closing(self._sums), pq.ParquetWriter(path, SCHEMA, **_STORED) as writer:
+            rows = self._sums.execute("SELECT * FROM sums ORDER BY a, b, c, d, e, f, g, h, i, j")
+            while some := rows.fetchmany(_ROW_GROUP):
+                full = ((day, *key, *_bounded(_sums_of(n, t))) for *key, n, t in some)
+                columns = zip(*full, strict=True)
                 arrays = [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)]
                 writer.write_batch(pa.record_batch(arrays, schema=SCHEMA))
-
-    def _sorted(self) -> list[_Row]:
-        return sorted(self._groups.items(), key=itemgetter(0))
-
-    def _spill(self) -> None:
-        path = self._work / str(len(self._files))
-        with gzip.open(path, "wt", compresslevel=1) as file:
-            for key, (*sums, times) in self._sorted():
-                file.write(json.dumps([key, sums, list(times.items())]) + "\n")
-        self._files.append(path)
-        self._groups.clear()
-
-
-_Row: TypeAlias = tuple[_Key, _Sums]
 
 
 def _of_job(summary: Summary) -> dict[_Key, _Sums]:
@@ -245,18 +241,8 @@ def _add(sums: _Sums, more: _Sums) -> None:
         times[bucket] = times.get(bucket, 0) + calls
 
 
-def _row_of(line: str) -> _Row:
-    key, sums, times = json.loads(line)
-    return tuple(key), [*sums, dict(times)]
-
-
-def _joined(rows: Iterable[_Row]) -> Iterator[_Row]:
-    """Yield rows that come sorted, those of one key as one."""
-    for key, same in groupby(rows, key=itemgetter(0)):
-        sums = _nothing()
-        for _, more in same:
-            _add(sums, more)
-        yield key, sums
+def _sums_of(numbers: str, times: str) -> _Sums:
+    return [*json.loads(numbers), dict(json.loads(times))]
 
 
 def _bounded(sums: _Sums) -> _Sums:
