@@ -22,13 +22,6 @@ def test_the_package_loads_itself_alone(unpacked: Path) -> None:
     assert loaded(unpacked, "colltune") == {"colltune"}
 
 
-def test_a_compiled_table_needs_no_more_than_numpy(unpacked: Path) -> None:
-    """Decisions within a program come without pandas, learners, figures or a command line."""
-    found = loaded(unpacked, "colltune.selector.compiled")
-    roots = {name.partition(".")[0] for name in found}
-    assert roots - sys.stdlib_module_names <= {"colltune", "numpy"}
-
-
 def test_the_command_line_needs_no_more_than_typer(unpacked: Path) -> None:
     """Before a verb is called nothing is loaded that measures, learns, draws or serves."""
     found = loaded(unpacked, "colltune.cli.app")
