@@ -11,9 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.campaigns import LAUNCH_S, Curve, Point, Trial, curve, exhaustive_s
 from benchmarks.figure import Figure
-from colltune.bench.strategies.curves import LAUNCH_S, Curve, Point, curve, exhaustive_s
-from colltune.bench.strategies.trial import Trial
 from colltune.dataset import PerformanceDataset, read
 from colltune.domain import Collective
 from colltune.evaluation.folds import exhaustive_s as exhaustive_cells_s

@@ -23,11 +23,6 @@ from nbclient.exceptions import CellExecutionError
 
 from tests.small_datasets import KINDS
 
-_WITH_NODE_COUNTS = (
-    "ReproMPI, one configuration a launch",
-    "summaries of one size",
-    "one collective, no broadcast",
-)
 FOLDER = Path(__file__).parents[1] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 ARTIFACTS = "COLLTUNE_TEST_ARTIFACTS"
@@ -128,8 +123,6 @@ def test_runs_on_any_data(
     path: Path, kind: str, kernel: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All cells run without a warning on every kind of data, and no panel is empty."""
-    if path.stem[:2] == "03" and kind not in _WITH_NODE_COUNTS:
-        pytest.skip("it says that this cannot be shown, and goes on with the recorded data")
     monkeypatch.setenv("COLLTUNE_DATA", str(KINDS[kind].write(tmp_path / "data")))
     outputs = [o for cell in _code(_executed(path, kernel, _CHECK, kind)) for o in cell.outputs]
     assert [out.text for out in outputs if out.get("name") == "stderr"] == []

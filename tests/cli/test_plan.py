@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from colltune.bench.strategies import STRATEGIES
 from tests.cli.conftest import Verb
 
 CAMPAIGN = """
@@ -110,33 +109,6 @@ def test_nonsense_is_refused(colltune: Verb, campaign: Path) -> None:
         answer = colltune("plan", campaign, *words)
         assert answer.status == 4, words
         assert message in answer.err, words
-
-
-def test_strategies_are_compared_on_a_record(
-    colltune: Verb, campaign: Path, measurements_csv: Path, tmp_path: Path
-) -> None:
-    """All strategies are replayed and drawn, the campaign's own first."""
-    picture = tmp_path / "p.png"
-    words = ("plan", campaign, "--strategy", "latin_hypercube", "--replay", measurements_csv)
-    facts = colltune(*words, "--picture", picture, "--seeds", 1, "--json").json["replay"]
-    assert next(iter(facts["strategies"])) == "latin_hypercube"
-    assert set(facts["strategies"]) == set(STRATEGIES)
-    full = facts["strategies"]["full_grid"]
-    assert 0 < full["cost_at_50pct"] <= full["cost_at_95pct"] <= 1
-    assert full["share_at_end"] > 0.9
-    assert picture.read_bytes().startswith(b"\x89PNG")
-
-
-def test_a_record_of_too_few_node_counts_is_refused(
-    colltune: Verb, campaign: Path, tmp_path: Path
-) -> None:
-    """Strategies are judged on node counts in between, of which there must be one."""
-    table = tmp_path / "t.csv"
-    head = "machine,library,library_version,collective,algorithm,nodes,ppn,msize_bytes,time_s"
-    table.write_text(f"{head}\nm,openmpi,5.0.11,bcast,default,2,1,8,1e-6\n")
-    answer = colltune("plan", campaign, "--replay", table)
-    assert answer.status == 3
-    assert "node counts" in answer.err
 
 
 def test_a_plan_says_when_it_pays(colltune: Verb, campaign: Path) -> None:

@@ -214,10 +214,7 @@ def _token_list(place: Place) -> Words:
 EXAMPLES: dict[str, Callable[[Place], Words]] = {
     "doctor": lambda _: ("doctor",),
     "tune": lambda p: ("tune", "--out", p.folder / "tuned"),
-    "plan": lambda p: (
-        *("plan", p.written("c.toml", _PLANNED), "--data", p.data, "--replay", p.data),
-        *("--picture", p.folder / "p.png", "--seeds", 1),
-    ),
+    "plan": lambda p: ("plan", p.written("c.toml", _PLANNED), "--data", p.data),
     "measure": lambda p: (
         *("measure", p.written("c.toml", CAMPAIGN), "--replay", p.data, "--out", p.folder / "d"),
     ),

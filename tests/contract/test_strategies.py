@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from benchmarks.campaigns import Reached, simulate
 from colltune.bench.backends.replay import Noise, ReplayBackend
 from colltune.bench.schedule import Cell
 from colltune.bench.strategies import STRATEGIES, State, Visited
-from colltune.bench.strategies.trial import Reached, simulate
 from colltune.dataset import PerformanceDataset
 from colltune.domain import (
     Collective,

@@ -17,9 +17,10 @@ from colltune.dataset import PerformanceDataset, read
 from colltune.dataset.parquet import append_dataset
 from colltune.domain import Collective, Instance, Measurement, RunStatus
 from colltune.errors import ProgramError
+from colltune.features import feature_set
 from colltune.models.cells import CellMatrix, cell_matrices
+from colltune.models.learners import fitted, learner_entry
 from colltune.models.mgcv import SCRIPT, ReferenceAdditiveModel
-from colltune.models.plain_fit import PlainFit
 from colltune.models.published import GammaAdditiveModel
 from tests.models.machines import configuration, measured
 
@@ -173,8 +174,8 @@ def test_users_of_r_get_the_models_of_the_learner(tmp_path: Path) -> None:
     """From a dataset's folder the R functions predict what the learner predicts."""
     cells = _dataset(tmp_path / "dataset")
     assert cells.slow.any()
-    fit = PlainFit.of(cells, "mgcv")
-    names = [configuration.short for configuration in fit.configurations]
+    fit = fitted(cells, "mgcv")
+    names = [configuration.short for configuration in fit.cells.configurations]
     assert names == ["binomial", "default", "linear"]
     new = np.array([(3, 2, 0), (4, 1, 64), (16, 4, 1 << 22), (40, 8, 1 << 24)])
     _table(tmp_path / "new.csv", "nodes,ppn,msize_bytes", new)
@@ -190,7 +191,8 @@ def test_users_of_r_get_the_models_of_the_learner(tmp_path: Path) -> None:
     process.check(process.run(words, timeout_s=300), "R")
     found = pd.read_csv(tmp_path / "predicted.csv")
     assert list(found.columns) == names
-    np.testing.assert_allclose(found.to_numpy(), fit.time_s(*new.T), rtol=1e-6)
+    known = feature_set(learner_entry("mgcv").feature_set).matrix(*new.T)
+    np.testing.assert_allclose(found.to_numpy(), fit.predictor.predict(known), rtol=1e-6)
     assert (tmp_path / "plot.png").stat().st_size > 3000
 
 

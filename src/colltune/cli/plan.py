@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import statistics
 import time
 from collections.abc import Callable, Iterator
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,8 +26,6 @@ from colltune.cli.options import (
     SiteUsage,
     Skip,
     Strategy,
-    Where,
-    parse_pairs,
 )
 from colltune.cli.progress import progress
 from colltune.domain import RunStatus
@@ -42,7 +38,6 @@ if TYPE_CHECKING:
     from colltune.bench.progress import CampaignProgress
     from colltune.bench.rehearsal import Rehearsal
     from colltune.bench.schedule import Cell
-    from colltune.bench.strategies.curves import Curve
     from colltune.domain import Configuration, Context
     from colltune.production.payback import Load, Payback
 
@@ -62,18 +57,6 @@ def plan(
     task: Annotated[
         str | None, typer.Option(metavar="I/N", help="Plan part I of N of the campaign.")
     ] = None,
-    replay: Annotated[
-        Path | None,
-        typer.Option(help="Recorded dataset to compare all strategies on."),
-    ] = None,
-    picture: Annotated[
-        Path,
-        typer.Option(help="File to draw the comparison into: .png, .svg or .pdf.", metavar="FILE"),
-    ] = Path("strategies.png"),
-    seeds: Annotated[
-        int, typer.Option(help="Number of replayed campaigns of each strategy.", min=1, max=9999)
-    ] = 3,
-    where: Where = None,
     mpi: Mpi = None,
     only: Only = None,
     skip: Skip = None,
@@ -96,8 +79,7 @@ def plan(
     """Show the cells, launches, wall time and node-hours of a campaign, and what it leaves out.
 
     Nothing is run. The MPI need not be installed if the campaign names its release. The last lines
-    say when the campaign pays, and what that rests on. With --replay all schedule strategies are
-    replayed on a recorded dataset, to show which one is worth its time.
+    say when the campaign pays, and what that rests on.
 
     Example: colltune plan reprompi_configs/hydra.toml --budget 4h
 
@@ -111,10 +93,6 @@ def plan(
     from colltune.cli.campaigns import campaign_of, planned_backend, usage_of
     from colltune.production.payback import payback
 
-    if replay is not None:
-        from colltune.plots.saving import picture_format
-
-        picture_format(picture)
     chosen = campaign_of(
         campaign,
         budget,
@@ -146,18 +124,7 @@ def plan(
         rehearsal = rehearse(chosen, planned, time_s, costs=costs, progress=tell)
     facts = _facts(chosen, rehearsal, basis)
     facts["payback"] = payback(rehearsal.node_hours, load)
-    if not json:
-        output(facts, _lines(chosen, rehearsal, facts), json=False)
-    if replay is not None:
-        facts["replay"] = _replayed(
-            replay,
-            chosen,
-            picture,
-            seeds=seeds,
-            quiet=quiet or json,
-            where=parse_pairs(where, "--where"),
-        )
-    output(facts, _replay_lines(facts["replay"]) if replay is not None else (), json=json)
+    output(facts, _lines(chosen, rehearsal, facts), json=json)
 
 
 def _load(
@@ -315,65 +282,3 @@ def _left_out_lines(rehearsal: Rehearsal, cells: int) -> Iterator[str]:
         else ""
     )
     yield f"  {shown}{more}"
-
-
-_SHARES = (0.5, 0.8, 0.95)
-
-
-def _replayed(
-    data: Path, plan: Campaign, picture: Path, *, seeds: int, quiet: bool, where: dict[str, str]
-) -> dict[str, Any]:
-    """Replay `data` with every strategy, that of `plan` first, and draw `picture`.
-
-    Return per strategy the cost, as a share of the exhaustive campaign's wall time, from which on
-    the worst collective keeps 50, 80 and 95 % of the full grid's gain (median over seeds, None
-    where a strategy never gets there), and that share at the strategy's end.
-    """
-    from colltune.bench.strategies import STRATEGIES
-    from colltune.bench.strategies.curves import curves
-    from colltune.dataset import read
-    from colltune.plots.measuring import regret_over_cost
-    from colltune.plots.saving import saved
-
-    names = list(dict.fromkeys((plan.strategy, *STRATEGIES)))
-    with progress("reading", quiet=quiet) as shown:
-        dataset = read([data], where)
-        shown.phase("replaying", "campaigns")
-        begun = count(0)
-        found = curves(
-            dataset,
-            strategies=names,
-            seeds=range(seeds),
-            shared_launches=plan.subshapes,
-            progress=lambda what: shown.count(next(begun), len(names) * seeds, what),
-        )
-        shown.phase("drawing")
-        saved(regret_over_cost(found), picture)
-    each = {name: [curve for curve in found if curve.strategy == name] for name in names}
-    facts = {name: _replayed_facts(curves) for name, curves in each.items()}
-    return {"data": data, "seeds": seeds, "picture": picture, "strategies": facts}
-
-
-def _replayed_facts(curves: list[Curve]) -> dict[str, float | None]:
-    facts: dict[str, float | None] = {}
-    for share in _SHARES:
-        cost = statistics.median(curve.cost_at(share) for curve in curves)
-        facts[f"cost_at_{100 * share:.0f}pct"] = cost if math.isfinite(cost) else None
-    facts["share_at_end"] = statistics.median(curve.worst(curve.points[-1]) for curve in curves)
-    return facts
-
-
-def _replay_lines(facts: dict[str, Any]) -> Iterator[str | Table]:
-    header = ("strategy", *(f"cost at {100 * share:.0f} %" for share in _SHARES), "share at end")
-    rows = [(name, *map(_percent, each.values())) for name, each in facts["strategies"].items()]
-    yield (
-        f"\nstrategies replayed with {counted(facts['seeds'], 'seed')}: the share of an exhaustive"
-        " campaign's wall time after which even the worst collective keeps that share of the full"
-        " grid's gain, on node counts that were not measured\n"
-    )
-    yield Table(header, rows)
-    yield f"\npicture: {facts['picture']}"
-
-
-def _percent(value: float | None) -> str:
-    return "never" if value is None else f"{100 * value:.3g} %"

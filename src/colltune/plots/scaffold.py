@@ -280,14 +280,6 @@ def ratio_axis(panel: Axes, name: str, lowest: float, highest: float) -> None:
     axis.set_minor_locator(NullLocator())
 
 
-def small_log_panel(panel: Axes) -> None:
-    panel.set_xscale("log", base=2)
-    panel.set_yscale("log")
-    panel.minorticks_off()
-    panel.tick_params(labelsize="x-small")
-    panel.grid(color="0.93")
-
-
 def finish(figure: Figure, panels: Any, used: int, upwards: str = "time [µs]") -> None:
     """Label the first `used` of a figure's `panels`, hide the others, and write the legend."""
     across = panels.shape[1]

@@ -4,26 +4,15 @@ from __future__ import annotations
 
 import math
 from itertools import product
-from pathlib import Path
 
 import pytest
 
+from benchmarks.campaigns import Curve, Point, Reference, Trial, curve, exhaustive_s, simulate
 from colltune.bench.backends.replay import ReplayBackend
 from colltune.bench.strategies import STRATEGIES
-from colltune.bench.strategies.curves import (
-    Curve,
-    Point,
-    Reference,
-    alternate_nodes,
-    curves,
-    exhaustive_s,
-)
-from colltune.bench.strategies.trial import Trial, simulate
 from colltune.dataset import PerformanceDataset
 from colltune.domain import Collective, Configuration, Context, Instance, Measurement, Shape
 from colltune.errors import DataError
-from colltune.plots.measuring import regret_over_cost
-from colltune.plots.saving import saved
 
 BCAST = Collective.BCAST
 
@@ -88,13 +77,6 @@ def test_a_split_without_test_instances_is_refused() -> None:
         Trial.of(_recorded(), (2, 4), (5,), learner="knn")
 
 
-def test_every_second_node_count_is_held_out() -> None:
-    """The extremes are always measured; two node counts are too few."""
-    assert alternate_nodes(_recorded()) == ([2, 6, 16], [4, 8])
-    with pytest.raises(DataError, match="at least 3 node counts"):
-        alternate_nodes(_recorded((2, 4)))
-
-
 def _curve(*captured: tuple[float, float]) -> Curve:
     points = tuple(Point(cost, {BCAST: 10 * share}) for cost, share in captured)
     return Curve("x", 0, points, Reference({BCAST: 10.0}, {BCAST: 12.0}, {BCAST: 5}))
@@ -114,26 +96,12 @@ def test_where_the_full_grid_gains_nothing_there_is_no_share_of_it() -> None:
     assert nothing.cost_at(0.5, nothing.together) == math.inf
 
 
-def test_curves_of_all_strategies_are_drawn(tmp_path: Path) -> None:
-    """Each strategy and seed has a curve of ascending costs, and the picture shows them."""
-    said: list[str] = []
-    found = curves(_recorded(), seeds=(0, 1), progress=said.append)
-    assert {(c.strategy, c.seed) for c in found} == set(product(STRATEGIES, (0, 1)))
-    assert len(said) == len(found)
-    for curve in found:
-        costs = [point.cost for point in curve.points]
-        assert costs == sorted(costs)
-        assert costs[0] > 0
-        assert costs[-1] <= 1.01
-    file = saved(regret_over_cost(found), tmp_path / "curves.png")
-    assert file.read_bytes().startswith(b"\x89PNG")
-
-
 def test_curves_end_where_they_are_told_to() -> None:
-    """Strategies get no more than `most` of the exhaustive campaign; early points are the same."""
-    known = {"strategies": ("full_grid", "latin_hypercube"), "seeds": (0,)}
-    whole = curves(_recorded(), **known)  # type: ignore[arg-type]
-    part = curves(_recorded(), most=0.1, **known)  # type: ignore[arg-type]
-    for long, short in zip(whole, part, strict=True):
-        assert short.points[-1].cost < 0.13 < long.points[-1].cost
-    assert whole[0].points[: len(part[0].points)] == part[0].points
+    """Costs ascend, up to `most` of the exhaustive campaign; early points are the same."""
+    for name in STRATEGIES:
+        long = curve([_trial()], name, 0, shared_launches=True)
+        short = curve([_trial()], name, 0, shared_launches=True, most=0.1)
+        costs = [point.cost for point in long.points]
+        assert 0 < costs[0] <= max(costs) == costs[-1] <= 1.01
+        assert short.points[-1].cost < 0.13 < costs[-1]
+        assert name != "full_grid" or short.points == long.points[: len(short.points)]
