@@ -20,7 +20,10 @@ from colltune import leftovers
 from colltune.errors import ProgramError
 from colltune.interrupts import held_back
 
-LAUNCHERS = "mpirun|mpiexec|mpirun_rsh|orterun|prterun|oshrun|srun|aprun|ibrun|jsrun|poe"
+LAUNCHERS = (
+    "mpirun|mpiexec|mpirun_rsh|orterun|prterun|oshrun|srun|aprun|ibrun|jsrun|poe|lrun|prun|yhrun"
+    "|ccc_mprun"
+)
 """What starts MPI programs, as alternatives of a pattern."""
 GRACE_S = 2.0
 """Seconds that a program has to end itself before it is killed."""

@@ -46,6 +46,13 @@ LAUNCHERS = (
     ("#!/bin/csh\n#PBS -v A=1\nsetenv B 2\nmpiexec ./p", "A=1 B=2"),
     ("mpirun -np 2 env A=1 ./p", "A=1"),
     ("A=1 numactl -l mpirun -np 2 ./p | tee log", "A=1"),
+    ("flux run -N 2 -n4 --env=A=1 --env=B=2 ./p --env=C=3", "A=1 B=2"),
+    ("aprun -n 4 -e A=1 -e B=2 ./p", "A=1 B=2"),
+    ("jsrun -n 4 -E A=1 --env B=2 ./p", "A=1 B=2"),
+    ("#PJM -x A=1,B=2\n#PJM -L node=2\nmpiexec ./p", "A=1 B=2"),
+    ("#COBALT --env A=1:B=2\nmpiexec ./p", "A=1 B=2"),
+    ('#BSUB -env "all, A=1, B=2"\nlrun ./p', "A=1 B=2"),
+    ("# flux: --env=A=1\nflux run ./p", "A=1"),
     ("export A=1\nwhich mpirun\nexport A=2\nmpirun ./p", "A=2"),
 )
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from colltune.mpi.shell import Script, read_script
+from colltune.mpi.job_files import read_script
+from colltune.mpi.shell import Script
 
 SCRIPTS = Path(__file__).with_name("job_scripts")
 OURS = ("OMPI_MCA_", "MPIR_CVAR_", "I_MPI_")

@@ -151,8 +151,8 @@ def explain(
 
 def _only_the_job_knows(opened: OpenFile) -> list[str]:
     """Return what a script sets to values that are not known before the job runs."""
+    from colltune.mpi.job_files import read_script
     from colltune.mpi.job_variables import concerns_collectives, is_script
-    from colltune.mpi.shell import read_script
 
     if not opened.format.lists_variables or not is_script(opened.text):
         return []

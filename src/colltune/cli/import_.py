@@ -244,7 +244,7 @@ class KnownAlgorithms:
     def chosen(self, library: str, collective: Collective, script: str) -> Configuration | None:
         """Return what the variables of a job's script choose; None: nothing, or it is unknown."""
         from colltune.mpi import LIBRARIES
-        from colltune.mpi.shell import read_script
+        from colltune.mpi.job_files import read_script
 
         if not self._covers(library, collective):
             return None

@@ -89,7 +89,7 @@ def _linted(
     try:
         found = open_each(file, release, format_name)
     except NoSettingsError as error:
-        remark = Finding(0, Fault.REMARK, error.what, "none needed")
+        remark = Finding(0, Fault.REMARK, error.what.rstrip("."), "none needed")
         return [Linted(source_name(file), findings=(remark,))]
     except LibraryError as error:
         return [Linted(source_name(file), error=str(error))]
@@ -239,14 +239,15 @@ def _folded(one: Linted) -> Iterator[str]:
 
 def _advice(opened: OpenFile, activation: Mapping[str, str]) -> Iterator[str]:
     """Yield how a file is put into effect; a job script is as it stands."""
-    from colltune.mpi.job_variables import is_script
-    from colltune.mpi.shell import has_directives, read_script
+    from colltune.mpi.job_files import has_directives, read_script
+    from colltune.mpi.job_variables import concerns_collectives, is_script
 
     if not opened.format.lists_variables or not is_script(opened.text) or opened.path is None:
         yield from activation_lines(activation)
         return
     script = read_script(opened.text)
-    if not script.launches and script.found and not has_directives(opened.text):
+    sets = any(concerns_collectives(each.name) for each in script.found)
+    if sets and not script.launches and not has_directives(opened.text):
         name = shlex.quote(str(opened.path.absolute()))
         exports = "export" in opened.text or "setenv" in opened.text
         yield "to put it into effect, add to the job:"

@@ -8,19 +8,21 @@ from dataclasses import dataclass
 
 from colltune.errors import LibraryError
 from colltune.mpi.file_format import Fault, Finding
-from colltune.mpi.shell import DOCKERFILE, Assigned, Script, has_directives, read_script
+from colltune.mpi.job_files import DOCKERFILE, MANIFEST, has_directives, read_script
+from colltune.mpi.shell import Assigned, Script
 from colltune.text import counted
 
-_FIRST_CHARACTERS = 1 << 16
+_LONGEST_LINE = 4096
 _CONTINUED = re.compile(r"\\\r?\n")
 _PARAMETER = re.compile(r"[ \t]*(?:--?(?:g?o?mca|x)[ \t]|[a-z]\w*(?:[ \t]+=|=[ \t])|[a-z]\w*_\w+=)")
 _SCRIPT = re.compile(
     r"[ \t]*(?:export|setenv|pushenv|unsetenv|unset|declare|module|ml|source|\.|if|for|set|env|srun"
-    r"|mpirun|mpiexec|prterun|orterun)\b[\w.]*[ \t(]"
+    r"|mpirun|mpiexec|prterun|orterun|function)\b[\w.]*[ \t(]|[ \t]*\w+[ \t]*\(\)[ \t]*\{?$"
     r"|[ \t]*(?:(?:SINGULARITYENV|APPTAINERENV)_)?[A-Z][A-Z0-9_]*_\w+="
 )
 _BEGIN = re.compile(
     rf"\ufeff?(?:#!.*\b(?:ba|da|k|z|tc|c)?sh\b|#%Module|{DOCKERFILE.pattern}"
+    rf"|<\?xml|<machine\b|{MANIFEST.pattern}"
     r"|\s*+(?:--.*\n\s*+)*+(?:help|whatis|setenv|load|prepend_path|family)\s*\(?\s*(?:\[\[|[\"']))"
 )
 _SURELY = 3
@@ -88,6 +90,9 @@ def notes_on(
     if script.sourced:
         names = ", ".join(dict.fromkeys(name for _, name in script.sourced))
         yield script.sourced[0][0], f"what is sourced is not read here; check it, too: {names}"
+    names = "OMPI_MCA_|MPIR_CVAR_|I_MPI_ADJUST_"
+    if line := next((line for line, text in script.written if mentions(text, names)), 0):
+        yield line, "what this writes into another file is not read here; check that file, too"
     if script.others:
         count = len(script.others)
         verbs = ("sets", "is") if count == 1 else ("set", "are")
@@ -110,13 +115,20 @@ def script_findings(script: Script, ours: Callable[[str], bool]) -> Iterator[Fin
 
 def mentions(text: str, names: str) -> bool:
     """Tell whether a line of a script, or of a list of variables, sets or unsets one of `names`."""
-    text = text[:_FIRST_CHARACTERS]
-    if text.lstrip("\ufeff \t\r\n").startswith(("{", "[", "colltune-table ")):
+    if text[:64].lstrip("\ufeff \t\r\n").startswith(("{", "[", "colltune-table ")):
         return False
     name = rf"(?:(?:SINGULARITY|APPTAINER)ENV_)?(?:{names})\w*"
     verb = r"(?:(?:un)?setenv|pushenv|unset|export|-?-g?env)[ \t(]+[\"']?"
-    begin = r"(?m)^(?:[ \t\ufeff]*[^#\s].*?|[ \t\ufeff]*|#(?:SBATCH|PBS|\$|BSUB)\s.*?)"
-    return re.search(rf"{begin}(?:(?<!\w){name}[ \t]*\+?=|{verb}{name})", text) is not None
+    begin = r"(?:[ \t\ufeff]*[^#\s].*?|[ \t\ufeff]*|#(?:SBATCH|PBS|\$|BSUB)\s.*?)"
+    key = rf"{name}[\"']?:(?!\S)|\bname[\"']?(?:: *|=)[\"']?{name}"
+    sets = re.compile(rf"{begin}(?:(?<!\w){name}[ \t]*\+?=|{verb}{name}|{key})")
+    named, end = re.compile(names), 0
+    while found := named.search(text, end):
+        begun, end = text.rfind("\n", 0, found.start()) + 1, text.find("\n", found.end())
+        end = end if end >= 0 else len(text)
+        if sets.match(text[begun : min(end, begun + _LONGEST_LINE)]):
+            return True
+    return False
 
 
 def is_surely_script(text: str) -> bool:

@@ -1,21 +1,18 @@
-"""The variables that programs find which a job script starts; nothing of the script is run.
+"""What programs find in their environment that a shell starts; nothing of its script is run.
 
-The scripts are those of POSIX shells and csh, Lmod's and Tcl's module files, Dockerfiles, and lists
-of ``NAME=value``. tree-sitter's grammar of bash tells their parts. What a script sets holds for the
-programs that it starts with a launcher; a script that starts none is read to its end, as one that
-others source. Only settings that are not under a condition, and that depend on nothing but the
-script, are known.
+tree-sitter's grammar of bash tells the parts of a script. What it sets holds for the programs that
+it starts with a launcher; a script that starts none is read to its end, as one that others source.
+Only settings that are not under a condition, and that depend on nothing but the script, are known.
 """
 
 from __future__ import annotations
 
 import re
-import shlex
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache, partial
-from itertools import takewhile
+from functools import cache, partial
+from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING
 
 from colltune.process import LAUNCHERS
@@ -42,7 +39,8 @@ class Script:
     those that another one replaces before any program starts, each with that one. ``hidden`` are
     set, but not exported. ``others`` are the lines that set nothing, ``launches`` those of the
     launchers' commands, and ``cut`` those where a shell ends a value at a ``;``. ``sourced`` are
-    lines and names of files that the script reads. ``sets`` tells that a line sets, unsets or
+    lines and names of files that the script reads, ``written`` those and texts that it puts into
+    other files. ``sets`` tells that a line sets, unsets or
     starts something.
     """
 
@@ -53,6 +51,7 @@ class Script:
     launches: list[int] = field(default_factory=list)
     cut: list[int] = field(default_factory=list)
     sourced: list[tuple[int, str]] = field(default_factory=list)
+    written: list[tuple[int, str]] = field(default_factory=list)
     sets: bool = False
 
     @property
@@ -61,72 +60,28 @@ class Script:
 
 
 Environment = dict[str, Assigned]
-_ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_]\w*)(?P<more>\+?)=(?P<value>.*)", re.DOTALL)
+ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_]\w*)(?P<more>\+?)=(?P<value>.*)", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _LAUNCHER = re.compile(rf"(?:{LAUNCHERS})(?:[._-][\w.-]*)?")
 _CONTAINER = re.compile(r"(?:SINGULARITYENV|APPTAINERENV)_")
-_DIRECTIVE = re.compile(r"#(?:SBATCH|PBS|\$|BSUB)\s+(?P<options>.*)")
-_CSH = re.compile(r"(?m)\A#!.*\bt?csh\b|^[ \t]*(?:setenv|unsetenv|pushenv)[ \t]+[A-Za-z_]")
-_EXPORT = re.compile(r"(?m)\A#!.*/(?:ba|da|k|z)?sh\b|^[ \t]*export[ \t]")
-DOCKERFILE = re.compile(r"(?:\s|#.*\n|(?i:ARG) .*\n)*+(?i:FROM)[ \t]+\S")
-_INSTRUCTION = re.compile(r"(?m)^[ \t]*(?P<verb>[A-Za-z]+)[ \t]+(?P<rest>(?:.*\\\n)*.*)$")
-_LUA = re.compile(
-    r"(?m)^[ \t]*(?P<verb>setenv|pushenv|unsetenv)[ \t]*\([ \t]*(?P<words>.*?)\)"
-    r"[ \t]*;?[ \t]*(?:--.*)?$"
-)
-_LUA_WORD = re.compile(r"""\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<other>[^,]+))\s*,?""")
-_LIST = re.compile(r"[ \t]*(?P<name>[A-Za-z_]\w*)[ \t]*=[ \t]*(?P<value>.*?)[ \t\r]*")
 _SPLIT = re.compile(
     r"\$(?P<braced>\{)?(?P<name>[A-Za-z_]\w*)(?(braced)(?:\[[@*]\])?\})"
     r"|\"\$\{(?P<array>[A-Za-z_]\w*)\[@\]\}\""
 )
 _BROKEN_WORD = re.compile(r"(?<=[^\s\\])\\\n(?=[^\s])")
+_RUNS_ITS_INPUT = re.compile(r"(?:(?:ba|da|k|z)?sh|sbatch|qsub|bsub|flux\s+batch|ssh)\b(?!.*\|)")
 _NUMBERS = re.compile(r"\d[\d:,@-]*")
 _MOST_DEPTH, _MOST_CALLS, _LONGEST = 200, 500, 4096
-_GAP, _BLANK = "\ufffc", "\ufff9"
+GAP, _BLANK = "\ufffc", "\ufff9"
 """Stand in values for what is not known, and for a blank inside of an array's element."""
 
 
 @dataclass(frozen=True)
-class _Word:
+class Word:
     """A word of a command, and what its value hangs on, if not all of that is known."""
 
     text: str
     unknown: str = ""
-
-
-# several verbs and formats ask for the same text
-@lru_cache(maxsize=4)
-def read_script(text: str) -> Script:
-    """Return what the script `text` sets for the programs that it starts."""
-    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
-    reader = _Reader()
-    for number, directive in _directives(text):
-        reader.directive(directive, number)
-    if (listed := _listed(text)) is not None:
-        for each, is_cut in listed:
-            reader.export(each)
-            reader.script.cut += [each.line] * is_cut
-    elif DOCKERFILE.match(text):
-        _read_dockerfile(reader, text)
-    elif _LUA.search(text):
-        _read_lua(reader, text)
-    elif _CSH.search(text) and not _EXPORT.search(text):
-        _read_csh(reader, text)
-    else:
-        reader.read_shell(text)
-    return reader.ended()
-
-
-def has_directives(text: str) -> bool:
-    """Tell whether `text` has lines for a batch system, as only a job script has."""
-    return next(_directives(text), None) is not None
-
-
-def _directives(text: str) -> Iterator[tuple[int, str]]:
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.startswith("#") and (directive := _DIRECTIVE.match(line)):
-            yield number, directive["options"]
 
 
 # ---- what a shell does ----
@@ -139,7 +94,7 @@ _ABOUT_PROGRAMS = frozenset(
 
 
 @dataclass
-class _Reader:
+class Reader:
     """The state of a shell: its environment and variables, as far as the script has been read."""
 
     exported: Environment = field(default_factory=dict)
@@ -195,11 +150,11 @@ class _Reader:
         row = node.start_point[0]
         return self.first_line + row + bisect_left(self.joined, row)
 
-    def value_of(self, name: str) -> _Word:
+    def value_of(self, name: str) -> Word:
         known = self.exported.get(name) or self.own.get(name)
         if known is None:
-            return _Word(_GAP, f"${name}")
-        return _Word(known.value, f"${name}" if known.unknown else "")
+            return Word(GAP, f"${name}")
+        return Word(known.value, f"${name}" if known.unknown else "")
 
     def under_condition(self, walk: Callable[[], None], line: int) -> None:
         """Walk through what may run or not: what it leaves set is not known behind it."""
@@ -244,26 +199,12 @@ class _Reader:
 
     # -- POSIX shells --
 
-    def read_shell(self, text: str) -> None:
-        self.walk(_parsed(self._joined_lines(text)))
-
-    def _joined_lines(self, text: str) -> str:
-        """Return the text with words in one piece that go on in the next line."""
+    def read_shell(self, text: str, first_line: int = 1) -> None:
+        """Read a script, with words in one piece that go on in the next line."""
         parts = _BROKEN_WORD.split(text)
-        row = 0
-        for part in parts[:-1]:
-            row += part.count("\n")
-            self.joined.append(row)
-        return "".join(parts)
-
-    def directive(self, options: str, line: int) -> None:
-        """Take the variables that a batch system's line hands to the job."""
-        try:
-            words = [_Word(word) for word in shlex.split(options, comments=True)]
-        except ValueError:
-            return
-        for each in _handed(words, line):
-            self.export(each)
+        rows = accumulate(part.count("\n") for part in parts[:-1])
+        self.first_line, self.joined = first_line, [*rows]
+        self.walk(parsed("".join(parts)))
 
     def walk(self, node: Node) -> None:  # noqa: C901, PLR0912
         """Go through the statements below `node` in order."""
@@ -272,8 +213,10 @@ class _Reader:
         self.depth += 1
         line = self.line_of(node)
         match node.type:
-            case "comment" | "heredoc_body" | "heredoc_redirect":
+            case "comment" | "heredoc_body":
                 pass
+            case "heredoc_redirect":
+                self._here_document(node)
             case "variable_assignment":
                 if (each := self._assignment(node)) is not None:
                     self.assign(each)
@@ -305,6 +248,19 @@ class _Reader:
             case _:
                 self._children(node)
         self.depth -= 1
+
+    def _here_document(self, node: Node) -> None:
+        """Walk through a script that a shell or a batch system gets; another file gets others."""
+        body = next((c for c in node.named_children if c.type == "heredoc_body"), None)
+        if body is None or node.parent is None:
+            return
+        line = self.line_of(body)
+        if _RUNS_ITS_INPUT.match(_text(node.parent)):
+            place = self.first_line, self.joined
+            self.apart(partial(self.read_shell, _text(body), line))
+            self.first_line, self.joined = place
+        else:
+            self.script.written.append((line, _text(body)))
 
     def _children(self, node: Node) -> None:
         for child in node.named_children:
@@ -356,7 +312,7 @@ class _Reader:
         own, exported = dict(self.own), dict(self.exported)
         if variable is not None:
             name = _text(variable)
-            own[name] = Assigned(name, _GAP, line, f"${name}")
+            own[name] = Assigned(name, GAP, line, f"${name}")
         body = node.child_by_field_name("body") or node
         if not self.probing:
             self._probe(body, own, exported)
@@ -381,7 +337,7 @@ class _Reader:
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
         if name is None or name.type != "variable_name" or not name.text:
             return None
-        word, blank = _Word("") if value is None else self.word(value), ""
+        word, blank = Word("") if value is None else self.word(value), ""
         if value is not None and value.type == "array":
             words = [
                 replace(word, text=word.text.replace(" ", _BLANK))
@@ -419,7 +375,7 @@ class _Reader:
             if c.type == "variable_assignment"
             if (each := self._assignment(c)) is not None
         ]
-        words = list[_Word]()
+        words = list[Word]()
         for child in node.named_children:
             if child.type == "command_name":
                 words += self._words(child.named_children[0])
@@ -427,7 +383,7 @@ class _Reader:
                 words += self._words(child)
         self.command(words, line, prefix)
 
-    def _words(self, node: Node) -> list[_Word]:
+    def _words(self, node: Node) -> list[Word]:
         """Return the words that one of the script becomes: a variable's value may be several."""
         match = _SPLIT.fullmatch(_text(node))
         name = match and (match["name"] or match["array"])
@@ -435,21 +391,21 @@ class _Reader:
         if known is None:
             return [self.word(node)]
         return [
-            _Word(
+            Word(
                 each.replace(_BLANK, " "),
-                known.unknown if _GAP in each else f"${known.name}" * ("*" in each),
+                known.unknown if GAP in each else f"${known.name}" * ("*" in each),
             )
             for each in known.value.split()
         ]
 
-    def word(self, node: Node) -> _Word:
+    def word(self, node: Node) -> Word:
         """Return the value of a word, as far as the script alone tells it."""
-        text, found = _text(node), _Word(_GAP, _text(node)[:40])
+        text, found = _text(node), Word(GAP, _text(node)[:40])
         match node.type:
             case "raw_string":
-                found = _Word(text[1:-1])
+                found = Word(text[1:-1])
             case "ansi_c_string" if "\\" not in text:
-                found = _Word(text[2:-1])
+                found = Word(text[2:-1])
             case "string":
                 found = self._string(node)
             case "concatenation" | "command_name":
@@ -461,16 +417,16 @@ class _Reader:
             case "word" if text.startswith("~"):
                 pass
             case _ if not node.children and not text.startswith(("$", "`")):
-                found = _Word(re.sub(r"\\(.)", r"\1", text.replace("\\\n", "")))
+                found = Word(re.sub(r"\\(.)", r"\1", text.replace("\\\n", "")))
         return found
 
-    def _expansion(self, text: str) -> _Word:
+    def _expansion(self, text: str) -> Word:
         name = text.removeprefix("$").removeprefix("{").removesuffix("}")
-        return self.value_of(name) if _NAME.fullmatch(name) else _Word(_GAP, text[:40])
+        return self.value_of(name) if _NAME.fullmatch(name) else Word(GAP, text[:40])
 
-    def _string(self, node: Node) -> _Word:
+    def _string(self, node: Node) -> Word:
         """Return what stands between double quotes, with the blanks between its parts."""
-        data, found = node.text or b"", list[_Word]()
+        data, found = node.text or b"", list[Word]()
         at = 1
         for child in node.named_children:
             begin, end = child.start_byte - node.start_byte, child.end_byte - node.start_byte
@@ -483,7 +439,7 @@ class _Reader:
 
     # -- commands of any shell --
 
-    def command(self, words: Sequence[_Word], line: int, prefix: Sequence[Assigned] = ()) -> None:
+    def command(self, words: Sequence[Word], line: int, prefix: Sequence[Assigned] = ()) -> None:
         """Take a command: a builtin that sets variables, or a program that finds them."""
         name = words[0].text.rpartition("/")[2] if words else ""
         arguments = words[1:]
@@ -493,9 +449,9 @@ class _Reader:
             self._set(arguments, words, line, prefix)
         elif name == "read":
             for variable in filter(_NAME.fullmatch, (word.text for word in arguments)):
-                self.assign(Assigned(variable, _GAP, line, f"${variable}"))
+                self.assign(Assigned(variable, GAP, line, f"${variable}"))
         elif name in ("source", ".") and arguments:
-            file = arguments[0].text.replace(_GAP, arguments[0].unknown)
+            file = arguments[0].text.replace(GAP, arguments[0].unknown)
             if not file.startswith("/etc/"):
                 self.script.sourced.append((line, file))
         elif _NUMBERS.fullmatch(name):
@@ -505,18 +461,18 @@ class _Reader:
         else:
             self._program(words, line, prefix)
 
-    def _setenv(self, arguments: Sequence[_Word], line: int, *, unset: bool) -> None:
+    def _setenv(self, arguments: Sequence[Word], line: int, *, unset: bool) -> None:
         if unset:
             for word in arguments:
                 self.unset(word.text, line)
         else:
-            value = arguments[1] if len(arguments) > 1 else _Word("")
+            value = arguments[1] if len(arguments) > 1 else Word("")
             self.export(Assigned(arguments[0].text, value.text, line, value.unknown))
 
     def _set(
         self,
-        arguments: Sequence[_Word],
-        words: Sequence[_Word],
+        arguments: Sequence[Word],
+        words: Sequence[Word],
         line: int,
         prefix: Sequence[Assigned],
     ) -> None:
@@ -540,14 +496,15 @@ class _Reader:
         self.walk(body)
         self.functions.setdefault(name, body)
 
-    def _program(self, words: Sequence[_Word], line: int, prefix: Sequence[Assigned]) -> None:
+    def _program(self, words: Sequence[Word], line: int, prefix: Sequence[Assigned]) -> None:
         environment = self.exported | {each.name: each for each in prefix}
         asks = bool(words) and words[0].text.rpartition("/")[2] in _ABOUT_PROGRAMS
         for at, word in enumerate(() if asks else words):
             base = word.text.rpartition("/")[2]
             if base == "env":
                 environment = _by_env(environment, words[at + 1 :], line)
-            if _LAUNCHER.fullmatch(base):
+            of_flux = base in _FLUX and at > 0 and words[at - 1].text in ("flux", "mini")
+            if of_flux or _LAUNCHER.fullmatch(base):
                 environment = _by_launcher(environment, words[at + 1 :], line)
                 self.launched(environment, line, by_launcher=True)
                 return
@@ -575,7 +532,9 @@ def parameter_of(variable: str) -> str:
 _MCA_OPTIONS = frozenset(
     f"{dash}{scope}mca" for dash in ("-", "--") for scope in ("", "g", "o", "go")
 )
+_FLUX = frozenset({"run", "submit", "exec", "alloc"})
 _PAIRS = frozenset({"-genv", "--genv", "-env", "--env"})
+_WITH_SIGN = frozenset({"-x", "--x", "-e", "-E", *_PAIRS})
 _WITH_PATH = re.compile(
     r"-{1,2}(?:prefix|host-?file|machine-?file|f|rankfile|rf|wd|wdir|chdir|D|app"
     r"|configfile|tune|am|output-filename|output|error|input|o|e|i|path|preload-files|mpi-prefix"
@@ -589,7 +548,7 @@ _WITHOUT_VALUE = re.compile(
 )
 
 
-def _by_env(environment: Environment, words: Sequence[_Word], line: int) -> Environment:
+def _by_env(environment: Environment, words: Sequence[Word], line: int) -> Environment:
     """Return what ``env`` makes of an environment: its options, then assignments."""
     found, rest = dict(environment), list(words)
     while rest:
@@ -600,36 +559,33 @@ def _by_env(environment: Environment, words: Sequence[_Word], line: int) -> Envi
             found.pop(rest.pop(0).text, None)
         elif word.text.startswith("--unset="):
             found.pop(word.text.partition("=")[2], None)
-        elif match := _ASSIGNMENT.fullmatch(word.text):
+        elif match := ASSIGNMENT.fullmatch(word.text):
             found[match["name"]] = Assigned(match["name"], match["value"], line, word.unknown)
         elif not word.text.startswith("-"):
             break
     return found
 
 
-def _by_launcher(environment: Environment, words: Sequence[_Word], line: int) -> Environment:
+def _by_launcher(environment: Environment, words: Sequence[Word], line: int) -> Environment:
     """Return what a launcher with these words hands to its programs."""
     found = dict(environment)
     # the option whose value comes next, if any does
-    rest, option = list(words), ""
+    rest, option = [part for word in words for part in _apart(word)], ""
     while rest:
         word = rest.pop(0)
-        text, after = word.text.replace(_GAP, ""), rest[0].text if rest else ""
+        text, after = word.text.replace(GAP, ""), rest[0].text if rest else ""
         if text in _MCA_OPTIONS and len(rest) > 1:
             _put(found, variable_of(after), rest[1], line)
             del rest[:2]
-        elif text in ("-x", "--x", *_PAIRS) and "=" in after:
+        elif text in _WITH_SIGN and "=" in after:
             _put_pair(found, rest.pop(0), line)
         elif text in _PAIRS and len(rest) > 1:
             _put(found, after, rest[1], line)
             del rest[:2]
         elif text in ("-genvnone", "-envnone"):
             found = {}
-        elif text.startswith("--export=") or text == "--export":
-            value = rest.pop(0) if text == "--export" and rest else word
-            found = _exported(
-                found, replace(value, text=value.text.removeprefix("--export=")), line
-            )
+        elif text == "--export" and rest:
+            found = _exported(found, rest.pop(0), line)
         elif text.startswith("-") or word.unknown:
             takes = text.startswith("-") and "=" not in text and not _WITHOUT_VALUE.fullmatch(text)
             option = text * takes
@@ -648,148 +604,35 @@ def _by_launcher(environment: Environment, words: Sequence[_Word], line: int) ->
     return found
 
 
-def _put(found: Environment, name: str, value: _Word, line: int) -> None:
-    name = name.replace(_GAP, "")
+def _apart(word: Word) -> list[Word]:
+    """Return an option and the environment that it hands on as two words."""
+    option, sign, value = word.text.partition("=")
+    if sign and option in ("--env", "--export"):
+        return [Word(option), replace(word, text=value)]
+    return [word]
+
+
+def _put(found: Environment, name: str, value: Word, line: int) -> None:
+    name = name.replace(GAP, "")
     if _NAME.fullmatch(name):
         found[name] = Assigned(name, value.text, line, value.unknown)
 
 
-def _put_pair(found: Environment, word: _Word, line: int) -> None:
+def _put_pair(found: Environment, word: Word, line: int) -> None:
     name, _, value = word.text.partition("=")
     _put(found, name, replace(word, text=value), line)
 
 
-def _exported(environment: Environment, value: _Word, line: int) -> Environment:
+def _exported(environment: Environment, value: Word, line: int) -> Environment:
     """Return what Slurm's ``--export`` hands on: ``ALL``, ``NONE``, names and assignments."""
     parts = value.text.split(",")
     found = dict(environment) if "ALL" in parts else {}
     for part in parts:
         if "=" in part:
-            _put_pair(found, _Word(part, value.unknown if _GAP in part else ""), line)
+            _put_pair(found, Word(part, value.unknown if GAP in part else ""), line)
         elif part in environment:
             found[part] = environment[part]
     return found
-
-
-def _handed(words: Sequence[_Word], line: int) -> Iterator[Assigned]:
-    """Yield what the options of a batch system's line set: ``--export=A=1``, ``-v A=1,B=2``."""
-    for at, word in enumerate(words):
-        lists = [word.text.partition("=")[2]] if word.text.startswith("--export=") else []
-        if word.text in ("-v", "--export", "-env") and at + 1 < len(words):
-            lists.append(words[at + 1].text)
-        for part in ",".join(lists).split(","):
-            match = _ASSIGNMENT.fullmatch(part)
-            if match is not None:
-                yield Assigned(match["name"], match["value"], line)
-
-
-# ---- csh, module files, lists ----
-
-
-def _read_csh(reader: _Reader, text: str) -> None:
-    """Read a script of csh, or a module file in Tcl: its commands are those of bash, by lines."""
-    conditions = list[tuple[int, Environment, Environment]]()
-    joined = re.sub(r"\\\n", "\x00", text)
-    number = 1
-    for raw in joined.split("\n"):
-        line, number = number, number + 1 + raw.count("\x00")
-        bare = raw.replace("\x00", " ").strip()
-        if bare.startswith("#"):
-            continue
-        reader.first_line = line
-        if re.match(r"if\b.*(?:\bthen|\{)$", bare):
-            conditions.append((line, dict(reader.exported), dict(reader.own)))
-        elif bare in ("endif", "}") and conditions:
-            begun, exported, own = conditions.pop()
-            reader.merge(exported, own, f"the condition on line {begun}")
-        elif loop := re.match(r"foreach\s+(\w+)", bare):
-            reader.own[loop[1]] = Assigned(loop[1], _GAP, line, f"${loop[1]}")
-        elif re.match(r"(?:else|end|while|switch|case|breaksw)\b|\}", bare) is None:
-            single = re.match(r"if\s*\(.*?\)\s+(?=\w+env\b)", bare)
-            rest = bare[single.end() :] if single else bare
-            walk = partial(reader.walk, _parsed(rest))
-            if single:
-                reader.under_condition(walk, line)
-            else:
-                walk()
-            continue
-        reader.script.others.append(line)
-
-
-def _read_dockerfile(reader: _Reader, text: str) -> None:
-    """Read what an image sets for all programs in it: the ``ENV`` lines of its last stage."""
-    for match in _INSTRUCTION.finditer(text):
-        reader.first_line = text.count("\n", 0, match.start()) + 1
-        verb, rest = match["verb"].upper(), match["rest"]
-        if verb == "FROM":
-            reader.exported.clear()
-        if verb != "ENV":
-            reader.script.others.append(reader.first_line)
-            continue
-        if not _ASSIGNMENT.match(rest):
-            name, _, value = rest.partition(" ")
-            rest = f"{name}={shlex.quote(value.strip())}"
-        reader.walk(_parsed(f"export {rest}"))
-
-
-def _read_lua(reader: _Reader, text: str) -> None:
-    """Read a module file of Lmod: the calls that set variables; others are passed over."""
-    calls = {text.count("\n", 0, m.start("verb")) + 1: m for m in _LUA.finditer(text)}
-    begun = list[int]()
-    for number, line in enumerate(text.split("\n"), 1):
-        match = calls.get(number)
-        if re.match(r"[ \t]*(?:if|for|while)\b(?!.*\bend\b)", line):
-            begun.append(number)
-        elif re.match(r"[ \t]*end\b", line) and begun:
-            begun.pop()
-        if match is None:
-            if line.strip() and not line.lstrip().startswith("--"):
-                reader.script.others.append(number)
-            continue
-        words = [_lua_word(each) for each in _LUA_WORD.finditer(match["words"])]
-        call = partial(reader.command, [_Word(match["verb"]), *words], number)
-        if begun:
-            reader.under_condition(call, begun[-1])
-        else:
-            call()
-
-
-def _lua_word(match: re.Match[str]) -> _Word:
-    if match["other"] is None:
-        return _Word(match["double"] if match["double"] is not None else match["single"])
-    text = match["other"].strip()
-    return _Word(text) if re.fullmatch(r"[\d.]+", text) else _Word(_GAP, text[:40])
-
-
-def _listed(text: str) -> list[tuple[Assigned, bool]] | None:
-    """Return the variables of a list of ``NAME=value`` lines; None if it is a script.
-
-    Each comes with whether a shell would end its value at a ``;`` without quotes.
-
-    Shells read such a list, and so do programs that know nothing of quotes: where a line is more
-    than an assignment to a shell, all that follows the sign is the value.
-    """
-    found = []
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip() or line.lstrip().startswith("#"):
-            if line.startswith("#!") or _DIRECTIVE.match(line):
-                return None
-            continue
-        match = _LIST.fullmatch(line)
-        if match is None or re.search(r"[$`\\]|&&|\|\||;\s*\w+=|\s[a-z./]", match["value"]):
-            return None
-        value = _plain(match["value"])
-        is_cut = f"={value}" in line and ";" in value.rstrip(";")
-        found.append((Assigned(match["name"], value, number), is_cut))
-    return found or None
-
-
-def _plain(value: str) -> str:
-    try:
-        words = shlex.split(value, comments=True, posix=True)
-    except ValueError:
-        return value
-    return words[0] if len(words) == 1 else "" if not words else value
 
 
 # ---- states, words ----
@@ -816,7 +659,7 @@ def _either(one: str, other: str) -> str:
     same = sum(
         1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False))
     )
-    apart = [f"{word.replace(_GAP, '')}{_GAP}" for word in (*first[same:], *second[same:])]
+    apart = [f"{word.replace(GAP, '')}{GAP}" for word in (*first[same:], *second[same:])]
     return " ".join([*first[:same], *apart])[:_LONGEST]
 
 
@@ -835,22 +678,22 @@ def _inside(each: Assigned) -> Assigned:
     return replace(each, name=name, value="" if each.unknown else each.value)
 
 
-def _joined(words: Sequence[_Word], blank: str = "") -> _Word:
+def _joined(words: Sequence[Word], blank: str = "") -> Word:
     unknown = next((word.unknown for word in words if word.unknown), "")
-    return _Word(blank.join(word.text for word in words), unknown)
+    return Word(blank.join(word.text for word in words), unknown)
 
 
 def _text(node: Node) -> str:
     return (node.text or b"").decode("utf-8", errors="surrogateescape")
 
 
-def _quoted(data: bytes) -> _Word:
+def _quoted(data: bytes) -> Word:
     """Return what a part of a string between double quotes means."""
     text = data.decode("utf-8", errors="surrogateescape").replace("\\\n", "")
-    return _Word(re.sub(r'\\([$`"\\])', r"\1", text))
+    return Word(re.sub(r'\\([$`"\\])', r"\1", text))
 
 
-def _parsed(text: str) -> Node:
+def parsed(text: str) -> Node:
     return _parser().parse(text.encode("utf-8", errors="surrogateescape")).root_node
 
 

@@ -29,9 +29,10 @@ from colltune.mpi.intelmpi.adjust_value import Value
 from colltune.mpi.intelmpi.library import LIBRARY, variable
 from colltune.mpi.intelmpi.presets import Preset, PresetFile, Tree, preset_findings, shown
 from colltune.mpi.intelmpi.writing import LARGEST_BYTES, Grid, Parts, chosen, converted
+from colltune.mpi.job_files import read_script
 from colltune.mpi.job_variables import mentions, script_findings
 from colltune.mpi.programs import ANY_LEGAL, Programs
-from colltune.mpi.shell import Assigned, Script, read_script
+from colltune.mpi.shell import Assigned, Script
 
 NAME = "intelmpi-adjust"
 _PREFIX = "I_MPI_ADJUST_"

@@ -12,12 +12,13 @@ from typing import NamedTuple
 from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
 from colltune.mpi.file_format import Call, Fault, Finding, Outcome, Rule, harm_findings
+from colltune.mpi.job_files import read_script
 from colltune.mpi.job_variables import script_findings
 from colltune.mpi.mpich.environment import ABORTS_INSIDE, FALLBACK, Forced, JobVariables, bare
 from colltune.mpi.mpich.functions import LEAST_CHUNK, Functions, function_of, functions_of
 from colltune.mpi.mpich.library import LIBRARY, MPICH, PREFIXES, TITLE
 from colltune.mpi.mpich.tree import as_c_int, brief
-from colltune.mpi.shell import Script, read_script
+from colltune.mpi.shell import Script
 
 NAME = "mpich-cvars"
 NAMED = re.compile(r"(?:MPIR_CVAR|MPIR_PARAM|MPICH)_[A-Z0-9_]+\Z")

@@ -170,7 +170,7 @@ class OpenMpiParameters(Format):
 
     def recognises(self, text: str) -> bool:
         begin = text[:_FIRST_BYTES].removeprefix("\ufeff")
-        if _OPTION.search(begin) is not None or mentions(begin, "OMPI_MCA_"):
+        if _OPTION.search(begin) is not None or mentions(text, "OMPI_MCA_"):
             return True
         return _OWN.search(begin) is not None and not is_surely_script(begin)
 

@@ -17,9 +17,10 @@ from pathlib import Path
 
 from colltune.errors import LibraryError
 from colltune.mpi.file_format import Fault, Finding, Format, ParsedFile, Severity
+from colltune.mpi.job_files import read_script
 from colltune.mpi.job_variables import is_script
 from colltune.mpi.openmpi.mca import HAN_RULES_FILE, PREFIX, RULES_FILE
-from colltune.mpi.shell import Script, read_script
+from colltune.mpi.shell import Script
 
 
 class Kind(StrEnum):

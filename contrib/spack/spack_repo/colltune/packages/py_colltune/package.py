@@ -31,6 +31,7 @@ class PyColltune(PythonPackage):
         depends_on("py-numpy@2.0:")
         depends_on("py-pandas@2.2:")
         depends_on("py-pyarrow@16:")
+        depends_on("py-pyyaml@6:")
         depends_on("py-rich@13.7:")
         depends_on("py-scikit-learn@1.5:")
         depends_on("py-scipy@1.13:")
