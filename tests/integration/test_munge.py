@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from colltune.server.auth import munge
+from colltune.server.auth import gate as munge
 from colltune.server.auth.gate import Gate
 from colltune.server.auth.token_file import Scope
 from colltune.server.errors import ServiceError

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colltune import process
+from colltune.cli.profile import quantile
 from colltune.dataset.profile import FIRST_TIME, GAMMA, LAST_TIME, bucket, summed
 from colltune.errors import DataError
-from colltune.production.sketch import quantile
 
 SECONDS = st.lists(st.floats(2e-7, 900), min_size=1, max_size=60)
 TIMES = st.dictionaries(st.integers(FIRST_TIME, LAST_TIME), st.integers(1, 10**12), max_size=20)

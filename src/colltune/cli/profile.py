@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,11 +12,38 @@ import typer
 from colltune.cli.console import Table, Verbatim, output
 from colltune.cli.options import Caution, Json, ProgramNames, Quiet, picture_file, programs_of
 from colltune.cli.progress import progress
+from colltune.errors import DataError
+from colltune.on_demand import require
 from colltune.text import counted, printable, range_text, time_text
 
 if TYPE_CHECKING:
+    from ddsketch import DDSketch
+
     from colltune.dataset.profile import Profile, Use
     from colltune.selector.profiled import Changed, Outlook, Saving
+
+
+ACCURACY = 0.05
+
+
+def sketch(times: Mapping[int, int]) -> DDSketch:
+    require("service", "ddsketch")
+    from ddsketch import DDSketch
+
+    from colltune.dataset.profile import GAMMA
+
+    found = DDSketch(ACCURACY)
+    for key, calls in times.items():
+        found.add(2 * GAMMA**key / (1 + GAMMA), calls)
+    return found
+
+
+def quantile(times: Mapping[int, int], q: float) -> float:
+    """Return the seconds below which a share `q` of the calls stays."""
+    found = sketch(times).get_quantile_value(q)
+    if found is None:
+        raise DataError(f"no quantile {q} of {sum(times.values())} timed calls: name 0 <= q <= 1")
+    return float(found)
 
 
 def profile(
@@ -199,8 +226,6 @@ def _quantiles(use: Use) -> tuple[float, float] | None:
 
     None where no sketch was kept, or without the extra `service`, which reads it.
     """
-    from colltune.production.sketch import quantile
-
     if not use.times or find_spec("ddsketch") is None:
         return None
     return quantile(use.times, 0.5), quantile(use.times, 0.95)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import math
+from collections.abc import Callable
 from importlib.resources import files
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 
 from colltune.registry.events import Event
 from colltune.server import queries, schemas
-from colltune.server.answers import CONTENT_POLICY, PAGE_POLICY
-from colltune.server.auth.gate import Admission, promoter, reporter
+from colltune.server.answers import CONTENT_POLICY, PAGE_POLICY, Answer, Document
+from colltune.server.auth.gate import Admission, Gatekeeper, promoter, reporter
 from colltune.server.errors import PROBLEM, ServiceError
 from colltune.server.limits import (
     MOST_SUMMARY_BYTES,
@@ -35,13 +36,95 @@ from colltune.server.schemas import (
     Receipt,
     Table,
 )
-from colltune.server.serving import OnceEach, answered, computed, service_of, written
+from colltune.server.service import Service
 from colltune.server.views.changes import ChangesView
 from colltune.server.views.front import FrontView, GainView
 from colltune.server.views.job import JobView
 from colltune.server.views.maps import MapView, PredictionView
 from colltune.server.views.overview import OverviewView
 from colltune.server.views.production import ProductionView
+from colltune.server.writing import Writing
+
+Result = TypeVar("Result")
+
+
+def service_of(request: Request) -> Service:
+    service: Service = request.app.state.service
+    return service
+
+
+async def answered(
+    request: Request, compute: Callable[..., Document], *arguments: object, keep: bool = True
+) -> Response:
+    """Return what `compute` makes of the state in force and `arguments`.
+
+    It is kept ready for others, unless it is one job's alone.
+    """
+    service = service_of(request)
+    state = service.state
+    key = (id(state), compute.__name__, arguments)
+    offload: Offload = request.app.state.offload
+    try:
+        document = await offload.run(key, lambda: compute(state, *arguments))
+    except ServiceError as error:
+        service.refused(error, arguments)
+        raise
+    answer = Answer(document, request.scope["route"].path, (compute, arguments))
+    service.count_first(document, by_token=bool(document.demanded) and await _has_token(request))
+    if keep:
+        state.answers.put((request.scope["path"], request.scope["query_string"]), answer)
+    return _response(request, answer)
+
+
+async def _has_token(request: Request) -> bool:
+    """Tell whether a caller shows a good token, of whatever scope; reading needs none."""
+    if not service_of(request).has_tokens or "authorization" not in request.headers:
+        return False
+    gatekeeper: Gatekeeper = request.app.state.gatekeeper
+    return await gatekeeper.knows(request)
+
+
+async def computed(
+    request: Request, compute: Callable[..., Document], *arguments: object, slow: bool = True
+) -> Response:
+    """Return what `compute` makes of `arguments`; nothing is kept.
+
+    What is `slow` has its own thread.
+    """
+    state = request.app.state
+    offload: Offload = state.slow if slow else state.offload
+    document = await offload.run((compute.__name__, arguments), lambda: compute(*arguments))
+    return _response(request, Answer(document, request.scope["route"].path))
+
+
+async def written(request: Request, write: Callable[[Writing], Result]) -> Result:
+    """Return what `write` does; in other threads, so that answers do not wait for it."""
+    writing: Writing = request.app.state.writing
+    writes: Offload = request.app.state.writes
+    return await writes.run(object(), lambda: write(writing))
+
+
+def _response(request: Request, answer: Answer) -> Response:
+    known = answer.is_known(request.headers.get("if-none-match", "").encode("latin-1"))
+    headers = answer.short_headers if known else answer.headers
+    told = {name.decode(): value.decode() for name, value in headers}
+    return Response(None, 304, told) if known else Response(answer.body, 200, told)
+
+
+class OnceEach:
+    """Refuses a parameter that is given twice, of which only one would count; not those `but`."""
+
+    def __init__(self, *but: str) -> None:
+        self._but = but
+
+    async def __call__(self, request: Request) -> None:
+        seen = set()
+        for name, _ in request.query_params.multi_items():
+            if name in seen:
+                raise ServiceError(422, f"query.{name[:40]}: given twice")
+            if name not in self._but:
+                seen.add(name)
+
 
 Described = dict[int | str, dict[str, Any]]
 
