@@ -15,10 +15,9 @@ from pathlib import Path
 
 from benchmarks.figure import Figure
 from colltune.bench.backends import LaunchPlan
-from colltune.bench.backends.smpi import SmpiBackend
+from colltune.bench.backends.smpi import SimGrid, SmpiBackend
 from colltune.bench.schedule import Cell, Step
 from colltune.bench.simulated import Simulation
-from colltune.bench.simulated.simgrid import SimGrid
 from colltune.domain import Collective, Configuration, Instance, Shape
 
 _LATENCY_US = 100.0

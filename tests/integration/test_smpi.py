@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from colltune.bench.backends import Ending, LaunchPlan
-from colltune.bench.backends.smpi import SmpiBackend
+from colltune.bench.backends.smpi import ALGORITHMS, TESTED, SimGrid, SmpiBackend
 from colltune.bench.campaign import Campaign
 from colltune.bench.schedule import Cell, Step
 from colltune.bench.simulated import Simulation
-from colltune.bench.simulated.simgrid import ALGORITHMS, TESTED, SimGrid
 from colltune.domain import Collective, Configuration, Instance, RunStatus, Shape
 from colltune.errors import ProgramError
 

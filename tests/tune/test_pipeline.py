@@ -28,8 +28,7 @@ from colltune.mpi.installation import Installation
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.confirming import Contest
 from colltune.tune import pipeline
-from colltune.tune.pipeline import TuneResult
-from colltune.tune.settings import Settings, slowdown
+from colltune.tune.pipeline import Settings, TuneResult, slowdown
 from colltune.verify.confirm import confirming
 
 NOWHERE = Path("/nowhere")

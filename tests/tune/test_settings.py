@@ -11,7 +11,7 @@ import pytest
 from colltune import process
 from colltune.bench.campaign_file import laptop
 from colltune.errors import BudgetError, ProgramError
-from colltune.tune.settings import Settings
+from colltune.tune.pipeline import Settings
 
 
 def _settings(spent_s: float) -> Settings:

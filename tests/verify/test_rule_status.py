@@ -13,8 +13,7 @@ from colltune.verify import probe_calls
 from colltune.verify.canary import CallSeen, Ending
 from colltune.verify.observing import Observer
 from colltune.verify.probe_calls import Layout
-from colltune.verify.rule_status import Assessment, Assessor, Evidence, RuleStatus
-from colltune.verify.settings import JobSettings
+from colltune.verify.rule_status import Assessment, Assessor, Evidence, JobSettings, RuleStatus
 from tests.verify.fake_format import FakeFile, FakeFormat, dead_rules
 
 RELEASE = "5.0.11"

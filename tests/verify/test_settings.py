@@ -12,7 +12,7 @@ from colltune.mpi.file_format import Call, Fault
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.in_effect import Rank, Setting, of_environment
 from colltune.mpi.openmpi.library import OPENMPI
-from colltune.verify.settings import JobSettings, culprits, gathered, same_decision
+from colltune.verify.rule_status import JobSettings, culprits, gathered, same_decision
 
 USE = "OMPI_MCA_coll_tuned_use_dynamic_rules"
 RULES = "OMPI_MCA_coll_tuned_dynamic_rules_filename"

@@ -57,9 +57,11 @@ GROUPS: dict[str, tuple[str, ...]] = {
 }
 """The verbs that stand behind a word of their group: `colltune rules lint`."""
 VERBS = {verb: what for verbs in SECTIONS.values() for verb, what in verbs.items()}
-_HOMES = dict.fromkeys(("init", "check", "upgrade"), "site") | {"status": "status"}
-"""Modules of verbs that stand together in one, or that never had another spelling."""
-FORMER = {v: (group, v) for group, verbs in GROUPS.items() for v in verbs if v not in _HOMES}
+_HOMES = dict.fromkeys(("init", "check", "upgrade"), "site") | {"export": "import_"}
+"""Modules of verbs that stand together in one."""
+_NEW = ("init", "check", "upgrade", "status")
+"""Verbs that never had another spelling."""
+FORMER = {v: (group, v) for group, verbs in GROUPS.items() for v in verbs if v not in _NEW}
 """Spellings of earlier releases, which are taken for one more."""
 _EPILOG = "Exit statuses are explained by: colltune help exits"
 

@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from colltune.bench.progress import CampaignProgress
     from colltune.cli.progress import Progress
     from colltune.tune.job import Row
-    from colltune.tune.pipeline import Tell, TuneResult
-    from colltune.tune.settings import Settings
+    from colltune.tune.pipeline import Settings, Tell, TuneResult
 
 
 def tune(
@@ -99,7 +98,7 @@ def tune(
     from colltune.bench.backends.native import NativeBackend
     from colltune.cli.campaigns import backend_of, installation_of
     from colltune.tune import pipeline
-    from colltune.tune.settings import Settings, slowdown
+    from colltune.tune.pipeline import Settings, slowdown
 
     plan = campaign_file.load(campaign) if campaign else campaign_file.laptop()
     plan = plan.changed(

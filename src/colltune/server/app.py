@@ -15,13 +15,12 @@ from starlette.types import ASGIApp
 from colltune import __version__
 from colltune.server import errors
 from colltune.server.auth.gate import Gatekeeper
-from colltune.server.endpoints import ROUTERS
+from colltune.server.endpoints import ROUTERS, Writing
 from colltune.server.limits import Limits, Offload, RateLimit
 from colltune.server.middleware import CacheMiddleware, Protected
 from colltune.server.service import Service
 from colltune.server.settings import Settings
 from colltune.server.supervisor import end_with_supervisor, log_as_json
-from colltune.server.writing import Writing
 
 _COUNT_S, _WRITE_S = 1.0, 10.0
 _SWITCH_S = 0.0005

@@ -30,12 +30,13 @@ from colltune.verify.rule_status import (
     Assessment,
     Assessor,
     Evidence,
+    JobSettings,
     Proof,
     RuleResult,
     RuleStatus,
     by_timing,
+    gathered,
 )
-from colltune.verify.settings import JobSettings, gathered
 from colltune.verify.user_line import Preloaded, preloaded, reaches, without_preload
 
 _MEASURED = (RuleStatus.APPLIED, RuleStatus.UNOBSERVED)

@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from colltune.bench.backends import Ending, LaunchPlan, LaunchResult, Means
-from colltune.bench.backends.smpi import SmpiBackend
+from colltune.bench.backends.smpi import SimGrid, SmpiBackend
 from colltune.bench.campaign import Campaign
 from colltune.bench.launchers import Mpirun
 from colltune.bench.schedule import Cell, Step
 from colltune.bench.simulated import Simulation
-from colltune.bench.simulated.simgrid import SimGrid
 from colltune.domain import Collective, Configuration, Instance, RunStatus, Shape
 from colltune.errors import CampaignError, ProgramError
 from colltune.mpi.installation import Installation

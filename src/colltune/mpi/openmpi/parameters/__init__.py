@@ -8,13 +8,15 @@ Read are ``mca-params.conf`` (``name = value``), files for ``mpirun --tune`` and
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
+from pathlib import Path
 
+from colltune import process
 from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Shape
-from colltune.errors import LibraryError
+from colltune.errors import LibraryError, ProgramError
 from colltune.mpi.file_format import (
     Call,
     Finding,
@@ -28,12 +30,16 @@ from colltune.mpi.file_format import (
     refuse_dropped,
     text_at,
 )
+from colltune.mpi.in_effect import Rank
+from colltune.mpi.in_effect import Setting as InEffect
+from colltune.mpi.installation import Launcher
 from colltune.mpi.job_variables import is_surely_script, mentions
 from colltune.mpi.openmpi import mca
 from colltune.mpi.openmpi.decide import decide
 from colltune.mpi.openmpi.decide.tuned import configuration_of, forced_numbers
+from colltune.mpi.openmpi.mca import OVERRIDE_FILE, PREFIX, SYSTEM_FILE
 from colltune.mpi.openmpi.parameters import reading
-from colltune.mpi.openmpi.parameters.reading import Setting
+from colltune.mpi.openmpi.parameters.reading import PARAMETER_FILES, Setting, read_parameters
 from colltune.mpi.openmpi.ranges import (
     LARGEST_COMM_SIZE,
     LARGEST_SIZE,
@@ -46,6 +52,86 @@ from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
 from colltune.mpi.openmpi.tuned_format import TunedFile
 from colltune.mpi.programs import ANY_LEGAL, Programs
 from colltune.text import printable
+
+_LISTED, _TUNED = (f"{PREFIX}{name}" for name in PARAMETER_FILES)
+_PATH = re.compile(r"^path:(prefix|sysconfdir):(.*)$", re.MULTILINE)
+_ASKED = ("--path", "prefix", "--path", "sysconfdir", "--parsable")
+_TIMEOUT_S = 20.0
+
+
+@lru_cache
+def system_folder(launcher: Launcher) -> Path | None:
+    """Return the folder of the files of an installation; None where it does not tell.
+
+    A relocated one is asked by its mpirun for the place that it has now.
+    """
+    try:
+        program = launcher.program("ompi_info", "")
+        words: list[str | Path] = [
+            program,
+            "--path",
+            "prefix",
+            "--path",
+            "sysconfdir",
+            "--parsable",
+        ]
+        told = dict(_PATH.findall(process.run(words, timeout_s=_TIMEOUT_S).stdout))
+    except ProgramError:
+        return None
+    if not told.get("sysconfdir"):
+        return None
+    folder, prefix = Path(told["sysconfdir"]), Path(told.get("prefix", "/"))
+    if folder.is_relative_to(prefix):
+        return launcher.mpirun.resolve().parent.parent / folder.relative_to(prefix)
+    return folder
+
+
+def in_effect(environment: Mapping[str, str], launcher: Launcher | None) -> dict[str, InEffect]:
+    """Return the variables that files set for a program started with `environment`.
+
+    Without a `launcher` the system's own are not known.
+    """
+    folder = None if launcher is None else system_folder(launcher)
+    hands_on = launcher is None or not launcher.release.startswith("4.")
+    found: dict[str, InEffect] = {}
+    for path in reversed(_files(environment, folder, hands_on=hands_on)):
+        found |= _read(path, Rank.FILE)
+    if folder is not None:
+        found |= _read(folder / OVERRIDE_FILE, Rank.OVERRIDE)
+    return found
+
+
+def _files(environment: Mapping[str, str], folder: Path | None, *, hands_on: bool) -> list[Path]:
+    """Return the files that the environment goes before, the strongest first."""
+    home = environment.get("HOME")
+    own = [Path(home, ".openmpi", "mca-params.conf")] if home else []
+    system = [folder / SYSTEM_FILE] if folder else []
+    tuned = [*_named(environment.get(_TUNED, ""))]
+    if _LISTED not in environment:
+        return [*own, *tuned, *system] if hands_on else [*tuned, *own, *system]
+    listed = [*_named(environment[_LISTED])]
+    return [*own, *tuned, *listed] if hands_on else [*tuned, *listed]
+
+
+def _named(value: str) -> Iterator[Path]:
+    yield from (Path(name).absolute() for name in value.split(",") if name)
+
+
+def _read(path: Path, rank: Rank) -> dict[str, InEffect]:
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise LibraryError(
+            f"{path}: {error.strerror}. The file may have settings of yours."
+        ) from error
+    return {
+        f"{PREFIX}{setting.name}": InEffect(setting.value, f"{path}:{setting.line}", rank)
+        for setting in read_parameters(text).found
+        if setting.name
+    }
+
 
 NAME = "openmpi-parameters"
 _FIRST_BYTES = 65536
