@@ -46,7 +46,7 @@ def drawn(collective: Collective, nprocs: int) -> Iterator[Call]:
 
 def may_be_written(release: Release, configuration: Configuration) -> bool:
     """Tell whether a file for any legal program may have it."""
-    return release.safe(configuration, programs=ANY_LEGAL)
+    return not release.why_unsafe(configuration, programs=ANY_LEGAL)
 
 
 def installations() -> list[Installation]:

@@ -129,4 +129,6 @@ def _is_known(one: Configuration, bound: Release) -> bool:
 
 
 def _is_safe(one: Configuration, bound: Release, programs: Programs) -> bool:
-    return _is_known(one, bound) and bound.safe(bound.canonical(one), programs=programs, nprocs=2)
+    return _is_known(one, bound) and not bound.why_unsafe(
+        bound.canonical(one), programs=programs, nprocs=2
+    )

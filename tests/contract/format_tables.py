@@ -74,8 +74,12 @@ def candidates(
     for configuration in configurations:
         if FORMATS[name].why_not_expressed(release, configuration):
             continue
-        safe = mpi.at(release).safe(configuration, programs=MOST_PROMISED, nprocs=comm_size)
-        first = mpi.at(release).running_from(configuration, comm_size, ELEMENT_BYTES)
+        safe = not mpi.at(release).why_unsafe(
+            configuration, programs=MOST_PROMISED, nprocs=comm_size
+        )
+        first = (
+            mpi.at(release).runs(configuration, comm_size, element_bytes=ELEMENT_BYTES).first_bytes
+        )
         if safe and first is not None:
             found.append((first, configuration))
     return tuple(found)

@@ -103,7 +103,7 @@ def _usable(target: Target, collective: Collective, nprocs: int) -> list[Configu
     """Return what is right for every legal program, one configuration of each algorithm."""
     found: dict[tuple[str, str], Configuration] = {}
     for one in target.mpi.at(target.release).portfolio(collective).configurations:
-        if not one.is_default and target.mpi.at(target.release).safe(
+        if not one.is_default and not target.mpi.at(target.release).why_unsafe(
             one, programs=ANY_LEGAL, nprocs=nprocs
         ):
             found.setdefault((one.library, one.algorithm), one)

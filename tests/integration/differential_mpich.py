@@ -154,10 +154,10 @@ def _intervals(
 ) -> tuple[Interval, ...]:
     portfolio = MPICH.at(release).portfolio(collective, (0, 1024), (2, 3, 4))
     possible = {
-        c: MPICH.at(release).running_from(c, size)
+        c: MPICH.at(release).runs(c, size).first_bytes
         for c in portfolio.configurations
         if MPICH.at(release).settable_at_runtime(c)
-        and MPICH.at(release).safe(c, programs=ANY_LEGAL)
+        and not MPICH.at(release).why_unsafe(c, programs=ANY_LEGAL)
     }
     n_switches = 0 if collective in MPICH.at(release).one_rule else rng.randrange(4)
     firsts = [0, *sorted(rng.sample([s + 1 for s in SIZES], k=n_switches))]

@@ -44,7 +44,7 @@ def test_every_feasible_configuration_runs_and_is_right(mpich: RealMpich, nprocs
             sizes = [
                 s
                 for s in ((0,) if collective is Collective.BARRIER else SIZES)
-                if MPICH.at(mpich.release).feasible(c, nprocs, s)
+                if not MPICH.at(mpich.release).why_not(c, nprocs, s)
             ]
             steps += written(mpich.release, c)
             steps += [f"{collective}:{size}" for size in sizes]
@@ -73,7 +73,7 @@ def test_every_safe_configuration_is_right_in_awkward_programs(
     steps = []
     for collective in map(Collective, awkward):
         for c in configurations(mpich.release, collective):
-            if not MPICH.at(mpich.release).safe(c, programs=ANY_LEGAL):
+            if MPICH.at(mpich.release).why_unsafe(c, programs=ANY_LEGAL):
                 continue
             steps += [*written(mpich.release, c), *SILENT]
             steps += [f"{collective}:{s}:{v}" for v in awkward[collective] for s in (16, 4096)]
@@ -169,7 +169,7 @@ def test_a_launch_runs_what_a_running_program_does(mpich: RealMpich, collective:
     """The environment of a configuration leads to the same messages as its control variables."""
     call = f"{collective}:4096"
     for c in configurations(mpich.release, Collective(collective)):
-        if MPICH.at(mpich.release).feasible(c, 4, 4096):
+        if not MPICH.at(mpich.release).why_not(c, 4, 4096):
             back = taken_back(mpich.release, c.collective)
             (within,) = mpich.traffic(4, [*written(mpich.release, c), call, *back])
             (launched,) = mpich.traffic(4, [call], MPICH.at(mpich.release).forced_environment(c))

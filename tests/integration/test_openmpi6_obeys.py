@@ -254,7 +254,7 @@ def test_every_configuration_can_be_forced_in_one_launch(mpi: RealMpi) -> None:
     steps, wanted = [], []
     for collective in Collective:
         for choice in HERE.portfolio(collective, (1024,), (2, 3)).configurations:
-            safe = HERE.safe(choice, programs=MOST_PROMISED, nprocs=4)
+            safe = not HERE.why_unsafe(choice, programs=MOST_PROMISED, nprocs=4)
             if choice.is_default or not safe or not HERE.settable_at_runtime(choice):
                 continue
             steps += [f"set:{name}={value}" for name, value in HERE.force(choice).items()]

@@ -59,7 +59,7 @@ def test_a_configuration_is_one_variable_of_a_launch() -> None:
 def test_a_known_fall_back_is_not_measured() -> None:
     """Preset 2 of bcast runs preset 1 unless the processes are a power of two."""
     c = Configuration.parse("intelmpi.bcast.preset2")
-    assert INTEL.at("2021.17").feasible(c, 8, 64)
+    assert not INTEL.at("2021.17").why_not(c, 8, 64)
     assert INTEL.at("2021.17").why_not(c, 6, 64) == (
         "preset2 needs a power of two of processes, not 6"
     )
@@ -69,5 +69,5 @@ def test_what_gives_wrong_results_is_not_offered() -> None:
     """Preset 5 of allgather takes all ranks to use one datatype."""
     assert "preset5" not in algorithms("2021.6", Collective.ALLGATHER)
     c = Configuration.parse("intelmpi.allgather.5")
-    assert not INTEL.at("2021.6").safe(c, programs=MOST_PROMISED)
+    assert INTEL.at("2021.6").why_unsafe(c, programs=MOST_PROMISED)
     assert "different types" in INTEL.at("2021.6").why_not(c, 4, 64)

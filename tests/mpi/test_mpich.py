@@ -107,7 +107,7 @@ def test_only_what_the_library_does_not_check_is_unsafe() -> None:
         c.id
         for collective in Collective
         for c in MPICH.at("5.0.2").portfolio(collective).configurations
-        if not MPICH.at("5.0.2").safe(c, programs=ANY_LEGAL)
+        if MPICH.at("5.0.2").why_unsafe(c, programs=ANY_LEGAL)
     }
     assert unsafe == {"mpich.reduce_scatter.noncommutative"}
 

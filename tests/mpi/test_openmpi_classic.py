@@ -480,9 +480,9 @@ def allowed(
         i for i in steps if i.last_bytes is None or i.first_bytes <= msize_bytes <= i.last_bytes
     )
     configuration = at.configuration
-    fits = OPENMPI.at("5.0.11").safe(
+    fits = not OPENMPI.at("5.0.11").why_unsafe(
         configuration, programs=programs, nprocs=comm_size
-    ) and OPENMPI.at("5.0.11").feasible(configuration, comm_size, msize_bytes, element_bytes=8)
+    ) and not OPENMPI.at("5.0.11").why_not(configuration, comm_size, msize_bytes, element_bytes=8)
     default = Configuration.default("openmpi", configuration.collective)
     return configuration if fits else default
 

@@ -84,10 +84,10 @@ def test_setups_that_run_alike_are_one() -> None:
 
 def test_they_need_several_processes_on_several_nodes() -> None:
     """Elsewhere coll/han hands calls on, and a campaign does not measure it under that name."""
-    assert MPI.at(RELEASE).feasible(PLAIN, 4, 0)
-    assert MPI.at(RELEASE).running_from(PLAIN, 4) == 0
+    assert not MPI.at(RELEASE).why_not(PLAIN, 4, 0)
+    assert MPI.at(RELEASE).runs(PLAIN, 4).first_bytes == 0
     assert "needs 4 processes or more" in MPI.at(RELEASE).why_not(PLAIN, 3, 8)
-    assert MPI.at(RELEASE).running_from(PLAIN, 3) is None
+    assert MPI.at(RELEASE).runs(PLAIN, 3).first_bytes is None
     assert "does not serve communicators on one node" in MPI.at(RELEASE).why_not_on(
         PLAIN, Shape(1, 8)
     )
@@ -113,7 +113,7 @@ def test_they_are_offered_where_han_is_on(subtests: pytest.Subtests) -> None:
                     assert MPI.at(release).expected_symbols(setup) == {
                         f"mca_coll_han_{collective}_intra"
                     }
-                    assert MPI.at(release).safe(setup, programs=ANY_LEGAL)
+                    assert not MPI.at(release).why_unsafe(setup, programs=ANY_LEGAL)
 
 
 def _table(*steps: tuple[int, Configuration]) -> DecisionTable:

@@ -7,6 +7,7 @@ import pytest
 from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
 from colltune.mpi import library
+from colltune.mpi.configuration_space import Refusal
 from colltune.mpi.programs import ANY_LEGAL, MOST_PROMISED
 
 OPENMPI = library("openmpi")
@@ -161,14 +162,13 @@ def test_limits_are_told_before_measuring() -> None:
     ):
         configuration = parse(f"openmpi.{given}")
         assert OPENMPI.at("5.0.11").why_not(configuration, nprocs, msize_bytes) == reason
-        assert OPENMPI.at("5.0.11").feasible(configuration, nprocs, msize_bytes) == (not reason)
 
 
 def test_limits_count_elements() -> None:
     """A limit on the count of elements grows with their size."""
     configuration = parse("openmpi.bcast.scatter_allgather_ring")
     feasible = [
-        OPENMPI.at("4.1.8").feasible(configuration, 4, msize, element_bytes=8)
+        not OPENMPI.at("4.1.8").why_not(configuration, 4, msize, element_bytes=8)
         for msize in (4, 31, 32)
     ]
     assert feasible == [False, False, True]
@@ -194,7 +194,7 @@ def test_what_needs_commuting_operations_is_unsafe_unless_they_all_do() -> None:
         (c.collective.value, c.algorithm)
         for collective in Collective
         for c in OPENMPI.at("5.0.11").portfolio(collective, (1024,), (2,)).configurations
-        if not OPENMPI.at("5.0.11").safe(c, programs=ANY_LEGAL)
+        if OPENMPI.at("5.0.11").why_unsafe(c, programs=ANY_LEGAL)
     }
     assert unsafe == {
         ("allreduce", "ring"),
@@ -207,16 +207,42 @@ def test_what_needs_commuting_operations_is_unsafe_unless_they_all_do() -> None:
         ("reduce_scatter", "ring"),
     }
     ring = parse("openmpi.allreduce.ring")
-    assert OPENMPI.at("5.0.11").safe(ring, programs=MOST_PROMISED)
+    assert not OPENMPI.at("5.0.11").why_unsafe(ring, programs=MOST_PROMISED)
 
 
 def test_what_would_end_or_corrupt_programs_is_never_safe() -> None:
     """Two-process algorithms elsewhere and sparbit stay unsafe whatever the switch says."""
     two = parse("openmpi.barrier.two_proc")
-    safe = [OPENMPI.at("5.0.11").safe(two, programs=MOST_PROMISED, nprocs=n) for n in (2, 3)]
+    safe = [
+        not OPENMPI.at("5.0.11").why_unsafe(two, programs=MOST_PROMISED, nprocs=n) for n in (2, 3)
+    ]
     assert safe == [True, False]
     sparbit = parse("openmpi.allgather.sparbit")
-    assert not OPENMPI.at("5.0.11").safe(sparbit, programs=MOST_PROMISED)
+    assert OPENMPI.at("5.0.11").why_unsafe(sparbit, programs=MOST_PROMISED)
+
+
+@pytest.mark.parametrize(
+    ("what", "nprocs", "first_bytes", "refusal"),
+    [
+        ("allreduce.ring", 4, 32, None),
+        ("bcast.binomial", 4, 0, None),
+        ("bcast.no_such", 4, None, Refusal.UNKNOWN),
+        ("bcast.binomial:segsize=-1", 4, None, Refusal.UNKNOWN),
+        ("barrier.two_proc", 3, None, Refusal.HARMS_PROGRAMS),
+        ("allgather.sparbit", 4, None, Refusal.HARMS_PROGRAMS),
+        ("allgather.neighbor", 3, None, Refusal.NOT_AS_ITSELF),
+        ("allreduce.default", 3, 0, None),
+    ],
+)
+def test_one_question_tells_whether_from_when_on_and_why_not(
+    what: str, nprocs: int, first_bytes: int | None, refusal: Refusal | None
+) -> None:
+    """Known, right for the programs, and running as itself, in this order."""
+    runs = OPENMPI.at("5.0.11").runs(
+        parse(f"openmpi.{what}"), nprocs, programs=MOST_PROMISED, element_bytes=8
+    )
+    assert (runs.first_bytes, runs.refusal) == (first_bytes, refusal)
+    assert runs.reason or runs.first_bytes == 0
 
 
 def test_a_radix_is_two_or_more_and_no_more_than_the_processes() -> None:

@@ -76,32 +76,32 @@ def test_what_was_measured_wrong_is_unsafe_unless_a_promise_leaves_it_out(
     """Segments that break mixed types are for programs of the same types; the reason says why."""
     measured(OPENMPI)
     bound = library("openmpi").at("5.0.11")
-    assert bound.safe(WHOLE, programs=ANY_LEGAL)
-    assert not bound.safe(CUT, programs=ANY_LEGAL)
-    assert not bound.safe(CUT, programs=BUILT_IN)
-    assert bound.safe(CUT, programs=SAME_TYPES)
+    assert not bound.why_unsafe(WHOLE, programs=ANY_LEGAL)
+    assert bound.why_unsafe(CUT, programs=ANY_LEGAL)
+    assert bound.why_unsafe(CUT, programs=BUILT_IN)
+    assert not bound.why_unsafe(CUT, programs=SAME_TYPES)
     why = bound.space.why_unsafe(CUT, programs=ANY_LEGAL)
     assert MODES["mixed_types"].program in why
     assert "5.0.11" in why
     tree = Configuration.parse("openmpi.bcast.split_binary_tree:segsize=0")
-    assert not bound.safe(tree, programs=MOST_PROMISED)
+    assert bound.why_unsafe(tree, programs=MOST_PROMISED)
 
 
 def test_harm_counts_also_where_the_default_is_not_always_right(measured: Measured) -> None:
     """Algorithms are measured only in calls that the default does right, so their rows count."""
     measured(OPENMPI.replace("chain = {}", "default = { mixed_types = 'hangs' }\nchain = {}"))
-    assert not library("openmpi").at("5.0.11").safe(CUT, programs=ANY_LEGAL)
+    assert library("openmpi").at("5.0.11").why_unsafe(CUT, programs=ANY_LEGAL)
 
 
 def test_what_was_never_measured_needs_programs_of_the_same_types(measured: Measured) -> None:
     """Nobody knows what it does to others; without any measurement the catalogue tells alone."""
     knomial = Configuration.parse("openmpi.bcast.knomial:segsize=0")
     bound = library("openmpi").at("5.0.11")
-    assert bound.safe(knomial, programs=ANY_LEGAL)
+    assert not bound.why_unsafe(knomial, programs=ANY_LEGAL)
     measured(OPENMPI.replace("5.0.11", "5.0.9"))
     bound = library("openmpi").at("5.0.11")
-    assert not bound.safe(knomial, programs=ANY_LEGAL)
-    assert bound.safe(knomial, programs=SAME_TYPES)
+    assert bound.why_unsafe(knomial, programs=ANY_LEGAL)
+    assert not bound.why_unsafe(knomial, programs=SAME_TYPES)
 
 
 def test_a_neighbour_is_named_where_it_tells(measured: Measured) -> None:
@@ -109,7 +109,7 @@ def test_a_neighbour_is_named_where_it_tells(measured: Measured) -> None:
     measured(OPENMPI)
     bound = library("openmpi").at("6.0.0")
     assert "5.0.11" in bound.space.why_unsafe(CUT, programs=ANY_LEGAL)
-    assert bound.safe(CUT, programs=SAME_TYPES)
+    assert not bound.why_unsafe(CUT, programs=SAME_TYPES)
 
 
 def test_neighbours_on_both_sides_tell_what_either_does(measured: Measured) -> None:
@@ -119,8 +119,8 @@ def test_neighbours_on_both_sides_tell_what_either_does(measured: Measured) -> N
     measured(older.replace("binomial = {}", "binomial = {layouts = 'wrong'}"))
     binomial = Configuration.parse("openmpi.bcast.binomial:segsize=0")
     bound = library("openmpi").at("4.1.4")
-    assert not bound.safe(binomial, programs=MOST_PROMISED)
-    assert not bound.safe(CUT, programs=ANY_LEGAL)
+    assert bound.why_unsafe(binomial, programs=MOST_PROMISED)
+    assert bound.why_unsafe(CUT, programs=ANY_LEGAL)
 
 
 def test_portfolios_leave_out_what_no_promise_allows(measured: Measured) -> None:

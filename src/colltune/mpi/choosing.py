@@ -70,7 +70,7 @@ class Chooser:
     def spelled(self, configuration: Configuration) -> Configuration:
         return self.bound.canonical(configuration)
 
-    def why_not_told(self, spelled: Configuration, layout: Shape | None) -> str:
+    def why_not_told(self, spelled: Configuration) -> str:
         """Return why the format cannot tell a configuration; empty if it can."""
         return ""
 
@@ -80,20 +80,15 @@ class Chooser:
             spelled = self.spelled(interval.configuration)
         except LibraryError as error:
             return str(error), 0
-        why = self.why_not_told(spelled, layout) or self.bound.space_of(spelled).why_unsafe(
-            spelled, programs=self.programs, nprocs=comm_size
+        runs = self.bound.runs(
+            spelled,
+            comm_size,
+            programs=self.programs,
+            shape=layout,
+            element_bytes=ELEMENT_BYTES,
         )
-        if why:
-            return why, 0
-        first, last = (
-            self.bound.running_from(spelled, comm_size, ELEMENT_BYTES),
-            interval.last_bytes,
-        )
-        if first is None or (last is not None and first > last):
-            at = last or 0
-            why = self.bound.why_not(spelled, comm_size, at, element_bytes=ELEMENT_BYTES)
-            return why or f"{spelled.algorithm} cannot run there", 0
-        return "", first
+        why = self.why_not_told(spelled) or runs.why_not(interval.last_bytes)
+        return why, 0 if why else runs.first_bytes or 0
 
     def steps(
         self,

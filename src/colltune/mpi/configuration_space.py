@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import lru_cache
 from itertools import product
 from typing import ClassVar
@@ -18,12 +19,31 @@ from colltune.text import counted
 NON_COMMUTATIVE = MODES["non_commutative"]
 
 
+class Refusal(StrEnum):
+    """Why a configuration may not run somewhere."""
+
+    UNKNOWN = "unknown"
+    HARMS_PROGRAMS = "harms programs"
+    WRONG_SHAPE = "wrong shape"
+    NOT_AS_ITSELF = "not as itself"
+
+
 @dataclass(frozen=True)
 class RunningRange:
-    """Where a configuration runs as itself: from ``first_bytes`` on, or never (None)."""
+    """Where a configuration runs: from ``first_bytes`` on, or never (None).
+
+    ``reason`` tells why not everywhere, ``refusal`` which kind of reason it is where it never runs.
+    """
 
     first_bytes: int | None
     reason: str = ""
+    refusal: Refusal | None = None
+
+    def why_not(self, last_bytes: int | None) -> str:
+        """Return why it runs for no message of up to `last_bytes`; empty if for some."""
+        if self.first_bytes is None or (last_bytes is not None and last_bytes < self.first_bytes):
+            return self.reason
+        return ""
 
 
 class ConfigurationSpace(ABC):
@@ -71,11 +91,41 @@ class ConfigurationSpace(ABC):
         self.canonical(configuration)
         return RunningRange(0)
 
+    def runs(
+        self,
+        configuration: Configuration,
+        nprocs: int,
+        *,
+        programs: Programs | None = None,
+        shape: Shape | None = None,
+        element_bytes: int = 1,
+    ) -> RunningRange:
+        """Return from which message size on a configuration may run on `nprocs` processes.
+
+        It must be known, right for all `programs`, lie well on `shape`, and run as itself.
+        """
+        try:
+            spelled = self.canonical(configuration)
+        except LibraryError as error:
+            return RunningRange(None, str(error), Refusal.UNKNOWN)
+        if programs is not None and (
+            why := self.why_unsafe(spelled, programs=programs, nprocs=nprocs)
+        ):
+            return RunningRange(None, why, Refusal.HARMS_PROGRAMS)
+        if shape is not None and (why := self.why_not_on(spelled, shape)):
+            return RunningRange(None, why, Refusal.WRONG_SHAPE)
+        found = self.running_range(spelled, nprocs, element_bytes)
+        return (
+            found
+            if found.first_bytes is not None
+            else replace(found, refusal=Refusal.NOT_AS_ITSELF)
+        )
+
     def why_not(
         self, configuration: Configuration, nprocs: int, msize_bytes: int, *, element_bytes: int = 1
     ) -> str:
         runs = self.running_range(configuration, nprocs, element_bytes)
-        return runs.reason if runs.first_bytes is None or msize_bytes < runs.first_bytes else ""
+        return runs.why_not(msize_bytes)
 
     def why_not_on(self, configuration: Configuration, shape: Shape) -> str:
         return ""

@@ -16,7 +16,7 @@ from colltune.domain import Collective, Configuration, Portfolio, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import catalogue
 from colltune.mpi.catalogue import Catalogue
-from colltune.mpi.configuration_space import CatalogueSpace, ConfigurationSpace
+from colltune.mpi.configuration_space import CatalogueSpace, ConfigurationSpace, RunningRange
 from colltune.mpi.in_effect import Setting, Settings, of_environment, same_files
 from colltune.mpi.programs import MOST_PROMISED, Harms, Programs
 from colltune.mpi.toolchain import Toolchain
@@ -122,35 +122,35 @@ class Release:
         """
         return self.space_of(configuration).why_not_on(configuration, shape)
 
-    def feasible(
-        self, configuration: Configuration, nprocs: int, msize_bytes: int, *, element_bytes: int = 1
-    ) -> bool:
-        """Tell whether `configuration` would run as itself there: `why_not` has nothing to say."""
-        return not self.why_not(configuration, nprocs, msize_bytes, element_bytes=element_bytes)
+    def runs(
+        self,
+        configuration: Configuration,
+        nprocs: int,
+        *,
+        programs: Programs | None = None,
+        shape: Shape | None = None,
+        element_bytes: int = 1,
+    ) -> RunningRange:
+        """Return from which message size on `configuration` may run, and else why it may not.
 
-    def running_from(
-        self, configuration: Configuration, nprocs: int, element_bytes: int = 1
-    ) -> int | None:
-        """Return the smallest message in bytes with which it runs as itself; None if with none."""
-        space = self.space_of(configuration)
-        return space.running_range(configuration, nprocs, element_bytes).first_bytes
+        It must be known, right for all `programs`, lie well on `shape`, and run as itself.
+        """
+        return self.space_of(configuration).runs(
+            configuration, nprocs, programs=programs, shape=shape, element_bytes=element_bytes
+        )
 
     def harms(self, configuration: Configuration) -> Harms:
         """Return what `configuration` does to legal programs, as far as that is known."""
         return self.space_of(configuration).harms(configuration)
 
-    def safe(
-        self,
-        configuration: Configuration,
-        *,
-        programs: Programs,
-        nprocs: int | None = None,
-    ) -> bool:
-        """Tell whether `configuration` is right for all `programs`.
+    def why_unsafe(
+        self, configuration: Configuration, *, programs: Programs, nprocs: int | None = None
+    ) -> str:
+        """Return which of `programs` it would break; empty if none.
 
         Without `nprocs` it must be right on any communicator.
         """
-        return not self.space_of(configuration).why_unsafe(
+        return self.space_of(configuration).why_unsafe(
             configuration, programs=programs, nprocs=nprocs
         )
 

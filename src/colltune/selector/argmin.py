@@ -351,8 +351,7 @@ def why_unsafe(
 
     try:
         bound = with_libcolltune(LIBRARIES[context.library]).at(context.library_version)
-        space = bound.space_of(configuration)
-        return space.why_unsafe(configuration, programs=programs, nprocs=nprocs)
+        return bound.why_unsafe(configuration, programs=programs, nprocs=nprocs)
     except LibraryError:
         return ""
 

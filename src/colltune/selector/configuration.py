@@ -15,6 +15,7 @@ from colltune.files import write_text
 from colltune.models.bundle import Bundle
 from colltune.models.guard import Guard
 from colltune.mpi import MpiLibrary, Release, library
+from colltune.mpi.choosing import ELEMENT_BYTES
 from colltune.mpi.file_format import Format, Written
 from colltune.mpi.formats import format_for
 from colltune.mpi.libcolltune import assignment, is_libcolltune
@@ -24,9 +25,6 @@ from colltune.selector.decision_table import decision_table, single_algorithm_ta
 from colltune.text import counted
 
 _MOST_REMEMBERED = 8192
-
-LARGEST_ELEMENT_BYTES = 8
-"""Of the datatypes for which a written algorithm has to run as itself: a double."""
 
 
 @dataclass(frozen=True)
@@ -288,19 +286,14 @@ def _usable_from(target: Target) -> Callable[[Configuration, int], int | None]:
 
     @lru_cache(_MOST_REMEMBERED)
     def usable_from(configuration: Configuration, nprocs: int) -> int | None:
-        try:
-            spelled = bound.canonical(configuration)
-            if target.form.why_not_expressed(target.release, spelled):
-                return None
-        except LibraryError:
-            return None
-        if not bound.safe(
-            spelled,
-            programs=target.programs,
-            nprocs=nprocs,
+        runs = bound.runs(
+            configuration, nprocs, programs=target.programs, element_bytes=ELEMENT_BYTES
+        )
+        if runs.first_bytes is None or target.form.why_not_expressed(
+            target.release, bound.canonical(configuration)
         ):
             return None
-        return bound.running_from(spelled, nprocs, LARGEST_ELEMENT_BYTES)
+        return runs.first_bytes
 
     return usable_from
 

@@ -384,7 +384,7 @@ class Mvapich2Conf(Format):
         unsafe = [
             interval.configuration.id
             for interval in intervals
-            if not self._mpi.at(release).safe(interval.configuration, programs=ANY_LEGAL)
+            if self._mpi.at(release).why_unsafe(interval.configuration, programs=ANY_LEGAL)
         ]
         return f"{unsafe[0]} is not safe" if unsafe else ""
 

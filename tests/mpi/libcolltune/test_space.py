@@ -107,9 +107,9 @@ def test_either_is_asked_about_its_own() -> None:
     ours, theirs = _parsed("bcast.hierarchical"), Configuration.parse("openmpi.bcast.binomial")
     assert OPENMPI.at(RELEASE).canonical(ours) == LIBCOLLTUNE.canonical(ours)
     assert OPENMPI.at(RELEASE).canonical(theirs) == OPENMPI.mpi.at(RELEASE).canonical(theirs)
-    assert OPENMPI.at(RELEASE).running_from(ours, 7) == 0
-    assert OPENMPI.at(RELEASE).feasible(ours, 7, 0)
-    assert OPENMPI.at(RELEASE).safe(ours, programs=ANY_LEGAL)
+    assert OPENMPI.at(RELEASE).runs(ours, 7).first_bytes == 0
+    assert not OPENMPI.at(RELEASE).why_not(ours, 7, 0)
+    assert not OPENMPI.at(RELEASE).why_unsafe(ours, programs=ANY_LEGAL)
     spelled = LIBCOLLTUNE.canonical(ours).id
     assert OPENMPI.at(RELEASE).force(ours) == {"colltune.bcast": spelled}
     assert OPENMPI.at(RELEASE).forced_environment(ours) == {"COLLTUNE_FORCE": spelled}

@@ -24,8 +24,7 @@ def runs_as_itself(release: Release, configuration: Configuration, instance: Ins
     """Tell whether a configuration runs there, and as no smaller configuration would."""
     where = (instance.shape.nprocs, instance.msize_bytes)
     return configuration.is_default or (
-        release.feasible(configuration, *where)
-        and not release.why_not_on(configuration, instance.shape)
+        not release.runs(configuration, where[0], shape=instance.shape).why_not(where[1])
         and release.effective(configuration, *where) == configuration
     )
 

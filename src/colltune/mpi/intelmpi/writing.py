@@ -123,11 +123,8 @@ def _preset(
         preset = presets.preset_of(configuration)
     except LibraryError as error:
         return BUILT_IN, str(error)
-    why = presets.why_unsafe(configuration, programs=programs, nprocs=comm_size)
-    runs = presets.running_range(configuration, comm_size, 1)
-    if why or runs.first_bytes is None:
-        return BUILT_IN, why or runs.reason
-    return preset, ""
+    runs = presets.runs(configuration, comm_size, programs=programs)
+    return (preset, "") if runs.refusal is None else (BUILT_IN, runs.reason)
 
 
 def _readable(where: str, sizes: Parts, notes: list[str]) -> Parts:

@@ -243,16 +243,11 @@ class _Planner(Chooser):
 
     def refusal(self, comm_size: int, layout: Shape | None, interval: Interval) -> tuple[str, int]:
         space = self.plan.functions.space
-        try:
-            spelled = space.canonical(interval.configuration)
-            found = space.running_range(spelled, comm_size, 1)
-        except LibraryError as error:
-            return str(error), 0
+        found = space.runs(interval.configuration, comm_size, programs=self.programs)
+        if found.first_bytes is None:
+            return found.reason, 0
         # what an algorithm needs of a call is asked for in the tree
-        why = found.reason if found.first_bytes is None else ""
-        why = why or space.harms(spelled).why_unsafe(self.programs)
-        if why or found.first_bytes is None:
-            return why, 0
+        spelled = space.canonical(interval.configuration)
         barrier = spelled.algorithm == "recexch" and self.collective is Collective.BARRIER
         if barrier and spelled.numbers.get("fanout", 0) > _MOST_RADIX_OF_BARRIER:
             return f"{spelled.id} needs more than a tree can express", 0

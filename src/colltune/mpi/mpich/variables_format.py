@@ -134,16 +134,9 @@ def _why_not(
 ) -> str:
     """Return why a choice cannot be written for everything; empty if it can."""
     space = MPICH.at(release).space
-    try:
-        spelled = space.canonical(configuration)
-    except LibraryError as error:
-        return str(error)
-    unsafe = space.why_unsafe(spelled, programs=programs)
-    if unsafe:
-        return unsafe
-    sizes = [size for c, size in table.rules if c is spelled.collective]
-    reasons = [space.running_range(spelled, size, 1) for size in sizes]
-    return next((found.reason for found in reasons if found.first_bytes is None), "")
+    sizes = [size for c, size in table.rules if c is configuration.collective]
+    found = (space.runs(configuration, size, programs=programs) for size in sizes)
+    return next((runs.reason for runs in found if runs.refusal is not None), "")
 
 
 def _everywhere(parsed: ParsedTree, notes: list[str]) -> Iterator[tuple[Configuration, int]]:

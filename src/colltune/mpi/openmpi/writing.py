@@ -43,7 +43,7 @@ class TunedChooser(Chooser):
     def spelled(self, configuration: Configuration) -> Configuration:
         return (self.bound if self.setups else self.bound.space).canonical(configuration)
 
-    def why_not_told(self, spelled: Configuration, layout: Shape | None) -> str:
+    def why_not_told(self, spelled: Configuration) -> str:
         if not self.requests and "requests" in spelled.numbers:
             return f"{self.bound.name} has no file that can set the limit of requests"
         return ""

@@ -10,12 +10,13 @@ import numpy as np
 from pydantic import Field
 
 from colltune.domain import Collective, Configuration, Instance, Shape
-from colltune.errors import LibraryError
 from colltune.models.bundle import Bundle
+from colltune.mpi.choosing import ELEMENT_BYTES
+from colltune.mpi.configuration_space import Refusal
 from colltune.plot_data.decisions import LETTERS, REASONS, DecisionMap, bounds, decision_map
 from colltune.plot_data.summaries import predicted_gain
 from colltune.selector.argmin import Decisions, ModelSelector
-from colltune.selector.configuration import LARGEST_ELEMENT_BYTES, Target
+from colltune.selector.configuration import Target
 from colltune.server.schemas import (
     BundleView,
     Bytes,
@@ -312,20 +313,13 @@ def _predicted(
 def _not_permitted(one: Configuration, instance: Instance, target: Target | None) -> str:
     if target is None:
         return "may not be used here"
-    bound, nprocs = target.bound, instance.shape.nprocs
     named = f"{target.mpi.title} {target.release}"
-    try:
-        spelled = bound.canonical(one)
-        safe = bound.safe(
-            spelled,
-            programs=target.programs,
-            nprocs=nprocs,
-        )
-        reason = bound.why_not(
-            spelled, nprocs, instance.msize_bytes, element_bytes=LARGEST_ELEMENT_BYTES
-        )
-    except LibraryError as error:
-        return f"not in {named}: {error}"
-    if not safe:
+    runs = target.bound.runs(
+        one, instance.shape.nprocs, programs=target.programs, element_bytes=ELEMENT_BYTES
+    )
+    if runs.refusal is Refusal.UNKNOWN:
+        return f"not in {named}: {runs.reason}"
+    if runs.refusal is Refusal.HARMS_PROGRAMS:
         return f"wrong for some legal programs in {named}"
-    return f"would not run as itself: {reason}" if reason else "may not be used here"
+    why = runs.why_not(instance.msize_bytes)
+    return f"would not run as itself: {why}" if why else "may not be used here"

@@ -11,7 +11,7 @@ from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import LIBRARIES
-from colltune.mpi.choosing import Chooser, Steps, chooses
+from colltune.mpi.choosing import ELEMENT_BYTES, Chooser, Steps, chooses
 from colltune.mpi.file_format import (
     Call,
     Fault,
@@ -112,9 +112,8 @@ class TableWriter(Chooser):
             entries[number] = Entry(number, configuration, settings)
         return entries
 
-    def why_not_told(self, spelled: Configuration, layout: Shape | None) -> str:
-        why = why_not_told(self.bound, spelled)
-        return why or (self.bound.why_not_on(spelled, layout) if layout else "")
+    def why_not_told(self, spelled: Configuration) -> str:
+        return why_not_told(self.bound, spelled)
 
 
 def why_not_told(bound: Release, configuration: Configuration) -> str:
@@ -371,19 +370,18 @@ def _of_entry(entry: Entry, bound: Release) -> Iterator[Finding]:
         yield Finding(entry.line, Fault.OTHER_RELEASE, message, AGAIN)
     harms = bound.harms(spelled)
     yield from harm_findings(entry.line, spelled.id, harms)
-    why = bound.space_of(spelled).why_unsafe(spelled, programs=MOST_PROMISED)
+    why = bound.why_unsafe(spelled, programs=MOST_PROMISED)
     if why and not harms.done_to(MOST_PROMISED):
         yield Finding(entry.line, Fault.WRONG_RESULT, f"{spelled.id}: {why}", AGAIN)
 
 
 def _of_step(block: RuleBlock, step: Step, entry: Entry, bound: Release) -> Iterator[Finding]:
     at, configuration = max(step.first_bytes, 1), entry.configuration
-    why = bound.why_not(configuration, block.comm_size, at, element_bytes=8)
-    if not why and block.layout:
-        why = bound.why_not_on(configuration, block.layout)
-    if why:
-        first = bound.running_from(configuration, block.comm_size, 8)
-        fault = Fault.FALLS_BACK if first is None else Fault.NOT_EVERYWHERE
+    runs = bound.runs(
+        configuration, block.comm_size, shape=block.layout, element_bytes=ELEMENT_BYTES
+    )
+    if why := runs.why_not(at):
+        fault = Fault.FALLS_BACK if runs.first_bytes is None else Fault.NOT_EVERYWHERE
         message = f"the library decides: {why}"
         yield Finding(step.line, fault, message, AGAIN)
 
