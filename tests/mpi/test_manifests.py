@@ -69,6 +69,20 @@ MACHINE = """\
   </environment_variables>
 </machine>
 """
+RECIPE = """\
+# easyblock
+easyblock = 'Bundle'
+name = 'MPI-settings'
+modextravars = {
+    'OMPI_MCA_a': '1',
+    'OMPI_MCA_b': local_b,
+}
+"""
+PROGRAM = """\
+import os
+os.environ["OMPI_MCA_a"] = "1"
+env.set("I_MPI_b", 2)
+"""
 
 
 @pytest.mark.parametrize(
@@ -79,8 +93,10 @@ MACHINE = """\
         (CHART, "OMPI_MCA_c=x y:9", "OMPI_MCA_a OMPI_MCA_b"),
         (MACHINE, "OMPI_MCA_a=1:3", "I_MPI_c"),
         (f'<?xml version="1.0"?>\n{MACHINE}{MACHINE}', "", "OMPI_MCA_a I_MPI_c"),
+        (RECIPE, "OMPI_MCA_a=1:5", "OMPI_MCA_b"),
+        (PROGRAM, "OMPI_MCA_a=1:2, I_MPI_b=2:3", ""),
     ],
-    ids=["MPIJob", "compose", "chart", "CIME", "CIME's machines"],
+    ids=["MPIJob", "compose", "chart", "CIME", "CIME's machines", "EasyBuild", "Python"],
 )
 def test_what_a_manifest_sets(text: str, known: str, unknown: str) -> None:
     """Names, values and lines are found, and what a template or a condition decides is told."""
@@ -96,6 +112,8 @@ def test_manifests_are_known_by_what_they_set() -> None:
         ('apiVersion: v1\nenv:\n- name: "I_MPI_ADJUST_BCAST"\n  value: "3"\n', "intelmpi-adjust"),
         ("env:\n  MPIR_CVAR_BCAST_INTRA_ALGORITHM: binomial\n", "mpich-cvars"),
         (MACHINE.replace("impi", "openmpi"), "openmpi-parameters"),
+        (RECIPE, "openmpi-parameters"),
+        ('import os\nos.environ["I_MPI_ADJUST_BCAST"] = "3"\n', "intelmpi-adjust"),
     ):
         assert format_of(text, "f").name == name
 

@@ -22,10 +22,13 @@ _CSH = re.compile(r"(?m)\A#!.*\bt?csh\b|^[ \t]*(?:setenv|unsetenv|pushenv)[ \t]+
 _EXPORT = re.compile(r"(?m)\A#!.*/(?:ba|da|k|z)?sh\b|^[ \t]*export[ \t]")
 DOCKERFILE = re.compile(r"(?:\s|#.*\n|(?i:ARG) .*\n)*+(?i:FROM)[ \t]+\S")
 _INSTRUCTION = re.compile(r"(?m)^[ \t]*(?P<verb>[A-Za-z]+)[ \t]+(?P<rest>(?:.*\\\n)*.*)$")
-MANIFEST = re.compile(
-    r"(?:\s*\n|#(?!!).*\n|---.*\n|%YAML.*\n|\{\{.*\n)*+(?:- *)?[a-z][\w.-]*:(?:\s|$)"
+_YAML = r"(?:\s*\n|#(?!!).*\n|---.*\n|%YAML.*\n|\{\{.*\n)*+(?:- *)?[a-z][\w.-]*:(?:\s|$)"
+_PYTHON = (
+    r"#!.*\bpython|(?:\s|#(?!!).*\n)*+(?:(?:easyblock|name) = |import \w+(?:\s*\n|,)"
+    r"|from [\w.]+ import )"
 )
-_ENV_LUA = re.compile(
+MANIFEST = re.compile(rf"(?P<yaml>{_YAML})|(?P<python>{_PYTHON})|\s*<(?:\?xml|machine|config_)")
+_LUA = re.compile(
     r"(?m)^[ \t]*(?P<verb>setenv|pushenv|unsetenv)[ \t]*\([ \t]*(?P<words>.*?)\)"
     r"[ \t]*;?[ \t]*(?:--.*)?$"
 )
@@ -46,20 +49,16 @@ def read_script(text: str) -> Script:
     for number, options in _directives(text):
         for each in _handed(options, number):
             reader.export(each)
-    if (listed := _listed(text)) is not None:
+    if kind := MANIFEST.match(text):
+        from colltune.mpi.manifests import READERS
+
+        READERS[kind.lastgroup](reader, text)
+    elif (listed := _listed(text)) is not None:
         for each, is_cut in listed:
             reader.export(each)
             reader.script.cut += [each.line] * is_cut
     elif DOCKERFILE.match(text):
         _read_dockerfile(reader, text)
-    elif MANIFEST.match(text):
-        from colltune.mpi.manifests import read_yaml
-
-        read_yaml(reader, text)
-    elif text.lstrip().startswith(("<?xml", "<machine", "<config_machines")):
-        from colltune.mpi.manifests import read_xml
-
-        read_xml(reader, text)
     elif _LUA.search(text):
         _read_lua(reader, text)
     elif _CSH.search(text) and not _EXPORT.search(text):
@@ -149,6 +148,7 @@ def _read_dockerfile(reader: Reader, text: str) -> None:
             name, _, value = rest.partition(" ")
             rest = f"{name}={shlex.quote(value.strip())}"
         reader.read_shell(f"export {rest}", line)
+    reader.handed_on()
 
 
 def _read_lua(reader: Reader, text: str) -> None:

@@ -22,7 +22,7 @@ _SCRIPT = re.compile(
 )
 _BEGIN = re.compile(
     rf"\ufeff?(?:#!.*\b(?:ba|da|k|z|tc|c)?sh\b|#%Module|{DOCKERFILE.pattern}"
-    rf"|<\?xml|<machine\b|{MANIFEST.pattern}"
+    rf"|{MANIFEST.pattern}"
     r"|\s*+(?:--.*\n\s*+)*+(?:help|whatis|setenv|load|prepend_path|family)\s*\(?\s*(?:\[\[|[\"']))"
 )
 _SURELY = 3
@@ -120,7 +120,7 @@ def mentions(text: str, names: str) -> bool:
     name = rf"(?:(?:SINGULARITY|APPTAINER)ENV_)?(?:{names})\w*"
     verb = r"(?:(?:un)?setenv|pushenv|unset|export|-?-g?env)[ \t(]+[\"']?"
     begin = r"(?:[ \t\ufeff]*[^#\s].*?|[ \t\ufeff]*|#(?:SBATCH|PBS|\$|BSUB)\s.*?)"
-    key = rf"{name}[\"']?:(?!\S)|\bname[\"']?(?:: *|=)[\"']?{name}"
+    key = rf"{name}[\"']?(?::(?!\S)|\] *=|, *)|\bname[\"']?(?:: *|=)[\"']?{name}"
     sets = re.compile(rf"{begin}(?:(?<!\w){name}[ \t]*\+?=|{verb}{name}|{key})")
     named, end = re.compile(names), 0
     while found := named.search(text, end):

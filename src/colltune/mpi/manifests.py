@@ -1,4 +1,4 @@
-"""The variables that manifests set: Kubernetes', charts', compose's and CIME's.
+"""The variables that manifests set: Kubernetes', charts', compose's, CIME's, and Python's.
 
 They are apart from other files of jobs since few have one, and the parser of YAML takes time to
 load.
@@ -6,6 +6,7 @@ load.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
@@ -139,3 +140,30 @@ def read_xml(reader: Reader, text: str) -> None:
         line = text.count("\n", 0, each.start()) + 1
         found = {name: Assigned(name, value, line, unknown)}
         reader.launched(found, line, by_launcher=True)
+
+
+def read_python(reader: Reader, text: str) -> None:
+    """Read what a recipe of EasyBuild or another file in Python sets, in dictionaries and calls."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, RecursionError, MemoryError) as error:
+        raise LibraryError(f"this is no Python: {error}") from error
+    pairs: list[tuple[ast.AST | None, ast.AST]] = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.Dict():
+                pairs += zip(node.keys, node.values, strict=True)
+            case ast.Assign(targets=[ast.Subscript(slice=key)], value=value):
+                pairs.append((key, value))
+            case ast.Call(args=[key, value]):
+                pairs.append((key, value))
+    for name, given in pairs:
+        if isinstance(name, ast.Constant) and _VARIABLE.fullmatch(str(name.value)):
+            known = isinstance(given, ast.Constant)
+            found = str(given.value) if isinstance(given, ast.Constant) else GAP
+            unknown = "" if known else ast.unparse(given)[:40]
+            reader.export(Assigned(str(name.value), found, name.lineno, unknown))
+    reader.handed_on()
+
+
+READERS = {"yaml": read_yaml, "python": read_python, None: read_xml}

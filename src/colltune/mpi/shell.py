@@ -146,6 +146,11 @@ class Reader:
         (self.seen if by_launcher else self.programs).append(environment)
         self.setting_lines.add(line)
 
+    def handed_on(self) -> None:
+        """Take what is set by a file that is in effect as it stands."""
+        for each in [*self.exported.values()][:1]:
+            self.launched(dict(self.exported), each.line, by_launcher=True)
+
     def line_of(self, node: Node) -> int:
         row = node.start_point[0]
         return self.first_line + row + bisect_left(self.joined, row)
