@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colltune.bench.allocation import Allocation, allocation, duration_s
+from colltune.bench.slurm import Allocation, allocation, duration_s
 from colltune.domain import Shape
 from colltune.errors import CampaignError, ProgramError
 from colltune.provenance.job import counts

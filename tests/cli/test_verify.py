@@ -10,7 +10,7 @@ from colltune.domain import Collective, Configuration
 from colltune.mpi.file_format import Rule
 from colltune.registry import Registry
 from colltune.verify import proving
-from colltune.verify.readability import Readability
+from colltune.verify.canary import Readability
 from colltune.verify.rule_status import Assessment, Proof, RuleResult, RuleStatus
 from tests.cli.conftest import Verb
 

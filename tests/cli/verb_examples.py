@@ -33,8 +33,8 @@ from colltune.server.auth.token_file import Scope
 from colltune.tune import pipeline
 from colltune.tune.job import Row
 from colltune.tune.pipeline import TuneResult
-from colltune.verify import proving, readability
-from colltune.verify.readability import Readability
+from colltune.verify import canary, proving
+from colltune.verify.canary import Readability
 from colltune.verify.rule_status import Assessment, Proof, RuleResult, RuleStatus
 from tests.dataset.profiles import profile_text, row
 from tests.han.samples import replace_measuring, write_tasks, write_whole
@@ -129,9 +129,9 @@ def has(command: click.Command, option: str) -> bool:
 def replaced(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Put what verbs would have found with an MPI in the place of looking for it."""
     monkeypatch.setattr(proving, "prove", lambda request, _progress: _proof(request.path))
-    monkeypatch.setattr(readability, "canary_of", lambda _: (None,))
+    monkeypatch.setattr(canary, "canary_of", lambda _: (None,))
     monkeypatch.setattr(
-        readability, "readability", lambda request, _: (_proof(request.path).readability, None)
+        canary, "readability", lambda request, _: (_proof(request.path).readability, None)
     )
     nowhere = Path("mpirun")
     imagined = Installation("openmpi", "4.1.4", nowhere, nowhere, nowhere, "")

@@ -70,7 +70,7 @@ def test_a_launch_within_a_job_has_its_shape(
 
 def test_what_a_job_was_granted_is_what_slurm_says(slurm: Slurmbed, tmp_path: Path) -> None:
     """Nodes, processes per node and the time that is left, within a real job."""
-    ask = "from colltune.bench import allocation as a; g = a.allocation(); print(f'{g}|{g.left_s}')"
+    ask = "from colltune.bench import slurm as a; g = a.allocation(); print(f'{g}|{g.left_s}')"
     output = in_a_job(slurm, tmp_path, script=shlex.join([sys.executable, "-c", ask]))
     told, left_s = output.splitlines()[-1].split("|")
     assert "nodes=3, tasks_per_node=(2, 2, 2)" in told

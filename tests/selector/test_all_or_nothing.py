@@ -6,8 +6,8 @@ from colltune.decisions import Status
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.models.confirmations import Confirmation
 from colltune.models.fitting import fit
-from colltune.selector.all_or_nothing import all_or_nothing_table
 from colltune.selector.argmin import ModelSelector
+from colltune.selector.configuration import all_or_nothing_table
 from colltune.selector.decision_table import communicator_sizes, layouts
 from tests.models.machines import configuration, measured
 

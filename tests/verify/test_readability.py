@@ -10,8 +10,8 @@ import pytest
 from colltune.bench import build
 from colltune.mpi import toolchain
 from colltune.mpi.installation import Installation
-from colltune.verify import readability
-from colltune.verify.readability import Request, canary_of
+from colltune.verify import canary as seen
+from colltune.verify.canary import Request, canary_of
 
 NOWHERE = Path("/nowhere/bin/mpirun")
 
@@ -25,7 +25,7 @@ def test_the_users_launcher_serves_root_as_all_of_ours_do(
         monkeypatch.delenv(name, raising=False)
     found = Installation("openmpi", "5.0.11", NOWHERE, NOWHERE, NOWHERE, "")
     monkeypatch.setattr(os, "geteuid", lambda: euid)
-    monkeypatch.setattr(readability, "installation_of", lambda *_: found)
+    monkeypatch.setattr(seen, "installation_of", lambda *_: found)
     monkeypatch.setattr(build, "canary", lambda *_: NOWHERE)
     request = Request(NOWHERE, ("true",), None, None, None, NOWHERE, 60.0, 60.0, measure=False)
     canary, _ = canary_of(request)

@@ -8,7 +8,7 @@ import pytest
 
 from colltune.domain import Collective, Configuration
 from colltune.mpi.file_format import Rule
-from colltune.verify.readability import Readability
+from colltune.verify.canary import Readability
 from colltune.verify.rule_status import Assessment, Proof, RuleResult, RuleStatus, Verdict
 
 READ = Readability(Path("f"), 4, ("n1",), {})

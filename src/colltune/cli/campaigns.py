@@ -65,7 +65,7 @@ def campaign_of(
 
 def usage_of(path: Path, context: Context) -> Profile:
     """Return what jobs of the site file `path` spend in collectives, as a profile."""
-    from colltune.production.usage import usage
+    from colltune.production.payback import usage
     from colltune.registry import slot_of
     from colltune.retraining.site_file import load
 
@@ -155,8 +155,8 @@ def run_here(
     replayed: bool,
 ) -> CampaignReport:
     """Run a campaign, in a batch job so that it ends in order before its job does."""
-    from colltune.bench.allocation import allocation
     from colltune.bench.runner import run_campaign
+    from colltune.bench.slurm import allocation
 
     granted = None if replayed else allocation()
     within_s = None

@@ -43,14 +43,18 @@ def doctor(
 
     colltune doctor --job
     """
-    from colltune.checks import Status
     from colltune.doctor import Host, answers, rank
 
     if job and rank():
         return 0  # one process of a job speaks
     with progress("looking", quiet=quiet or json) as shown:
         found = answers(Host(mpi, job, launcher), lambda name: shown.phase(f"looking at {name}"))
-    status = int(any(answer.status is Status.PROBLEM for answer in found.values()))
+    return show_answers(found, json=json)
+
+
+def show_answers(found: Mapping[str, Answer], *, json: bool) -> int:
+    """Print what checks found; return 1 if there is a problem, else 0."""
+    status = int(any(answer.status == "problem" for answer in found.values()))
     checks = [{"id": name, **answer._asdict()} for name, answer in found.items()]
     output({"version": 1, "exit_status": status, "checks": checks}, findings(found), json=json)
     return status

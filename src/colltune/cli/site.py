@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from colltune.cli.console import Table, Verbatim, output
-from colltune.cli.doctor import findings
+from colltune.cli.doctor import show_answers
 from colltune.cli.options import (
     CollectivesShare,
     ForEverybody,
@@ -265,16 +265,13 @@ def check(
 
     Example: colltune site check /shared/colltune
     """
-    from colltune.checks import Status, answers_of
+    from colltune.checks import answers_of
     from colltune.site.check import CHECKS, Subject
 
     subject = Subject(folder.absolute(), job, wait)
     with progress("looking", quiet=quiet or json) as shown:
         found = answers_of(CHECKS, subject, lambda name: shown.phase(f"looking at {name}"))
-    status = int(any(answer.status is Status.PROBLEM for answer in found.values()))
-    checks = [{"id": name, **answer._asdict()} for name, answer in found.items()]
-    output({"version": 1, "exit_status": status, "checks": checks}, findings(found), json=json)
-    return status
+    return show_answers(found, json=json)
 
 
 def upgrade(

@@ -145,7 +145,7 @@ def _granted(plan: Campaign, nodes: int | None) -> Shape:
 
 
 def _time_s(text: str) -> float:
-    from colltune.bench.allocation import duration_s
+    from colltune.bench.slurm import duration_s
 
     try:
         return duration_s(text)

@@ -15,7 +15,7 @@ from colltune.cli.progress import progress
 from colltune.text import bytes_text, counted, printable
 
 if TYPE_CHECKING:
-    from colltune.verify.readability import Readability
+    from colltune.verify.canary import Readability
     from colltune.verify.rule_status import Proof, RuleResult
 
 _NO_VERDICT = "nothing is proven"
@@ -88,8 +88,8 @@ def verify(
     """
     from colltune.bench import durations
     from colltune.files import cache_folder
+    from colltune.verify.canary import Request, canary_of, readability
     from colltune.verify.proving import prove
-    from colltune.verify.readability import Request, canary_of, readability
 
     request = Request(
         path=file.absolute(),

@@ -27,8 +27,8 @@ from colltune.plot_data.pick import (
     picked,
     spread,
 )
-from colltune.selector.all_or_nothing import NOT_SLOWER
 from colltune.selector.argmin import ModelSelector
+from colltune.selector.configuration import NOT_SLOWER
 
 if TYPE_CHECKING:
     from colltune.dataset import PerformanceDataset

@@ -17,7 +17,7 @@ from colltune.models.bundle import Bundle
 from colltune.models.confirmations import upheld
 from colltune.models.fitting import Progress, fit_cells
 from colltune.models.guard import Guard
-from colltune.production.usage import usage
+from colltune.production.payback import usage
 from colltune.registry import Action, Registry
 from colltune.registry.registry import NOTHING
 from colltune.retraining import backfill

@@ -15,17 +15,22 @@ from colltune.mpi.installation import Installation, identified
 from colltune.mpi.libcolltune import PRELOAD
 from colltune.mpi.libcolltune.library import with_libcolltune
 from colltune.verify import probe_calls
-from colltune.verify.canary import CallSeen, Canary, Ending, Executed, Run, execute
+from colltune.verify.canary import (
+    CallSeen,
+    Canary,
+    Ending,
+    Executed,
+    Readability,
+    Request,
+    Run,
+    canary_of,
+    companions,
+    execute,
+    readability,
+)
 from colltune.verify.gains import Forced, Gains, Measuring
 from colltune.verify.observing import UNTRACED, Observer, said
 from colltune.verify.probe_calls import Layout, ProbeCall
-from colltune.verify.readability import (
-    Readability,
-    Request,
-    canary_of,
-    companions,
-    readability,
-)
 from colltune.verify.rule_status import (
     Assessment,
     Assessor,

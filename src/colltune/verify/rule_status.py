@@ -13,11 +13,10 @@ from colltune.mpi.file_format import Call, Fault, Finding, Outcome, ParsedFile, 
 from colltune.mpi.in_effect import Rank, Setting, Settings, beside
 from colltune.mpi.job_variables import concerns_collectives
 from colltune.mpi.shell import parameter_of, variable_of
-from colltune.verify.canary import CallSeen, CanaryCall, Ending
+from colltune.verify.canary import CallSeen, CanaryCall, Ending, Readability
 from colltune.verify.gains import Gain, Timed
 from colltune.verify.observing import UNTRACED, Observer
 from colltune.verify.probe_calls import Layout, ProbeCall, reached_elsewhere
-from colltune.verify.readability import Readability
 
 
 @dataclass(frozen=True)

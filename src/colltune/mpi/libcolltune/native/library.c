@@ -1,4 +1,4 @@
-/* Which MPI library runs, by its own words (as colltune.mpi.vendors reads them). */
+/* Which MPI library runs, by its own words (as colltune.mpi.installation reads them). */
 #define _GNU_SOURCE /* memmem */
 #include "core.h"
 
