@@ -27,8 +27,7 @@ from colltune.evaluation.folds import measured_columns
 from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.models.fitting import fit
 from colltune.selector.argmin import Decisions, ModelSelector
-from colltune.selector.decision_table import intervals, largest_msize
-from colltune.selector.switch_points import grid, switch_points
+from colltune.selector.decision_table import grid, intervals, largest_msize, switch_points
 
 RECORDED = Path(__file__).parents[1] / "notebooks/data/simulated_tree.csv.gz"
 SHARED = Path(os.environ.get("COLLTUNE_SHARED", Path(__file__).parents[2] / "shared")) / "data"

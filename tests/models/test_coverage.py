@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from colltune.domain import Instance, RunStatus
 from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.models.coverage import Coverage
-from colltune.models.grown_trees import coverage
+from colltune.models.regret_trees import coverage
 from tests.models.machines import configuration, measured
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from colltune.selector.switch_points import grid, switch_points
+from colltune.selector.decision_table import grid, switch_points
 
 Integers = NDArray[np.int64]
 LARGEST = 1 << 22

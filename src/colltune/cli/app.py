@@ -57,7 +57,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
 }
 """The verbs that stand behind a word of their group: `colltune rules lint`."""
 VERBS = {verb: what for verbs in SECTIONS.values() for verb, what in verbs.items()}
-_HOMES = dict.fromkeys(("init", "check", "upgrade"), "site") | {"export": "import_"}
+_HOMES = dict.fromkeys(("doctor", "init", "check", "upgrade"), "site") | {"export": "import_"}
 """Modules of verbs that stand together in one."""
 _NEW = ("init", "check", "upgrade", "status")
 """Verbs that never had another spelling."""

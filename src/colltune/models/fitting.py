@@ -19,9 +19,9 @@ from colltune.models.bundle import Bundle
 from colltune.models.cells import HELD_OUT, CellMatrix, cell_matrices, dealt, shapes_measured
 from colltune.models.collective_model import CollectiveModel
 from colltune.models.error_model import Agreement, ErrorModel
-from colltune.models.grown_trees import coverage
 from colltune.models.guard import HARM, Guard
 from colltune.models.learners import AUTO, Fitted, fitted, learner_entry, resolved
+from colltune.models.regret_trees import coverage
 from colltune.models.workers import processes, spread
 
 Progress = Callable[[int, int, str], None]

@@ -30,10 +30,11 @@ from colltune.selector.decision_table import (
     between_switches,
     communicator_sizes,
     decision_table,
+    grid,
     layouts,
     single_algorithm_table,
+    switch_points,
 )
-from colltune.selector.switch_points import grid, switch_points
 from colltune.text import counted
 
 NOT_SLOWER = math.log(1.02)
