@@ -205,3 +205,20 @@ def test_another_verb_draws_other_formats(
         assert colltune("what-if", bundle_path, *asked, "--plot", tmp_path / name).status == 0
     assert "predicted runtime [µs]" in _texts(tmp_path / "w.svg")
     assert (tmp_path / "w.PDF").read_bytes().startswith(b"%PDF")
+
+
+def test_a_csv_is_checked_as_an_import_checks_it(
+    colltune: Verb, measurements_csv: Path, tmp_path: Path
+) -> None:
+    """Times in host memory and on GPUs are refused by all that compare them."""
+    head, *rows = measurements_csv.read_text().splitlines()
+    mixed = tmp_path / "mixed.csv"
+    memory = ("host", "cuda")
+    lines = (f"{row},{memory[at % 2]}" for at, row in enumerate(rows))
+    mixed.write_text("\n".join([f"{head},memory", *lines]) + "\n")
+    out = tmp_path / "map.svg"
+    evaluated = ("evaluate", mixed, "--split", "leave-nodes-out")
+    for words in (("plot", "map", mixed, "--out", out), ("noise", mixed), evaluated):
+        answer = colltune(*words)
+        assert (answer.status, "memory" in answer.err) == (3, True), words
+    assert colltune("plot", "map", mixed, "--out", out, "--where", "memory=host").status == 0

@@ -185,7 +185,7 @@ def costs_of(
     bundle: Bundle, collective: Collective, data: Sequence[Path], where: Sequence[str] = ()
 ) -> tuple[Costs, str | None]:
     """Return the fitted costs of `collective` and, in words, what they are; None for none."""
-    from colltune.dataset import read
+    from colltune.cli.import_ import read_measured
     from colltune.dataset.objective import parse_objective
     from colltune.models.cells import cell_matrices
     from colltune.models.costs import breakdown
@@ -193,7 +193,7 @@ def costs_of(
     if not data:
         found = breakdown.of_model(bundle.model(collective))
         return (found, "the bundle's cost model") if found is not None else ({}, None)
-    dataset = read(data, parse_pairs(where, "--where"))
+    dataset = read_measured(data, parse_pairs(where, "--where"))
     names = ", ".join(map(str, data))
     if dataset.context != bundle.context:
         raise DataError(

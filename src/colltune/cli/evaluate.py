@@ -161,6 +161,7 @@ def evaluate(
 
     colltune evaluate data.csv.gz --suite paper --out figures
     """
+    from colltune.cli.import_ import read_measured
     from colltune.dataset.objective import parse_objective
     from colltune.evaluation.request import EvaluationRequest
 
@@ -190,6 +191,7 @@ def evaluate(
         profiles=tuple(profile or ()),
         confirm=confirm,
         method=method,
+        reader=read_measured,
     )
     if suite == "paper" and out is not None:
         # a missing package is told of before hours of fits

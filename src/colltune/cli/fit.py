@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -94,9 +95,8 @@ def fit(
 
     Example: colltune fit --prior leonardo.csv.gz --for machine=hydra --out bundle
     """
-    from colltune.cli.import_ import KnownAlgorithms
+    from colltune.cli.import_ import read_measured
     from colltune.cli.options import workers_of
-    from colltune.dataset.importers.importing import read_as_imported
     from colltune.dataset.method import in_words
     from colltune.dataset.objective import parse_objective
     from colltune.models.bundle import insist_savable
@@ -108,13 +108,12 @@ def fit(
     statistic = parse_objective(objective)
     own = parse_pairs(where or [], "--where")
     theirs = parse_pairs(prior_where or [], "--prior-where")
-    known = KnownAlgorithms("", as_written=True)
     with progress("reading", quiet=quiet or json) as shown:
         work = FitInputs.of(
             *(data or [], own, prior or [], theirs, for_),
             any_library=any_library,
             method=method,
-            read=lambda paths, kept: read_as_imported(paths, kept, known, warn),
+            read=partial(read_measured, any_name=False),
         )
         shown.phase("waiting for workers" if workers.backend == DASK else "fitting")
         with at_work(workers):

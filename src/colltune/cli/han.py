@@ -275,7 +275,7 @@ def compare(
 
     Example: colltune han compare tasks.jsonl dataset --picture picks.png
     """
-    from colltune.dataset import read as read_data
+    from colltune.cli.import_ import read_measured
     from colltune.han.choosing import compare as compared
     from colltune.han.choosing import exhaustive_of, mean_regret
     from colltune.han.space import Inputs
@@ -283,7 +283,7 @@ def compare(
 
     times = read(tasks)
     release = times.context.library_version
-    exhaustive = exhaustive_of(release, read_data(data, {}).measurements())
+    exhaustive = exhaustive_of(release, read_measured(data).measurements())
     if not exhaustive:
         raise DataError(
             "the data have no setups of coll/han. Measure them on several nodes by `colltune "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -28,6 +29,7 @@ from colltune.files import whole
 from colltune.text import counted
 
 if TYPE_CHECKING:
+    from colltune.dataset import PerformanceDataset
     from colltune.dataset.importers.importing import ImportedFiles
 
 
@@ -236,17 +238,28 @@ def _plain(word: str) -> str:
     return re.sub(r"[\s_-]+", "_", word.strip().lower())
 
 
+def read_measured(
+    paths: Sequence[Path], where: Mapping[str, str] | None = None, *, any_name: bool = True
+) -> PerformanceDataset:
+    """Read datasets, and CSVs with an import's checks, those of algorithms unless `any_name`."""
+    from colltune.dataset.importers.importing import read_as_imported
+
+    known = KnownAlgorithms("", as_written=True, any_name=any_name)
+    return read_as_imported(paths, where or {}, known, warn)
+
+
 @dataclass(frozen=True)
 class KnownAlgorithms:
     """Fulfils `colltune.dataset.importers.Algorithms` for a library's `release`.
 
     Of a library or release without a catalogue nothing is known: its configurations are taken as
     they are written, and algorithms that are only numbers are refused. With ``as_written``, so are
-    names that it knows; only numbers become names.
+    names that it knows; only numbers become names. With ``any_name`` unknown names are, too.
     """
 
     release: str
     as_written: bool = False
+    any_name: bool = False
 
     def at(self, release: str) -> KnownAlgorithms:
         """Return what is known of another release."""
@@ -281,8 +294,11 @@ class KnownAlgorithms:
                 entry = LIBRARIES[library].at(self.release).space.entry_of(collective)
                 names = (algorithm.name for algorithm in entry.algorithms)
                 bare = name.replace("_", "")
-                name = next((each for each in names if each.replace("_", "") == bare), name)
+                other = word if self.any_name else name
+                name = next((each for each in names if each.replace("_", "") == bare), other)
             written = Configuration(library, collective, name, parameters)
+            if self.any_name:
+                return written
             found = self.canonical(written)
             return written if self.as_written else found
         word = number[1]

@@ -52,13 +52,13 @@ def noise(
     """
     from dataclasses import replace
 
-    from colltune.dataset import read
+    from colltune.cli.import_ import read_measured
     from colltune.dataset.method import methods, worth_telling
     from colltune.dataset.noise import allocations_of, measured, noise_report
     from colltune.dataset.parquet import read_launch_provenances
 
     with progress("reading", quiet=quiet or json) as shown:
-        dataset = read(data, parse_pairs(where or [], "--where"))
+        dataset = read_measured(data, parse_pairs(where or [], "--where"))
         launches = dataset.frame["launch"]
         known = read_launch_provenances(data)
         allocations = allocations_of(launches, known, allocation)

@@ -157,11 +157,11 @@ def _runtimes(
 ) -> tuple[str, Callable[[Cell], float]]:
     """Return where the runtimes come from, and the runtime of a cell in seconds."""
     from colltune.bench.schedule import Cell, Forecast, guessed_s
-    from colltune.dataset import read
+    from colltune.cli.import_ import read_measured
 
     if data is None:
         return "guessed from a typical latency and bandwidth", lambda cell: guessed_s(cell.instance)
-    known = read([data])
+    known = read_measured([data])
     if known.context.library != campaign.library:
         raise DataError(
             f"{data} was measured with {known.context.library}, but the campaign is for "

@@ -381,12 +381,12 @@ def _is_bundle(path: Path) -> bool:
 def _read(
     paths: Sequence[Path], where: Mapping[str, str]
 ) -> tuple[PerformanceDataset, Mapping[str, str]]:
-    from colltune.dataset import read
+    from colltune.cli.import_ import read_measured
     from colltune.dataset.method import mixed_in_words
     from colltune.dataset.noise import allocations_of
     from colltune.dataset.parquet import read_launch_provenances
 
-    dataset = read(paths, where)
+    dataset = read_measured(paths, where)
     launches, known = dataset.frame["launch"].astype(str), read_launch_provenances(paths)
     if mixed := mixed_in_words(dataset, known):
         warn(mixed)

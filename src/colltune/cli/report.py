@@ -69,7 +69,7 @@ def report(
     promised = programs_of(programs)
     if held_out and not data:
         raise DataError("--held-out needs measurements. Name them with --data.")
-    from colltune import dataset
+    from colltune.cli.import_ import read_measured
     from colltune.files import whole
     from colltune.models.bundle import load
     from colltune.report.figures import as_json, figures
@@ -78,7 +78,7 @@ def report(
 
     with progress("reading", quiet=quiet or json) as shown:
         loaded = load(bundle)
-        measured = dataset.read(data, pairs) if data else None
+        measured = read_measured(data, pairs) if data else None
         if data and measured:
             _warn_of_mixtures(measured, data)
         shown.phase("fitting and deciding" if held_out else "deciding")

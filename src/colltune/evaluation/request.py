@@ -69,6 +69,7 @@ class EvaluationRequest:
     profiles: tuple[Path, ...] = ()
     confirm: bool = False
     method: str | None = None
+    reader: Callable[[Sequence[Path], Mapping[str, str]], PerformanceDataset] = read
 
     def read(self) -> list[PerformanceDataset]:
         """Check the options and read the data, for ``--suite paper`` by context."""
@@ -84,7 +85,7 @@ class EvaluationRequest:
         return [join(parts) for parts in by_context.values()]
 
     def _alike(self, data: Sequence[Path], source: str) -> PerformanceDataset:
-        dataset = read(data, self.where)
+        dataset = self.reader(data, self.where)
         return alike(dataset, read_launch_provenances(data), self.method, source)
 
     def run(
@@ -151,7 +152,7 @@ class EvaluationRequest:
             raise DataError(f"--suite paper always draws the paper's figures. Drop {option}.")
 
     def transfer(self) -> Transfer:
-        return Transfer(read(self.test_data))
+        return Transfer(self.reader(self.test_data, {}))
 
     def _evaluate(self, progress: Progress) -> Run:
         profile = read_profiles(self.profiles) if self.profiles else None

@@ -209,7 +209,9 @@ class _Table:
     def _with_library(self, table: pd.DataFrame) -> pd.DataFrame:
         changes = {}
         if "library" in table:
-            changes["library"] = table["library"].map(self.request.algorithms.library)
+            known = self.request.algorithms.library
+            names = {word: known(word) for word in table["library"].unique()}
+            changes["library"] = table["library"].map(names)
         if "library_version" in table:
             changes["library_version"] = table["library_version"].str.replace(
                 r"^\s*[vV](?=\d)", "", regex=True
