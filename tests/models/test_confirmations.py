@@ -257,3 +257,9 @@ def _measured(
         for launch in launches
     ]
     return PerformanceDataset.of(Context("m", "openmpi", "4.1.4"), measurements)
+
+
+def test_records_with_a_list_of_sums_are_read() -> None:
+    """The early form does not tell of which configuration they are, and counts as none."""
+    again = Confirmation.from_json(KEPT.as_json() | {"sums": [3, 0.5, 0.01]})
+    assert again == replace(KEPT, sums=())

@@ -128,6 +128,9 @@ class Confirmation:
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Self:
         """Return what `as_json` made; KeyError, ValueError or TypeError if it is something else."""
+        sums = found.get("sums")
+        # an early form, a list that does not say of which configuration, tells nothing
+        by_name = sums if isinstance(sums, dict) else {}
         return cls(
             collective=Collective(found["collective"]),
             shape=Shape(int(found["nodes"]), int(found["ppn"])),
@@ -137,8 +140,7 @@ class Confirmation:
             **{name: found[name] for name in _PLAIN},
             jobs=int(found.get("jobs", 0)),
             sums=tuple(
-                (Configuration.parse(name), Sums(*_numbers(told)))
-                for name, told in found.get("sums", {}).items()
+                (Configuration.parse(name), Sums(*_numbers(told))) for name, told in by_name.items()
             ),
             noise=Noise(*_numbers(found["noise"])) if "noise" in found else None,
         )
