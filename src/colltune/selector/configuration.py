@@ -48,7 +48,10 @@ def all_or_nothing_table(
     *,
     by_layout: bool = True,
 ) -> DecisionTable:
-    """Return decisions for all message sizes, or nothing, on each layout or the job's own alone."""
+    """Return decisions for all message sizes, or nothing.
+
+    They are for each layout of the job with `by_layout`, else for the job's own alone.
+    """
     asked = [shape]
     if by_layout:
         asked = [s for size in communicator_sizes(shape) for s in layouts(size, shape)]

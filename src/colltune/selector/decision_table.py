@@ -55,11 +55,11 @@ def grid(largest_bytes: int, measured: Integers) -> Integers:
 
 
 def switch_points(decide: Decide, n_rules: int, sizes: Integers) -> list[list[tuple[int, int]]]:
-    """Return per rule the sizes from which on a decision holds, with its code, ascending.
+    """Return for each of `n_rules` rules from which sizes on a decision holds, with its code.
 
     Between neighbours of `sizes` that are decided differently the change is found to the byte, for
     all rules at once; a decision that comes and goes between two neighbours that agree is not
-    seen. `sizes` are bytes, ascending; the first entry of each list is at ``sizes[0]``.
+    seen. `sizes` are bytes, ascending, as the lists are; their first entry is at ``sizes[0]``.
     """
     rules = np.arange(n_rules)
     codes = decide(np.repeat(rules, len(sizes)), np.tile(sizes, n_rules))

@@ -113,7 +113,7 @@ class OnCores(Protocol):
 
 
 def barriers_before(backend: object, shape: Shape, number: int) -> int:
-    """Return how many barriers precede each repetition of a shape's launch of this number.
+    """Return how many barriers `backend` has before each repetition of launch `number` of a shape.
 
     On shared cores it is one and two by turns: which processes hold a core after a barrier can
     decide what is fast, and a gain that rests on that has to differ between launches.
