@@ -11,13 +11,14 @@ import pytest
 from colltune.dataset import PerformanceDataset
 from colltune.dataset.frame import join
 from colltune.dataset.objective import Objective
+from colltune.decisions import Status
 from colltune.domain import Collective, Configuration, Instance, Measurement, RunStatus, Shape
 from colltune.errors import DataError
 from colltune.evaluation import LeaveAllocationOut, LeaveNodesOut, evaluate_split
 from colltune.evaluation.confirmed import Record, halves, replay
 from colltune.evaluation.evaluation import compare
 from colltune.evaluation.results_file import read, write
-from colltune.selector.confirming import Contest, Times
+from colltune.selector.confirming import Cell, Contest, Times
 from tests.models.machines import CONTEXT, configuration, measured
 
 BCAST = Collective.BCAST
@@ -114,6 +115,21 @@ def test_a_replay_stays_within_its_budget() -> None:
     record = _record({(DEFAULT, INSTANCE): times, (CHAIN, INSTANCE): times})
     (judged,), spent_s = replay([_contest()], record, budget_s=1.0)
     assert (judged.status, spent_s) == ("predicted", 0.0)
+
+
+def test_a_replay_ends_what_it_begins() -> None:
+    """What one launch shows to gain much is proved before more is begun of the others."""
+    sizes = [replace(INSTANCE, msize_bytes=size) for size in (64, 128, 256)]
+    launches: dict[str, tuple[float, ...]] = dict.fromkeys("abcdef", (1.0,) * 12)
+    times: dict[Cell, dict[str, tuple[float, ...]]] = {}
+    for at, time_s in zip(sizes, (1.0, 0.5, 1.0), strict=True):
+        times[DEFAULT, at] = launches
+        times[CHAIN, at] = dict.fromkeys(launches, (time_s,) * 12)
+    asked = [replace(_contest(), instance=at, candidates=(CHAIN,)) for at in sizes]
+    judged, spent_s = replay(asked, _record(times), budget_s=13.0)
+    assert [one.status for one in judged].count(Status.CONFIRMED) == 1
+    assert judged[1].status is Status.CONFIRMED
+    assert spent_s <= 13.0
 
 
 def test_confirmed_decisions_are_shown_beside_predicted_ones() -> None:

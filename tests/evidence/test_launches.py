@@ -264,3 +264,27 @@ def test_gains_are_told_as_they_are_to_be_expected_again() -> None:
         assert expected == pytest.approx(one.log, abs=0.05)
     (alone,) = shrunk([(sums(0.2, 0.2), noise)])
     assert 0.1 <= alone < 0.2
+
+
+@given(st.floats(0.01, 2.0), st.floats(0.01, 0.2))
+def test_what_is_thought_to_prove_a_gain_does(log: float, sd: float) -> None:
+    """That many usual launches prove it, and one less does not."""
+    noise = Noise(sd, 4.0)
+    needed = launches.launches_to_prove(log, noise)
+    told = {
+        n: launches.verdict(launches.interval(Sums(n, log, 0.0, 0.0), noise))
+        for n in launches.LOOKS
+    }
+    assert needed == next((n for n in told if told[n] is Verdict.FASTER), None)
+
+
+def test_the_chance_of_a_proof_grows_with_the_gain() -> None:
+    """A first launch without a gain leaves hardly a chance, one with a large gain all of it."""
+    found = [
+        launches.chance_of_proof(Sums(1, log, 0.0, math.nan), launches.MACHINE)
+        for log in (-0.2, 0.0, 0.1, 0.5)
+    ]
+    assert found == sorted(found)
+    assert found[0] < 0.05
+    assert found[-1] > 0.95
+    assert launches.chance_of_proof(Sums(2, 0.1, 0.0, 0.0), Noise(0.0, 4.0)) == 1.0

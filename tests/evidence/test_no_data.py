@@ -28,10 +28,11 @@ WALKED = {
     arms: {"usual_of"},
     clusters: {"changed", "clustered", "level_of"},
     launches: {
-        *("at_one_look", "averaged", "chance_of_slower", "doubt", "error", "interval"),
+        *("at_one_look", "averaged", "chance_of_proof", "chance_of_slower", "error", "interval"),
         *(
             "of_one_launch",
             "launch_gain",
+            "launches_to_prove",
             "leading",
             "likeness",
             "pooled",
@@ -82,7 +83,7 @@ def test_one_launch_proves_nothing(gain: LaunchGain, noise: Noise) -> None:
         assert launches.verdict(found) is Verdict.NOT_COMPARED
     assert launches.at_one_look(sums, noise) is None
     assert launches.chance_of_slower(sums, noise) is None
-    assert 0 <= launches.doubt(sums, noise) <= 1
+    assert 0 <= launches.chance_of_proof(sums, noise) <= 1
     assert launches.told([1], [0.0]) is launches.usual([1], [0.0]) is None
 
 

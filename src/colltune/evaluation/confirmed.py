@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -17,7 +18,7 @@ import numpy as np
 
 from colltune.dataset import PerformanceDataset
 from colltune.decisions import Status
-from colltune.domain import Context, Measurement, Shape, Summary
+from colltune.domain import Context, Instance, Measurement, Shape, Summary
 from colltune.evaluation.folds import Fold, exhaustive_s
 from colltune.evaluation.recipes import Choice, Learned, OfFolds, decided_by
 from colltune.models.bundle import Bundle
@@ -178,36 +179,41 @@ def replay(
 ) -> tuple[list[Judgement], float]:
     """Measure what is asked, launch by launch, until all is decided or nothing is left.
 
-    Returns what is known in the end, and the seconds of measuring it. What `record` does not have
-    cannot run, and fails.
+    As in `colltune confirm`, a contest is begun, or goes on, if the launches fit that it is thought
+    to need. Returns what is known in the end, and the seconds of measuring it. What `record` does
+    not have cannot run, and fails.
     """
     failed = {cell for contest in asked for cell in contest.cells if cell not in record}
     times: dict[Cell, dict[str, Sequence[float]]] = {}
-    judgements = judge(asked, times, failed)
+    made: Counter[Instance] = Counter()
     spent_s = 0.0
 
-    for number in range(MOST_LAUNCHES):
+    def until_proved_s(judgement: Judgement) -> float:
+        counts = _repetitions(judgement, record, made)
+        return judgement.launches_left * sum(n * record.time_s(cell) for cell, n in counts.items())
 
-        def seconds(judgement: Judgement, number: int = number) -> float:
-            counts = _repetitions(judgement, record, number)
-            return sum(n * record.time_s(cell) for cell, n in counts.items())
-
-        for judgement in worth_measuring(judgements, seconds, budget_s, spent_s=spent_s):
-            spent_s += seconds(judgement)
-            for cell, count in _repetitions(judgement, record, number).items():
-                launch, repetitions_s = record.launch(cell, number, count)
-                times.setdefault(cell, {})[launch] = repetitions_s
+    while True:
         judgements = judge(asked, times, failed)
-    return judgements, spent_s
+        left = [one for one in judgements if len(_repetitions(one, record, made)) > 1]
+        chosen = worth_measuring(left, until_proved_s, budget_s, spent_s=spent_s)
+        if not chosen:
+            return judgements, spent_s
+        for judgement in chosen:
+            instance = judgement.contest.instance
+            for cell, count in _repetitions(judgement, record, made).items():
+                spent_s += count * record.time_s(cell)
+                launch, repetitions_s = record.launch(cell, made[instance], count)
+                times.setdefault(cell, {})[launch] = repetitions_s
+            made[instance] += 1
 
 
-def _repetitions(judgement: Judgement, record: Record, number: int) -> dict[Cell, int]:
-    """Return how often the launch of that `number` repeats each cell of a judgement."""
+def _repetitions(judgement: Judgement, record: Record, made: Counter[Instance]) -> dict[Cell, int]:
+    """Return how often the next launch repeats each cell of a judgement."""
     counts: dict[Cell, int] = {}
     contest = judgement.contest
     for configuration in (contest.default, *judgement.open_candidates):
         cell = (configuration, contest.instance)
-        if cell in record and record.has(cell, number):
+        if cell in record and record.has(cell, made[contest.instance]):
             time_s = record.time_s(cell)
             turn = max(1, min(MOST_REPS, round(TURN_S / time_s)))
             counts[cell] = judgement.turns(time_s) * turn

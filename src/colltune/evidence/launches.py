@@ -331,10 +331,21 @@ def error(sums: Sums, noise: Noise) -> float:
     return math.sqrt(_variance(sums, noise)[0] / sums.launches)
 
 
-def doubt(sums: Sums, noise: Noise) -> float:
-    """Return the chance that a log gain is of the other sign, doubled: 0 to 1."""
-    of_mean = error(sums, noise)
-    return math.erfc(abs(sums.log) / of_mean / math.sqrt(2)) if of_mean else 1.0
+def launches_to_prove(log: float, noise: Noise) -> int | None:
+    """Return after how many launches of a run a log gain is proved; None: not within its looks."""
+    return next((n for n in LOOKS if log > _half(n, noise)), None)
+
+
+def chance_of_proof(sums: Sums, noise: Noise) -> float:
+    """Return the chance that further launches of a run prove a gain."""
+    of_mean, missing = error(sums, noise), _half(LOOKS[-1], noise) - sums.log
+    return math.erfc(missing / of_mean / math.sqrt(2.0)) / 2 if of_mean else float(missing < 0)
+
+
+def _half(launches: int, noise: Noise) -> float:
+    """Return half the width of the interval of so many usual launches."""
+    found = interval(Sums(launches, 0.0, 0.0, 0.0), noise)
+    return found.upper if found else math.inf
 
 
 def at_one_look(sums: Sums, noise: Noise, level: float = ALPHA) -> Interval | None:

@@ -37,9 +37,10 @@ from colltune.evidence.launches import (
     Noise,
     Sums,
     Verdict,
-    doubt,
+    chance_of_proof,
     interval,
     launch_gain,
+    launches_to_prove,
     leading,
     likeness,
     pooled,
@@ -52,7 +53,6 @@ from colltune.selector.argmin import ModelSelector
 ROUNDS = 5
 """Turns of a launch: as many parts of a cell's repetitions are compared one by one."""
 MOST_LAUNCHES = LOOKS[-1]
-_USUAL_LAUNCHES = 4
 MOST_CANDIDATES = 3
 _LEAST_STAKE = 1e-3
 _LEAST_PROPOSED = -0.5
@@ -60,7 +60,6 @@ _LEAST_PROPOSED = -0.5
 can be gained is predicted to be slower than the default.
 """
 _PREDICTED_SD = 0.1
-_LEAST_DOUBT = 0.1
 MOST_REPS, TURN_S = 20, 0.005
 """How often, and for how long, a call is repeated in a turn at most."""
 _SLOW_S = 0.02
@@ -79,9 +78,10 @@ class Contest:
     """An instance whose decision is to be proved.
 
     ``candidates`` are compared with ``default``, the proposal first; they stand for messages of
-    ``first_bytes`` to ``last_bytes``. ``gain`` is the factor that is predicted for the proposal,
-    ``doubt`` how doubtful that is, 0 to 1; ``time_s`` is the default's predicted time. ``weight``
-    is how much the shape matters; ``before`` is what was found on earlier occasions.
+    ``first_bytes`` to ``last_bytes``. ``gain`` is the factor that is predicted for the proposal;
+    ``followed`` tells whether a prediction is in force there if nothing is measured. ``time_s`` is
+    the default's predicted time, ``weight`` how much the shape matters, ``before`` what was found
+    on earlier occasions.
     """
 
     instance: Instance
@@ -91,7 +91,7 @@ class Contest:
     last_bytes: int | None
     gain: float
     time_s: float
-    doubt: float = 1.0
+    followed: bool = False
     weight: float = 1.0
     before: Confirmation | None = None
 
@@ -142,11 +142,6 @@ class Gain(NamedTuple):
             f" ({self.lower:.2f} to {self.upper:.2f})" if self.found else ""
         )
 
-    @property
-    def doubt(self) -> float:
-        """The chance that it is of the other sign, doubled: 0 to 1."""
-        return doubt(self.sums, self.noise)
-
 
 @dataclass(frozen=True)
 class Judgement:
@@ -180,8 +175,11 @@ class Judgement:
 
     @property
     def launches_left(self) -> int:
-        """How many more launches it usually takes to decide it."""
-        return max(1, _USUAL_LAUNCHES - (self.gain.launches if self.gain else 0))
+        """How many more launches a proof takes, if what was measured so far is right."""
+        if self.gain is None:
+            return LOOKS[0]
+        needed = launches_to_prove(self.gain.sums.log, self.gain.noise)
+        return max(1, (needed or MOST_LAUNCHES) - self.gain.launches)
 
     @property
     def configuration(self) -> Configuration:
@@ -190,14 +188,14 @@ class Judgement:
 
     @property
     def value(self) -> float:
-        """How much there is to be known: log gain at stake x doubt x weight."""
+        """How much measuring it brings: log gain x the chance of it x weight."""
+        contest = self.contest
         if self.gain is None:
-            # about what is gained, since losses are withdrawn
-            scaled = math.log(self.contest.gain) / _PREDICTED_SD
-            stake, doubt = _PREDICTED_SD * float(np.logaddexp(0.0, scaled)), self.contest.doubt
-        else:
-            stake, doubt = self.gain.sums.log, self.gain.doubt
-        return self.contest.weight * max(stake, _LEAST_STAKE) * doubt
+            # about what is gained since losses are withdrawn, or not lost if it is followed
+            scaled = math.log(contest.gain) / _PREDICTED_SD * (-1.0 if contest.followed else 1.0)
+            return contest.weight * _PREDICTED_SD * float(np.logaddexp(0.0, scaled))
+        chance = chance_of_proof(self.gain.sums, self.gain.noise)
+        return contest.weight * max(self.gain.sums.log, _LEAST_STAKE) * chance
 
 
 def worth_measuring(
@@ -427,7 +425,6 @@ def contests(
         ranked = np.argsort(-gains[row], kind="stable")[:MOST_CANDIDATES]
         chosen = [c for c in ranked.tolist() if gains[row, c] > _LEAST_PROPOSED]
         if chosen:
-            gain, doubt = float(gains[row, chosen[0]]), float(decisions.doubt[row, chosen[0]])
             found.append(
                 Contest(
                     Instance(collective, shape, size),
@@ -435,9 +432,9 @@ def contests(
                     tuple(model.configurations[c] for c in chosen),
                     first,
                     last,
-                    gain=math.exp(gain),
+                    gain=math.exp(float(gains[row, chosen[0]])),
                     time_s=float(default_s[row]),
-                    doubt=min(1.0, max(_LEAST_DOUBT, doubt / gain)) if gain > 0 else 1.0,
+                    followed=bool(decisions.chosen[row] != model.default_column),
                     weight=weight,
                 )
             )

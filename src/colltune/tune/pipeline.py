@@ -138,7 +138,6 @@ _WATCH_SHARE = 1 / 4
 _PICTURE_SHARE = 1 / 4
 _NO_TIME_TO_DRAW = "no picture was drawn, because there was no time left"
 _ALTERNATING = "the default and the selected configurations in turn"
-_DOUBTFUL = 1.0
 Tell = Callable[[str, CampaignProgress | str], None]
 """Is told which stage goes on, and how far its campaign is or what is under way."""
 
@@ -370,7 +369,7 @@ class _Tuning:
         ]
         found = [
             # what is not measured will be withdrawn, however certain its prediction is
-            replace(contest, doubt=_DOUBTFUL)
+            replace(contest, followed=False)
             for contest in proposals(bundle, self.backend, asked, self.target.programs)
             if contest.gain > 1
             and not job.same(contest.candidates[0], [contest.instance], default_seen)

@@ -113,7 +113,7 @@ def test_the_most_valuable_doubt_comes_first(more: dict[str, float]) -> None:
         visit = _next(_state(*first, *second))
         assert visit is not None
         assert visit.shape == second[0].shape
-    visit = _next(_state(*_changed(one, doubt=0.2), *two))
+    visit = _next(_state(*_changed(one, followed=True), *two))
     assert visit is not None
     assert visit.shape == LARGE
 
@@ -146,10 +146,10 @@ def test_neighbouring_launches_are_of_other_shapes() -> None:
 
 
 def test_a_launch_begins_what_can_be_ended() -> None:
-    """With time for one contest's usual launches, one contest is begun, not both by half."""
+    """With time for the two launches of one contest, one is begun, not both by half."""
     slow = _changed(EVEN, time_s=0.5)
     both = _next(_state(*slow))
-    one = _next(_state(*slow, left_s=4 * 2.0 + 4 * 2 * 2 * 0.5 + 0.5))
+    one = _next(_state(*slow, left_s=2 * 2.0 + 2 * 2 * 2 * 0.5 + 0.5))
     assert both is not None
     assert one is not None
     assert len(one.steps) == len(both.steps) // 2
