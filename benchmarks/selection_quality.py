@@ -38,7 +38,8 @@ def run() -> Figure:
     for row in rows():
         found = pooled(row, _decided, lambda name: name == LEARNER)
         ours[row.name] = found[LEARNER]
-        published[row.name] = {name: f for name, f in found.items() if name in PUBLISHED}
+        published[row.name] = {name: found[name] for name in PUBLISHED if name in found}
+        published[row.name].pop(LEARNER, None)
         _report(row, found)
     share = fmean(f.share for f in ours.values())
     best = [
@@ -63,7 +64,7 @@ def _decided(case: Case) -> tuple[Instances, dict[str, Decided]]:
     recipes: list[Recipe] = [fitted, replace(fitted, name=_NO_GUARD, guard=False)]
     recipes += [replace(fitted, name=text, guard=_guard(text)) for text in FRONTIER]
     if not FRONTIER:
-        recipes += references()[0]
+        recipes += references((LEARNER,))[0]
     tested, choices, _ = decided(context, folds, recipes, JOBS)
     choices[_PERFECT] = _perfect(tested, choices[_NO_GUARD])
     return tested, choices
@@ -100,7 +101,7 @@ def _report(row: Row, found: Mapping[str, Figures]) -> None:
         f" {_NO_GUARD}: {found[_NO_GUARD]}; {_PERFECT}: share {found[_PERFECT].share:.3f}",
         file=sys.stderr,
     )
-    for name in PUBLISHED if not FRONTIER else ():
+    for name in (name for name in PUBLISHED if name in found and name != LEARNER):
         print(f"  {name}: {found[name]}", file=sys.stderr)
     for name in (LEARNER, _NO_GUARD, _PERFECT, *FRONTIER) if FRONTIER else ():
         line = {"row": row.name, "guard": name, **summary({name: found[name]})[name]}
