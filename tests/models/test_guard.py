@@ -52,7 +52,7 @@ def test_what_comes_true_of_predicted_gains_is_asked_for() -> None:
     ("figures", "trust"),
     [
         ({"trust": 0.9, "share": 0.4}, 0.9),
-        ({"trust": 0.4, "share": 0.9}, 0.9),
+        ({"trust": 0.4, "share": 0.9}, 0.4),
         ({"trust": 0.4, "share": -0.1}, 0.4),
         ({"trust": 0.0, "share": -0.1}, 0.0),
         ({"trust": 0.4, "share": None}, 0.4),

@@ -19,7 +19,7 @@ from colltune.models.bundle import Bundle
 from colltune.models.cells import HELD_OUT, CellMatrix, cell_matrices, dealt, shapes_measured
 from colltune.models.collective_model import CollectiveModel
 from colltune.models.error_model import Agreement, ErrorModel
-from colltune.models.guard import HARM, Guard
+from colltune.models.guard import HARM, Guard, allowed
 from colltune.models.learners import AUTO, Fitted, fitted, learner_entry, resolved
 from colltune.models.regret_trees import coverage
 from colltune.models.workers import processes, spread
@@ -260,8 +260,9 @@ class HeldOut:
 
         ``instances``; ``regret``, the mean of log(t_selected / t_best); ``share`` of the log gain
         that was to be had over the default; ``harm``, the share of instances that are slower
-        than it by more than 5 % and beyond noise; ``trust``, which part of predicted log gains
-        came true, drawn to 1. All but the first None without a default.
+        than it by more than 5 % and beyond noise; ``trust``, how far predictions are trusted:
+        which part of predicted log gains came true, drawn to 1, or the share that was reached by
+        trusting all of it, if that is more. All but the first None without a default.
         """
         column = cells.default_column
         decided = np.isfinite(self.predicted_s).any(axis=1)
@@ -270,31 +271,45 @@ class HeldOut:
         rows = np.flatnonzero(decided)
         if column is None or not len(rows):
             return {"instances": len(rows)} | dict.fromkeys(("regret", "share", "harm", "trust"))
-        time_s = cells.proved_s
-        default_s, best_s = time_s[rows, column], np.nanmin(time_s[rows], axis=1)
-        chosen = self._chosen(rows, column, guard)
-        selected_s = time_s[rows, chosen]
-        selected_s = np.where(np.isfinite(selected_s), selected_s, default_s)
-        possible = float(np.log(default_s / best_s).sum())
-        lost = np.log(selected_s / default_s)
-        moved = chosen != column
-        predicted = np.log(self.predicted_s[rows, column] / self.predicted_s[rows, chosen])[moved]
-        agreement = Agreement.of_gains(predicted, -lost[moved])
+        time_s = cells.proved_s[rows]
+        possible = np.log(time_s[:, column] / np.nanmin(time_s, axis=1))
+
+        def share(gained: Numbers) -> float | None:
+            return float(gained.sum() / possible.sum()) if possible.sum() > 0 else None
+
+        predicted, gained = self._gains(time_s, rows, column, guard)
+        moved = predicted > 0
+        slope = Agreement.of_gains(predicted[moved], gained[moved]).trust(1.0, _TRUST_WEIGHT)
+        trust = min(1.0, max(slope, share(gained) or 0.0))
+        _, gained = self._gains(time_s, rows, column, guard, trust)
         return {
             "instances": len(rows),
-            "regret": float(np.log(selected_s / best_s).mean()),
-            "share": -float(lost.sum()) / possible if possible > 0 else None,
-            "harm": float((lost > max(np.log(HARM), cells.noise.detectable)).mean()),
-            "trust": agreement.trust(1.0, _TRUST_WEIGHT),
+            "regret": float((possible - gained).mean()),
+            "share": share(gained),
+            "harm": float((-gained > max(np.log(HARM), cells.noise.detectable)).mean()),
+            "trust": trust,
         }
 
-    def _chosen(self, rows: NDArray[np.int64], column: int, guard: Guard) -> NDArray[np.int64]:
-        """Return what is chosen at `rows`, given the default's `column`."""
+    def _gains(
+        self,
+        time_s: Numbers,
+        rows: NDArray[np.int64],
+        column: int,
+        guard: Guard,
+        trust: float = 1.0,
+    ) -> tuple[Numbers, Numbers]:
+        """Return what is predicted, and what `time_s` tell, of what is chosen at `rows`.
+
+        Both are log gains over the default, which has the `column`; 0 where it is kept.
+        """
         predicted_s = self.predicted_s[rows]
         with np.errstate(invalid="ignore"):
             gain = np.log(predicted_s[:, [column]] / predicted_s)
-            required = guard.required_log_gain(self.doubt[rows], self.noise[rows])
-            follows = self.candidate[rows] & (gain > required) & ~self.far[rows, None]
+        required = guard.required_log_gain(self.doubt[rows], self.noise[rows], trust)
+        follows = self.candidate[rows] & allowed(gain, required, self.far[rows])
         follows[:, column] = True
         chosen = np.where(follows, predicted_s, np.inf).argmin(axis=1)
-        return np.where(np.isfinite(predicted_s[:, column]), chosen, column)
+        chosen = np.where(np.isfinite(predicted_s[:, column]), chosen, column)
+        at = np.arange(len(rows))
+        gained = np.log(time_s[:, column] / time_s[at, chosen])
+        return np.where(chosen == column, 0.0, gain[at, chosen]), np.nan_to_num(gained)

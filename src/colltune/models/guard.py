@@ -11,9 +11,9 @@ A configuration is chosen if its predicted gain over the default exceeds `Guard.
   average over about ten cells.
 
 What is asked and the doubt are divided by the *trust* in the collective's predictions: how much of
-the log gains that were predicted for held-out decisions came true. Where nothing did, the
-collective is left to the library as a whole. Nothing is chosen far from everything measured
-(`Coverage.is_far`).
+the log gains that were predicted for held-out decisions came true, or what share of the possible
+gain these reached, if that is more. Where nothing did, the collective is left to the library.
+Nothing is chosen far from everything measured (`Coverage.is_far`).
 docs/explanation/selection.md tells how the numbers were chosen.
 """
 
@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Numbers = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 HARM = 1.05
 """A decision is harm if it is slower than the default by more than this ratio and beyond noise."""
 
@@ -54,18 +55,21 @@ class Guard(NamedTuple):
         noise
             What noise can make of a log gain, shape (n).
         trust
-            Which part of predicted log gains comes true, from 0 to 1.
+            How far predicted log gains are trusted, from 0 to 1.
         """
         asked = self.caution * (np.log(self.least_gain) + doubt)
         asked = asked / trust if trust > 0 else np.full_like(asked, np.inf)
         return np.asarray(np.maximum(asked, noise[:, None]))
 
 
-def trust_in(held_out: Mapping[str, Any]) -> float:
-    """Return which part of predicted log gains comes true, from 0 to 1.
+def allowed(gain: Numbers, required: Numbers, far: Flags) -> Flags:
+    """Tell what may be chosen instead of the default by its predicted log gain, (n, C)."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray((gain > required) & ~far[:, None])
 
-    It is no less than the share of the gain that was to be had: a learner that predicts too much of
-    what is right needs no more than that.
+
+def trust_in(held_out: Mapping[str, Any]) -> float:
+    """Return how far predicted log gains are trusted, from 0 to 1.
 
     `held_out` is as `colltune.models.fitting.HeldOut.figures` has it. Where it does not tell,
     predictions are followed, unless held-out decisions were slower than the default as a whole.
@@ -73,4 +77,4 @@ def trust_in(held_out: Mapping[str, Any]) -> float:
     trust, share = held_out.get("trust"), held_out.get("share")
     if trust is None:
         return 1.0 if share is None or share > 0 else 0.0
-    return float(np.clip(max(trust, share or 0.0), 0.0, 1.0))
+    return float(trust)

@@ -17,7 +17,7 @@ _MEANINGS = {
     "regret": "mean of log(t_selected / t_best) on held-out instances",
     "share": "share of the log gain over the default that was to be had",
     "harm": "share of decisions slower than the default by more than 5 % and beyond noise",
-    "trust": "part of predicted log gains that came true",
+    "trust": "how far predicted gains are trusted",
 }
 _MOST_COLUMNS = 16
 _WORDS = ",".join(f".w{at} tr>:nth-child({at + 1})" for at in range(_MOST_COLUMNS))

@@ -14,7 +14,7 @@ from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.errors import BundleError, LibraryError
 from colltune.models.bundle import Bundle
 from colltune.models.collective_model import CollectiveModel, Forecast
-from colltune.models.guard import Guard, trust_in
+from colltune.models.guard import Guard, allowed, trust_in
 
 if TYPE_CHECKING:
     from colltune.mpi.programs import Programs
@@ -40,7 +40,7 @@ class Decisions(NamedTuple):
     were compared, infinite where a configuration must not be chosen; ``required`` (n, C) the log
     gain the guard asked for; ``doubt`` (n, C) by how much predicted log gains may be too high,
     noise included; ``beyond`` (n) where an instance is too far from what was measured; ``trust``
-    which part of predicted log gains comes true, 0: the collective is left to the library as a
+    how far predicted log gains are trusted, 0: the collective is left to the library as a
     whole; ``confirmation`` (n) which of the bundle's confirmations decides, -1 where none does.
     """
 
@@ -58,9 +58,7 @@ class Decisions(NamedTuple):
         """Return what the guard lets be chosen instead of the column `default`, (n, C)."""
         if default is None:
             return np.isfinite(self.rank_s) & ~self.beyond[:, None]
-        with np.errstate(invalid="ignore"):
-            gain = np.log(self.forecast.time_s[:, [default]]) - np.log(self.rank_s)
-        return np.asarray((gain > self.required) & ~self.beyond[:, None])
+        return _allowed(self.forecast, self.rank_s, self.required, self.beyond, default)
 
     def bounds(self, default: int | None) -> Numbers:
         """Return the lower bounds of n gains over the column `default`, by what is predicted.
@@ -75,6 +73,14 @@ class Decisions(NamedTuple):
         with np.errstate(over="ignore"):
             told = time_s[:, default] / time_s[rows, column] / np.exp(self.doubt[rows, column])
         return np.where((column == default) | (column < 0), np.nan, told)
+
+
+def _allowed(
+    forecast: Forecast, rank_s: Numbers, required: Numbers, beyond: Flags, default: int
+) -> Flags:
+    with np.errstate(invalid="ignore"):
+        gain = np.log(forecast.time_s[:, [default]]) - np.log(rank_s)
+    return allowed(gain, required, beyond)
 
 
 def no_models(collective: Collective) -> str:
@@ -203,10 +209,9 @@ class ModelSelector:
         if default is None:
             chosen = np.where((fastest < 0) | beyond, len(model.configurations), fastest)
         else:
-            gain = np.log(forecast.time_s[:, [default]]) - np.log(rank_s)
-            blocked = (gain <= required) | beyond[:, None]
-            blocked[:, default] = False
-            chosen = self._argmin(model, np.where(blocked, np.inf, rank_s), vectors)
+            follows = _allowed(forecast, rank_s, required, beyond, default)
+            follows[:, default] = True
+            chosen = self._argmin(model, np.where(follows, rank_s, np.inf), vectors)
         confirmation = np.full(len(chosen), -1)
         for k, column, rows in self._confirmed(collective, vectors):
             confirmation[rows], chosen = k, np.where(rows, column, chosen)
