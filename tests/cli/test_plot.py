@@ -187,7 +187,6 @@ def test_the_kind_of_picture_is_checked_first(colltune: Verb) -> None:
         *(f"plot {kind} nothing --out" for kind in KINDS),
         "data noise nothing --picture",
         "what-if nothing --collective bcast --msize 8 --plot",
-        "plan nothing.toml --replay nothing.csv --picture",
     ):
         for name in ("picture.gif", "picture", "png"):
             answer = colltune(*words.split(), name)
