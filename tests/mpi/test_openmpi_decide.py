@@ -247,15 +247,16 @@ def test_han_calls_parts_which_the_rules_reach() -> None:
 
 def test_han_hands_on_what_it_does_not_serve(subtests: pytest.Subtests) -> None:
     """One process per node, uneven nodes, operations that do not commute, other collectives."""
-    for call, component in (
-        (Call(C.BCAST, 3, 8, nodes=3), "tuned"),
-        (Call(C.BCAST, 5, 8, nodes=3), "tuned"),
-        (Call(C.ALLREDUCE, 5, 8, nodes=3), "han"),
-        (Call(C.ALLREDUCE, 6, 8, nodes=3, commutative=False), "tuned"),
-        (Call(C.ALLTOALL, 6, 8, nodes=3), "tuned"),
+    for call, component, handed_on in (
+        (Call(C.BCAST, 3, 8, nodes=3), "tuned", True),
+        (Call(C.BCAST, 5, 8, nodes=3), "tuned", True),
+        (Call(C.ALLREDUCE, 5, 8, nodes=3), "han", False),
+        (Call(C.ALLREDUCE, 6, 8, nodes=3, commutative=False), "tuned", True),
+        (Call(C.ALLTOALL, 6, 8, nodes=3), "tuned", False),
     ):
         with subtests.test(call=call, component=component):
-            assert decide("5.0.11", call, ACTIVE, Says(Numbers(1))).component == component
+            found = decide("5.0.11", call, ACTIVE, Says(Numbers(1)))
+            assert (found.component, found.handed_on) == (component, handed_on)
 
 
 def test_in_41_han_does_not_survive_an_allreduce_that_it_sends_away() -> None:

@@ -225,6 +225,8 @@ class Outcome:
     returns_at_once
         Whether the call has no data and returns before anything runs; `configuration` is what is
         asked for then.
+    handed_on
+        Whether another component gets the call first, and hands it on as it is.
     """
 
     configuration: Configuration
@@ -235,6 +237,7 @@ class Outcome:
     ends_program: str = ""
     inner: tuple[tuple[Call, Outcome], ...] = ()
     returns_at_once: bool = False
+    handed_on: bool = False
 
 
 @dataclass(frozen=True)

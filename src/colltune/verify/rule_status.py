@@ -314,7 +314,7 @@ class Assessor:
             )
         if untraced := self.observer.untraceable(wanted, seen.with_file):
             return Assessment(RuleStatus.UNOBSERVED, untraced)
-        inside, handed_on = seen.probe.is_inner, _is_handed_on(planned)
+        inside, handed_on = seen.probe.is_inner, planned.handed_on
         differing = self.observer.differing(
             wanted, seen.with_file, inside=inside, handed_on=handed_on
         )
@@ -338,11 +338,6 @@ def _inner_of(outcome: Outcome, rule: Rule) -> Outcome | None:
         if (found := _inner_of(inner, rule)) is not None:
             return found
     return None
-
-
-def _is_handed_on(outcome: Outcome) -> bool:
-    """Tell whether coll/han gets the call first and hands it on as it is."""
-    return any("coll/han passes the call on" in reason for reason in outcome.reasons)
 
 
 def _taken_over(outcome: Outcome) -> str:

@@ -209,7 +209,7 @@ class _Deciding:
         plan = han_calls.plan(self.catalogue.series, self.variables, match, call)
         reasons = (who.reason, *plan.reasons)
         if plan.component == TUNED and not plan.ends_program:
-            return self._by_tuned(call, said, reasons)
+            return replace(self._by_tuned(call, said, reasons), handed_on=plan.handed_on)
         default = Configuration.default(LIBRARY, call.collective)
         inner = tuple((part, self.outcome(part, inner=True)) for part in plan.inner)
         rule, chosen = said.rule, said.chosen

@@ -55,7 +55,8 @@ class Plan:
 
     ``component`` is who serves it: coll/han, or whom it hands the call on to; ``rule`` the rule of
     coll/han's file that said so; ``inner`` the calls on parts of the communicator;
-    ``ends_program`` why the call kills the program, empty if it does not.
+    ``ends_program`` why the call kills the program, empty if it does not; ``handed_on`` whether
+    coll/han looks at the processes before it hands the call on.
     """
 
     component: str
@@ -63,6 +64,7 @@ class Plan:
     rule: Rule | None = None
     inner: tuple[Call, ...] = ()
     ends_program: str = ""
+    handed_on: bool = False
 
 
 def plan(series: str, variables: Variables, match: HanMatch | None, call: Call) -> Plan:
@@ -80,7 +82,8 @@ def plan(series: str, variables: Variables, match: HanMatch | None, call: Call) 
         return Plan(component, why, rule, ends_program=ends)
     handed_on = _hands_on(call)
     if handed_on:
-        return Plan(TUNED, (*why, f"coll/han passes the call on to coll/tuned: {handed_on}."), rule)
+        passed = f"coll/han passes the call on to coll/tuned: {handed_on}."
+        return Plan(TUNED, (*why, passed), rule, handed_on=True)
     algorithm = _algorithm(series, variables, match, call.collective)
     runs = f"coll/han runs its {algorithm} algorithm, with calls inside nodes and between them."
     return Plan(HAN, (*why, runs), rule, tuple(_inner(series, variables, algorithm, call)))
