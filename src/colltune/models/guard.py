@@ -63,7 +63,11 @@ class Guard(NamedTuple):
 
 
 def allowed(gain: Numbers, required: Numbers, far: Flags) -> Flags:
-    """Tell what may be chosen instead of the default by its predicted log gain, (n, C)."""
+    """Tell what may be chosen instead of the default, (n, C).
+
+    `gain` (n, C) are predicted log gains, `required` (n, C) those that are asked for; nothing is
+    chosen where an instance is `far` (n) from what was measured.
+    """
     with np.errstate(invalid="ignore"):
         return np.asarray((gain > required) & ~far[:, None])
 
