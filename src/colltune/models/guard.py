@@ -81,4 +81,4 @@ def trust_in(held_out: Mapping[str, Any]) -> float:
     trust, share = held_out.get("trust"), held_out.get("share")
     if trust is None:
         return 1.0 if share is None or share > 0 else 0.0
-    return float(trust)
+    return float(np.clip(trust, 0.0, 1.0))

@@ -32,10 +32,6 @@ _LUA = re.compile(
     r"(?m)^[ \t]*(?P<verb>setenv|pushenv|unsetenv)[ \t]*\([ \t]*(?P<words>.*?)\)"
     r"[ \t]*;?[ \t]*(?:--.*)?$"
 )
-_LUA = re.compile(
-    r"(?m)^[ \t]*(?P<verb>setenv|pushenv|unsetenv)[ \t]*\([ \t]*(?P<words>.*?)\)"
-    r"[ \t]*;?[ \t]*(?:--.*)?$"
-)
 _LUA_WORD = re.compile(r"""\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<other>[^,]+))\s*,?""")
 _LIST = re.compile(r"[ \t]*(?P<name>[A-Za-z_]\w*)[ \t]*=[ \t]*(?P<value>.*?)[ \t\r]*")
 

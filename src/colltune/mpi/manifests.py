@@ -22,7 +22,6 @@ _VARIABLE = re.compile(r"[A-Z][A-Za-z0-9]*_\w+")
 _TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}")
 _OPENS = re.compile(r"\{[{%]-?\s*(?:if|range|with|for)\b")
 _CLOSES = re.compile(r"\{[{%]-?\s*(?:end|endif|endfor)\b")
-_ELEMENT = re.compile(r"<env name=\"(?P<name>\w+)\"\s*>(?P<value>[^<]*)</env>")
 _ELEMENT = re.compile(
     r"<(?P<block>machine|environment_variables)\b(?P<where>[^>]*)>"
     r"|<env name=\"(?P<name>\w+)\"\s*>(?P<value>[^<]*)</env>"

@@ -15,7 +15,6 @@ from typing import NamedTuple
 import numpy as np
 
 from colltune.domain import INTERPOSED, Collective, Configuration
-from colltune.models.costs import formulas
 from colltune.models.costs import formulas as f
 from colltune.models.costs.network import Coefficient, CostFunction, Instances, Numbers, ceil_log
 from colltune.mpi import DOUBLING_BINOMIAL_TREES
@@ -27,12 +26,12 @@ def _whole(cost: CostFunction) -> CostFunction:
 
 
 _BROADCASTS: dict[str, CostFunction] = {
-    "flat": formulas.flat,
-    "chain": _whole(formulas.pipeline),
-    "pipeline": formulas.pipeline,
-    "binary": _whole(formulas.binary),
-    "binomial": _whole(formulas.binomial),
-    "scatter_ring_allgather": formulas.scatter_ring_allgather,
+    "flat": f.flat,
+    "chain": _whole(f.pipeline),
+    "pipeline": f.pipeline,
+    "binary": _whole(f.binary),
+    "binomial": _whole(f.binomial),
+    "scatter_ring_allgather": f.scatter_ring_allgather,
 }
 
 
@@ -114,7 +113,7 @@ def _through_shared_memory(at: Instances, copied_in: Numbers, copied_out: Number
 
 def _eager_pairwise(at: Instances) -> Numbers:
     eager = (at.msize_bytes <= at.parameters.get("threshold", 32768))[:, None]
-    return np.where(eager, formulas.spread_overlapping(at), formulas.spread(at))
+    return np.where(eager, f.spread_overlapping(at), f.spread(at))
 
 
 FORMULAS_VERSION = 1
