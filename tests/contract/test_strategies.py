@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks.campaigns import Reached, simulate
 from colltune.bench.backends.replay import Noise, ReplayBackend
 from colltune.bench.schedule import Cell
 from colltune.bench.strategies import STRATEGIES, State, Visited
@@ -23,6 +22,7 @@ from colltune.domain import (
     RunStatus,
     Shape,
 )
+from figures.campaigns import Reached, simulate
 
 GRANTED = Shape(12, 4)
 SHAPES = [Shape(n, p) for n, p in product((2, 4, 7, 12), (1, 4))]

@@ -25,7 +25,9 @@ def test_there_is_a_page_for_the_command_line_and_each_verb() -> None:
 
 def test_the_pages_in_the_repository_are_those_of_the_code() -> None:
     """What a wheel brings along is what the help says now; if not, `make man` mends it."""
-    there = {file.name: file.read_text("utf-8") for file in (ROOT / "man").glob("*.1")}
+    there = {
+        file.name: file.read_text("utf-8") for file in (ROOT / "packaging" / "man").glob("*.1")
+    }
     assert sorted(there) == sorted(PAGES)
     assert [name for name, text in PAGES.items() if there[name] != text] == [], "run make man"
 

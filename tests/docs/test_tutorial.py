@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 COMMANDS = pages.commands_of(ROOT / "docs" / "tutorial.md")
 TIMEOUT_S = 600
 # of a clone; what the commands write lies beside them
-USED = ("Makefile", "setup.sh", "pyproject.toml", "requirements.lock", "tests", "notebooks")
+USED = ("Makefile", "setup.sh", "pyproject.toml", "requirements", "tests", "notebooks")
 
 pytestmark = [pytest.mark.mpi, pytest.mark.slow]
 

@@ -196,7 +196,9 @@ class Builder:
                 )
             else:
                 assert not self._is_out(found), f"{found} is not sent to the build"
-                shutil.copy2(found, target_path / found.name if target == "./" else target_path)
+                into = target_path / found.name if target.endswith("/") else target_path
+                into.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(found, into)
 
     def _out(self, folder: str, names: list[str]) -> set[str]:
         return {name for name in names if self._is_out(Path(folder) / name)}

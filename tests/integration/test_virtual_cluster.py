@@ -94,7 +94,7 @@ def listening(cluster: VirtualCluster) -> Iterator[None]:
 def test_each_rail_has_its_latency_and_rate(slow: VirtualCluster) -> None:
     """On each rail nothing is faster than the latency and the rate that this rail was given.
 
-    How much slower a busy machine makes it is what `make bench NAME=virtual_cluster_error` tells.
+    How much slower a busy machine makes it is what `make figure NAME=virtual_cluster_error` tells.
     """
     with listening(slow):
         commands = [

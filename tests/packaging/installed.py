@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from sbom.bill import LOCK
 
 from colltune import process
-from sbom.bill import LOCK
 
 _NO_INDEX = re.compile(
     r"[Nn]etwork was disabled|Failed to fetch|error sending request|[Rr]equest failed after|"

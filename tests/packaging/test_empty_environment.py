@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from packaging.markers import Marker
+from sbom.bill import BILL
 
 from colltune import __version__, process
-from sbom.bill import BILL
 from tests.packaging.distributions import ROOT
 from tests.packaging.installed import Environment, install
 

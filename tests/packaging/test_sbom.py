@@ -13,14 +13,14 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from packaging.markers import Marker
+from sbom.bill import BILL, LOCK, Locked, document, locked, text
 
 from colltune import __version__
-from sbom.bill import BILL, LOCK, Locked, document, locked, text
 from tests.packaging.distributions import ROOT, members
 
 OURS = f"pkg:pypi/colltune@{__version__}"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-MEND = "`.venv/bin/python -m sbom` makes it again"
+MEND = "`.venv/bin/python packaging/sbom/bill.py` makes it again"
 
 
 @pytest.fixture(scope="module")

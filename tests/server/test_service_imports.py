@@ -1,4 +1,4 @@
-"""The service runs with what its image has: the packages of requirements-service.lock."""
+"""The service runs with what its image has: the packages of requirements/service.lock."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ ROWS = (
 
 def absent_modules() -> set[str]:
     """Return the names of all installed modules that only packages outside the image have."""
-    lock = (ROOT / "requirements-service.lock").read_text()
+    lock = (ROOT / "requirements" / "service.lock").read_text()
     present = set(re.findall(r"^([a-z0-9-]+)==", lock, re.M)) | {"colltune"}
     return {
         module

@@ -99,7 +99,8 @@ def serve(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Print an example for systemd, nginx, apache, compose or kubernetes, and stop.",
+            help="Print an example for systemd, nginx, apache, compose, kubernetes, prometheus"
+            " (alerts: its rules) or grafana, and stop.",
         ),
     ] = None,
 ) -> None:

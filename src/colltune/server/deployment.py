@@ -1,4 +1,4 @@
-"""Examples of how a service is kept running, and of what stands before several of them."""
+"""Examples of how a service is kept running and watched, and of what stands before several."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from pathlib import Path
 from colltune.errors import ColltuneError
 
 EXAMPLES: dict[str, str] = {
+    "alerts": "alerts.yml",
     "apache": "apache.conf",
     "compose": "compose.yaml",
+    "grafana": "grafana.json",
     "kubernetes": "kubernetes.yaml",
     "nginx": "nginx.conf",
+    "prometheus": "prometheus.yml",
     "systemd": "colltune.service",
 }
 """Names of files in ``deploy/``."""

@@ -47,7 +47,7 @@ class MultiAdapterAllgather:
     per byte of a transfer to another process of the node (alpha_C, 1 / BW_C), ``copy`` those of a
     plain local copy (alpha_L, 1 / BW_L). ``slowdown`` is b of sec. 4.1: how much longer a transfer
     takes while all processes of the node do one. ``congestion`` is cg of eq. 5; without it readers
-    copy out one after another. A copy test measures both (``make bench NAME=copy_congestion``).
+    copy out one after another. A copy test measures both (``make figure NAME=copy_congestion``).
     """
 
     nodes: int
