@@ -23,6 +23,7 @@ RUN /opt/build/bin/pip install --no-cache-dir --only-binary :all: --require-hash
  && /opt/build/bin/pip --python /opt/colltune/bin/python install --no-cache-dir --only-binary :all: \
       --require-hashes --requirement requirements/service.lock
 COPY LICENSE README.md pyproject.toml ./
+COPY libcolltune libcolltune
 COPY packaging packaging
 COPY src src
 RUN /opt/build/bin/pip wheel --no-cache-dir --no-index --no-deps --no-build-isolation --wheel-dir /dist . \
@@ -67,6 +68,7 @@ RUN apt-get update \
 WORKDIR /opt/colltune
 COPY LICENSE Makefile README.md pyproject.toml setup.sh ./
 COPY requirements/all.lock requirements/
+COPY libcolltune libcolltune
 COPY packaging packaging
 COPY src src
 RUN make setup

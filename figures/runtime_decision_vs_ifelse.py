@@ -11,10 +11,10 @@ import statistics
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from importlib import resources
 from pathlib import Path
 
 from colltune.mpi import installation
+from colltune.mpi.libcolltune import NATIVE
 from figures.figure import Figure
 
 _ROUNDS = 41
@@ -49,7 +49,6 @@ def _figure(name: str, column: int, order: str = "sorted") -> Figure:
 def _measured(order: str) -> list[tuple[float, ...]]:
     mpi = installation.find()
     environment = {**os.environ, **mpi.launch_environment()}
-    native = Path(str(resources.files("colltune.mpi.libcolltune"))) / "native"
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         program, table, rules = (folder / part for part in ("program", "table", "rules"))
@@ -58,8 +57,9 @@ def _measured(order: str) -> list[tuple[float, ...]]:
         rules.write_text("".join(_rules()), encoding="utf-8")
         table.write_text(_sealed("".join(_table(mpi.library, mpi.release))), encoding="utf-8")
         driver = Path(__file__).with_name("runtime_decision.c")
-        sources: list[str | Path] = [driver, statements, *sorted(native.glob("*.c"))]
-        command = [mpi.mpicc, *_FLAGS, "-I", native, "-o", program, *sources, *_LIBRARIES]
+        sources: list[str | Path] = [driver, statements, *sorted((NATIVE / "src").glob("*.c"))]
+        headers = [f"-I{NATIVE / folder}" for folder in ("include", "src")]
+        command = [mpi.mpicc, *_FLAGS, *headers, "-o", program, *sources, *_LIBRARIES]
         subprocess.run(command, check=True, env=environment)
         sizes = ",".join(map(str, _STEPS))
         done = subprocess.run(

@@ -34,8 +34,8 @@ _SLOW = ("integration", "docs", "extension", "packaging", "foreign", "test_noteb
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what `make test` leaves out: slow folders, and what starts R."""
-    here = Path(__file__).parent
+    root = Path(__file__).parents[1]
     for item in items:
-        is_slow = item.path.relative_to(here).parts[0] in _SLOW or "mgcv" in item.nodeid
+        is_slow = item.path.relative_to(root).parts[1] in _SLOW or "mgcv" in item.nodeid
         if is_slow and not item.get_closest_marker("quick"):
             item.add_marker(pytest.mark.slow)

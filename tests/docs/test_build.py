@@ -114,7 +114,8 @@ def test_every_exit_status_and_setting_is_there(built: Path) -> None:
 def test_every_variable_that_the_code_reads_is_there(built: Path) -> None:
     """No COLLTUNE_… variable of the sources is missing on the page of variables."""
     page = text_of(built / "reference/environment.html")
-    sources = (f for f in (ROOT / "src").rglob("*") if f.suffix in (".py", ".sh", ".c", ".lua"))
+    files = (f for folder in ("src", "libcolltune/src") for f in (ROOT / folder).rglob("*"))
+    sources = (f for f in files if f.suffix in (".py", ".sh", ".c", ".lua"))
     names = {
         name
         for file in sources
@@ -122,7 +123,7 @@ def test_every_variable_that_the_code_reads_is_there(built: Path) -> None:
     }
     assert "COLLTUNE_CACHE" in names
     # names of numbers for those who write rules in C
-    labels = ROOT / "src/colltune/mpi/libcolltune/native/colltune_rules.h"
+    labels = ROOT / "libcolltune/include/colltune_rules.h"
     names -= set(re.findall(r"^    (COLLTUNE_[A-Z_]+)\b", labels.read_text("utf-8"), re.MULTILINE))
     assert {name for name in names if name not in page} == set()
 

@@ -20,9 +20,12 @@ from colltune.domain import Shape
 from colltune.errors import ProgramError
 from colltune.mpi import installation, trace
 from colltune.mpi.installation import Installation
+from colltune.mpi.libcolltune import NATIVE
 from tests.integration.install import VARIABLES
 
 SOURCES = Path(__file__).parent
+OF_LIBCOLLTUNE = NATIVE / "tests"
+HEADERS = tuple(f"-I{NATIVE / folder}" for folder in ("include", "src"))
 TIMEOUT_S = 120.0
 # what would decide in the place of a test
 DECIDING = ("OMPI_MCA_coll", "COLLTUNE_", "MPIR_CVAR_", "I_MPI_ADJUST", "I_MPI_TUNING")
@@ -56,6 +59,11 @@ def native_backend(library: str | None = None) -> NativeBackend:
     return NativeBackend(installed(library))
 
 
+def _source(name: str) -> Path:
+    """Return a source of this folder, or else of libcolltune's tests."""
+    return next(p for folder in (SOURCES, OF_LIBCOLLTUNE) if (p := folder / name).exists())
+
+
 @dataclass(frozen=True)
 class Real:
     """An installed MPI, a folder for what is compiled for it, and what its programs preload."""
@@ -80,10 +88,10 @@ class Real:
         return free | QUIET | self.installation.launch_environment() | dict(more or {})
 
     def compiled(self, *sources: str, options: Sequence[object] = ()) -> Path:
-        """Return the program that sources of this folder make, compiled at the first use."""
+        """Return the program that tests' sources make, compiled at the first use."""
         program = self.folder / f"{Path(sources[0]).stem}-{self.installation.library}"
         if not program.exists():
-            words = ["-O1", "-pthread", "-o", program, *(SOURCES / name for name in sources)]
+            words = ["-O1", "-pthread", "-o", program, *map(_source, sources)]
             command = map(str, [self.installation.mpicc, *words, *options, "-ldl"])
             outcome = process.run([*command], timeout_s=TIMEOUT_S, env=self.environment())
             process.check(outcome, f"compiling {sources[0]}")

@@ -14,7 +14,7 @@ ITERATIONS, AFTER_SET, EVERY = 60, 40, 3
 
 
 def _run(preloaded: Real, folder: Path) -> str:
-    command: list[str | Path] = [preloaded.compiled("interposed/thresholds.c"), str(ITERATIONS)]
+    command: list[str | Path] = [preloaded.compiled("thresholds.c"), str(ITERATIONS)]
     outcome = preloaded.run(4, command, {"COLLTUNE_FEEDBACK": str(folder)})
     assert outcome.ok, outcome.explain()
     assert "thresholds held" in outcome.stdout

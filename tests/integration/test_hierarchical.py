@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from colltune import process
-from tests.integration.real import TIMEOUT_S, Real, with_libcolltune
+from tests.integration.real import HEADERS, TIMEOUT_S, Real, with_libcolltune
 from tests.integration.virtual_nodes import Namespaces, openmpi_hosts, skip_without
 
 pytestmark = pytest.mark.mpi
-NATIVE = Path(__file__).parents[2] / "src/colltune/mpi/libcolltune/native"
 FORCED = (
     "colltune.allreduce.ring:exchange=ring,leaders=1"
     ";colltune.allgather.hierarchical:exchange=ring,leaders=1"
@@ -98,7 +97,7 @@ def test_other_counts_are_noticed(openmpi: Program, collective: str) -> None:
 
 def test_plans_reach_every_node(openmpi: Program) -> None:
     """Both exchanges bring every node's part to every node exactly once, for 1 to 70 nodes."""
-    program = openmpi.mpi.compiled("plans.c", options=[f"-I{NATIVE}"])
+    program = openmpi.mpi.compiled("plans.c", options=HEADERS)
     outcome = process.run([program, "70"], timeout_s=TIMEOUT_S)
     assert outcome.ok, outcome.explain()
     assert outcome.stdout == "2 exchanges between 1 to 70 nodes\n"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from importlib import resources
 from pathlib import Path
 
 import pytest
 
 from colltune import process
-from tests.integration.real import Real
+from colltune.mpi.libcolltune import NATIVE
+from tests.integration.real import HEADERS, Real
 
 pytestmark = pytest.mark.mpi
 WORDS = ("library", "flat", "chain", "pipeline", "binary", "binomial", "scatter_ring_allgather")
@@ -40,8 +40,9 @@ def _lines(outcome: process.Outcome) -> list[str]:
 
 def test_the_compiler_has_nothing_to_say(each: Real) -> None:
     """All of the library's sources are free of warnings under each MPI."""
-    sources = sorted(Path(str(resources.files("colltune.mpi.libcolltune") / "native")).glob("*.c"))
-    command: list[str | Path] = [each.installation.mpicc, *WARNINGS, "-fsyntax-only", *sources]
+    sources = sorted((NATIVE / "src").glob("*.c"))
+    flags = (*WARNINGS, *HEADERS, "-fsyntax-only")
+    command: list[str | Path] = [each.installation.mpicc, *flags, *sources]
     outcome = process.run(command, timeout_s=60.0, env=each.environment())
     assert outcome.ok, outcome.explain()
 

@@ -56,7 +56,7 @@ COPIED_TWICE = {
 
 def _both(preloaded: Real, case: str) -> tuple[process.Outcome, process.Outcome]:
     """Return what becomes of a case without the library and with it."""
-    command: list[str | Path] = [preloaded.compiled("interposed/faults.c"), case]
+    command: list[str | Path] = [preloaded.compiled("faults.c"), case]
     return preloaded.run(3, command, preload=""), preloaded.run(3, command, SETTINGS)
 
 
@@ -75,7 +75,7 @@ def test_an_abort_within_an_operation_ends_the_job_alike(preloaded: Real) -> Non
 
 def test_a_process_that_never_comes_is_waited_for(preloaded: Real) -> None:
     """The others wait, until the job is killed, as MPI has it."""
-    command = [preloaded.compiled("interposed/faults.c"), "absent"]
+    command = [preloaded.compiled("faults.c"), "absent"]
     ours = preloaded.run(3, command, SETTINGS, timeout_s=HANGS_S)
     assert ours.timed_out, ours.explain()
     assert "came through" not in ours.stdout
@@ -100,14 +100,14 @@ def test_an_error_is_one_of_its_call(preloaded: Real, ids: Sequence[str]) -> Non
     """
     nprocs = 5 if preloaded.installation.library == "openmpi" else 3
     settings = COPIED_TWICE | {"COLLTUNE_NODES": "by-rank:2"}
-    ours = preloaded.run(nprocs, [preloaded.compiled("interposed/recovers.c"), *ids], settings)
+    ours = preloaded.run(nprocs, [preloaded.compiled("recovers.c"), *ids], settings)
     assert ours.ok, ours.explain()
     assert re.search(r"^\d{3,} right calls after wrong ones$", ours.stdout, re.MULTILINE)
 
 
 def test_eight_threads_use_eight_communicators(preloaded: Real) -> None:
     """With MPI_THREAD_MULTIPLE, while communicators are made and freed, all data are right."""
-    ours = preloaded.run(3, [preloaded.compiled("interposed/faults.c"), "threads"], SETTINGS)
+    ours = preloaded.run(3, [preloaded.compiled("faults.c"), "threads"], SETTINGS)
     assert ours.ok, ours.explain()
     if "no threads" in ours.stdout:
         pytest.skip("this MPI has no MPI_THREAD_MULTIPLE")
@@ -119,7 +119,7 @@ def test_communicators_come_and_go_under_two_preloaded_libraries(
 ) -> None:
     """Two hundred are made and freed; a second copy of the library does no harm."""
     both = f"{preloaded.preload}:{shutil.copy(preloaded.preload, tmp_path / 'second.so')}"
-    command: list[str | Path] = [preloaded.compiled("interposed/faults.c"), "freed"]
+    command: list[str | Path] = [preloaded.compiled("faults.c"), "freed"]
     ours = preloaded.run(3, command, SETTINGS, preload=both)
     assert ours.ok, ours.explain()
     assert "communicators held" in ours.stdout
@@ -130,7 +130,7 @@ def test_communicators_of_ours_leave_room_for_the_program_s(
     preloaded: Real, threads: list[str]
 ) -> None:
     """Fifteen hundred duplicates are kept, each with a broadcast by an algorithm of ours."""
-    ours = preloaded.run(3, [preloaded.compiled("interposed/faults.c"), "many", *threads], SETTINGS)
+    ours = preloaded.run(3, [preloaded.compiled("faults.c"), "many", *threads], SETTINGS)
     assert ours.ok, ours.explain()
     assert "many held" in ours.stdout
 
@@ -146,7 +146,7 @@ def test_a_communicator_gets_one_of_ours_late(
     ours = "colltune.bcast.hierarchical:groups=1,inner=binomial"
     rules.write_text(f"colltune-rules 1\nconfiguration c {ours}\nstart bcast c\n")
     settings = {"COLLTUNE_RULES": str(rules)} | ({"COLLTUNE_FIRST_CALLS": first} if first else {})
-    outcome = preloaded.run(4, [preloaded.compiled("interposed/faults.c"), "few"], settings)
+    outcome = preloaded.run(4, [preloaded.compiled("faults.c"), "few"], settings)
     process.check(outcome, "five broadcasts")
     assert outcome.stdout == ran
 
@@ -156,14 +156,14 @@ def test_nothing_of_ours_runs_while_fault_tolerance_is_on(preloaded: Real) -> No
     if preloaded.installation.library != "openmpi" or preloaded.installation.release < "5":
         pytest.skip("this MPI has no fault tolerance by itself")
     on = {"OMPI_MCA_mpi_ft_enable": "1"}
-    ours = preloaded.run(3, [preloaded.compiled("interposed/faults.c"), "freed"], SETTINGS | on)
+    ours = preloaded.run(3, [preloaded.compiled("faults.c"), "freed"], SETTINGS | on)
     assert ours.ok, ours.explain()
     assert "fault tolerance is on: the MPI library runs all calls" in ours.stderr
 
 
 def test_a_program_without_mpi_init_is_left_alone(preloaded: Real) -> None:
     """Nothing is done, nothing is said."""
-    program = preloaded.compiled("interposed/faults.c")
+    program = preloaded.compiled("faults.c")
     variables = SETTINGS | {"LD_PRELOAD": preloaded.preload}
     outcome = process.run([program, "never"], timeout_s=30, env=variables)
     assert (outcome.returncode, outcome.stdout, outcome.stderr) == (0, "no MPI\n", "")
@@ -188,7 +188,7 @@ def test_a_job_of_which_a_part_lacks_the_library_runs_without_it(
     for n, has_it in parts:
         words = with_it if has_it else []
         command += [":", "-np", str(n)] if command else []
-        command += ["env", *words, preloaded.compiled("interposed/faults.c"), "anybody"]
+        command += ["env", *words, preloaded.compiled("faults.c"), "anybody"]
     outcome = preloaded.run(parts[0][0], command, preload="")
     process.check(outcome, "a job that is preloaded in part")
     assert "heard all" in outcome.stdout
@@ -201,7 +201,7 @@ def _held(preloaded: Real, how: str, *before: str, **variables: str) -> tuple[li
     """Return the MiB that eight communicators on two nodes held, and what was said."""
     settings = {"COLLTUNE_NODES": "by-rank:2", "COLLTUNE_LOG": "1", **variables}
     forced = {"COLLTUNE_FORCE": "colltune.allgather.hierarchical"}
-    command = [*before, preloaded.compiled("interposed/pool.c"), how]
+    command = [*before, preloaded.compiled("pool.c"), how]
     ours = preloaded.run(4, command, forced | settings)
     process.check(ours, "eight communicators")
     words = r"^(\d+) MiB mapped, (\d+) large, (\d+) idle, (\d+) freed$"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from colltune import process
-from tests.integration.real import SOURCES, with_libcolltune
+from tests.integration.real import OF_LIBCOLLTUNE, with_libcolltune
 
 pytestmark = pytest.mark.mpi
 # of three processes the root sends two messages per broadcast
@@ -33,9 +33,10 @@ def test_mpichs_fortran_interfaces_come_to_us(tmp_path: Path) -> None:
     if mpifort is None:
         pytest.skip(f"no mpifort beside {mpi.installation.mpicc}")
     counter, program = tmp_path / "messages.o", tmp_path / "calls"
+    calls = OF_LIBCOLLTUNE / "fortran_calls.f90"
     commands: tuple[list[str | Path], ...] = (
-        [mpi.installation.mpicc, "-c", "-o", counter, SOURCES / "fortran_messages.c"],
-        [mpifort, f"-J{tmp_path}", "-o", program, SOURCES / "fortran_calls.f90", counter, "-ldl"],
+        [mpi.installation.mpicc, "-c", "-o", counter, OF_LIBCOLLTUNE / "fortran_messages.c"],
+        [mpifort, f"-J{tmp_path}", "-o", program, calls, counter, "-ldl"],
     )
     for command in commands:
         outcome = process.run(command, timeout_s=60.0, env=dict(os.environ))

@@ -31,7 +31,7 @@ def test_objects_of_all_kinds_fare_as_without_the_library(
     each: Real, tmp_path: Path, how: str
 ) -> None:
     """Types made with large counts work; wrong ones are told once, to the right handler."""
-    program = each.compiled("interposed/objects.c")
+    program = each.compiled("objects.c")
     (tmp_path / "rules").write_text(GATHER)
     settings = {
         "recorded": {"COLLTUNE_PROFILE": str(tmp_path)},
@@ -55,7 +55,7 @@ WITH_COUNTS = (
 @pytest.fixture
 def counting(each: Real) -> Path:
     """Return the program that calls functions of large counts, of an MPI that has them."""
-    program = each.compiled("interposed/large_counts.c")
+    program = each.compiled("large_counts.c")
     if each.run(1, [program], preload="").stdout == "before MPI 4\n":
         pytest.skip(f"{each.installation.mpirun} has no functions of large counts")
     return program

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from importlib import resources
 from pathlib import Path
 
 import pytest
 
 from colltune import process
 from colltune.mpi import trace
-from tests.integration.real import Real, RealMpi, RealMpich, with_libcolltune
+from tests.integration.real import HEADERS, Real, RealMpi, RealMpich, with_libcolltune
 from tests.integration.tables_for_libcolltune import MPICH, OPENMPI, sealed
 
 pytestmark = pytest.mark.mpi
@@ -162,8 +161,7 @@ def test_a_variable_that_does_not_exist_is_told_once(preloaded: Real) -> None:
 
 def test_a_program_changes_rules_for_all_processes(openmpi: RealMpi) -> None:
     """Rank 0's rules and values hold everywhere; without libcolltune the program runs as ever."""
-    native = Path(str(resources.files("colltune.mpi.libcolltune"))) / "native"
-    program = openmpi.compiled("changes_rules.c", options=(*STRICT, "-I", native))
+    program = openmpi.compiled("changes_rules.c", options=(*STRICT, *HEADERS))
     piped = FOREIGN.partition("piped ")[2].partition("\n")[0]
     outcome = dataclasses.replace(openmpi, program=program).call(3, [piped], {})
     assert outcome.ok, outcome.explain()

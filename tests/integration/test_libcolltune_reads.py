@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,8 @@ from colltune import process
 from colltune.domain import Collective
 from colltune.mpi.file_format import Call
 from colltune.mpi.formats import FORMATS
-from tests.integration.real import Real, installed
+from colltune.mpi.libcolltune import NATIVE
+from tests.integration.real import HEADERS, Real, installed
 from tests.integration.tables_for_libcolltune import MPICH, OF_THE_FUTURE, OPENMPI, sealed
 
 pytestmark = pytest.mark.mpi
@@ -52,8 +52,8 @@ class Decides:
 def decides(tmp_path_factory: pytest.TempPathFactory) -> Decides:
     """Return the test program, under the address and undefined-behaviour sanitizers."""
     folder = tmp_path_factory.mktemp("decides")
-    native = Path(str(resources.files("colltune.mpi.libcolltune"))) / "native"
-    flags = (*FLAGS, *SANITIZERS, "-I", native, *sorted(native.glob("*.c")), "-lm", "-lrt")
+    sources = sorted((NATIVE / "src").glob("*.c"))
+    flags = (*FLAGS, *SANITIZERS, *HEADERS, *sources, "-lm", "-lrt")
     real = Real(installed(), folder)
     return Decides(real.compiled("decides.c", options=flags), real)
 

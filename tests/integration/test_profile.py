@@ -44,7 +44,7 @@ class Bed:
 def bed(each: Real) -> Bed:
     """Return the bed on one MPI of this machine, with the library that sites preload."""
     preloading = replace(each, preload=str(build.unlinked_library(each.installation)))
-    return Bed(preloading, each.compiled("interposed/profiled.c"))
+    return Bed(preloading, each.compiled("profiled.c"))
 
 
 def _counts(profile: Profile) -> Mapping[tuple[str, str, int], float]:
@@ -256,7 +256,7 @@ def test_a_python_program_has_its_scripts_name(
     bed: Bed, tmp_path: Path, words: tuple[str, ...], name: str
 ) -> None:
     """Its script's or module's, and not the interpreter's."""
-    library = bed.mpi.compiled("interposed/plugin.c", options=("-O2", "-fPIC", "-shared"))
+    library = bed.mpi.compiled("plugin.c", options=("-O2", "-fPIC", "-shared"))
     script = tmp_path / "script.py"
     script.write_text(f"import ctypes\nassert not ctypes.CDLL({str(library)!r}).run()\n")
     records = tmp_path / "records"

@@ -47,8 +47,8 @@ def test_a_program_that_loads_mpi_itself_is_recorded(
     unlinked: Real, tmp_path: Path, bind: str
 ) -> None:
     """Where MPI comes later and for a part of the program alone, its calls are counted."""
-    library = unlinked.compiled("interposed/plugin.c", options=("-O2", "-fPIC", "-shared"))
-    program = unlinked.compiled("interposed/loads.c", options=("-Wl,--as-needed",))
+    library = unlinked.compiled("plugin.c", options=("-O2", "-fPIC", "-shared"))
+    program = unlinked.compiled("loads.c", options=("-Wl,--as-needed",))
     settings = {"COLLTUNE_RECORD": str(tmp_path), "LD_BIND_NOW": bind}
     outcome = unlinked.run(2, [program, library], settings)
     assert outcome.ok, outcome.explain()
@@ -79,8 +79,8 @@ def _found(library: str) -> Installation | None:
 
 def test_calls_that_end_a_function_come_to_their_mpi(each: Real, libraries: list[str]) -> None:
     """Each function of ours, called by a jump, in a program without MPI, under each library."""
-    plugin = each.compiled("interposed/tails.c", options=("-O2", "-fPIC", "-shared"))
-    host = each.compiled("interposed/tail_host.c", options=("-Wl,--as-needed",))
+    plugin = each.compiled("tails.c", options=("-O2", "-fPIC", "-shared"))
+    host = each.compiled("tail_host.c", options=("-Wl,--as-needed",))
     for library in ("", *libraries):
         outcome = each.run(2, [host, plugin], preload=library)
         assert (outcome.ok, outcome.stdout) == (True, ""), outcome.explain()
@@ -88,7 +88,7 @@ def test_calls_that_end_a_function_come_to_their_mpi(each: Real, libraries: list
 
 def test_functions_that_an_mpi_lacks_are_not_offered(each: Real, libraries: list[str]) -> None:
     """A program that asks is told the same; references that found ours run with counts that fit."""
-    program = each.compiled("interposed/weak.c")
+    program = each.compiled("weak.c")
     without = each.run(2, [program], preload="")
     assert without.stdout.startswith("right"), without.explain()
     for library in libraries:
@@ -99,7 +99,7 @@ def test_functions_that_an_mpi_lacks_are_not_offered(each: Real, libraries: list
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="has code for x86-64")
 def test_code_of_no_library_calls_its_mpi(each: Real, libraries: list[str]) -> None:
     """As compilers at run time make it, under each library."""
-    program = each.compiled("interposed/code.c", options=("-Wl,--as-needed",))
+    program = each.compiled("code.c", options=("-Wl,--as-needed",))
     for library in ("", *libraries):
         outcome = each.run(2, [program, each.installation.libmpi], preload=library)
         # the launcher may put the second rank's line into the first one's
@@ -115,8 +115,8 @@ def test_two_mpis_in_one_process_run_as_without(
     for name in ("openmpi", "mpich"):
         mpi = Real(installed(name), tmp_path_factory.mktemp(name))
         options = ("-O0", "-fPIC", "-shared")
-        plugins.append(mpi.compiled("interposed/plugin.c", options=options))
-    host = mpi.compiled("interposed/loads.c", options=("-Wl,--as-needed",))
+        plugins.append(mpi.compiled("plugin.c", options=options))
+    host = mpi.compiled("loads.c", options=("-Wl,--as-needed",))
     for library in ("", *libraries):
         settings = {"COLLTUNE_RECORD": str(tmp_path), "LD_PRELOAD": library}
         for order in (plugins, plugins[::-1]):
@@ -133,5 +133,5 @@ def test_another_mpi_runs_as_without(
     others = {"openmpi": "mpich", "mpich": "openmpi"}
     found = installed(others[unlinked.installation.library])
     other = Real(found, tmp_path_factory.mktemp("other"), unlinked.preload)
-    program = other.compiled("interposed/profiled.c")
+    program = other.compiled("profiled.c")
     _is_silent(other.run(2, [program, "many", "20"], {"COLLTUNE_RECORD": str(tmp_path)}), tmp_path)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from colltune import __version__, process
+from tests.integration.real import installed
 from tests.packaging.distributions import ROOT, members
 
 SOURCES = ROOT / "src"
@@ -42,9 +43,15 @@ def run_alone(unpacked: Path, code: str, *words: str) -> process.Outcome:
 
 def test_the_wheel_holds_every_file_of_the_package(wheel: Path) -> None:
     """Modules, catalogues, C and R sources, hooks, pages and units are packed as they are here."""
+    package = {f: f.relative_to(SOURCES) for f in (SOURCES / "colltune").rglob("*")}
+    native = {
+        f: Path("colltune/mpi/libcolltune/native") / f.relative_to(ROOT / "libcolltune")
+        for folder in ("include", "src")
+        for f in (ROOT / "libcolltune" / folder).iterdir()
+    }
     here = {
-        str(file.relative_to(SOURCES)): file.read_bytes()
-        for file in (SOURCES / "colltune").rglob("*")
+        str(name): file.read_bytes()
+        for file, name in (package | native).items()
         if file.is_file() and "__pycache__" not in file.parts
     }
     packed = {n: content for n, content in members(wheel).items() if n.startswith("colltune/")}
@@ -87,3 +94,15 @@ def test_the_command_runs_from_the_wheel(unpacked: Path, words: list[str], expec
     """The command line and the catalogues work where there is nothing but the wheel."""
     outcome = process.check(run_alone(unpacked, COMMAND, *words), " ".join(words))
     assert expected in outcome.stdout
+
+
+def test_libcolltune_is_compiled_from_the_wheel(unpacked: Path, tmp_path: Path) -> None:
+    """Its sources come along, and its header where the reference says."""
+    out = tmp_path / "libcolltune.so"
+    words = ("app", "interpose", "--mpi", str(installed().mpirun), "--out", str(out))
+    process.check(run_alone(unpacked, COMMAND, *words), "compiling libcolltune")
+    assert out.read_bytes().startswith(b"\x7fELF")
+    where = "from colltune.mpi.libcolltune import NATIVE; print(NATIVE / 'include')"
+    folder = process.check(run_alone(unpacked, where), "asking for the headers").stdout.strip()
+    assert Path(folder).is_relative_to(unpacked)
+    assert (Path(folder) / "colltune_rules.h").is_file()

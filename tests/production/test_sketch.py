@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import shutil
 from collections import Counter
-from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from colltune import process
 from colltune.cli.profile import quantile
 from colltune.dataset.profile import FIRST_TIME, GAMMA, LAST_TIME, bucket, summed
 from colltune.errors import DataError
+from colltune.mpi.libcolltune import NATIVE
 
 SECONDS = st.lists(st.floats(2e-7, 900), min_size=1, max_size=60)
 TIMES = st.dictionaries(st.integers(FIRST_TIME, LAST_TIME), st.integers(1, 10**12), max_size=20)
@@ -64,8 +64,7 @@ def test_what_jobs_record_has_the_same_buckets(tmp_path: Path) -> None:
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler")
-    header = resources.files("colltune.mpi.libcolltune") / "native" / "sketch.h"
-    (tmp_path / "sketch.h").write_text(header.read_text())
+    (tmp_path / "sketch.h").write_text((NATIVE / "src" / "sketch.h").read_text())
     program, source = tmp_path / "main", tmp_path / "main.c"
     source.write_text(BUCKETS_OF_INPUT)
     compiled = process.run([compiler, "-o", program, source, "-lm"], timeout_s=60.0)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from colltune import process
 from colltune.errors import ColltuneError, ProgramError
 from colltune.files import cache_folder
 from colltune.files.ownership import danger, insist_preloadable, made_once
-from colltune.mpi import installation
+from colltune.mpi import installation, libcolltune
 from colltune.mpi.installation import Installation
 
 _VARIABLE = "COLLTUNE_INTERPOSED"
@@ -23,6 +24,7 @@ _SHARED = ("-shared", "-fPIC", "-fvisibility=hidden", "-ftls-model=initial-exec"
 _COMPILE_TIMEOUT_S = 120.0
 _EXPORTED = "exported.map"
 """Tells the linker what a library shows to others."""
+_ENDINGS = (".c", ".h", _EXPORTED)
 _COLLECTIVES = ("collectives.c", "collectives.h")
 _VARIABLES = ("bound.h", "cvar.c", "cvar.h", "why.h")
 _LEGAL = (
@@ -56,8 +58,7 @@ _SIMULATED = _Product(("-O2", *_C11, "-pthread"), ("-Wl,-Bsymbolic", "-lm", "-lr
 
 
 def native_benchmark(mpi: Installation, cache: Path | None = None) -> Path:
-    texts = _sources("colltune.bench")
-    texts |= _sources("colltune.mpi.libcolltune", *_VARIABLES)
+    texts = _sources("colltune.bench") | _libcolltune(*_VARIABLES)
     return _for("collbench", _PROGRAM, texts, mpi, cache)
 
 
@@ -70,13 +71,13 @@ def canary(mpi: Installation, cache: Path | None = None) -> Path:
 def legal_program(mpi: Installation, cache: Path | None = None) -> Path:
     """Return the compiled conformance program, which writes variables as the benchmark does."""
     texts = _sources("colltune.verify", *_LEGAL) | _sources("colltune.bench", *_COLLECTIVES)
-    texts |= _sources("colltune.mpi.libcolltune", *_VARIABLES)
+    texts |= _libcolltune(*_VARIABLES)
     return _for("legal", _YIELDING, texts, mpi, cache)
 
 
 def interposed_library(mpi: Installation, cache: Path | None = None) -> Path:
     """Return libcolltune. It is not linked to MPI, but finds what a program loads."""
-    return _for("libcolltune", _LIBRARY, _interposed(), mpi, cache)
+    return _for("libcolltune", _LIBRARY, _libcolltune(), mpi, cache)
 
 
 def unlinked_library(mpi: Installation, cache: Path | None = None) -> Path:
@@ -84,12 +85,7 @@ def unlinked_library(mpi: Installation, cache: Path | None = None) -> Path:
 
     A step starts programs of other MPIs as well, whose users did not ask for it.
     """
-    return _for("libcolltune-unlinked", _UNLINKED, _interposed(), mpi, cache)
-
-
-def _interposed() -> dict[str, bytes]:
-    package = "colltune.mpi.libcolltune"
-    return _sources(package) | _sources(package, _EXPORTED)
+    return _for("libcolltune-unlinked", _UNLINKED, _libcolltune(), mpi, cache)
 
 
 def library_for(library: str, release: str, mpi: str | None = None) -> Path:
@@ -134,8 +130,8 @@ def simulated_benchmark(
     texts = _sources("colltune.bench.simulated") | _sources("colltune.bench", *_COLLECTIVES)
     stand_ins = texts.pop("stand_ins.c")
     if own:
-        texts |= _sources("colltune.mpi.libcolltune")
-        for missing in ("cvar.c", "launcher.c", "steer.c"):
+        texts |= _libcolltune()
+        for missing in ("cvar.c", "launcher.c", "steer.c", _EXPORTED):
             del texts[missing]
         texts["stand_ins.c"] = stand_ins
     return _compiled("simbench", _SIMULATED, texts, smpicc, identity, cache, {})
@@ -143,8 +139,16 @@ def simulated_benchmark(
 
 def _sources(package: str, *names: str) -> dict[str, bytes]:
     """Return the C files of a package, all or those of these names."""
-    files = (resources.files(package) / "native").iterdir()
-    chosen = [f for f in files if f.name in names or (not names and f.name.endswith((".c", ".h")))]
+    return _read((resources.files(package) / "native").iterdir(), names)
+
+
+def _libcolltune(*names: str) -> dict[str, bytes]:
+    """Return libcolltune's sources and what it exports, or the files of these names."""
+    return _read((f for d in ("include", "src") for f in (libcolltune.NATIVE / d).iterdir()), names)
+
+
+def _read(files: Iterable[Traversable], names: Collection[str]) -> dict[str, bytes]:
+    chosen = [f for f in files if f.name in names or (not names and f.name.endswith(_ENDINGS))]
     return {file.name: file.read_bytes() for file in chosen}
 
 

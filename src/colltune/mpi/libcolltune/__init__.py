@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 from colltune.domain import INTERPOSED, Configuration
 
 PRELOAD = "LD_PRELOAD"
+_HERE = Path(__file__)
+_HOMES = (_HERE.parent / "native", _HERE.parents[4] / "libcolltune")
+NATIVE = next((home for home in _HOMES if (home / "src").is_dir()), _HOMES[0])
+"""libcolltune's ``include`` and ``src``: in a wheel in this package, in a checkout at the top."""
 
 
 def is_libcolltune(configuration: Configuration) -> bool:

@@ -1,6 +1,6 @@
 """The algorithms that libcolltune brings along, alike with every MPI library.
 
-The structs ``ct_algorithm_t`` of ``native/*.c`` say the same; a test compares them.
+The structs ``ct_algorithm_t`` of ``libcolltune/src/*.c`` say the same; a test compares them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a decision table of libcolltune holds, how it is spelled and read: as a whole or not.
 
-docs/reference/configuration-files.md tells the grammar; ``native/table.c`` is the reader that
-counts.
+docs/reference/configuration-files.md tells the grammar; ``libcolltune/src/table.c`` is the
+reader that counts.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import statistics
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ import pytest
 from colltune import process
 
 SOURCE = Path(__file__).with_name("search_simulation.c")
+SEARCH = Path(__file__).parents[1] / "src" / "search.c"
 VALLEY = (10, 9, 8, 6, 5, 6, 8, 10, 12)
 TWO_VALLEYS = (7, 9, 12, 12, 9, 7, 5, 6)
 EAGER = (20, 15, 12, 9, 7, 6, 5.2, 5.1, 5)
@@ -37,14 +37,9 @@ def simulation(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not compiler:
         pytest.skip("no C compiler")
     program = tmp_path_factory.mktemp("search") / "simulation"
-    with resources.as_file(resources.files("colltune.mpi.libcolltune") / "native") as native:
-        flags = ["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{native}"]
-        process.check(
-            process.run(
-                [compiler, *flags, SOURCE, native / "search.c", "-o", program], timeout_s=60
-            ),
-            "compiling the simulation",
-        )
+    flags = ["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{SEARCH.parent}"]
+    command: list[str | Path] = [compiler, *flags, SOURCE, SEARCH, "-o", program]
+    process.check(process.run(command, timeout_s=60), "compiling the simulation")
     return program
 
 

@@ -14,6 +14,9 @@
 #include <dlfcn.h>
 #include <mpi.h>
 
+/* The library's own version; `colltune_version` returns that of the library that is loaded. */
+#define LIBCOLLTUNE_VERSION "0.1.0"
+
 /* What a rule looks at. */
 typedef enum {
     COLLTUNE_MSIZE,        /* bytes, as colltune counts them: size of the datatype times count */

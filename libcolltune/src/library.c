@@ -1,5 +1,6 @@
 /* Which MPI library runs, by its own words (as colltune.mpi.installation reads them). */
 #define _GNU_SOURCE /* memmem */
+#include "colltune_rules.h"
 #include "core.h"
 
 #include <ctype.h>
@@ -92,12 +93,15 @@ int ct_is_made_for_it(void) {
             !strncmp(release, made_for_release, n));
 }
 
+CT_PUBLIC const char *colltune_version(void) { return LIBCOLLTUNE_VERSION; }
+
 void ct_tell_foreign(void) {
     char name[NAME_LENGTH] = "several MPI libraries", release[NAME_LENGTH] = "at once";
     if (!is_first_process() || ct_is_quiet()) return;
     if (ct_bound == CT_ALONE) ct_library(name, release, sizeof name);
-    fprintf(stderr, "colltune: this libcolltune was compiled for %s %s, and the program runs with"
-                    " %s %s; the job runs without it (colltune app interpose --mpi compiles one)\n",
+    fprintf(stderr, "colltune: this libcolltune " LIBCOLLTUNE_VERSION " was compiled for %s %s, and the"
+                    " program runs with %s %s; the job runs without it (colltune app interpose --mpi"
+                    " compiles one)\n",
             made_for, made_for_release, name, release);
 }
 

@@ -206,6 +206,8 @@ const ct_configuration_t *ct_forced(ct_collective_t collective); /* NULL: nothin
 /* Id of what ran this thread's last call of a collective since it was last asked for; empty where the
  * MPI library decided. Public: whoever proves that a table is obeyed looks it up (dispatch.c). */
 const char *colltune_last_choice(const char *collective);
+/* LIBCOLLTUNE_VERSION. Public: also to programs without MPI. (library.c) */
+const char *colltune_version(void);
 /* `ct_algorithms`. Public: compared with colltune.mpi.libcolltune.algorithms. */
 const ct_algorithm_t *const *colltune_algorithms(void);
 
