@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import signal
 import subprocess
 import sys
@@ -104,3 +105,15 @@ def test_an_interrupt_while_a_program_is_started_is_not_lost(
     finally:
         signal.signal(signal.SIGINT, before)
     assert started[0].returncode == -signal.SIGTERM
+
+
+def test_what_failed_and_its_mend_are_told_apart() -> None:
+    """The message has both and the program's words, and survives the way back from a worker."""
+    outcome = process.run(["sh", "-c", "echo no >&2; exit 3"], timeout_s=10)
+    error = process.FailedError("it failed", "try again", outcome)
+    again = pickle.loads(pickle.dumps(error))
+    for one in (error, again):
+        assert (one.finding, one.mend) == ("it failed", "try again")
+        assert one.outcome == outcome
+        assert str(one).splitlines()[0] == "it failed; try again"
+        assert "stderr: no" in str(one)

@@ -6,7 +6,6 @@ others go on.
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -50,14 +49,13 @@ def first_line(text: str) -> str:
     return text.strip().partition("\n")[0]
 
 
-def parted(error: ColltuneError) -> tuple[str, str]:
+def explained(error: ColltuneError) -> tuple[str, str]:
     """Return what an error finds, and its mend or the command that failed."""
-    lines = str(error).splitlines()
-    finding, *mends = re.split(r"; |\. (?=[A-Z])", lines[0], maxsplit=1)
-    told = {name: text for name, colon, text in (line.partition(": ") for line in lines) if colon}
-    if not mends and "stderr" in told:
-        finding = f"{finding}: {told['stderr']}"
-    return finding, "".join(mends) or told.get("command", "")
+    finding, outcome = first_line(error.finding), getattr(error, "outcome", None)
+    if error.mend or not isinstance(outcome, process.Outcome):
+        return finding, error.mend
+    said = first_line(outcome.stderr)
+    return f"{finding}: {said}" if said else finding, " ".join(outcome.command)
 
 
 class Check(NamedTuple, Generic[_Subject]):
@@ -92,7 +90,7 @@ def answer_of(check: Check[_Subject], subject: _Subject) -> Answer:
             with process.ending_by(time.monotonic() + check.limit_s):
                 found.append(check.look(subject))
         except ColltuneError as error:
-            found.append(problem(*parted(error)))
+            found.append(problem(*explained(error)))
         except OSError as error:
             said = f"{error.filename}: {error.strerror}" if error.filename else str(error)
             found.append(problem(said, f"ls -ld {error.filename or '.'}"))

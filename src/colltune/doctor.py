@@ -35,16 +35,16 @@ from colltune.checks import (
     Check,
     Status,
     answers_of,
+    explained,
     first_line,
     note,
     ok,
-    parted,
     problem,
 )
 from colltune.domain import Shape
 from colltune.errors import ColltuneError, LibraryError, ProgramError
 from colltune.files import cache_folder
-from colltune.files.ownership import danger
+from colltune.files.ownership import danger, risk
 from colltune.models.bundle import load
 from colltune.mpi import installation
 from colltune.mpi.activation_check import effect_findings, outranked_findings
@@ -203,9 +203,9 @@ def _mpi(host: Host) -> Answer:
     if module and (module.library != found.library or not _alike(module.release, found.release)):
         loaded = f"{said}; the loaded module is of {module.library} {module.release}"
         return note(loaded, "name the MPI of your jobs with --mpi")
-    if misled := installation.misplaced(found.mpirun, os.environ, found.mpi):
-        why, _, mend = misled.partition(". Unset ")
-        return note(f"{said}; {why}", f"unset {mend.rstrip('.')}")
+    misled, mend = installation.misplaced(found.mpirun, os.environ, found.mpi)
+    if misled:
+        return note(f"{said}; {misled}", mend)
     others = {path: name for path, name in _on_path() if name != said.partition(",")[0]}
     first = shutil.which("mpirun")
     if first in others and host.mpi is None:
@@ -244,9 +244,9 @@ def _start(host: Host) -> Answer:
     try:
         run, found = host.run, host.installation
     except ProgramError as error:
-        lines = str(error).splitlines()
-        told = [line.partition(": ")[2] for line in lines if line.startswith("stderr: ")]
-        said = f"{host.shape.nprocs} processes do not start: {(told or lines)[0].partition(';')[0]}"
+        outcome = getattr(error, "outcome", None)
+        told = first_line(outcome.stderr) if isinstance(outcome, process.Outcome) else ""
+        said = f"{host.shape.nprocs} processes do not start: {told or first_line(error.finding)}"
         return problem(said, shlex.join([*host.canary.line.words, "hostname"]))
     seconds = time.monotonic() - began
     library, release = installation.identified(run.library)
@@ -355,10 +355,9 @@ def _cache(_host: Host) -> Answer:
         return problem(f"{at} cannot be written, so {folder} keeps no compiled program", mend)
     status = at.stat()
     # in a sticky folder others cannot touch what is made there
-    if (at == folder or not status.st_mode & stat.S_ISVTX) and (why := danger(at)):
-        place, is_open, _ = why.partition(" is writable by others")
-        mend = f"chmod go-w {place}, or {mend}" if is_open else mend
-        return problem(f"{why}, so {folder} is refused", mend)
+    if (at == folder or not status.st_mode & stat.S_ISVTX) and (found := risk(at)):
+        mend = f"chmod go-w {found.place}, or {mend}" if found.is_open else mend
+        return problem(f"{found.place} {found.why}, so {folder} is refused", mend)
     if at != folder:
         return ok(f"{folder} is made at first use")
     return ok(f"{folder}, uid {status.st_uid}, mode {stat.S_IMODE(status.st_mode):04o}")
@@ -580,7 +579,7 @@ def _job(host: Host) -> Answer:
     try:
         shape = shape_of(JobRequest(), os.environ)
     except ColltuneError as error:
-        return note(*parted(error))
+        return note(*explained(error))
     return ok(f"job {os.environ['SLURM_JOB_ID']}: {shape} (nodes x ppn)")
 
 

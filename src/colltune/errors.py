@@ -9,9 +9,18 @@ from typing import ClassVar
 
 
 class ColltuneError(Exception):
-    """Anything colltune can explain; never shown with a traceback."""
+    """Anything colltune can explain; never shown with a traceback.
+
+    The message is the ``finding`` and, where it is told apart, the ``mend``.
+    """
 
     exit_status: ClassVar[int] = 1
+
+    def __init__(self, finding: str, mend: str = "") -> None:
+        joint = ". " if mend[:1].isupper() else "; "
+        super().__init__(f"{finding}{joint}{mend}" if mend else finding)
+        self.finding = finding
+        self.mend = mend
 
 
 class SiteError(ColltuneError):

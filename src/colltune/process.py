@@ -83,7 +83,7 @@ def find(program: str, mend: str) -> Path:
     """Return the absolute path of `program`, a path or a name on PATH; errors end with `mend`."""
     found = shutil.which(program)
     if found is None:
-        raise ProgramError(f"program {program!r} not found; {mend}")
+        raise ProgramError(f"program {program!r} not found", f"{mend}")
     return Path(found).absolute()
 
 
@@ -163,10 +163,20 @@ def _started(
     return process
 
 
+class FailedError(ProgramError):
+    """A program that did not do what it should; ``outcome`` tells how it ended."""
+
+    def __init__(self, finding: str, mend: str = "", outcome: Outcome | None = None) -> None:
+        super().__init__(finding, mend)
+        if outcome is not None:
+            self.args = (f"{self}\n{outcome.explain()}",)
+        self.outcome = outcome
+
+
 def check(outcome: Outcome, what: str) -> Outcome:
     """Return `outcome` if it is ok; otherwise the error tells `what` was attempted."""
     if not outcome.ok:
-        raise ProgramError(f"{what} failed\n{outcome.explain()}")
+        raise FailedError(f"{what} failed", outcome=outcome)
     return outcome
 
 

@@ -346,9 +346,9 @@ def test_a_folder_of_another_mpi_is_named(tmp_path: Path) -> None:
     mpirun.touch()
     (tmp_path / "link").symlink_to(tmp_path / "mine")
     for right in (tmp_path / "mine", tmp_path / "link"):
-        assert installation.misplaced(mpirun, {"OPAL_PREFIX": str(right), "HOME": "/x"}) == ""
+        assert installation.misplaced(mpirun, {"OPAL_PREFIX": str(right), "HOME": "/x"}) == ("", "")
     wrong = {"OPAL_PREFIX": str(tmp_path / "other"), "PMIX_PREFIX": "/opt/pmix", "I_MPI_ROOT": ""}
-    said = installation.misplaced(mpirun, wrong)
+    said, mend = installation.misplaced(mpirun, wrong)
     assert f"OPAL_PREFIX={tmp_path}/other" in said
-    assert said.endswith("Unset OPAL_PREFIX PMIX_PREFIX.")
-    assert installation.misplaced(mpirun, wrong, library("mpich")) == ""
+    assert mend == "unset OPAL_PREFIX PMIX_PREFIX"
+    assert installation.misplaced(mpirun, wrong, library("mpich")) == ("", "")

@@ -123,7 +123,7 @@ TOLD = {
     "silent": ("", "", "problem", "no hook spoke"),
     "default": ("colltune: MPI's own decisions are kept for 1x2", "", "ok", "are kept"),
     "not yet": ("colltune: nothing is prepared for this job", "", "note", "nothing is prepared"),
-    "unseen": ("/shared/x cannot be read", "", "problem", "on a node"),
+    "unseen": ("missing: /shared/x cannot be read", "", "problem", "on a node"),
     "busy": ("", "Immediate execution impossible", "note", "Immediate"),
     "refused": ("", "Invalid account", "problem", "Invalid account"),
 }

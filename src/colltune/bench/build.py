@@ -98,15 +98,16 @@ def library_for(library: str, release: str, mpi: str | None = None) -> Path:
         # whoever named it trusts its owner
         if why := danger(path, trusted=path.stat().st_uid):
             raise ProgramError(
-                f"{_VARIABLE}={named}: {why}. All processes of a job would load it. Put it "
-                "where nobody else can change it, with colltune app interpose --out FILE."
+                f"{_VARIABLE}={named}: {why}",
+                "All processes of a job would load it. Put it "
+                "where nobody else can change it, with colltune app interpose --out FILE.",
             )
         return path
     found = installation.find(mpi, library)
     if found.release != release:
         raise ProgramError(
-            f"{found.mpirun} belongs to {library} {found.release}, not {release}. Name the "
-            "MPI of the job with --mpi."
+            f"{found.mpirun} belongs to {library} {found.release}, not {release}",
+            "Name the MPI of the job with --mpi.",
         )
     return interposed_library(found)
 

@@ -167,9 +167,10 @@ def usual_ppn(library: str, nodes: int, cores: int) -> int:
         return _FEW_PROCESSES
     if nodes == 1 and cores == 1:
         raise CampaignError(
-            "one process per core is one process here, which has nobody to talk to. Allow more "
+            "one process per core is one process here, which has nobody to talk to",
+            "Allow more "
             "cores (processor binding, control group), or name a number of processes (ppn) to "
-            "measure what holds for jobs on a shared core only."
+            "measure what holds for jobs on a shared core only.",
         )
     return cores
 
@@ -245,13 +246,14 @@ class Campaign:
         if self.part.count > len(self._every_shape):
             raise CampaignError(
                 f"campaign: there are {self.part.count} parts, but only "
-                f"{counted(len(self._every_shape), 'shape')}. Use fewer parts."
+                f"{counted(len(self._every_shape), 'shape')}",
+                "Use fewer parts.",
             )
 
     def _check_lists(self) -> None:
         for name in ("collectives", "msizes_bytes", "nodes"):
             if not getattr(self, name):
-                raise CampaignError(f"campaign: {name} is empty; give at least one value")
+                raise CampaignError(f"campaign: {name} is empty", "give at least one value")
         for least, complaint, names in _BOUNDS:
             for name in names:
                 if any(value < least for value in getattr(self, name) or ()):

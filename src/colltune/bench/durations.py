@@ -18,7 +18,7 @@ def seconds(text: str | float) -> float:
     parts = _PART.findall(text.strip().lower())
     if not parts or "".join(map("".join, parts)) != re.sub(r"\s+", "", text.lower()):
         raise CampaignError(
-            f"{text!r} is not a wall time. Write it like 90, 90s, 30m, 1h30m or 4h."
+            f"{text!r} is not a wall time", "Write it like 90, 90s, 30m, 1h30m or 4h."
         )
     return _positive(math.fsum(float(n) * _UNITS_S[unit] for n, unit in parts), repr(text))
 

@@ -225,10 +225,10 @@ def launcher_of(installation: Installation, name: str | None = None) -> KnownLau
     toolchain = LIBRARIES[library].toolchain
     name = toolchain.launcher if name is None else name
     if name not in LAUNCHERS:
-        raise CampaignError(f"unknown launcher {name!r}; known: {', '.join(LAUNCHERS)}")
+        raise CampaignError(f"unknown launcher {name!r}", f"known: {', '.join(LAUNCHERS)}")
     if not LAUNCHERS[name].starts(toolchain):
         able = [known for known, launcher in LAUNCHERS.items() if launcher.starts(toolchain)]
         raise CampaignError(
-            f"launcher {name!r} cannot start programs of {library}. Use {' or '.join(able)}."
+            f"launcher {name!r} cannot start programs of {library}", f"Use {' or '.join(able)}."
         )
     return LAUNCHERS[name].of(installation)

@@ -69,8 +69,8 @@ def check_globs(campaign: Campaign, backend: Backend) -> None:
             if not any(configuration.matches(pattern) for configuration in known):
                 names = sorted({f"{c.library}.{c.collective}.{c.algorithm}" for c in known})
                 raise CampaignError(
-                    f"space.{key}: {pattern!r} matches no configuration that can be measured "
-                    f"here. Known: {', '.join(names)}."
+                    f"space.{key}: {pattern!r} matches no configuration that can be measured here",
+                    f"Known: {', '.join(names)}.",
                 )
 
 

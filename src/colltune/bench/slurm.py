@@ -43,15 +43,17 @@ class Allocation:
             if shape.nodes > self.nodes:
                 raise CampaignError(
                     f"the campaign has the shape {shape}, but job {self.job} was granted"
-                    f" {self.nodes} nodes; submit it with --nodes={shape.nodes}, or take"
-                    f" {shape.nodes} out of space.nodes"
+                    f" {self.nodes} nodes",
+                    f"submit it with --nodes={shape.nodes}, or take"
+                    f" {shape.nodes} out of space.nodes",
                 )
             able = sum(tasks >= shape.ppn for tasks in self.tasks_per_node)
             if self.tasks_per_node and able < shape.nodes:
                 raise CampaignError(
                     f"the campaign has the shape {shape}, but job {self.job} may start"
-                    f" {shape.ppn} processes on {able} of its nodes; submit"
-                    f" it with --ntasks-per-node={shape.ppn}, or take {shape.ppn} out of space.ppn"
+                    f" {shape.ppn} processes on {able} of its nodes",
+                    f"submit"
+                    f" it with --ntasks-per-node={shape.ppn}, or take {shape.ppn} out of space.ppn",
                 )
 
 
@@ -93,8 +95,8 @@ def _numbers(variables: Mapping[str, str], name: str) -> tuple[int, ...]:
         return counts(text) if text else ()
     except ValueError:
         raise ProgramError(
-            f"environment variable {name}={text!r} is not what Slurm writes; unset it or"
-            " start colltune outside of the job"
+            f"environment variable {name}={text!r} is not what Slurm writes",
+            "unset it or start colltune outside of the job",
         ) from None
 
 
@@ -206,8 +208,8 @@ class BatchJob:
         if self.time_s < _LEAST_S:
             raise CampaignError(
                 f"a time limit of {self.time_s:g} s leaves no time to measure, because a task "
-                f"is stopped up to {2 * STOP_S} s before its end. Give at least "
-                f"{_LEAST_S / 60:g} minutes."
+                f"is stopped up to {2 * STOP_S} s before its end",
+                f"Give at least {_LEAST_S / 60:g} minutes.",
             )
 
     @property
@@ -279,7 +281,7 @@ def submit(job: BatchJob) -> str:
     process.check(outcome, "submitting the campaign")
     number = outcome.stdout.strip().partition(";")[0]
     if not number.isdigit():
-        raise ProgramError(f"sbatch printed no job number\n{outcome.explain()}")
+        raise process.FailedError("sbatch printed no job number", outcome=outcome)
     (job.folder / f"{number}.job").touch()
     return number
 
@@ -313,7 +315,7 @@ def directive_word(word: str) -> str:
     _check_one_line(word)
     if "\\" in word:
         raise CampaignError(
-            f"{word!r} has a backslash, which sbatch cannot read from a batch script. Rename it."
+            f"{word!r} has a backslash, which sbatch cannot read from a batch script", "Rename it."
         )
     return shlex.quote(word)
 
@@ -328,7 +330,8 @@ def _check_one_line(word: str) -> None:
     if any(ord(character) < 32 for character in word):
         raise CampaignError(
             f"{word!r} has a line break or another control character, which a batch script "
-            "cannot contain. Rename it."
+            "cannot contain",
+            "Rename it.",
         )
 
 

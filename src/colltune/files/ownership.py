@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from colltune.errors import OutputError
 from colltune.files import make_folder, writing
@@ -29,14 +30,29 @@ def insist_preloadable(path: Path) -> Path:
     whole = path.absolute()
     if any(character.isspace() or character == ":" for character in str(whole)):
         raise OutputError(
-            f"{whole}: LD_PRELOAD cannot name a path with blanks or colons. Name another folder, "
-            "for what colltune compiles in COLLTUNE_CACHE."
+            f"{whole}: LD_PRELOAD cannot name a path with blanks or colons",
+            "Name another folder, for what colltune compiles in COLLTUNE_CACHE.",
         )
     return whole
 
 
+class Risk(NamedTuple):
+    """Who else could change a file, and by which place on the way to it."""
+
+    place: Path
+    why: str
+    is_open: bool = False
+    """Whether its mode lets others write, which `chmod` mends."""
+
+
 def danger(path: Path, trusted: int = 0) -> str:
-    """Tell who else could change what lies at `path`; empty if only this user and root can.
+    """Tell who else could change what lies at `path`; empty if only this user and root can."""
+    found = risk(path, trusted)
+    return f"{found.place} {found.why}" if found else ""
+
+
+def risk(path: Path, trusted: int = 0) -> Risk | None:
+    """Return how somebody else could change what lies at `path`, None if only we and root can.
 
     All folders above it count, and those that symbolic links lead through. Below a folder of ours
     that nobody else can enter, modes do not matter. A sticky folder, such as ``/tmp``, keeps what
@@ -46,32 +62,36 @@ def danger(path: Path, trusted: int = 0) -> str:
     try:
         for _ in range(_MOST_STEPS):
             if not names:
-                return ""
+                return None
             at = at / names.pop()
             if at.name == "..":
                 at, sealed = at.parent.parent, False
             status = at.lstat()
-            why = _why(status, {0, os.geteuid(), trusted}, through=bool(names), sealed=sealed)
-            if why:
-                return f"{at} {why}"
+            owners, through = {0, os.geteuid(), trusted}, bool(names)
+            if _is_foreign(status, owners, through=through):
+                return Risk(at, f"belongs to uid {status.st_uid}")
+            if not sealed and _is_open(status.st_mode, through=through):
+                mode = f"{stat.S_IMODE(status.st_mode):04o}"
+                return Risk(at, f"is writable by others (mode {mode})", is_open=True)
             if stat.S_ISLNK(status.st_mode):
                 names += reversed(at.readlink().parts)
                 at, sealed = at.parent, False
             elif status.st_uid == os.geteuid() and not status.st_mode & _ENTERED_BY_OTHERS:
                 sealed = True
     except OSError as error:
-        return f"{at} cannot be inspected ({error.strerror})"
-    return f"{path} has too many symbolic links"
+        return Risk(at, f"cannot be inspected ({error.strerror})")
+    return Risk(path, "has too many symbolic links")
 
 
-def _why(status: os.stat_result, owners: set[int], *, through: bool, sealed: bool) -> str:
-    mode = status.st_mode
+def _is_foreign(status: os.stat_result, owners: set[int], *, through: bool) -> bool:
     # where a container knows one user only, all others look alike; the owner of / is the system
-    if status.st_uid not in owners and not (through and status.st_uid == Path("/").stat().st_uid):
-        return f"belongs to uid {status.st_uid}"
-    if stat.S_ISLNK(mode) or sealed or (through and mode & stat.S_ISVTX) or not mode & _OTHERS:
-        return ""
-    return f"is writable by others (mode {stat.S_IMODE(mode):04o})"
+    is_system = through and status.st_uid == Path("/").stat().st_uid
+    return status.st_uid not in owners and not is_system
+
+
+def _is_open(mode: int, *, through: bool) -> bool:
+    kept = stat.S_ISLNK(mode) or (through and mode & stat.S_ISVTX)
+    return bool(mode & _OTHERS) and not kept
 
 
 def own_folder(path: Path) -> Path:
@@ -80,8 +100,8 @@ def own_folder(path: Path) -> Path:
         make_folder(path, stat.S_IRWXU)
     if why := danger(path):
         raise OutputError(
-            f"{why}, so another user could have changed the programs in {path}. Correct it "
-            f"with chown and chmod go-w, {_MEND}."
+            f"{why}, so another user could have changed the programs in {path}",
+            f"Correct it with chown and chmod go-w, {_MEND}.",
         )
     return path
 

@@ -70,8 +70,8 @@ class Remote:
             raise
         except Exception as error:
             raise OutputError(
-                f"cannot write {self.url}/{key}: {told(error)}. Check the credentials in the "
-                "environment and the permissions of the bucket."
+                f"cannot write {self.url}/{key}: {told(error)}",
+                "Check the credentials in the environment and the permissions of the bucket.",
             ) from error
 
 

@@ -30,6 +30,7 @@ from colltune.mpi.installation import Installation
 from colltune.mpi.openmpi import mca
 from colltune.mpi.openmpi.library import OPENMPI
 from colltune.mpi.openmpi.releases import LIBRARY
+from colltune.process import FailedError
 
 _CUT_SHORT = "none"
 _PLAN, _RAW = "colltune-han-plan 1", "colltune-han-raw 1"
@@ -151,7 +152,7 @@ class TaskBench(InstalledMpi):
         if output.ended:
             return output
         if _COMPLAINT in outcome.stderr or output.in_flight is None:
-            raise ProgramError(f"the program that times tasks failed\n{outcome.explain()}")
+            raise FailedError("the program that times tasks failed", outcome=outcome)
         status = RunStatus.TIMEOUT if outcome.timed_out else RunStatus.CRASH
         guilty = _failed(wanted[output.in_flight], status, "ended its launch")
         return RawOutput((*output.series, guilty), output.in_flight, "")

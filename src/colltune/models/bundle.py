@@ -159,8 +159,8 @@ class Bundle:
             if model.collective is collective:
                 return model
         raise BundleError(
-            f"this bundle has no models of {collective}, only of "
-            f"{', '.join(self.collectives)}. Measure {collective} and fit again."
+            f"this bundle has no models of {collective}, only of {', '.join(self.collectives)}",
+            f"Measure {collective} and fit again.",
         )
 
     @property
@@ -216,7 +216,7 @@ class Bundle:
     def _content(self) -> tuple[dict[str, Any], dict[str, bytes]]:
         """Return what the id covers, all but the time and version that wrote it, and the files."""
         if len(self.models) < len(self.collectives):
-            raise BundleError("only a part of this bundle was loaded. Load all of it to save it.")
+            raise BundleError("only a part of this bundle was loaded", "Load all of it to save it.")
         files = {f"{m.collective}{_SUFFIX}": _packed(m) for m in self.models}
         version = _WITH_JOBS if any(c.jobs for c in self.confirmations) else _WITHOUT_JOBS
         if any(c.gain is not None and c.lower is None for c in self.confirmations):
@@ -275,7 +275,7 @@ def load(
         return bundle
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise BundleError(
-            f"{path / _MANIFEST}: damaged: {type(error).__name__}: {error}; {_MEND}"
+            f"{path / _MANIFEST}: damaged: {type(error).__name__}: {error}", f"{_MEND}"
         ) from error
 
 
@@ -293,7 +293,8 @@ def insist_answers(bundle: Bundle) -> None:
     if bundle.context.library not in LIBRARIES:
         raise BundleError(
             f"the bundle {bundle.id[:12]} is for the MPI library {bundle.context.library[:80]!r}, "
-            f"which colltune does not know; known: {', '.join(LIBRARIES)}"
+            f"which colltune does not know",
+            f"known: {', '.join(LIBRARIES)}",
         )
     for model in bundle.models:
         try:
@@ -304,7 +305,8 @@ def insist_answers(bundle: Bundle) -> None:
         if why:
             raise BundleError(
                 f"the bundle {bundle.id[:12]} cannot be used: its models of {model.collective} "
-                f"predict no times ({why[:200]}). Fit it again."
+                f"predict no times ({why[:200]})",
+                "Fit it again.",
             )
 
 
@@ -336,21 +338,22 @@ def _manifest(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         what = "is not a bundle: it has no manifest.json" if path.exists() else "no such bundle"
         raise BundleError(
-            f"{path}: {what}. Make one with `colltune fit DATA --out BUNDLE`."
+            f"{path}: {what}", "Make one with `colltune fit DATA --out BUNDLE`."
         ) from None
     except NotADirectoryError:
         raise BundleError(f"{path}: this is a file, but a bundle is a folder") from None
     except OSError as error:
         raise BundleError(f"{file}: cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise BundleError(f"{file}: cut short or damaged ({error}); {_MEND}") from error
+        raise BundleError(f"{file}: cut short or damaged ({error})", f"{_MEND}") from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise BundleError(f"{file}: this is not the manifest of a colltune bundle")
     version = manifest.get("format_version")
     if type(version) is not int or version not in range(1, FORMAT_VERSION + 1):
         raise BundleError(
             f"{file}: the bundle has format {version}, but this colltune ({__version__}) "
-            f"reads formats up to {FORMAT_VERSION}. Upgrade colltune, or fit the data again."
+            f"reads formats up to {FORMAT_VERSION}",
+            "Upgrade colltune, or fit the data again.",
         )
     return manifest
 
@@ -363,7 +366,7 @@ def _read(path: Path, manifest: Mapping[str, Any], wanted: Collection[Collective
     covered = {name: manifest[name] for name in manifest if name not in _NOT_IN_ID}
     if _content_id(covered) != manifest["id"]:
         raise BundleError(
-            f"{path / _MANIFEST}: the content does not match the bundle's id; {_MEND}"
+            f"{path / _MANIFEST}: the content does not match the bundle's id", f"{_MEND}"
         )
     checked_manifest(manifest)
     for collective, entry in entries.items():
@@ -390,20 +393,21 @@ def _read_collective(
     try:
         content = read_bytes(file)
     except FileNotFoundError:
-        raise BundleError(f"{file}: missing from the bundle; {_MEND}") from None
+        raise BundleError(f"{file}: missing from the bundle", f"{_MEND}") from None
     except OSError as error:
         raise BundleError(f"{file}: cannot be read: {error.strerror}") from error
     if hashlib.sha256(content).hexdigest() != entry["sha256"]:
         raise BundleError(
             f"{file}: cut short or damaged ({counted(len(content), 'byte')} do not match the "
-            f"manifest's hash); {_MEND}"
+            f"manifest's hash)",
+            f"{_MEND}",
         )
     try:
         return _unpacked(collective, entry, content)
     except ColltuneError:
         raise
     except (KeyError, ValueError, EOFError, TypeError, IndexError, ArithmeticError) as error:
-        raise BundleError(f"{file}: does not match the manifest ({error}); {_MEND}") from error
+        raise BundleError(f"{file}: does not match the manifest ({error})", f"{_MEND}") from error
 
 
 def _content_id(content: Mapping[str, Any]) -> str:
@@ -494,8 +498,8 @@ def _write_folder(path: Path, files: Mapping[str, bytes]) -> None:
     except OSError as error:
         _remove(temporary)
         raise OutputError(
-            f"cannot write the bundle {path}: {error.strerror or error}. Name a writable "
-            "place with --out."
+            f"cannot write the bundle {path}: {error.strerror or error}",
+            "Name a writable place with --out.",
         ) from error
 
 

@@ -99,13 +99,20 @@ class Confirmation:
         return self.status is Status.WITHDRAWN and bool(self.sums) and is_open
 
     @property
+    def harm(self) -> str:
+        """What jobs lost by it, in words; empty where no production jobs refuted it."""
+        if not (self.jobs and self.gain and self.lower and self.upper):
+            return ""
+        return (
+            f"production jobs were {1 / self.gain:.2f}x slower"
+            f" ({1 / self.upper:.2f} to {1 / self.lower:.2f}) in {counted(self.jobs, 'job')}"
+        )
+
+    @property
     def reason(self) -> str:
         """What was measured, in words: ``measured 1.21x (1.15 to 1.28) on 2026-11-22 …``."""
-        if self.jobs and self.gain and self.lower and self.upper:
-            return (
-                f"withdrawn: production jobs were {1 / self.gain:.2f}x slower"
-                f" ({1 / self.upper:.2f} to {1 / self.lower:.2f}) in {counted(self.jobs, 'job')}"
-            )
+        if self.harm:
+            return f"withdrawn: {self.harm}"
         if not self.launches:
             return "withdrawn: not measured again, so no proof that it is faster"
         if self.gain is None:

@@ -52,7 +52,7 @@ class Launcher:
         """Return the program `name` that is installed with it."""
         found = _beside(self.mpirun, name, self.mpi.toolchain)
         if found is None:
-            raise ProgramError(f"no {name} in the folder of {self.mpirun}; {mend}")
+            raise ProgramError(f"no {name} in the folder of {self.mpirun}", f"{mend}")
         return found
 
 
@@ -119,8 +119,8 @@ def find(
     told = release_in(answer, toolchain.compiler_says)
     if told is None or not f"{release}.".startswith(f"{told}."):
         raise ProgramError(
-            f"{mpicc} does not belong to the {mpi.title} {release} of {mpirun.name}; it "
-            f"prints {_first_line(answer)!r}. Name a complete {mpi.title} with --mpi."
+            f"{mpicc} does not belong to the {mpi.title} {release} of {mpirun.name}",
+            f"it prints {_first_line(answer)!r}. Name a complete {mpi.title} with --mpi.",
         )
     compile_line = _ask([mpicc, toolchain.compiler_line], variables)
     words = shlex.split(compile_line)
@@ -145,8 +145,8 @@ def _named_launcher(named: str, launcher: Launcher) -> Path:
     if (found.library, found.release) != (launcher.library, launcher.release):
         raise ProgramError(
             f"{program} starts programs of {found.mpi.title} {found.release}, but {launcher.mpirun}"
-            f" belongs to {launcher.mpi.title} {launcher.release}. Name the MPI of the launcher "
-            "with --mpi, or another launcher with --launcher."
+            f" belongs to {launcher.mpi.title} {launcher.release}",
+            "Name the MPI of the launcher with --mpi, or another launcher with --launcher.",
         )
     return program
 
@@ -175,7 +175,7 @@ def _mpicc_on_path(launcher: Launcher) -> Path:
 def find_launcher(named: str | None = None, library: str | None = None) -> Launcher:
     """Return the launcher that `find` would take, of an MPI that may lack its compiler wrapper."""
     if library is not None and library not in LIBRARIES:
-        raise ProgramError(f"unknown MPI library {library!r}; known: {', '.join(LIBRARIES)}")
+        raise ProgramError(f"unknown MPI library {library!r}", f"known: {', '.join(LIBRARIES)}")
     if named is None and library is not None:
         return _search(LIBRARIES[library])
     if named is None:
@@ -184,7 +184,8 @@ def find_launcher(named: str | None = None, library: str | None = None) -> Launc
     if library not in (None, found.library):
         raise ProgramError(
             f"{found.mpirun} belongs to {found.mpi.title} {found.release}, not to "
-            f"{LIBRARIES[library].title}. Name another one with --mpi."
+            f"{LIBRARIES[library].title}",
+            "Name another one with --mpi.",
         )
     return found
 
@@ -252,7 +253,7 @@ def _search(mpi: MpiLibrary) -> Launcher:
         others.append(f"{mpirun} belongs to {found.mpi.title} {found.release}")
     seen = f": {'; '.join(others)}" if others else ""
     raise ProgramError(
-        f"no {mpi.title} found{seen}; {mpi.toolchain.mend}, or name an MPI with --mpi"
+        f"no {mpi.title} found{seen}", f"{mpi.toolchain.mend}, or name an MPI with --mpi"
     )
 
 
@@ -288,16 +289,19 @@ def _identify(mpirun: Path) -> Launcher:
         release = release_in(told, mpi.toolchain.launcher_says)
         if release is not None:
             return Launcher(mpi.name, release, mpirun)
-    if misled := misplaced(mpirun, os.environ):
-        raise ProgramError(f"{mpirun} does not work: {misled}")
+    misled, mend = misplaced(mpirun, os.environ)
+    if misled:
+        raise ProgramError(f"{mpirun} does not work: {misled}", mend)
     known = ", ".join(mpi.title for mpi in LIBRARIES.values())
     raise ProgramError(
-        f"{mpirun} belongs to no MPI that colltune knows ({known}); it prints "
-        f"{_first_line(answer)!r}. Name another one with --mpi."
+        f"{mpirun} belongs to no MPI that colltune knows ({known})",
+        f"it prints {_first_line(answer)!r}. Name another one with --mpi.",
     )
 
 
-def misplaced(mpirun: Path, environment: Mapping[str, str], mpi: MpiLibrary | None = None) -> str:
+def misplaced(
+    mpirun: Path, environment: Mapping[str, str], mpi: MpiLibrary | None = None
+) -> tuple[str, str]:
     """Return which variables name the folder of another MPI than that of `mpirun`, and the mend.
 
     Those of `mpi`, or of all libraries; empty if none does.
@@ -311,9 +315,9 @@ def misplaced(mpirun: Path, environment: Mapping[str, str], mpi: MpiLibrary | No
         if (root := environment.get(name)) and not place.is_relative_to(Path(root).resolve())
     ]
     if not found:
-        return ""
+        return "", ""
     first = f"{found[0]}={environment[found[0]]} is the folder of another MPI than {mpirun}"
-    return f"{first}. Unset {' '.join(found)}."
+    return first, f"unset {' '.join(found)}"
 
 
 def _beside(mpirun: Path, name: str, toolchain: Toolchain) -> Path | None:
@@ -334,7 +338,8 @@ def _libmpi(mpicc: Path, words: list[str], mpi: MpiLibrary) -> Path:
                     return file.absolute()
     searched = ", ".join(str(folder) for folder in folders) or "no folders"
     raise ProgramError(
-        f"no libmpi.so in {searched}, where {mpicc} links. Name a complete {mpi.title} with --mpi."
+        f"no libmpi.so in {searched}, where {mpicc} links",
+        f"Name a complete {mpi.title} with --mpi.",
     )
 
 
@@ -354,7 +359,7 @@ def _ask(command: list[str | Path], variables: dict[str, str]) -> str:
     if outcome.timed_out or not answer:
         asked = " ".join(map(str, command[1:]))
         process.check(outcome, f"asking {command[0]} for {asked}")
-        raise ProgramError(f"{command[0]} {asked} prints nothing; {_MEND}")
+        raise ProgramError(f"{command[0]} {asked} prints nothing", f"{_MEND}")
     return answer
 
 

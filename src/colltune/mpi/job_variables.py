@@ -173,6 +173,6 @@ def _parameters(text: str, source: str) -> dict[str, str]:
 
 def _sets_nothing(source: str, number: int, line: str) -> LibraryError:
     return LibraryError(
-        f"{source}:{number}: {line.strip()[:60]!r} sets no parameter. Write export NAME=VALUE, "
-        "name = value or --mca name value."
+        f"{source}:{number}: {line.strip()[:60]!r} sets no parameter",
+        "Write export NAME=VALUE, name = value or --mca name value.",
     )

@@ -310,7 +310,7 @@ class MpiLibrary:
             said = f"{numbers}.x" if whole else f"{found.first_release} and later {numbers}.x"
             known.setdefault(numbers, said)
         supported = ", ".join(known.values())
-        raise LibraryError(f"{self.title} {release} is not supported; supported: {supported}")
+        raise LibraryError(f"{self.title} {release} is not supported", f"supported: {supported}")
 
     def parameter_file(self, environment: Mapping[str, str]) -> str:
         """Return the text of a file that puts `environment` into effect; see `start_line`."""

@@ -346,7 +346,7 @@ def _note(records: Sequence[Confirmation]) -> str:
             one.jobs,
         )
         told.setdefault(key, []).append(one)
-    texts = [f"{_range(ours)}: {ours[0].reason.partition(': ')[2]}" for ours in told.values()]
+    texts = [f"{_range(ours)}: {ours[0].harm}" for ours in told.values()]
     text = f"withdrawn by production: {'; '.join(texts)}"
     return text if len(text) <= _NOTE_CHARACTERS else f"{text[: _NOTE_CHARACTERS - 1]}…"
 

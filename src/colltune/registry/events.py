@@ -106,7 +106,8 @@ def _parsed(content: bytes, sequence: int, where: str) -> Event:
         if isinstance(version, int) and version > FORMAT_VERSION:
             raise BundleError(
                 f"{where}: this event has format {version}, which is newer than this colltune "
-                f"reads ({FORMAT_VERSION}). Upgrade colltune."
+                f"reads ({FORMAT_VERSION})",
+                "Upgrade colltune.",
             )
         cause = found.pop("cause", None)
         event = Event(**{**found, "action": Action(str(found.get("action")))})
@@ -124,8 +125,8 @@ def _parsed(content: bytes, sequence: int, where: str) -> Event:
             raise ValueError("its share of the jobs does not fit its action")
     except (ValueError, TypeError) as error:
         raise BundleError(
-            f"{where}: cut short or damaged ({error}). Copy it again, or remove it to go on "
-            "as if it had not happened."
+            f"{where}: cut short or damaged ({error})",
+            "Copy it again, or remove it to go on as if it had not happened.",
         ) from error
     return event
 
@@ -279,7 +280,7 @@ class History:
     def _read(self, sequence: int) -> None:
         if not self._read_if_there(sequence):
             where = f"{self._store.where}/{_key(sequence)}"
-            raise BundleError(f"{where}: disappeared while the history was read. Try again.")
+            raise BundleError(f"{where}: disappeared while the history was read", "Try again.")
 
     def _read_if_there(self, sequence: int) -> bool:
         key = _key(sequence)
@@ -303,7 +304,8 @@ class History:
         except OutputError as error:
             raise OutputError(
                 f"{event.bundle_id[:12]} is in force in {event.slot}, but the symbolic link "
-                f"for people was not switched: {error}. Promote it again."
+                f"for people was not switched: {error}",
+                "Promote it again.",
             ) from error
 
 

@@ -71,7 +71,7 @@ class FolderStore:
         if not self.root.is_dir():
             what = "this is not a folder" if self.root.exists() else "no such registry"
             raise BundleError(
-                f"{self.root}: {what}. Make one with `colltune site bundles add BUNDLE`."
+                f"{self.root}: {what}", "Make one with `colltune site bundles add BUNDLE`."
             )
 
     def read(self, key: str) -> bytes | None:
@@ -208,7 +208,8 @@ def plain_folder(path: Path) -> Path:
         if not stat.S_ISDIR(path.lstat().st_mode):
             raise BundleError(
                 f"{path}: this is a symbolic link or not a folder, but a registry contains "
-                "the bundles themselves. Add the bundle with `colltune site bundles add`."
+                "the bundles themselves",
+                "Add the bundle with `colltune site bundles add`.",
             )
         with os.scandir(path) as entries:
             strange = [e.name for e in entries if not e.is_file(follow_symlinks=False)]
@@ -217,7 +218,7 @@ def plain_folder(path: Path) -> Path:
     except OSError as error:
         raise BundleError(f"{path}: cannot be read: {error.strerror}") from error
     if strange:
-        raise BundleError(f"{path / strange[0]}: not a regular file. Remove it.")
+        raise BundleError(f"{path / strange[0]}: not a regular file", "Remove it.")
     return path
 
 
@@ -227,8 +228,8 @@ def _writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise OutputError(
-            f"cannot write {path}: {error.strerror or error}. Make room, or correct the "
-            "permissions."
+            f"cannot write {path}: {error.strerror or error}",
+            "Make room, or correct the permissions.",
         ) from error
 
 

@@ -71,7 +71,8 @@ class ObjectStore:
                 self._system.ls(self._remote.root, detail=False, refresh=True)
         except FileNotFoundError:
             raise BundleError(
-                f"{self.where}: no such registry. Make one with `colltune site bundles add BUNDLE`."
+                f"{self.where}: no such registry",
+                "Make one with `colltune site bundles add BUNDLE`.",
             ) from None
 
     def read(self, key: str) -> bytes | None:
@@ -99,8 +100,8 @@ class ObjectStore:
             # a store may refuse because of another writer that failed in the end
             time.sleep(wait_s)
         raise OutputError(
-            f"cannot write {self.where}/{key}: {told(refused)}. Check the credentials in the "
-            "environment and the permissions of the bucket."
+            f"cannot write {self.where}/{key}: {told(refused)}",
+            "Check the credentials in the environment and the permissions of the bucket.",
         ) from refused
 
     def _check_exclusive(self, key: str) -> None:
@@ -112,7 +113,8 @@ class ObjectStore:
             raise OutputError(
                 f"cannot write {self.where}/{key}: a store of kind {kind} has no exclusive "
                 "creation that colltune knows, so one of two simultaneous promotions could "
-                f"get lost. Use a shared folder, or one of {', '.join(EXCLUSIVE)}."
+                f"get lost",
+                f"Use a shared folder, or one of {', '.join(EXCLUSIVE)}.",
             )
         probe = f"work/probe-{secrets.token_hex(6)}"
         once = self._create(probe, b"once")
@@ -123,8 +125,8 @@ class ObjectStore:
         if not once or kept != b"once":
             raise OutputError(
                 f"cannot write {self.where}/{key}: this store ignores If-None-Match and "
-                "replaces files, so one of two simultaneous promotions could get lost. Use "
-                "another store, or a shared folder."
+                "replaces files, so one of two simultaneous promotions could get lost",
+                "Use another store, or a shared folder.",
             )
         self._is_exclusive = True
 
@@ -163,8 +165,8 @@ class ObjectStore:
                 self._make_copy(folder, copy)
             except OSError as error:
                 raise OutputError(
-                    f"cannot write {copy}: {error.strerror or error}. Name a writable folder "
-                    "in COLLTUNE_CACHE."
+                    f"cannot write {copy}: {error.strerror or error}",
+                    "Name a writable folder in COLLTUNE_CACHE.",
                 ) from error
         return plain_folder(copy)
 
@@ -208,7 +210,8 @@ class ObjectStore:
         if bundle.id != folder.rpartition("/")[2]:
             raise BundleError(
                 f"{self.where}/{folder}: this folder contains the bundle {bundle.id}, but its "
-                "name says otherwise. Remove it."
+                "name says otherwise",
+                "Remove it.",
             )
         return bundle
 

@@ -181,11 +181,11 @@ class Registry:
         """Return the id that begins with `prefix` (at least 4 digits)."""
         found = [i for i in self.ids() if i.startswith(checked_prefix(prefix))]
         if not found:
-            raise BundleError(f"{self}: no bundle's id begins with {prefix}; {_LIST}")
+            raise BundleError(f"{self}: no bundle's id begins with {prefix}", f"{_LIST}")
         if len(found) > 1:
             raise BundleError(
-                f"{self}: the ids of {counted(len(found), 'bundle')} begin with {prefix}. "
-                "Give more digits."
+                f"{self}: the ids of {counted(len(found), 'bundle')} begin with {prefix}",
+                "Give more digits.",
             )
         return found[0]
 
@@ -222,7 +222,8 @@ class Registry:
         if bundle.id != bundle_id:
             raise BundleError(
                 f"{self}/{_folder(bundle_id)}: this folder contains the bundle {bundle.id}, "
-                "but its name says otherwise. Remove it."
+                "but its name says otherwise",
+                "Remove it.",
             )
 
     def history(self, slot: str | None = None) -> tuple[Event, ...]:
@@ -316,8 +317,8 @@ class Registry:
                 if now != seen:
                     _refuse_other(slot, now, seen.bundle_id)
                     raise RegistryConflict(
-                        f"{slot}: somebody else changed it at the same time. Look at it, and try "
-                        "again."
+                        f"{slot}: somebody else changed it at the same time",
+                        "Look at it, and try again.",
                     )
                 return unnumbered(slot, before[-1], seen, Action.ROLLBACK, by, note)
 
@@ -352,7 +353,9 @@ class Registry:
             As for `promote`.
         """
         if not 0.0 < share <= 1.0:
-            raise BundleError(f"{share:g} is not a share of the jobs. Give one above 0, at most 1.")
+            raise BundleError(
+                f"{share:g} is not a share of the jobs", "Give one above 0, at most 1."
+            )
         self.find(checked_id(bundle_id))
         with self._using(bundle_id):
             bundle = _for_any_job(self._loaded(bundle_id, fresh=True))
@@ -366,7 +369,8 @@ class Registry:
                     there = "no bundle" if now is None else "this bundle"
                     raise RegistryConflict(
                         f"{slot}: {there} is in force, so there is nothing to try "
-                        f"{bundle_id[:12]} against. Promote it."
+                        f"{bundle_id[:12]} against",
+                        "Promote it.",
                     )
                 if trial is not None and (trial.bundle_id, trial.share) == (bundle_id, share):
                     return trial
@@ -450,7 +454,7 @@ class Registry:
                 marks.remove(mark)
             if f"work/removing-{bundle_id}" in marks:
                 raise RegistryConflict(
-                    f"{self}: the bundle {bundle_id[:12]} is being removed. Add it again later."
+                    f"{self}: the bundle {bundle_id[:12]} is being removed", "Add it again later."
                 )
             yield
         finally:
@@ -459,7 +463,7 @@ class Registry:
 
 def _store(root: str | Path) -> Store:
     if not str(root):
-        raise BundleError("the registry is missing. Name its folder or URL with --registry.")
+        raise BundleError("the registry is missing", "Name its folder or URL with --registry.")
     url = url_of(root)
     folder = Path(root) if url is None else local_path(url)
     if folder is not None:
@@ -473,7 +477,7 @@ def _folder(bundle_id: str) -> str:
 
 def _report_folder(kind: str) -> str:
     if kind not in REPORTS:
-        raise BundleError(f"there is no report on {kind[:80]!a}; known: {', '.join(REPORTS)}")
+        raise BundleError(f"there is no report on {kind[:80]!a}", f"known: {', '.join(REPORTS)}")
     return f"reports/{kind}"
 
 
@@ -482,7 +486,8 @@ def _for_any_job(bundle: Bundle) -> Bundle:
     if shared := bundle.context.cores_shared:
         raise BundleError(
             f"bundle {bundle.id[:12]} was measured on shared cores ({shared}), which says nothing "
-            "about jobs whose processes have a core each. Measure with as many processes as cores."
+            "about jobs whose processes have a core each",
+            "Measure with as many processes as cores.",
         )
     return bundle
 
@@ -494,6 +499,6 @@ def _refuse_other(
     if expected not in (None, found):
         there = f"{found[:12]} by {now.by}" if now else "nothing"
         raise RegistryConflict(
-            f"{slot}: {expected or 'no bundle'} was expected {state}, but it is {there}. "
-            "Nothing was changed."
+            f"{slot}: {expected or 'no bundle'} was expected {state}, but it is {there}",
+            "Nothing was changed.",
         )

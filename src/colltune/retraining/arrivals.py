@@ -152,8 +152,8 @@ def arrivals(datasets: Iterable[str], machine: str, fabric: str | None = None) -
     if not pieces:
         why = f"; left out: {'; '.join(left_out[:3])}" if left_out else ""
         raise DataError(
-            f"no measurements of {machine} in {', '.join(datasets)}{why}. Check data.datasets "
-            "and site.machine."
+            f"no measurements of {machine} in {', '.join(datasets)}{why}",
+            "Check data.datasets and site.machine.",
         )
     by_slot = _by_slot(pieces)
     for slot, arrived in by_slot.items():
@@ -173,7 +173,8 @@ def _by_slot(pieces: Mapping[Context, list[_Piece]]) -> dict[str, Arrived]:
         if slot in found:
             raise DataError(
                 f"measurements of {found[slot].dataset.context} and of {context} would be in "
-                "the same slot. Name the fabric that counts in site.fabric."
+                "the same slot",
+                "Name the fabric that counts in site.fabric.",
             )
         found[slot] = _arrived(context, pieces[context])
     return found

@@ -118,7 +118,7 @@ DEPLOY_FILES: dict[str, str] = {
 def deploy_file(kind: str) -> str:
     """Return the text of the file for `kind`, a key of `DEPLOY_FILES`."""
     if kind not in DEPLOY_FILES:
-        raise SiteError(f"no unit {kind!r}; there are {', '.join(DEPLOY_FILES)}")
+        raise SiteError(f"no unit {kind!r}", f"there are {', '.join(DEPLOY_FILES)}")
     file = resources.files("colltune.retraining") / "deploy" / DEPLOY_FILES[kind]
     return file.read_text(encoding="utf-8")
 
@@ -274,7 +274,8 @@ class Site:
         if bundle.context.machine != self.machine:
             raise BundleError(
                 f"{self.registry}: the bundle {bundle.id[:12]} in force is for {bundle.context}, "
-                f"but the site is {self.machine}. Use one registry per machine."
+                f"but the site is {self.machine}",
+                "Use one registry per machine.",
             )
 
     def settings(self) -> dict[str, Any]:

@@ -257,7 +257,9 @@ class SlotRun:
         with self.phase(f"{self.slot}: fitting") as progress:
             matrices = source.matrices
             if not matrices:
-                raise DataError("no measurement is usable: none has the status ok. Measure again.")
+                raise DataError(
+                    "no measurement is usable: none has the status ok", "Measure again."
+                )
             return fit_cells(
                 source.dataset.context,
                 matrices,

@@ -24,6 +24,6 @@ _PROGRAM = "/opt/colltune/bin/colltune"
 def example(name: str) -> str:
     """Return the text of an example, in which the program is this installation's."""
     if name not in EXAMPLES:
-        raise ColltuneError(f"no example {name!r}; there are {', '.join(EXAMPLES)}")
+        raise ColltuneError(f"no example {name!r}", f"there are {', '.join(EXAMPLES)}")
     text = (Path(__file__).parent / "deploy" / EXAMPLES[name]).read_text(encoding="utf-8")
     return text.replace(_PROGRAM, str(Path(sys.prefix, "bin", "colltune")))

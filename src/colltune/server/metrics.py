@@ -398,8 +398,8 @@ def _made(workers: int) -> Path:
         else:
             return folder
     raise OutputError(
-        f"several workers need a folder for shared counts: {reasons[0]}. Name a writable one "
-        "with free space in TMPDIR, or use one worker."
+        f"several workers need a folder for shared counts: {reasons[0]}",
+        "Name a writable one with free space in TMPDIR, or use one worker.",
     )
 
 

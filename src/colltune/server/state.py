@@ -180,7 +180,7 @@ class BundleFolder:
         for in_force in self.current().values():
             if in_force.bundle_id.startswith(prefix):
                 return in_force.bundle_id
-        raise BundleError(f"no bundle {prefix}; this service has one bundle and no registry")
+        raise BundleError(f"no bundle {prefix}", "this service has one bundle and no registry")
 
     def entries(self) -> tuple[Entry, ...]:
         size = sum(f.stat().st_size for f in self._path.iterdir() if f.is_file())

@@ -98,7 +98,7 @@ def tcp_socket(host: str, port: int) -> socket.socket:
         found.close()
         why = getattr(error, "strerror", None) or error
         raise OutputError(
-            f"cannot listen on {host} port {port}: {why}. Choose another --host or --port."
+            f"cannot listen on {host} port {port}: {why}", "Choose another --host or --port."
         ) from error
     found.set_inheritable(True)
     return found
@@ -122,7 +122,7 @@ def unix_socket(path: Path, mode: int) -> socket.socket:
     except (OSError, ValueError) as error:
         found.close()
         why = getattr(error, "strerror", None) or error
-        raise OutputError(f"cannot listen on {path}: {why}. Choose another --uds.") from error
+        raise OutputError(f"cannot listen on {path}: {why}", "Choose another --uds.") from error
     found.set_inheritable(True)
     return found
 

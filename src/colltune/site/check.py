@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import pwd
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -52,8 +51,9 @@ _LAUNCH_S = 5.0
 _DAY_S = 24 * 3600.0
 _LONGEST_S = 24 * 3600.0
 _TOLD = "colltune: "
-_JOB = """test -x "$1" || echo "$1 is not there"
-test -r "$2/site.toml" || echo "$2 cannot be read"
+_MISSING = "missing: "
+_JOB = f"""test -x "$1" || echo "{_MISSING}$1 is not there"
+test -r "$2/site.toml" || echo "{_MISSING}$2 cannot be read"
 env | grep -E '^(OMPI_MCA_coll|MPIR_CVAR_|I_MPI_)' || true
 """
 
@@ -319,7 +319,7 @@ def _job(subject: Subject) -> Answer:
         return note("not started, since --no-job was given")
     shape, cluster = subject.shape, subject.cluster
     outcome = _started(subject)
-    if "nothing is prepared" in outcome.stdout and subject.in_force:
+    if subject.in_force and "=" not in outcome.stdout:
         # the first answer for a shape may come too late for a hook, the next one does not
         for mpi in cluster.mpi if cluster.service else ():
             with suppress(ColltuneError):
@@ -332,8 +332,9 @@ def _job(subject: Subject) -> Answer:
         return problem(f"no job on {shape}: {why}", "see the log of Slurm's controller")
     lines = outcome.stdout.splitlines()
     for line in lines:
-        if line.endswith(("is not there", "cannot be read")):
-            return problem(f"on a node, {line}", "it must lie on a file system of all nodes")
+        if line.startswith(_MISSING):
+            said = f"on a node, {line.removeprefix(_MISSING)}"
+            return problem(said, "it must lie on a file system of all nodes")
     return _as_told(subject, lines)
 
 
@@ -435,7 +436,7 @@ def _refused_token(header: Path, url: str) -> str:
         ask(url, "/v1/summaries", _SERVICE_S, method="POST", headers=sent)
     except AnswerError as error:
         # it refuses the empty text only after the token
-        return str(error) if re.search(r"says (401|403|404)", str(error)) else ""
+        return str(error) if error.status in (401, 403, 404) else ""
     return ""
 
 

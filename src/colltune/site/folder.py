@@ -135,7 +135,7 @@ def site_text(answers: Mapping[str, Any], folder: Path) -> str:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        raise SiteError("an answer is no text in UTF-8; write it so") from None
+        raise SiteError("an answer is no text in UTF-8", "write it so") from None
     files_of(parse(text, f"{folder / SITE} (not written)", folder), folder)
     return text
 
@@ -148,8 +148,8 @@ def files_of(site: Site, folder: Path) -> dict[str, str]:
         if not _PLAIN.fullmatch(path):
             raise SiteError(
                 f"{printable(path)!r} has characters that Slurm or systemd would misread: only"
-                " letters, digits and _./+- may be in it; name another folder, or install colltune"
-                " elsewhere"
+                " letters, digits and _./+- may be in it",
+                "name another folder, or install colltune elsewhere",
             )
     settings = {
         "user": cluster.user,
@@ -190,8 +190,8 @@ def program() -> Path:
 def _cluster(site: Site, folder: Path) -> Cluster:
     if site.cluster is None:
         raise SiteError(
-            f"{folder / SITE}: table [cluster] is missing; add it, as `colltune site retrain"
-            " --print-unit site` shows it"
+            f"{folder / SITE}: table [cluster] is missing",
+            "add it, as `colltune site retrain --print-unit site` shows it",
         )
     return site.cluster
 
@@ -431,15 +431,16 @@ def stamp_of(folder: Path) -> Stamp:
         content = json_of(path.read_bytes())
         if content["format"] != FORMAT:
             raise SiteError(
-                f"{path}: format {content['format']}; this colltune {__version__} reads {FORMAT}:"
-                " use the release that wrote it"
+                f"{path}: format {content['format']}",
+                f"this colltune {__version__} reads {FORMAT}: use the release that wrote it",
             )
         files = {str(name): tuple(map(str, each)) for name, each in content["files"].items()}
         return Stamp(str(content["colltune"]), files)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise SiteError(
-            f"{path}: damaged ({error}); remove it: files that differ from what would be written"
-            " then count as edited, and are kept"
+            f"{path}: damaged ({error})",
+            "remove it: files that differ from what would be written"
+            " then count as edited, and are kept",
         ) from error
 
 
@@ -476,8 +477,8 @@ def agreed(folder: Path, told: Mapping[str, Any]) -> None:
         now = tables.get(table, {}).get(key)
         if now != value:
             raise SiteError(
-                f"{folder / SITE}: key {path} is {_toml(now)}, not {_toml(value)}. Edit that file,"
-                " and run `colltune site init` again without options."
+                f"{folder / SITE}: key {path} is {_toml(now)}, not {_toml(value)}",
+                "Edit that file, and run `colltune site init` again without options.",
             )
 
 
@@ -486,8 +487,8 @@ def check_release(folder: Path) -> None:
     wrote = stamp_of(folder).colltune
     if wrote not in ("", __version__):
         raise SiteError(
-            f"{folder}: was written by colltune {wrote}, this is {__version__}; see what changes"
-            f" with `colltune site upgrade {folder} --check`"
+            f"{folder}: was written by colltune {wrote}, this is {__version__}",
+            f"see what changes with `colltune site upgrade {folder} --check`",
         )
 
 
@@ -504,7 +505,7 @@ def compared(folder: Path, texts: Mapping[str, str]) -> tuple[Change, ...]:
                 found.append(Change(name, State.NEW))
             continue
         except OSError as error:
-            raise OutputError(f"{path}: {error.strerror}; move it away") from error
+            raise OutputError(f"{path}: {error.strerror}", "move it away") from error
         if now == text:
             found.append(Change(name, State.UNCHANGED))
         elif stamp.wrote(name, now):

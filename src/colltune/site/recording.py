@@ -63,9 +63,10 @@ def make(folder: Path) -> None:
         make_folder(folder, 0o755, exactly=True)
     if why := danger(folder):
         raise OutputError(
-            f"{why}, but Slurm and all jobs run what is in {folder}. See that nobody has changed"
+            f"{why}, but Slurm and all jobs run what is in {folder}",
+            "See that nobody has changed"
             " it (what is removed is written anew), correct it with chown and chmod go-w, or name"
-            " another folder."
+            " another folder.",
         )
 
 

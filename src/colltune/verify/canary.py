@@ -121,10 +121,11 @@ class Canary:
             if heard and len(heard) >= max(1, seen.nprocs) and (outcome.ok or outcome.timed_out):
                 return seen
             if not outcome.ok:
-                raise ProgramError(self._explained(outcome))
-        raise ProgramError(
-            f"only {len(heard)} of {seen.nprocs or 'all'} processes reported. Does an option "
-            f"of the launcher redirect their output?\n{outcome.explain()}"
+                raise self._failed(outcome)
+        raise process.FailedError(
+            f"only {len(heard)} of {seen.nprocs or 'all'} processes reported",
+            "Does an option of the launcher redirect their output?",
+            outcome,
         )
 
     def run(
@@ -138,7 +139,7 @@ class Canary:
         """Start MPI without any call, and insist that it comes up as one job."""
         run = self.run([], wanted)
         if run.outcome.timed_out or not run.nprocs:
-            raise ProgramError(self._explained(run.outcome))
+            raise self._failed(run.outcome)
         if run.starts > 1:
             raise ProgramError(
                 f"the launcher started {counted(run.starts, 'job')} of "
@@ -159,18 +160,16 @@ class Canary:
         mark = leftovers.new_mark()
         return process.run(command, timeout_s=self.limit_s, env=environment, mark=mark)
 
-    def _explained(self, outcome: process.Outcome) -> str:
+    def _failed(self, outcome: process.Outcome) -> process.FailedError:
         if outcome.timed_out:
             what = f"the job did not end within {self.limit_s:g} s and was stopped"
         else:
             what = "the launcher failed before the test program reported anything"
-        misled = misplaced(Path(outcome.command[0]), self.line.user)
+        misled, mend = misplaced(Path(outcome.command[0]), self.line.user)
         if misled:
-            return f"{what}: {misled}\n{outcome.explain()}"
-        return (
-            f"{what}. Can all nodes read {self.program.parent} (--work names another "
-            f"folder)?\n{outcome.explain()}"
-        )
+            return process.FailedError(f"{what}: {misled}", mend, outcome)
+        mend = f"Can all nodes read {self.program.parent} (--work names another folder)?"
+        return process.FailedError(what, mend, outcome)
 
 
 def read_look(text: str) -> Look:

@@ -350,8 +350,7 @@ def _taken_over(outcome: Outcome) -> str:
 
 
 def _fallback(outcome: Outcome) -> str:
-    told = [reason for reason in outcome.reasons if "instead" in reason or "falls back" in reason]
-    return " ".join(told or outcome.reasons[-1:]) or f"{outcome.configuration.id} runs instead"
+    return "; ".join(outcome.reasons) or f"{outcome.configuration.id} runs instead"
 
 
 def by_timing(timed: Timed) -> Assessment:

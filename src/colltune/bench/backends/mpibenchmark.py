@@ -101,7 +101,7 @@ def probe(path: Path, start: Callable[[Sequence[str | Path], Mode], process.Outc
         rows = output.rows.values() if output and outcome.ok and output.complete else ()
         if output and any(row.n_valid == _PROBED_NREP for row in rows):
             return Program(mode is Mode.TIMED, commit_of(output))
-    raise ProgramError(f"{path} cannot measure; {_MEND}\n{outcome.explain()}")
+    raise process.FailedError(f"{path} cannot measure", _MEND, outcome)
 
 
 def commit_of(output: ReproMpiOutput) -> str:
@@ -120,30 +120,27 @@ def clocks(path: Path, start: Callable[[Sequence[str | Path], Mode], process.Out
 
 def _answer(path: Path, outcome: process.Outcome) -> ReproMpiOutput | None:
     """Return what mpibenchmark said; None if it is one but refuses the options."""
-    why = ""
+    why, mend = "", _MEND
     if _OTHER_SYMBOLS in outcome.stderr:
-        why = f"was built for another MPI than the one that starts it; {_MEND}"
+        why = "was built for another MPI than the one that starts it"
     elif outcome.returncode == _NOT_STARTED or _NO_LIBRARY in outcome.stderr:
-        why = (
-            "does not start, because a shared library is missing; add the folder of libmpits to "
-            "LD_LIBRARY_PATH (colltune doctor looks for it)"
-        )
+        why = "does not start, because a shared library is missing"
+        mend = "add the folder of libmpits to LD_LIBRARY_PATH (colltune doctor looks for it)"
     elif outcome.timed_out:
-        why = f"does not finish; {_MEND}"
+        why = "does not finish"
     elif "#@nprocs=1\n" in outcome.stdout:
         raise ProgramError(
             f"{path} was built for another MPI than the one that starts it: its "
-            f"{PROBED_NPROCS} processes do not find each other; {_MEND}"
+            f"{PROBED_NPROCS} processes do not find each other",
+            f"{_MEND}",
         )
     elif outcome.returncode and not outcome.stdout:
-        raise ProgramError(
-            f"{path} was not started, or is not ReproMPI's mpibenchmark. If the launcher's words "
-            f"say why, mend that; otherwise {_MEND}\n{outcome.explain()}"
-        )
+        why = "was not started, or is not ReproMPI's mpibenchmark"
+        mend = f"If the launcher's words say why, mend that; otherwise {_MEND}"
     elif "#command-line arguments:" not in outcome.stdout.lower():
-        why = f"is not ReproMPI's mpibenchmark; {_MEND}"
+        why = "is not ReproMPI's mpibenchmark"
     if why:
-        raise ProgramError(f"{path} {why}\n{outcome.explain()}")
+        raise process.FailedError(f"{path} {why}", mend, outcome)
     try:
         return parse_output(outcome.stdout, str(path))
     except DataError:

@@ -26,7 +26,7 @@ from colltune.domain import (
     Measurement,
     Portfolio,
 )
-from colltune.errors import OutputError, ProgramError
+from colltune.errors import OutputError
 from colltune.mpi import LIBRARIES
 from colltune.mpi.installation import Installation, misplaced
 from colltune.mpi.libcolltune import PRELOAD, is_libcolltune
@@ -236,8 +236,7 @@ def _ending(
             f"measurements are kept.\n{outcome.explain()}"
         )
     if not output.began and (not forced or _COMPLAINT in outcome.stderr):
-        misled = misplaced(Path(outcome.command[0]), os.environ)
-        raise ProgramError(
-            f"the benchmark did not start{misled and f': {misled}'}\n{outcome.explain()}"
-        )
+        misled, mend = misplaced(Path(outcome.command[0]), os.environ)
+        finding = f"the benchmark did not start{misled and f': {misled}'}"
+        raise process.FailedError(finding, mend, outcome)
     return Ending.CRASH

@@ -118,7 +118,8 @@ class _Part:
         if lines and head not in _HEADS:
             raise DataError(
                 f"{path}: line 1 is {head[:80]!r}, which is not raw output that this colltune "
-                "can read. Upgrade colltune."
+                "can read",
+                "Upgrade colltune.",
             )
         # what stands behind the last line break is not whole
         for line in lines[:-1]:
@@ -187,7 +188,7 @@ def load_cells(path: Path) -> tuple[tuple[Cell, ...], str]:
     try:
         stored = json_of(path.read_text())
         if stored["version"] != _SALVAGE_VERSION:
-            raise DataError(f"{path}: version {stored['version']} is unknown; upgrade colltune")
+            raise DataError(f"{path}: version {stored['version']} is unknown", "upgrade colltune")
         cells = tuple(_cell(*row) for row in stored["cells"])
         return cells, str(stored["launch"])
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -96,8 +96,8 @@ class ReproMpiBackend(InstalledMpi):
     def made_for(cls, campaign: Campaign, means: Means) -> Self:
         if campaign.interposed:
             raise CampaignError(
-                "backend reprompi cannot measure the algorithms of libcolltune. Use backend "
-                "native, or leave out --interposed."
+                "backend reprompi cannot measure the algorithms of libcolltune",
+                "Use backend native, or leave out --interposed.",
             )
         installation = means.installation()
         program = Path("mpibenchmark") if means.imagined else campaign.mpibenchmark
@@ -278,7 +278,7 @@ class ReproMpiBackend(InstalledMpi):
             outcome = self.start(shape, command, environment, _PROBE_TIMEOUT_S)
             output = mpibenchmark.read(output_path)
             if output is None or not output.complete:
-                raise ProgramError(f"mpibenchmark did not run on {shape}\n{outcome.explain()}")
+                raise process.FailedError(f"mpibenchmark did not run on {shape}", outcome=outcome)
             self._proved_by(output, mode)
             rows = output.rows.values()
             if any(row.n_valid > 1 for row in rows):
@@ -591,5 +591,5 @@ def _ending(
     if outcome.timed_out:
         return Ending.HANG if watch.stuck else Ending.BUDGET
     if outcome.ok or not path.exists():
-        raise ProgramError(f"mpibenchmark did not start\n{outcome.explain()}")
+        raise process.FailedError("mpibenchmark did not start", outcome=outcome)
     return Ending.CRASH

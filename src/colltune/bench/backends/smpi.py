@@ -120,9 +120,8 @@ class SimGrid:
         told = process.run([smpirun, "-version"], timeout_s=_ASK_S)
         match = _VERSION.search(told.stdout)
         if match is None:
-            raise ProgramError(
-                f"{smpirun} does not print SimGrid's release; {_MEND}\n{told.explain()}"
-            )
+            what = f"{smpirun} does not print SimGrid's release"
+            raise process.FailedError(what, _MEND, told)
         return cls(smpirun, smpicc, match[1])
 
     def algorithms(self, collective: Collective) -> tuple[str, ...]:
@@ -133,9 +132,10 @@ class SimGrid:
         outcome = self.run(Simulation(), Shape(1, 1), words, timeout_s=_ASK_S)
         match = _VALID.search(f"{outcome.stdout}\n{outcome.stderr}\n")
         if match is None:
-            raise ProgramError(
+            raise process.FailedError(
                 f"SimGrid {self.release} does not list its algorithms of {collective} "
-                f"(releases known to work: {TESTED})\n{outcome.explain()}"
+                f"(releases known to work: {TESTED})",
+                outcome=outcome,
             )
         return tuple(name for name in match[1].split(", ") if name not in _SELECTORS)
 
@@ -342,7 +342,7 @@ class _Launch:
         """Say which cell crashed or hung; larger messages would take longer still."""
         configuration = self.plan.cells[indices[0]].configuration
         if not output.began and configuration.is_default:
-            raise ProgramError(f"the simulation did not start\n{outcome.explain()}")
+            raise process.FailedError("the simulation did not start", outcome=outcome)
         done = self.found.times_s.keys() | self.found.problems.keys()
         left = [index for index in indices if index not in done]
         self.message = outcome.explain()

@@ -94,7 +94,7 @@ class Simulation:
         if self.platform is not None:
             if (self.topology, self.parameters) != (FLAT, ""):
                 raise CampaignError(
-                    "smpi.platform describes everything. Remove topology and parameters."
+                    "smpi.platform describes everything", "Remove topology and parameters."
                 )
             return
         if self.topology not in TOPOLOGIES:
@@ -112,7 +112,8 @@ class Simulation:
                 # a chassis' router number g is the way to group g; SimGrid crashes without it
                 raise CampaignError(
                     f"smpi.parameters {self.parameters!r}: a dragonfly of {groups} groups needs"
-                    f" {groups} routers in a chassis, not {routers}; change one of them"
+                    f" {groups} routers in a chassis, not {routers}",
+                    "change one of them",
                 )
         if not self._made_hosts:
             raise CampaignError(f"smpi.parameters {self.parameters!r} describe no hosts")
@@ -164,7 +165,8 @@ class Simulation:
         if len(names) < nodes:
             raise CampaignError(
                 f"the simulated platform has {counted(len(names), 'host')}, but space.nodes "
-                f"asks for {nodes}. Use a larger platform, or fewer nodes."
+                f"asks for {nodes}",
+                "Use a larger platform, or fewer nodes.",
             )
         return names[:nodes]
 

@@ -28,7 +28,7 @@ def known(name: str) -> str:
     instead = _REPLACED.get(name)
     mend = f"it was removed; take {instead} in its place" if instead else ""
     names = f"known: {', '.join(STRATEGIES)}"
-    raise CampaignError(f"unknown strategy {name!r}; {mend or names}")
+    raise CampaignError(f"unknown strategy {name!r}", f"{mend or names}")
 
 
 __all__ = ["STRATEGIES", "State", "Strategy", "Visit", "Visited", "known"]

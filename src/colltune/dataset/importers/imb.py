@@ -77,7 +77,8 @@ class _Reader(LineReader):
     begun: int = 0
     calling: list[str] | None = None
     conditions: dict[str, str] = field(default_factory=dict)
-    short: DataError | None = None
+    short: tuple[int, DataError] | None = None
+    """The line of a row that was cut short, and what is wrong with it if more follow."""
 
     def end_run(self) -> None:
         """Remark on the current run where it did not reach its end."""
@@ -88,8 +89,8 @@ class _Reader(LineReader):
 
     def _end_table(self) -> None:
         if self.short:
-            where = str(self.short).partition(": malformed")[0].rpartition(", ")[2]
-            self.remarks.append(f"the row on {where} is incomplete and is left out")
+            where, _ = self.short
+            self.remarks.append(f"the row on line {where} is incomplete and is left out")
         self.columns, self.short = [], None
 
     def feed(self, line: str) -> None:
@@ -172,10 +173,10 @@ class _Reader(LineReader):
             )
             if len(words) >= len(self.columns) or self.short:
                 raise wrong
-            self.short = wrong  # unless more rows follow, the run broke off here
+            self.short = self.number, wrong  # unless more rows follow, the run broke off here
             return
         if self.short:
-            raise self.short
+            raise self.short[1]
         if self.nprocs is None:
             raise self.wrong("its block has no line '# #processes = N'")
         if collective is Collective.REDUCE_SCATTER and self._counts_blocks():

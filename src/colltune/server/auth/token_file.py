@@ -99,12 +99,12 @@ def read(path: Path, owner: int | None = None) -> tuple[Token, ...]:
         finally:
             os.close(descriptor)
     except FileNotFoundError:
-        raise TokenFileError(f"{path}: no such token file; {_MEND}") from None
+        raise TokenFileError(f"{path}: no such token file", f"{_MEND}") from None
     except OSError as error:
         raise TokenFileError(f"{path}: the token file cannot be read: {error.strerror}") from error
     if len(content) > _MOST_BYTES:
         raise TokenFileError(
-            f"{path}: larger than {_MOST_BYTES} bytes, so this is not a token file; {_MEND}"
+            f"{path}: larger than {_MOST_BYTES} bytes, so this is not a token file", f"{_MEND}"
         )
     return _parsed(content.decode("utf-8", "replace"), path)
 
@@ -134,16 +134,17 @@ def write_private(path: Path, text: str) -> None:
 
 def _refuse_unsafe(path: Path, status: os.stat_result, owner: int | None) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise TokenFileError(f"{path}: not a regular file, which a token file must be; {_MEND}")
+        raise TokenFileError(f"{path}: not a regular file, which a token file must be", f"{_MEND}")
     if status.st_mode & _OTHERS:
         raise TokenFileError(
-            f"{path}: other users can access it (mode {stat.S_IMODE(status.st_mode):04o}). "
-            f"Run: chmod 600 {path}"
+            f"{path}: other users can access it (mode {stat.S_IMODE(status.st_mode):04o})",
+            f"Run: chmod 600 {path}",
         )
     if status.st_uid not in (0, os.geteuid(), owner):
         raise TokenFileError(
             f"{path}: belongs to uid {status.st_uid}, and not to the service (uid "
-            f"{os.geteuid()}) or root. Run: chown {os.geteuid()} {path}"
+            f"{os.geteuid()}) or root",
+            f"Run: chown {os.geteuid()} {path}",
         )
 
 
@@ -155,14 +156,16 @@ def _line(token: Token) -> str:
 def _parsed(text: str, path: Path) -> tuple[Token, ...]:
     first, *rest = text.splitlines() or [""]
     if first.strip() != _FIRST_LINE:
-        raise TokenFileError(f"{path}, line 1: is not {_FIRST_LINE!r}; {_MEND}")
+        raise TokenFileError(f"{path}, line 1: is not {_FIRST_LINE!r}", f"{_MEND}")
     tokens: dict[str, Token] = {}
     for number, line in enumerate(rest, start=2):
         if not line.strip() or line.startswith("#"):
             continue
         token = _parsed_line(line, f"{path}, line {number}")
         if token.name in tokens:
-            raise TokenFileError(f"{path}, line {number}: a second token {token.name}. Remove it.")
+            raise TokenFileError(
+                f"{path}, line {number}: a second token {token.name}", "Remove it."
+            )
         tokens[token.name] = token
     return tuple(tokens.values())
 
@@ -172,17 +175,19 @@ def _parsed_line(line: str, where: str) -> Token:
     fields = line.split()
     if len(fields) != _FIELDS:
         raise TokenFileError(
-            f"{where}: has {len(fields)} words, not name, scopes, sha256 and expiry; {_MEND}"
+            f"{where}: has {len(fields)} words, not name, scopes, sha256 and expiry", f"{_MEND}"
         )
     name, scopes, kept, expires = fields
     if not _NAME.fullmatch(name):
-        raise TokenFileError(f"{where}: the name is malformed; {_MEND}")
+        raise TokenFileError(f"{where}: the name is malformed", f"{_MEND}")
     if not _DIGEST.fullmatch(kept):
-        raise TokenFileError(f"{where}: the hash is not sha256: and 64 hexadecimal digits; {_MEND}")
+        raise TokenFileError(
+            f"{where}: the hash is not sha256: and 64 hexadecimal digits", f"{_MEND}"
+        )
     try:
         allowed = frozenset(map(Scope, {*scopes.split(",")} - _NO_SCOPES))
     except ValueError:
-        raise TokenFileError(f"{where}: a scope is unknown; known: {', '.join(Scope)}") from None
+        raise TokenFileError(f"{where}: a scope is unknown", f"known: {', '.join(Scope)}") from None
     return Token(name, allowed, kept.removeprefix("sha256:"), _moment(expires, where))
 
 

@@ -81,8 +81,8 @@ def _connection(url: str, limit_s: float) -> http.client.HTTPConnection:
         host = port = None
     if host is None or parts.scheme not in ("http", "https") or parts.path not in ("", "/"):
         raise AnswerError(
-            f"{url} is not the address of a service. Write http://HOST:PORT, https://… or "
-            "unix:/PATH/OF/SOCKET."
+            f"{url} is not the address of a service",
+            "Write http://HOST:PORT, https://… or unix:/PATH/OF/SOCKET.",
         )
     if parts.scheme == "https":
         return http.client.HTTPSConnection(host, port, timeout=limit_s)
@@ -104,7 +104,7 @@ def _talk(
         connection.close()
     if response.status != expected:
         said = f"the service says {response.status}: {_detail(body)}"
-        raise AnswerError(said, response.status)
+        raise AnswerError(said, status=response.status)
     length = response.headers.get("Content-Length", "")
     if length.isdigit() and len(body) < min(int(length), LARGEST_BYTES):
         raise AnswerError(f"the service sent only {len(body)} of {length} bytes")

@@ -75,8 +75,8 @@ def _safe(folder: Path) -> Path:
         make_folder(folder, 0o755, exactly=True)
     if why := danger(folder):
         raise OutputError(
-            f"{why}, but Slurm runs the hooks in {folder} as root. Correct it with chown and "
-            "chmod go-w, or name another folder with --out."
+            f"{why}, but Slurm runs the hooks in {folder} as root",
+            "Correct it with chown and chmod go-w, or name another folder with --out.",
         )
     return folder
 

@@ -178,7 +178,7 @@ def _decision(wanted: _Wanted, environment: Mapping[str, str]) -> JobDecisions:
         url = request.url or environment.get("COLLTUNE_URL", "")
         if not url:
             raise ColltuneError(
-                "no bundle, registry or service is named. Use --bundle, --registry or --url."
+                "no bundle, registry or service is named", "Use --bundle, --registry or --url."
             )
         return _by_service(wanted, url)
     return _by_registry(wanted, request.registry or environment["COLLTUNE_REGISTRY"])
@@ -226,7 +226,7 @@ def _by_registry(wanted: _Wanted, root: str) -> JobDecisions:
     if nearest is None:
         there = ", ".join(sorted(in_force)) or "nothing"
         raise BundleError(
-            f"{root}: no bundle for {wanted.library} {wanted.release}; in force: {there}"
+            f"{root}: no bundle for {wanted.library} {wanted.release}", f"in force: {there}"
         )
     return _by_bundle(wanted, registry.path(known[nearest]))
 
@@ -237,7 +237,7 @@ def _by_service(wanted: _Wanted, url: str) -> JobDecisions:
 
     if wanted.request.interposed:
         raise ColltuneError(
-            "a service does not send tables of libcolltune. Name --bundle or --registry."
+            "a service does not send tables of libcolltune", "Name --bundle or --registry."
         )
     release = wanted.library, wanted.release
     folder = wanted.folder / part_name(*release)
@@ -284,13 +284,13 @@ def _refuse_unclear(environment: Mapping[str, str]) -> None:
     parts = [name for name in environment if "_HET_GROUP_" in name]
     if environment.get("SLURM_HET_SIZE") or parts:
         raise ColltuneError(
-            "heterogeneous jobs are left to the library. For a launch on one component name "
-            "--nodes and --ppn."
+            "heterogeneous jobs are left to the library",
+            "For a launch on one component name --nodes and --ppn.",
         )
     if environment.get("SLURM_STEP_ID"):
         raise ColltuneError(
-            "within a step Slurm describes the step, not the job. Run this before srun or "
-            "mpirun, or name --nodes and --ppn."
+            "within a step Slurm describes the step, not the job",
+            "Run this before srun or mpirun, or name --nodes and --ppn.",
         )
 
 
@@ -302,7 +302,7 @@ def _number(text: str, what: str) -> int:
     stripped = text.strip()
     if not (stripped.isascii() and stripped.isdigit() and 0 < int(stripped[:10]) < 2**31):
         said = f"{text[:40]!r} is no number of {what}" if text else f"Slurm sets no {what}"
-        raise ColltuneError(f"{said}. Name --{what}.")
+        raise ColltuneError(f"{said}", f"Name --{what}.")
     return int(stripped)
 
 
@@ -314,8 +314,8 @@ def _uniform(text: str, nodes: int) -> int:
         return _number(text, "ppn")
     if len(set(found)) > 1 or len(found) not in (1, nodes):
         raise ColltuneError(
-            f"{text} processes per node differ between the {counted(nodes, 'node')}; such "
-            "jobs are left to the library"
+            f"{text} processes per node differ between the {counted(nodes, 'node')}",
+            "such jobs are left to the library",
         )
     return _number(str(found[0]), "ppn")
 
@@ -341,8 +341,8 @@ def _asked(request: JobRequest) -> tuple[str, str]:
     named = request.mpi or (None if request.library else shutil.which("mpirun"))
     if named is None and not request.library:
         raise LibraryError(
-            "neither the loaded modules nor an mpirun on PATH say which MPI the job uses. "
-            "Name --library and --release."
+            "neither the loaded modules nor an mpirun on PATH say which MPI the job uses",
+            "Name --library and --release.",
         )
     found = find_launcher(named, request.library or None)
     return found.library, request.release or found.release

@@ -87,8 +87,8 @@ def settable(library: str) -> Mapping[str, Settable]:
 class AnswerError(ProgramError):
     """An answer of the service that is not to be used; ``status`` is 0 where there was none."""
 
-    def __init__(self, message: str, status: int = 0) -> None:
-        super().__init__(message)
+    def __init__(self, finding: str, mend: str = "", *, status: int = 0) -> None:
+        super().__init__(finding, mend)
         self.status = status
 
 
@@ -268,8 +268,8 @@ def check_plain(folder: PurePath) -> None:
     """Insist on a path that a shell and MPI libraries take as it is, in variables and lists."""
     if not _PLAIN.fullmatch(str(folder)):
         raise OutputError(
-            f"{folder!s} is not an absolute path of letters, digits and _./+@~%=- only. "
-            "Name another folder with --folder."
+            f"{folder!s} is not an absolute path of letters, digits and _./+@~%=- only",
+            "Name another folder with --folder.",
         )
 
 
@@ -291,8 +291,8 @@ def write(part: JobDecisions, job_folder: Path) -> None:
             _put_section(folder / str(section.shape), section)
     except OSError as error:
         raise OutputError(
-            f"cannot write {folder}: {error.strerror or error}. Name a writable folder that "
-            "all nodes see with --folder."
+            f"cannot write {folder}: {error.strerror or error}",
+            "Name a writable folder that all nodes see with --folder.",
         ) from error
 
 
@@ -336,6 +336,6 @@ def _write(path: Path, content: str) -> None:
 
 def _other(path: Path) -> OutputError:
     return OutputError(
-        f"{path}: there is another decision, which may be in use. Name another folder with "
-        "--folder."
+        f"{path}: there is another decision, which may be in use",
+        "Name another folder with --folder.",
     )
