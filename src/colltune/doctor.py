@@ -48,7 +48,6 @@ from colltune.files.ownership import danger, risk
 from colltune.models.bundle import load
 from colltune.mpi import installation
 from colltune.mpi.activation_check import effect_findings, outranked_findings
-from colltune.mpi.file_format import Severity
 from colltune.mpi.formats import FORMATS, reads
 from colltune.mpi.in_effect import ENVIRONMENT, Setting, values
 from colltune.mpi.installation import Installation, Launcher
@@ -56,6 +55,7 @@ from colltune.mpi.job_variables import concerns_collectives
 from colltune.mpi.libcolltune import PRELOAD
 from colltune.mpi.libcolltune.library import DECIDING, FILE_STEM, with_libcolltune
 from colltune.mpi.opened_file import open_file
+from colltune.mpi.rules import Severity
 from colltune.provenance import machine
 from colltune.registry import Registry
 from colltune.registry.names import nearest_release, slot_of

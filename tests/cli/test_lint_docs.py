@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from colltune.mpi.file_format import Fault
+from colltune.mpi.rules import Fault
 from docs._ext import lint_samples
 
 ROOT = Path(__file__).parents[2]

@@ -24,8 +24,8 @@ from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.models.bundle import load
 from colltune.mpi import installation
-from colltune.mpi.file_format import Rule
 from colltune.mpi.installation import Installation
+from colltune.mpi.rules import Rule
 from colltune.registry import Registry
 from colltune.selector.configuration import Target, render, selector_for, write_rendered
 from colltune.server.auth import token_file

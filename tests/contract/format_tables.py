@@ -13,12 +13,13 @@ from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import MpiLibrary, library
-from colltune.mpi.file_format import Call, Format
+from colltune.mpi.file_format import Format
 from colltune.mpi.formats import FORMATS, readers
 from colltune.mpi.libcolltune.library import with_libcolltune
 from colltune.mpi.openmpi.han import choices
 from colltune.mpi.openmpi.releases import catalogue_of
 from colltune.mpi.programs import MOST_PROMISED
+from colltune.mpi.rules import Call
 
 FEW = settings(
     max_examples=int(os.environ.get("COLLTUNE_TEST_EXAMPLES", "5")),

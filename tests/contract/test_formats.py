@@ -10,9 +10,10 @@ from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import LIBRARIES
-from colltune.mpi.file_format import Call, Fault, ParsedFile, Severity, Written
+from colltune.mpi.file_format import Written
 from colltune.mpi.formats import FORMATS, format_of, readers
 from colltune.mpi.programs import MOST_PROMISED
+from colltune.mpi.rules import Call, Fault, Rules, Severity
 from tests.contract.format_tables import (
     APART,
     CASES,
@@ -37,7 +38,7 @@ def _write(table: DecisionTable, name: str, release: str) -> Written:
     return FORMATS[name].write(table, release, programs=MOST_PROMISED)
 
 
-def _read(written: Written) -> ParsedFile:
+def _read(written: Written) -> Rules:
     return FORMATS[written.format].parse(written.text, PATH, written.release)
 
 

@@ -16,9 +16,9 @@ from colltune.domain import Collective, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import library
 from colltune.mpi.activation_check import effect_findings
-from colltune.mpi.file_format import Call, ParsedFile, Severity
 from colltune.mpi.formats import FORMATS, readers
 from colltune.mpi.programs import MOST_PROMISED
+from colltune.mpi.rules import Call, Rules, Severity
 from tests.contract.format_tables import CASES, UNSHRUNK, candidates
 from tests.mpi.linting import lint
 
@@ -141,7 +141,7 @@ _CHANGES: tuple[Callable[[bytes, st.DataObject], bytes], ...] = (
 )
 
 
-def _parsed(name: str, release: str, content: bytes) -> ParsedFile | None:
+def _parsed(name: str, release: str, content: bytes) -> Rules | None:
     """Return the file that a format makes of `content`, None if it refuses it."""
     text = content.decode("utf-8", errors="surrogateescape")
     FORMATS[name].recognises(text)
@@ -153,7 +153,7 @@ def _parsed(name: str, release: str, content: bytes) -> ParsedFile | None:
     return None
 
 
-def _look_at_all(parsed: ParsedFile, content: bytes) -> None:
+def _look_at_all(parsed: Rules, content: bytes) -> None:
     """Ask a parsed file everything, and check that its answers fit together."""
     n_lines = content.count(b"\n") + content.count(b"\r") + 1
     findings = lint(parsed)
@@ -169,7 +169,7 @@ def _look_at_all(parsed: ParsedFile, content: bytes) -> None:
                 _look_at_switches(parsed, collective, comm_size)
 
 
-def _look_at_switches(parsed: ParsedFile, collective: Collective, comm_size: int) -> None:
+def _look_at_switches(parsed: Rules, collective: Collective, comm_size: int) -> None:
     """Check that nothing changes between two switch points."""
     for nodes in (1, 2):
         switches = parsed.switch_points(collective, comm_size, nodes)
@@ -223,7 +223,7 @@ def test_numbers_that_are_no_text_are_converted(name: str, release: str) -> None
             _convert(name, release, parsed)
 
 
-def _convert(name: str, release: str, parsed: ParsedFile) -> None:
+def _convert(name: str, release: str, parsed: Rules) -> None:
     """Convert a file; without notes, the result must decide the same."""
     try:
         written = FORMATS[name].convert(parsed, release)

@@ -12,9 +12,10 @@ from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import LIBRARIES, Release, library
 from colltune.mpi.catalogue import all_series
-from colltune.mpi.file_format import Call, Format
+from colltune.mpi.file_format import Format
 from colltune.mpi.formats import FORMATS, format_for
 from colltune.mpi.programs import ANY_LEGAL, MOST_PROMISED
+from colltune.mpi.rules import Call
 from colltune.mpi.toolchain import release_in
 
 Rules = dict[tuple[Collective, int], tuple[Interval, ...]]

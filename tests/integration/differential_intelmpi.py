@@ -19,10 +19,10 @@ from pathlib import Path
 
 from colltune import process
 from colltune.domain import Collective
-from colltune.mpi.file_format import Call, ParsedFile
 from colltune.mpi.intelmpi import adjust, tuning
 from colltune.mpi.intelmpi.library import variable
 from colltune.mpi.intelmpi.writing import Part, Parts
+from colltune.mpi.rules import Call, Rules
 from tests.integration.real import Real, installed
 
 RANKS = 5
@@ -60,7 +60,7 @@ class Scenario:
     """A configuration to be compared: what it is called, as it is parsed, the job's variables."""
 
     name: str
-    parsed: ParsedFile
+    parsed: Rules
     environment: Mapping[str, str]
 
 

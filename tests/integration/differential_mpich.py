@@ -15,9 +15,9 @@ from pathlib import Path
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi import library
-from colltune.mpi.file_format import Call, ParsedFile
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.programs import ANY_LEGAL
+from colltune.mpi.rules import Call, Rules
 from tests.integration.real import ALL_VISIBLE, RealMpich, Traffic
 
 MPICH, FORMAT = library("mpich"), FORMATS["mpich-json"]
@@ -104,7 +104,7 @@ def _sent(
     return found
 
 
-def _runs(parsed: ParsedFile, call: Call, environment: Mapping[str, str]) -> Configuration:
+def _runs(parsed: Rules, call: Call, environment: Mapping[str, str]) -> Configuration:
     outcome = parsed.decide(call, environment)
     assert not outcome.ends_program
     return outcome.configuration

@@ -18,8 +18,8 @@ from random import Random
 from colltune.domain import Collective, Configuration
 from colltune.mpi import trace
 from colltune.mpi.catalogue import Algorithm
-from colltune.mpi.file_format import Call, Outcome
 from colltune.mpi.openmpi.releases import catalogue_of
+from colltune.mpi.rules import Call, Outcome
 from tests.integration.real import RealMpi
 
 MSIZES = (0, 8, 16, 24, 56, 104, 128, 400, 1000, 1016, 1024, 2000, 4096, 5000, 8192, 20008, 70000)

@@ -9,8 +9,8 @@ from pathlib import Path
 from random import Random
 
 from colltune.domain import Collective, Shape
-from colltune.mpi.file_format import Call, ParsedFile
 from colltune.mpi.formats import FORMATS
+from colltune.mpi.rules import Call, Rules
 from tests.integration import random_parameters, random_rules
 from tests.integration.differential_openmpi import (
     Agreement,
@@ -96,7 +96,7 @@ class Comparison:
         """Return the calls of all scenarios on a world of that size."""
         return requests(Random(f"calls {world} {self._seed}"), world, WORLDS[world])
 
-    def parse(self, scenario: Scenario) -> ParsedFile:
+    def parse(self, scenario: Scenario) -> Rules:
         """Return what the release under test makes of a scenario's file."""
         return FORMATS[CLASSIC].parse(scenario.text, scenario.name, self.release)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from colltune.domain import Collective
-from colltune.mpi.file_format import Call
 from colltune.mpi.openmpi.decide import decide
+from colltune.mpi.rules import Call
 from tests.integration.differential_openmpi import Request
 from tests.integration.openmpi_scenarios import (
     SMALL_WORLD,

@@ -11,9 +11,9 @@ import pytest
 
 from colltune import process
 from colltune.domain import Collective
-from colltune.mpi.file_format import Call
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.libcolltune import NATIVE
+from colltune.mpi.rules import Call
 from tests.integration.real import HEADERS, Real, installed
 from tests.integration.tables_for_libcolltune import MPICH, OF_THE_FUTURE, OPENMPI, sealed
 

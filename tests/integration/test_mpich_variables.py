@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from colltune import process
-from colltune.mpi.file_format import Fault
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.mpich.functions import functions_of
+from colltune.mpi.rules import Fault
 from tests.integration.real import RealMpich
 
 pytestmark = pytest.mark.mpi

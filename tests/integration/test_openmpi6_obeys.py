@@ -19,12 +19,12 @@ from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import ProgramError
 from colltune.mpi import trace
-from colltune.mpi.file_format import Call, ParsedFile
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.installation import Installation
 from colltune.mpi.openmpi.library import OPENMPI
 from colltune.mpi.openmpi.releases import catalogue_of
 from colltune.mpi.programs import MOST_PROMISED
+from colltune.mpi.rules import Call, Rules
 from tests.integration.real import Real, RealMpi, installed
 from tests.integration.test_openmpi_han_reads import compare_han_file, random_han_file
 from tests.integration.virtual_nodes import Namespaces, openmpi_hosts
@@ -77,7 +77,7 @@ def _steps(calls: list[Call]) -> list[str]:
 
 def _compared(
     mpi: RealMpi, folder: Path, name: str, text: str, calls: list[Call]
-) -> tuple[ParsedFile, list[str], int]:
+) -> tuple[Rules, list[str], int]:
     """Return what a file in effect says, the calls that ran otherwise, how many a rule decided."""
     path = folder / "rules"
     path.write_text(text, encoding="utf-8")

@@ -8,10 +8,10 @@ import pytest
 
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
-from colltune.mpi.file_format import Call
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.openmpi.han import choices
 from colltune.mpi.openmpi.releases import catalogue_of
+from colltune.mpi.rules import Call
 from tests.integration.real import RealMpi
 from tests.integration.virtual_nodes import Namespaces, openmpi_hosts
 

@@ -8,10 +8,11 @@ import pytest
 
 from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi import library, trace
-from colltune.mpi.file_format import Call, Written
+from colltune.mpi.file_format import Written
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.openmpi.releases import catalogue_of
 from colltune.mpi.programs import MOST_PROMISED, SAME_TYPES
+from colltune.mpi.rules import Call
 from tests.integration.real import RealMpi
 from tests.mpi.tables import intervals, table
 

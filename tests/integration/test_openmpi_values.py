@@ -8,11 +8,11 @@ import pytest
 
 from colltune import process
 from colltune.domain import Collective
-from colltune.mpi.file_format import Fault
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.openmpi.decide.tuned import number_of
 from colltune.mpi.openmpi.mca import Variables, flag_of
 from colltune.mpi.openmpi.releases import catalogue_of
+from colltune.mpi.rules import Fault
 from tests.integration.real import RealMpi
 
 pytestmark = pytest.mark.mpi

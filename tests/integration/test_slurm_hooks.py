@@ -14,9 +14,9 @@ import pytest
 from colltune.domain import Collective, Shape
 from colltune.models.fitting import fit
 from colltune.mpi import library, trace
-from colltune.mpi.file_format import Call
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.programs import MOST_PROMISED
+from colltune.mpi.rules import Call
 from tests.integration.hooked_slurm import RULES, TOLD, HookedSlurm, hooked_slurm
 from tests.integration.real import RealMpi
 from tests.models.machines import measured

@@ -18,8 +18,8 @@ from colltune.domain import Collective, Instance, Shape
 from colltune.errors import ProgramError
 from colltune.models.bundle import load
 from colltune.mpi import installation, trace
-from colltune.mpi.file_format import Severity
 from colltune.mpi.formats import FORMATS
+from colltune.mpi.rules import Severity
 from colltune.selector.argmin import ModelSelector
 from tests.mpi.linting import lint
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from colltune.mpi.file_format import Finding, ParsedFile
 from colltune.mpi.formats import FORMATS
+from colltune.mpi.rules import Finding, Rules
 
 
-def lint(parsed: ParsedFile) -> tuple[Finding, ...]:
+def lint(parsed: Rules) -> tuple[Finding, ...]:
     """Return everything that is wrong with a parsed file."""
     return FORMATS[parsed.format].lint(parsed)

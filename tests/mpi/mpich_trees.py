@@ -6,8 +6,8 @@ import json
 
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
-from colltune.mpi.file_format import Fault, Finding, ParsedFile
 from colltune.mpi.formats import FORMATS
+from colltune.mpi.rules import Fault, Finding, Rules
 from tests.mpi.linting import lint
 
 RELEASES = ("4.0.2", "4.1.3", "4.2.3", "4.3.2", "5.0.2")
@@ -59,7 +59,7 @@ def nothing(release: str) -> str:
     return written(release, DecisionTable("mpich", Shape(1, 2), {}))
 
 
-def parsed(text: str, release: str = "5.0.2") -> ParsedFile:
+def parsed(text: str, release: str = "5.0.2") -> Rules:
     """Return what a release makes of a text."""
     return FORMAT.parse(text, "f", release)
 
@@ -80,6 +80,6 @@ def leaf(name: str, **parameters: object) -> dict[str, object]:
 INTER = {"comm_type=inter": leaf("MPIR_Bcast_inter_remote_send_local_bcast")}
 
 
-def matching(found: ParsedFile, fault: Fault, words: str) -> Finding | None:
+def matching(found: Rules, fault: Fault, words: str) -> Finding | None:
     """Return the finding of that kind with these words."""
     return next((f for f in lint(found) if f.fault is fault and words in f.message), None)

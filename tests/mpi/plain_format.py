@@ -17,17 +17,9 @@ from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration, Shape, parse_collective
 from colltune.errors import DataError, LibraryError
 from colltune.mpi import library
-from colltune.mpi.file_format import (
-    Call,
-    Fault,
-    Finding,
-    Format,
-    Outcome,
-    ParsedFile,
-    Rule,
-    Written,
-)
+from colltune.mpi.file_format import Format, Written
 from colltune.mpi.programs import ANY_LEGAL, Programs
+from colltune.mpi.rules import Call, Fault, Finding, Outcome, Rule, Rules
 
 LIBRARY = "openmpi"
 RELEASES = ("4.1.4", "5.0.11")
@@ -42,7 +34,7 @@ class _Threshold:
 
 
 @dataclass(frozen=True)
-class PlainFile:
+class PlainFile(Rules):
     """A parsed file: thresholds, and lines that are none."""
 
     text: str
@@ -51,7 +43,7 @@ class PlainFile:
     format: str = "plain"
 
     @property
-    def dropped(self) -> str:
+    def dropped(self) -> str:  # type: ignore[override]
         """Tell that a file with a line ``drop`` is dropped."""
         return "it says drop" if "\ndrop\n" in self.text else ""
 
@@ -68,7 +60,7 @@ class PlainFile:
         return tuple(found)
 
     @property
-    def rules(self) -> tuple[Rule, ...]:
+    def rules(self) -> tuple[Rule, ...]:  # type: ignore[override]
         """All rules in the order of the file."""
         return tuple(threshold.rule for threshold in self.thresholds)
 
@@ -139,7 +131,7 @@ class PlainFormat(Format):
             raise LibraryError(f"Open MPI {release} is not supported")
         return ""
 
-    def parse(self, text: str, source: str, release: str) -> ParsedFile:
+    def parse(self, text: str, source: str, release: str) -> Rules:
         """Refuse what has another first line, and numbers that are none."""
         self.unreadable_by(release)
         parsed = PlainFile(text, source, release)
@@ -151,7 +143,7 @@ class PlainFormat(Format):
             raise LibraryError(f"{source}: {error}") from error
         return parsed
 
-    def lint(self, parsed: ParsedFile) -> tuple[Finding, ...]:
+    def lint(self, parsed: Rules) -> tuple[Finding, ...]:
         """Return one of each severity, for lines ``error``, ``warning`` and ``note``."""
         assert isinstance(parsed, PlainFile)
         named = {"error": Fault.RULE_DROPPED, "warning": Fault.UNKNOWN, "note": Fault.REMARK}
@@ -179,7 +171,7 @@ class PlainFormat(Format):
         rules = sorted((*lines[1:], *ends), key=_order)
         return Written(self.name, release, {"": "\n".join((HEADER, *rules, ""))})
 
-    def convert(self, parsed: ParsedFile, release: str) -> Written:
+    def convert(self, parsed: Rules, release: str) -> Written:
         """Keep the lines of a file; a line ``note`` cannot be kept."""
         assert isinstance(parsed, PlainFile)
         self.unreadable_by(release)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi.choosing import even_layouts
-from colltune.mpi.file_format import Call, ParsedFile
+from colltune.mpi.rules import Call, Rules
 
 
 def intervals(*steps: tuple[int, str]) -> tuple[Interval, ...]:
@@ -57,7 +57,7 @@ HYDRA = table(
 Intervals = tuple[Interval, ...]
 
 
-def table_of(parsed: ParsedFile, library: str, job: Shape) -> DecisionTable:
+def table_of(parsed: Rules, library: str, job: Shape) -> DecisionTable:
     """Return what the rules of `parsed` say for the communicators of a job, as a decision table.
 
     Of the communicator sizes that the file names and the job can have, those for which a rule
@@ -112,7 +112,7 @@ def normal(table: DecisionTable) -> DecisionTable:
 
 
 def _intervals(
-    parsed: ParsedFile, collective: Collective, comm_size: int, nodes: int, is_world: bool
+    parsed: Rules, collective: Collective, comm_size: int, nodes: int, is_world: bool
 ) -> Intervals:
     firsts = parsed.switch_points(collective, comm_size, nodes)
     lasts = [*(first - 1 for first in firsts[1:]), None]

@@ -13,9 +13,9 @@ from colltune.mpi.activation_check import (
     named_variables,
     outranked_findings,
 )
-from colltune.mpi.file_format import Call, Fault, Finding, Outcome, Severity
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.openmpi.library import OPENMPI
+from colltune.mpi.rules import Call, Fault, Finding, Outcome, Severity
 from tests.mpi.linting import lint
 from tests.mpi.plain_format import PlainFile, PlainFormat
 

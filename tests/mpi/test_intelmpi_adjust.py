@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from colltune.domain import Collective
-from colltune.mpi.file_format import Call, Fault
 from colltune.mpi.intelmpi.adjust import AdjustFile, AdjustFormat
+from colltune.mpi.rules import Call, Fault
 from tests.mpi.linting import lint
 
 FORMAT = AdjustFormat()

@@ -10,10 +10,10 @@ from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import library
-from colltune.mpi.file_format import Call
 from colltune.mpi.in_effect import of_environment
 from colltune.mpi.intelmpi.adjust import EVERYWHERE, AdjustFormat
 from colltune.mpi.intelmpi.tuning import OTHER_SIZES, TuningFormat
+from colltune.mpi.rules import Call
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "intelmpi"
 JSON, ADJUST = TuningFormat(), AdjustFormat()

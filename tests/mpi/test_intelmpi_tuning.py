@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from colltune.domain import Collective
-from colltune.mpi.file_format import Call, Fault
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.intelmpi.tuning import TuningFile, TuningFormat
+from colltune.mpi.rules import Call, Fault
 from tests.mpi.linting import lint
 
 FORMAT = FORMATS["intelmpi-json"]

@@ -8,9 +8,9 @@ import pytest
 
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
-from colltune.mpi.file_format import Call, Fault
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.mpich.environment import DEVICE, DEVICE_FILE, POSIX_FILE
+from colltune.mpi.rules import Call, Fault
 
 TREES = FORMATS["mpich-json"]
 C = Collective

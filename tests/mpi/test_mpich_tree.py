@@ -10,10 +10,10 @@ import pytest
 
 from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Shape
-from colltune.mpi.file_format import Call, Fault, Severity
 from colltune.mpi.mpich.functions import functions_of
 from colltune.mpi.mpich.search import Facts, search
 from colltune.mpi.mpich.tree import Known, cut, leaves, merged
+from colltune.mpi.rules import Call, Fault, Severity
 from tests.mpi.linting import lint
 from tests.mpi.mpich_trees import (
     FORMAT,

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from colltune.errors import LibraryError
-from colltune.mpi.file_format import Call, Fault, Severity
 from colltune.mpi.mpich.tree import as_c_int, parsed_test
+from colltune.mpi.rules import Call, Fault, Severity
 from tests.mpi.linting import lint
 from tests.mpi.mpich_trees import INTER, C, leaf, matching, nothing, parsed, with_bcast
 

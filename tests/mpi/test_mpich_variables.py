@@ -10,16 +10,16 @@ from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import library
-from colltune.mpi.file_format import Call, Fault, ParsedFile
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.mpich.environment import DEVICE_FILE, TREE_FILE
+from colltune.mpi.rules import Call, Fault, Rules
 from tests.mpi.linting import lint
 
 FORMAT, TREES = FORMATS["mpich-cvars"], FORMATS["mpich-json"]
 C = Collective
 
 
-def parsed(text: str, release: str = "5.0.2") -> ParsedFile:
+def parsed(text: str, release: str = "5.0.2") -> Rules:
     """Return what a release makes of a list."""
     return FORMAT.parse(text, "f", release)
 

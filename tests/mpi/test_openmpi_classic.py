@@ -14,10 +14,10 @@ from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import library
-from colltune.mpi.file_format import Call, Fault, ParsedFile, Severity
 from colltune.mpi.formats import FORMATS, format_for
 from colltune.mpi.openmpi.tuned_format import DISPATCH
 from colltune.mpi.programs import ANY_LEGAL, MOST_PROMISED, Programs
+from colltune.mpi.rules import Call, Fault, Rules, Severity
 from tests.mpi.linting import lint
 from tests.mpi.tables import HYDRA, intervals, table, table_of
 
@@ -312,7 +312,7 @@ COMMENTED = """# comment with 1 2 3
 """
 
 
-def parsed(text: str, release: str = "5.0.11") -> ParsedFile:
+def parsed(text: str, release: str = "5.0.11") -> Rules:
     """Return what a release makes of a rules file."""
     return CLASSIC.parse(text, "rules", release)
 

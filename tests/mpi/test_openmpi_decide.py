@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import pytest
 
 from colltune.domain import Collective, Configuration
-from colltune.mpi.file_format import Call, Rule
-from colltune.mpi.openmpi.decide import TunedMatch, decide
+from colltune.mpi.openmpi.decide import HanRules, decide
 from colltune.mpi.openmpi.decide.han_calls import HanLevel, HanMatch
-from colltune.mpi.openmpi.decide.tuned import Numbers, counted_bytes
+from colltune.mpi.openmpi.decide.tuned import counted_bytes
 from colltune.mpi.openmpi.releases import catalogue_of
+from colltune.mpi.rules import Call, Numbers, Outcome, Rule, Rules
 from tests.mpi.component_choices import STARTABLE, UNSTARTABLE
 
 C = Collective
@@ -25,21 +26,26 @@ HAN_ACTIVE = ACTIVE | {
 }
 
 
+class _Undecided(Rules):
+    def decide(self, call: Call, environment: Mapping[str, str] | None = None) -> Outcome:
+        raise NotImplementedError
+
+
 @dataclass
-class Says:
+class Says(_Undecided):
     """A rules file that says one thing to everybody."""
 
     numbers: Numbers
     source: str = "rules"
     dropped: str = ""
 
-    def match(self, call: Call) -> TunedMatch | None:
+    def match(self, call: Call) -> tuple[Rule, str] | None:
         """Return the one rule."""
-        return TunedMatch(Rule(3, "0 1 0 0", call.collective, None), self.numbers, "rules:3 fits.")
+        return Rule(3, "0 1 0 0", call.collective, None, numbers=self.numbers), "rules:3 fits."
 
 
 @dataclass
-class Hands:
+class Hands(_Undecided, HanRules):
     """A file of coll/han that names one component for everybody."""
 
     component: str
@@ -47,7 +53,7 @@ class Hands:
     source: str = "rules.dispatch"
     dropped: str = ""
 
-    def match(
+    def match_at(
         self, collective: Collective, level: HanLevel, comm_size: int, msize_bytes: int
     ) -> HanMatch | None:
         """Return the one rule."""

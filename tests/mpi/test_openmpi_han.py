@@ -6,10 +6,10 @@ import pytest
 
 from colltune.domain import Collective, Shape
 from colltune.errors import LibraryError
-from colltune.mpi.file_format import Call, Fault
 from colltune.mpi.openmpi.decide.han_calls import HanLevel
 from colltune.mpi.openmpi.han import HanFile, OpenMpiHan, choices
 from colltune.mpi.openmpi.releases import catalogue_of
+from colltune.mpi.rules import Call, Fault
 from tests.mpi.linting import lint
 from tests.mpi.tables import HYDRA, intervals, normal, table, table_of
 
@@ -148,7 +148,7 @@ def test_of_equal_collectives_and_levels_the_last_counts() -> None:
     assert chosen(parse(twice), C.BCAST, 4, 8) == "adapt"
     inner = parse("2\n" + once.format("basic") + once.format("tuned").replace("\n2\n", "\n1\n"))
     assert chosen(inner, C.BCAST, 4, 8) == "default"
-    assert inner.match(C.BCAST, HanLevel.INTER_NODE, 4, 8) is not None
+    assert inner.match_at(C.BCAST, HanLevel.INTER_NODE, 4, 8) is not None
 
 
 def test_what_the_library_forgets_as_a_whole(subtests: pytest.Subtests) -> None:

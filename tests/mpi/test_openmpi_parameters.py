@@ -8,9 +8,9 @@ import pytest
 
 from colltune.domain import Collective, Shape
 from colltune.errors import LibraryError
-from colltune.mpi.file_format import Call, Fault, Severity
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.openmpi.parameters.reading import Kind, read
+from colltune.mpi.rules import Call, Fault, Severity
 from tests.mpi.linting import lint
 from tests.mpi.tables import intervals, table
 

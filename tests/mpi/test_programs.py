@@ -9,7 +9,6 @@ from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import DataError, LibraryError
 from colltune.mpi import LIBRARIES, library
 from colltune.mpi.catalogue import Limit
-from colltune.mpi.file_format import Fault, Severity
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.programs import (
     ANY_LEGAL,
@@ -22,6 +21,7 @@ from colltune.mpi.programs import (
     parse,
 )
 from colltune.mpi.programs import measured as all_measured
+from colltune.mpi.rules import Fault, Severity
 from tests.mpi.programs_measured import MPICH, OPENMPI, Measured, measured, stored
 
 __all__ = ["measured"]

@@ -13,23 +13,16 @@ from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import library
-from colltune.mpi.file_format import (
-    Call,
-    Fault,
-    Finding,
-    Outcome,
-    ParsedFile,
-    Rule,
-    Written,
-)
+from colltune.mpi.file_format import Written
 from colltune.mpi.openmpi.decide import decide
 from colltune.mpi.programs import ANY_LEGAL, Programs
+from colltune.mpi.rules import Call, Fault, Finding, Outcome, Rule, Rules
 
 OPENMPI = library("openmpi")
 
 
 @dataclass(frozen=True)
-class FakeFile:
+class FakeFile(Rules):
     """A parsed file; ``least`` is the smallest communicator that its rules serve."""
 
     release: str
@@ -70,7 +63,7 @@ class FakeFile:
         return (0,)
 
 
-def dead_rules(parsed: ParsedFile) -> tuple[Finding, ...]:
+def dead_rules(parsed: Rules) -> tuple[Finding, ...]:
     """Return a finding for each rule without a configuration."""
     return tuple(
         Finding(rule.line, Fault.DEAD_RULE, "nothing reaches it", "remove it")
@@ -97,11 +90,11 @@ class FakeFormat:
         """Open MPI 4.1 does not read it."""
         return "it came with 5.0" if release.startswith("4.") else ""
 
-    def lint(self, parsed: ParsedFile) -> tuple[Finding, ...]:
+    def lint(self, parsed: Rules) -> tuple[Finding, ...]:
         """Return a finding for each dead rule."""
         return dead_rules(parsed)
 
-    def parse(self, text: str, source: str, release: str) -> ParsedFile:
+    def parse(self, text: str, source: str, release: str) -> Rules:
         """Read the lines."""
         head, *lines = text.splitlines()
         rules = []
@@ -121,7 +114,7 @@ class FakeFormat:
         """Write nothing."""
         raise LibraryError("not written")
 
-    def convert(self, parsed: ParsedFile, release: str) -> Written:
+    def convert(self, parsed: Rules, release: str) -> Written:
         """Convert nothing."""
         raise LibraryError("not converted")
 

@@ -8,10 +8,10 @@ import pytest
 
 from colltune.domain import Collective
 from colltune.mpi.activation_check import effect_findings, outranked_findings
-from colltune.mpi.file_format import Call, Fault
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.in_effect import Rank, Setting, of_environment
 from colltune.mpi.openmpi.library import OPENMPI
+from colltune.mpi.rules import Call, Fault
 from colltune.verify.rule_status import JobSettings, culprits, gathered, same_decision
 
 USE = "OMPI_MCA_coll_tuned_use_dynamic_rules"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from colltune.domain import Collective, Configuration
-from colltune.mpi.file_format import Rule
+from colltune.mpi.rules import Rule
 from colltune.verify.canary import Readability
 from colltune.verify.rule_status import Assessment, Proof, RuleResult, RuleStatus, Verdict
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from colltune.domain import Collective
     from colltune.models.bundle import Bundle
     from colltune.models.costs.breakdown import Costs, Share
-    from colltune.mpi.file_format import Call
+    from colltune.mpi.rules import Call
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,9 @@ from colltune.errors import LibraryError
 from colltune.text import counted, printable
 
 if TYPE_CHECKING:
-    from colltune.mpi.file_format import Call, Outcome, ParsedFile
     from colltune.mpi.opened_file import OpenFile
     from colltune.mpi.programs import Harms
+    from colltune.mpi.rules import Call, Outcome, Rules
 
 
 class Communicator(StrEnum):
@@ -113,8 +113,8 @@ def explain(
     --collective bcast --msize 65536
     """
     from colltune.cli import cost_tables
-    from colltune.mpi.file_format import Call
     from colltune.mpi.opened_file import open_file
+    from colltune.mpi.rules import Call
 
     if ignored_send_bytes is not None and not in_place:
         raise typer.BadParameter("--ignored-send-bytes needs --in-place")
@@ -168,7 +168,7 @@ _LONGEST_RULE = 160
 
 
 def _sentences(
-    opened: OpenFile, parsed: ParsedFile, call: Call, outcome: Outcome, *, given: bool
+    opened: OpenFile, parsed: Rules, call: Call, outcome: Outcome, *, given: bool
 ) -> Iterator[str]:
     """Yield in plain English what runs and why; `given`: with the job's own variables."""
     assumed = " (assumed; name your release with --release)" if opened.assumed else ""
@@ -261,7 +261,7 @@ def _ended(sentence: str) -> str:
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
-def _json(opened: OpenFile, parsed: ParsedFile, call: Call, outcome: Outcome) -> dict[str, Any]:
+def _json(opened: OpenFile, parsed: Rules, call: Call, outcome: Outcome) -> dict[str, Any]:
     return {
         "version": 1,
         "file": opened.source,

@@ -27,9 +27,9 @@ from colltune.errors import LibraryError, NoSettingsError
 from colltune.text import counted, printable
 
 if TYPE_CHECKING:
-    from colltune.mpi.file_format import Finding, ParsedFile
     from colltune.mpi.opened_file import OpenFile
     from colltune.mpi.programs import Programs
+    from colltune.mpi.rules import Finding, Rules
 
 
 def lint(
@@ -82,8 +82,8 @@ def _linted(
 
     A file that cannot be read is no error here.
     """
-    from colltune.mpi.file_format import Fault, Finding
     from colltune.mpi.opened_file import check_names, open_each, source_name
+    from colltune.mpi.rules import Fault, Finding
 
     check_names(release, format_name)
     try:
@@ -110,7 +110,7 @@ def _linted_as(file: Path, opened: OpenFile, variables: Mapping[str, str] | None
 
 
 def _effect(
-    opened: OpenFile, parsed: ParsedFile, variables: Mapping[str, str] | None
+    opened: OpenFile, parsed: Rules, variables: Mapping[str, str] | None
 ) -> tuple[dict[str, str], tuple[Finding, ...], bool]:
     """Return how the file is put into effect, all findings, and whether a job was checked.
 
@@ -151,7 +151,7 @@ class Linted:
 
     name: str
     opened: OpenFile | None = None
-    parsed: ParsedFile | None = None
+    parsed: Rules | None = None
     findings: tuple[Finding, ...] = ()
     activation: dict[str, str] = field(default_factory=dict)
     activation_checked: bool = False
@@ -256,7 +256,7 @@ def _advice(opened: OpenFile, activation: Mapping[str, str]) -> Iterator[str]:
 
 def _total(linted: Sequence[Linted]) -> str:
     """Return the numbers of findings: ``2 errors, 1 warning``."""
-    from colltune.mpi.file_format import Severity
+    from colltune.mpi.rules import Severity
 
     counts = Counter(finding.severity for one in linted for finding in one.findings)
     unreadable = sum(bool(one.error) for one in linted)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from colltune.domain import Collective
 from colltune.mpi import MpiLibrary
-from colltune.mpi.file_format import Call, Fault, Finding, Outcome, ParsedFile
+from colltune.mpi.rules import Call, Fault, Finding, Outcome, Rules
 
 _MOST_SIZES = 12
 """Of communicators, and of messages, that are tried; variables never act on single ones."""
@@ -41,7 +41,7 @@ def missing(
 
 def effect_findings(
     mpi: MpiLibrary,
-    parsed: ParsedFile,
+    parsed: Rules,
     activation: Mapping[str, str],
     paths: Mapping[str, str],
     environment: Mapping[str, str],
@@ -82,7 +82,7 @@ def _not_activated(name: str, wanted: str, message: str) -> Finding:
 
 def outranked_findings(
     findings: tuple[Finding, ...],
-    parsed: ParsedFile,
+    parsed: Rules,
     paths: Mapping[str, str],
     environment: Mapping[str, str],
 ) -> tuple[Finding, ...]:
@@ -103,7 +103,7 @@ def outranked_findings(
     return tuple(found)
 
 
-def _is_outranked(parsed: ParsedFile, environment: Mapping[str, str]) -> bool:
+def _is_outranked(parsed: Rules, environment: Mapping[str, str]) -> bool:
     """Tell whether a rule that holds within a node is another component's across nodes."""
     for collective in dict.fromkeys(rule.collective for rule in parsed.rules):
         for call in _calls(parsed, collective):
@@ -115,7 +115,7 @@ def _is_outranked(parsed: ParsedFile, environment: Mapping[str, str]) -> bool:
 
 
 def _of_collective(
-    parsed: ParsedFile,
+    parsed: Rules,
     collective: Collective,
     environment: Mapping[str, str],
     lacking: Mapping[str, str],
@@ -139,7 +139,7 @@ def _of_collective(
         yield Finding(line, fault, message, _mend(parsed, lost[-1], environment, lacking))
 
 
-def _calls(parsed: ParsedFile, collective: Collective) -> Iterator[Call]:
+def _calls(parsed: Rules, collective: Collective) -> Iterator[Call]:
     sizes = sorted({max(2, size) for size in parsed.comm_sizes(collective)})
     for comm_size in _some(sizes):
         for nodes, _ in _LAYOUTS:
@@ -184,7 +184,7 @@ def _message(fault: Fault, losses: Sequence[_Loss], *, everywhere: bool) -> str:
 
 
 def _mend(
-    parsed: ParsedFile, loss: _Loss, environment: Mapping[str, str], lacking: Mapping[str, str]
+    parsed: Rules, loss: _Loss, environment: Mapping[str, str], lacking: Mapping[str, str]
 ) -> str:
     """Return which variables to set, or to unset, such that the rule has its say."""
 

@@ -9,235 +9,18 @@ what is wrong with it; only what is no file of the format at all is an error.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path, PurePath
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import LIBRARIES
 from colltune.mpi.catalogue import Catalogue, compared_sizes
-from colltune.mpi.programs import ANY_LEGAL, MOST_PROMISED, Harm, Harms, Programs
-from colltune.mpi.programs import Outcome as ProgramOutcome
-
-
-class Severity(StrEnum):
-    """How much a finding matters.
-
-    Error: the MPI library refuses what is written, or programs crash, hang or compute what is
-    wrong. Warning: something else than what is written runs. Note: what is written runs; the rest
-    is taste.
-    """
-
-    ERROR = "error"
-    WARNING = "warning"
-    NOTE = "note"
-
-
-class Fault(StrEnum):
-    """What can be wrong with a configuration file; each has one severity.
-
-    ``FILE_DROPPED``: the release refuses the file as a whole. ``RULE_DROPPED``: it refuses this
-    rule or value. ``ENDS_PROGRAM``, ``HANGS``, ``WRONG_RESULT``, ``RANKS_DISAGREE``: a legal
-    program aborts, hangs, computes wrong numbers, or its ranks choose different algorithms.
-
-    ``SOME_PROGRAMS``: the same, of legal programs that a promise leaves out. ``DEAD_RULE``: never
-    reached. ``UNSORTED``: stands where the library stops looking, or takes another one first.
-    ``INHERITED``: reaches communicators or messages that its author hardly meant. ``WRONG_UNIT``:
-    sizes look as if they were in another unit than the library's. ``UNKNOWN``: a collective,
-    algorithm, key or parameter that the release does not have, and ignores. ``NO_EFFECT``: a value
-    that is ignored. ``FALLS_BACK``: the library runs another algorithm instead. ``OUTRANKED``:
-    another component of the library decides first. ``NOT_ACTIVATED``: no variable tells the library
-    to read the file. ``OVERRIDDEN``: a variable of the user takes precedence. ``MALFORMED``: not
-    what the format asks for, though the library reads on. ``OTHER_RELEASE``: was written for a
-    release that takes it otherwise.
-
-    ``NOT_EVERYWHERE``: holds, but not for all calls. ``REMARK``: good to know.
-    """
-
-    FILE_DROPPED = "file-dropped"
-    RULE_DROPPED = "rule-dropped"
-    ENDS_PROGRAM = "ends-program"
-    HANGS = "hangs"
-    WRONG_RESULT = "wrong-result"
-    RANKS_DISAGREE = "ranks-disagree"
-    DEAD_RULE = "dead-rule"
-    UNSORTED = "unsorted"
-    INHERITED = "inherited"
-    WRONG_UNIT = "wrong-unit"
-    UNKNOWN = "unknown"
-    NO_EFFECT = "no-effect"
-    FALLS_BACK = "falls-back"
-    OUTRANKED = "outranked"
-    NOT_ACTIVATED = "not-activated"
-    OVERRIDDEN = "overridden"
-    MALFORMED = "malformed"
-    OTHER_RELEASE = "other-release"
-    SOME_PROGRAMS = "some-programs"
-    NOT_EVERYWHERE = "not-everywhere"
-    REMARK = "remark"
-
-    @property
-    def severity(self) -> Severity:
-        """How much it matters, wherever it is found."""
-        if self in _ERRORS:
-            return Severity.ERROR
-        return Severity.NOTE if self in _NOTES else Severity.WARNING
-
-
-_ERRORS = frozenset(
-    {Fault.FILE_DROPPED, Fault.RULE_DROPPED, Fault.ENDS_PROGRAM, Fault.HANGS}
-    | {Fault.WRONG_RESULT, Fault.RANKS_DISAGREE}
-)
-_NOTES = frozenset({Fault.NOT_EVERYWHERE, Fault.REMARK})
-
-
-class Finding(NamedTuple):
-    """One finding of the lint: where (``line`` from 1 on, 0 for the file as a whole), what, mend.
-
-    ``message`` says what the library does with it; ``mend`` what to write instead. Of
-    ``SOME_PROGRAMS``, ``promise`` is the one that leaves them out.
-    """
-
-    line: int
-    fault: Fault
-    message: str
-    mend: str
-    promise: str = ""
-
-    @property
-    def severity(self) -> Severity:
-        """How much it matters."""
-        return self.fault.severity
-
-
-def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Return the findings by line, each once."""
-    return tuple(sorted(set(findings)))
-
-
-_FAULTS = {
-    ProgramOutcome.WRONG: Fault.WRONG_RESULT,
-    ProgramOutcome.ABORTS: Fault.ENDS_PROGRAM,
-    ProgramOutcome.HANGS: Fault.HANGS,
-}
-
-
-def harm_findings(line: int, what: str, harms: Harms) -> Iterator[Finding]:
-    """Yield what an algorithm on a `line`, called `what` in messages, does to legal programs."""
-    always = harms.done_to(MOST_PROMISED)
-    if always:
-        fault = _FAULTS[min((harm.outcome for harm in always), key=list(_FAULTS).index)]
-        yield Finding(line, fault, f"{what} {_told(harms, always)}", "choose another algorithm")
-    others: dict[str, list[Harm]] = {}
-    for harm in harms.found:
-        if harm not in always:
-            others.setdefault(harm.mode.left_out_by, []).append(harm)
-    for promise, some in others.items():
-        mend = f"use it only where all programs keep the promise {promise}"
-        yield Finding(line, Fault.SOME_PROGRAMS, f"{what} {_told(harms, some)}", mend, promise)
-
-
-def _told(harms: Harms, some: Sequence[Harm]) -> str:
-    texts = dict.fromkeys(map(str, some))
-    return f"{'; '.join(texts)}{harms.where(some[0])}"
-
-
-@dataclass(frozen=True)
-class Call:
-    """A call of a collective, as far as any library looks at it.
-
-    Parameters
-    ----------
-    collective
-        What is called.
-    comm_size
-        Processes of the communicator.
-    msize_bytes
-        Message size in the unit of `colltune.domain`: what the caller passes.
-    nodes
-        Over how many nodes these processes lie (evenly, as far as that is possible).
-    is_world
-        Whether it is MPI_COMM_WORLD (some libraries know less about its layout).
-    in_place
-        Whether MPI_IN_PLACE is passed.
-    commutative, builtin_operation
-        Of the operation of a reduction.
-    element_bytes
-        Size of the datatype: some algorithms need an element per process.
-    ignored_send_bytes
-        What the send arguments of an in-place call describe, per process: count times size of the
-        type, of allgatherv what is received in the send type. MPI ignores them, Open MPI does not.
-        None where that is not known; they are taken to be empty then.
-    """
-
-    collective: Collective
-    comm_size: int
-    msize_bytes: int
-    nodes: int = 1
-    is_world: bool = True
-    in_place: bool = False
-    commutative: bool = True
-    builtin_operation: bool = True
-    element_bytes: int = 1
-    ignored_send_bytes: int | None = None
-
-
-class Rule(NamedTuple):
-    """The smallest part of a file that names an algorithm: its line, its text, what it names.
-
-    ``configuration`` is the default where the rule leaves the decision to the library, and None
-    where it names something that the release does not have.
-
-    ``line`` counts from 1, ``text`` is what stands there.
-    """
-
-    line: int
-    text: str
-    collective: Collective
-    configuration: Configuration | None
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What runs for a call, and why.
-
-    Parameters
-    ----------
-    configuration
-        What runs; the default stands for the library's own decision.
-    rule
-        The rule that said so; None where none did.
-    reasons
-        Sentences, in the order in which the library goes.
-    chosen
-        What the rule says; differs from `configuration` where the library falls back to another
-        algorithm or the rule has no say.
-    component
-        Which part of the library decides (``tuned``, ``han``), empty where there is only one.
-    ends_program
-        Why the call, or the program at its start, would fail; empty if it runs.
-    inner
-        Calls on parts of the communicator that a hierarchical component makes in its place.
-    returns_at_once
-        Whether the call has no data and returns before anything runs; `configuration` is what is
-        asked for then.
-    handed_on
-        Whether another component gets the call first, and hands it on as it is.
-    """
-
-    configuration: Configuration
-    rule: Rule | None
-    reasons: tuple[str, ...]
-    chosen: Configuration
-    component: str = ""
-    ends_program: str = ""
-    inner: tuple[tuple[Call, Outcome], ...] = ()
-    returns_at_once: bool = False
-    handed_on: bool = False
+from colltune.mpi.programs import ANY_LEGAL, Programs
+from colltune.mpi.rules import Finding, Rule, Rules
 
 
 @dataclass(frozen=True)
@@ -266,56 +49,6 @@ class Written:
     def text(self) -> str:
         """The main file."""
         return self.texts[""]
-
-
-class ParsedFile(Protocol):
-    """What one release makes of one configuration file."""
-
-    @property
-    def format(self) -> str:
-        """Key of `colltune.mpi.formats.FORMATS`."""
-        ...
-
-    @property
-    def release(self) -> str:
-        """For which release it was read."""
-        ...
-
-    @property
-    def source(self) -> str:
-        """Name of the file in messages."""
-        ...
-
-    @property
-    def dropped(self) -> str:
-        """Why the release ignores the file as a whole; empty if it reads it."""
-        ...
-
-    @property
-    def rules(self) -> tuple[Rule, ...]:
-        """All rules in the order of the file, also those that are never reached."""
-        ...
-
-    def decide(self, call: Call, environment: Mapping[str, str] | None = None) -> Outcome:
-        """Return what the release runs for `call`.
-
-        `environment` holds the variables of the job as the user would export them; by default
-        exactly those that put the file into effect.
-        """
-        ...
-
-    def comm_sizes(self, collective: Collective) -> tuple[int, ...]:
-        """Return the communicator sizes from which on another decision may hold, ascending."""
-        ...
-
-    def switch_points(
-        self, collective: Collective, comm_size: int, nodes: int = 1
-    ) -> tuple[int, ...]:
-        """Return the message sizes (our ``msize_bytes``) at which the decision may change.
-
-        Ascending, from 0 on; for communicators of `comm_size` processes over `nodes` nodes.
-        """
-        ...
 
 
 @dataclass(frozen=True)
@@ -434,7 +167,7 @@ class Format(Protocol):
         self.catalogue_of(release)
         return ""
 
-    def parse(self, text: str, source: str, release: str) -> ParsedFile:
+    def parse(self, text: str, source: str, release: str) -> Rules:
         """Return what `release` makes of a file; `source` names it in messages.
 
         A file that the release drops, or does not read as its author meant, is parsed all the same;
@@ -447,7 +180,7 @@ class Format(Protocol):
         """
         ...
 
-    def lint(self, parsed: ParsedFile) -> tuple[Finding, ...]:
+    def lint(self, parsed: Rules) -> tuple[Finding, ...]:
         """Return everything that is wrong with a file that this format parsed, by line."""
         ...
 
@@ -467,11 +200,11 @@ class Format(Protocol):
         """
         ...
 
-    def listed(self, parsed: ParsedFile) -> tuple[Listed, ...]:
+    def listed(self, parsed: Rules) -> tuple[Listed, ...]:
         """Return the variables of `parsed` that a conversion must keep or name; by default none."""
         return ()
 
-    def convert(self, parsed: ParsedFile, release: str) -> Written:
+    def convert(self, parsed: Rules, release: str) -> Written:
         """Return what `parsed`, a file of the same library, means, in this format for `release`.
 
         The notes tell what cannot be kept, each with the line it stands on.
@@ -484,8 +217,8 @@ class Format(Protocol):
         ...
 
     def with_others(
-        self, parsed: ParsedFile, environment: Mapping[str, str], activation: Mapping[str, str]
-    ) -> ParsedFile:
+        self, parsed: Rules, environment: Mapping[str, str], activation: Mapping[str, str]
+    ) -> Rules:
         """Return `parsed` together with other files that a job's `environment` names.
 
         Of use where another file bears on what `parsed` decides; `activation` puts the latter into
@@ -510,7 +243,7 @@ class Format(Protocol):
         ...
 
 
-def refuse_dropped(parsed: ParsedFile, ends_program: str = "") -> None:
+def refuse_dropped(parsed: Rules, ends_program: str = "") -> None:
     """Refuse to convert a file that its own release drops, or that ends programs at their start.
 
     Raises

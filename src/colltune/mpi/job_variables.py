@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from colltune.errors import LibraryError
-from colltune.mpi.file_format import Fault, Finding
 from colltune.mpi.job_files import DOCKERFILE, MANIFEST, has_directives, read_script
+from colltune.mpi.rules import Fault, Finding
 from colltune.mpi.shell import Assigned, Script
 from colltune.text import counted
 

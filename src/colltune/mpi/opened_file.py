@@ -11,7 +11,7 @@ from typing import Any
 
 from colltune.errors import LibraryError
 from colltune.mpi import library
-from colltune.mpi.file_format import Format, ParsedFile
+from colltune.mpi.file_format import Format
 from colltune.mpi.formats import (
     FORMATS,
     LARGEST_BYTES,
@@ -22,6 +22,7 @@ from colltune.mpi.formats import (
     reads,
     text_of,
 )
+from colltune.mpi.rules import Rules
 
 STDIN = "-"
 _ENDS_BESIDE = (".dispatch",)
@@ -42,7 +43,7 @@ class OpenFile:
     release: str
     assumed: bool
 
-    def parse(self) -> ParsedFile:
+    def parse(self) -> Rules:
         return self.format.parse(self.text, self.source, self.release)
 
     @property

@@ -31,8 +31,8 @@ from colltune.errors import ColltuneError
 from colltune.files.ownership import danger
 from colltune.files.remote import url_of
 from colltune.files.temporary import temporary_name
-from colltune.mpi.file_format import Severity
 from colltune.mpi.installation import Installation
+from colltune.mpi.rules import Severity
 from colltune.registry import Event, Registry
 from colltune.registry.names import nearest_release
 from colltune.retraining import record

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from colltune.domain import Collective, Shape
-from colltune.mpi.file_format import Call, Outcome, ParsedFile, Rule
+from colltune.mpi.rules import Call, Outcome, Rule, Rules
 from colltune.verify.canary import CanaryCall
 
 MOST_BYTES = 64 << 20
@@ -117,7 +117,7 @@ class Search:
 
 
 def find(
-    parsed: ParsedFile,
+    parsed: Rules,
     layout: Layout,
     activation: Mapping[str, str],
     environment: Mapping[str, str],
@@ -159,7 +159,7 @@ def _ordered(found: Mapping[int, _Places]) -> dict[int, tuple[ProbeCall, ...]]:
 
 
 def _decided(
-    parsed: ParsedFile,
+    parsed: Rules,
     layout: Layout,
     collective: Collective,
     environments: tuple[Mapping[str, str], Mapping[str, str]],
@@ -195,9 +195,7 @@ def _inner_rules(outcome: Outcome) -> Iterator[tuple[int, Rule]]:
         yield from _inner_rules(inner)
 
 
-def _msizes(
-    parsed: ParsedFile, collective: Collective, communicator: Communicator
-) -> Iterator[int]:
+def _msizes(parsed: Rules, collective: Collective, communicator: Communicator) -> Iterator[int]:
     """Yield both ends of each range of message sizes that fits into memory."""
     most = largest_msize(collective, communicator.size)
     points = [
@@ -222,7 +220,7 @@ def largest_msize(collective: Collective, comm_size: int) -> int:
 
 
 def reached_elsewhere(
-    parsed: ParsedFile, rule: Rule, layout: Layout, activation: Mapping[str, str]
+    parsed: Rules, rule: Rule, layout: Layout, activation: Mapping[str, str]
 ) -> str:
     """Return what a call would need beyond those of the job, for `rule` to decide it."""
     sizes = parsed.comm_sizes(rule.collective)
@@ -242,7 +240,7 @@ def reached_elsewhere(
     return ""
 
 
-def _unusual(parsed: ParsedFile, rule: Rule, call: Call, activation: Mapping[str, str]) -> str:
+def _unusual(parsed: Rules, rule: Rule, call: Call, activation: Mapping[str, str]) -> str:
     variants = {
         "MPI_COMM_WORLD itself": replace(call, is_world=True),
         "calls in place": replace(call, in_place=True),

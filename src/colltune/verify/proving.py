@@ -10,10 +10,11 @@ from pathlib import Path
 from colltune.domain import Instance
 from colltune.errors import ColltuneError, LibraryError
 from colltune.mpi import LIBRARIES, formats, trace
-from colltune.mpi.file_format import Finding, Format, ParsedFile
+from colltune.mpi.file_format import Format
 from colltune.mpi.installation import Installation, identified
 from colltune.mpi.libcolltune import PRELOAD
 from colltune.mpi.libcolltune.library import with_libcolltune
+from colltune.mpi.rules import Finding, Rules
 from colltune.verify import probe_calls
 from colltune.verify.canary import (
     CallSeen,
@@ -157,7 +158,7 @@ class _Proving:
 
     def _results(
         self,
-        parsed: ParsedFile,
+        parsed: Rules,
         findings: tuple[Finding, ...],
         layout: Layout,
         settings: JobSettings,
@@ -181,7 +182,7 @@ class _Proving:
 
     def _watch(
         self,
-        parsed: ParsedFile,
+        parsed: Rules,
         found: Mapping[int, tuple[ProbeCall, ...]],
         settings: JobSettings,
     ) -> _Seen:
@@ -210,7 +211,7 @@ class _Proving:
         without = execute(self.canary, calls, plain, tracer)
         return _Seen(with_file, without, observer, _spoilt(with_file, settings))
 
-    def _observer(self, parsed: ParsedFile) -> tuple[Path | None, Observer]:
+    def _observer(self, parsed: Rules) -> tuple[Path | None, Observer]:
         """Return the call tracer for the job's library, or None and why there is none."""
         found = self.installation
         observer = Observer(found.library, parsed.release)

@@ -9,9 +9,9 @@ from enum import StrEnum
 
 from colltune.errors import UNOBSERVED
 from colltune.mpi import LIBRARIES, MpiLibrary
-from colltune.mpi.file_format import Call, Fault, Finding, Outcome, ParsedFile, Rule
 from colltune.mpi.in_effect import Rank, Setting, Settings, beside
 from colltune.mpi.job_variables import concerns_collectives
+from colltune.mpi.rules import Call, Fault, Finding, Outcome, Rule, Rules
 from colltune.mpi.shell import parameter_of, variable_of
 from colltune.verify.canary import CallSeen, CanaryCall, Ending, Readability
 from colltune.verify.gains import Gain, Timed
@@ -93,7 +93,7 @@ def same_decision(a: Outcome, b: Outcome) -> bool:
     return (a.configuration, a.component, a.rule) == (b.configuration, b.component, b.rule)
 
 
-def culprits(parsed: ParsedFile, call: Call, settings: JobSettings) -> str:
+def culprits(parsed: Rules, call: Call, settings: JobSettings) -> str:
     """Return which of the user's settings keep the file from deciding `call`; empty if none does.
 
     One that alone makes the difference is named; otherwise all that would do so by themselves.
@@ -196,7 +196,7 @@ class Evidence:
 class Assessor:
     """Knows the file, the job's settings and how calls are observed."""
 
-    parsed: ParsedFile
+    parsed: Rules
     settings: JobSettings
     observer: Observer
     layout: Layout

@@ -21,18 +21,10 @@ from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.configuration_space import CatalogueSpace
-from colltune.mpi.file_format import (
-    Call,
-    Fault,
-    Finding,
-    Format,
-    Outcome,
-    ParsedFile,
-    Rule,
-    Written,
-)
+from colltune.mpi.file_format import Format, Written
 from colltune.mpi.programs import ANY_LEGAL, Programs
 from colltune.mpi.release import MpiLibrary, UserPatterns
+from colltune.mpi.rules import Call, Fault, Finding, Outcome, Rule, Rules
 from colltune.mpi.toolchain import Toolchain
 
 NAME = "mvapich2"
@@ -123,8 +115,8 @@ class _Line(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class _ParsedConf:
-    """What a release makes of a file; see `colltune.mpi.file_format.ParsedFile`."""
+class _ParsedConf(Rules):
+    """What a release makes of a file; see `colltune.mpi.rules.Rules`."""
 
     library: Mvapich2
     text: str
@@ -206,7 +198,7 @@ class _ParsedConf:
         )
 
     @property
-    def rules(self) -> tuple[Rule, ...]:
+    def rules(self) -> tuple[Rule, ...]:  # type: ignore[override]
         """All parts of all values."""
         return tuple(part.rule for parts in self.parts.values() for part in parts)
 
@@ -313,7 +305,7 @@ class Mvapich2Conf(Format):
         self._mpi.catalogue_of(release)
         return _ParsedConf(self._mpi, text, source, release)
 
-    def lint(self, parsed: ParsedFile) -> tuple[Finding, ...]:
+    def lint(self, parsed: Rules) -> tuple[Finding, ...]:
         """Return everything that is wrong, by line."""
         assert isinstance(parsed, _ParsedConf)
         return tuple(sorted(parsed.found()))
@@ -334,7 +326,7 @@ class Mvapich2Conf(Format):
         remarks = self.remarks if chosen else ()
         return replace(written, notes=(*written.notes, *remarks))
 
-    def convert(self, parsed: ParsedFile, release: str) -> Written:
+    def convert(self, parsed: Rules, release: str) -> Written:
         """Return the same choices; other variables are not kept."""
         self._mpi.catalogue_of(release)
         if not isinstance(parsed, _ParsedConf):

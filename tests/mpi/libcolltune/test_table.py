@@ -9,9 +9,9 @@ import pytest
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
-from colltune.mpi.file_format import Call, Fault, ParsedFile, Severity
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.libcolltune.table.text import checksum
+from colltune.mpi.rules import Call, Fault, Rules, Severity
 from tests.mpi.linting import lint
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "interposed"
@@ -71,7 +71,7 @@ def _text(library: str) -> str:
     return FORMATS[f"{library}-table"].write(TABLES[library], RELEASES[library]).text
 
 
-def _parsed(text: str, library: str = "openmpi", release: str = "") -> ParsedFile:
+def _parsed(text: str, library: str = "openmpi", release: str = "") -> Rules:
     return FORMATS[f"{library}-table"].parse(text, "/t", release or RELEASES[library])
 
 

@@ -11,19 +11,7 @@ from pathlib import Path
 from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
-from colltune.mpi.file_format import (
-    Call,
-    Fault,
-    Finding,
-    Format,
-    Listed,
-    Outcome,
-    ParsedFile,
-    Rule,
-    Written,
-    absolute_path,
-    text_at,
-)
+from colltune.mpi.file_format import Format, Listed, Written, absolute_path, text_at
 from colltune.mpi.intelmpi import adjust_value
 from colltune.mpi.intelmpi.adjust_value import Value
 from colltune.mpi.intelmpi.library import LIBRARY, variable
@@ -32,6 +20,7 @@ from colltune.mpi.intelmpi.writing import LARGEST_BYTES, Grid, Parts, chosen, co
 from colltune.mpi.job_files import read_script
 from colltune.mpi.job_variables import mentions, script_findings
 from colltune.mpi.programs import ANY_LEGAL, Programs
+from colltune.mpi.rules import Call, Fault, Finding, Outcome, Rule, Rules
 from colltune.mpi.shell import Assigned, Script
 
 NAME = "intelmpi-adjust"
@@ -88,7 +77,7 @@ class AdjustFile(PresetFile):
         )
 
     @cached_property
-    def rules(self) -> tuple[Rule, ...]:
+    def rules(self) -> tuple[Rule, ...]:  # type: ignore[override]
         found = (
             self.rule(c, Preset(value.line, entry.text, entry.number))
             for c, value in self.lines.values.items()
@@ -168,7 +157,7 @@ class AdjustFormat(Format):
         self.catalogue_of(release)
         return AdjustFile(text, source, release)
 
-    def lint(self, parsed: ParsedFile) -> tuple[Finding, ...]:
+    def lint(self, parsed: Rules) -> tuple[Finding, ...]:
         assert isinstance(parsed, AdjustFile)
         found = {*parsed.lines.findings}
         for value in parsed.lines.values.values():
@@ -197,7 +186,7 @@ class AdjustFormat(Format):
         told = f"# Written by colltune for {programs.phrase}.\n"
         return _written(sizes, release, (*notes, *(self.remarks if sizes else ())), told)
 
-    def listed(self, parsed: ParsedFile) -> tuple[Listed, ...]:
+    def listed(self, parsed: Rules) -> tuple[Listed, ...]:
         assert isinstance(parsed, AdjustFile)
         return tuple(
             Listed(
@@ -209,7 +198,7 @@ class AdjustFormat(Format):
             if each.name.startswith(_PREFIX)
         )
 
-    def convert(self, parsed: ParsedFile, release: str) -> Written:
+    def convert(self, parsed: Rules, release: str) -> Written:
         """Return what another file of Intel MPI means, as far as all communicators have it."""
         self.catalogue_of(release)
         grid, notes = converted(parsed, release)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from colltune.domain import Collective, Configuration
-from colltune.mpi.file_format import Call, Fault, Outcome, Rule
 from colltune.mpi.intelmpi.library import BUILT_IN, INTEL_MPI, variable
 from colltune.mpi.intelmpi.presets import (
     COMM_ID,
@@ -25,6 +24,7 @@ from colltune.mpi.intelmpi.presets import (
     ran,
     shown,
 )
+from colltune.mpi.rules import Call, Fault, Outcome, Rule
 from colltune.text import counted
 
 _RANGE = re.compile(r"\s*([+-]?[0-9]+)(?P<rest>[^-]*)(?:-(?P<end>.*))?", re.DOTALL)

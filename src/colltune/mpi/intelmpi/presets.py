@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import re
 import sys
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from colltune.domain import Collective, Configuration
-from colltune.mpi.file_format import Call, Fault, Finding, Outcome, Rule, harm_findings
 from colltune.mpi.intelmpi.library import BUILT_IN, BUILT_IN_LOGIC, INTEL_MPI, LIBRARY
+from colltune.mpi.rules import Call, Fault, Finding, Outcome, Rule, Rules, harm_findings
 
 PPN, COMM_SIZE, COMM_ID, MSG_SIZE = "ppn", "comm_size", "comm_id", "msg_size"
 LEVELS = (PPN, COMM_SIZE, COMM_ID, MSG_SIZE)
@@ -145,8 +145,8 @@ class Tree:
 
 
 @dataclass(frozen=True)
-class PresetFile(ABC):
-    """A parsed file of Intel MPI; see `file_format.ParsedFile`.
+class PresetFile(Rules):
+    """A parsed file of Intel MPI; see `rules.Rules`.
 
     ``not_read`` are notes on what the release itself does not take, ``ends_program`` tells why
     programs end at their start.
@@ -169,7 +169,7 @@ class PresetFile(ABC):
         return ()
 
     @cached_property
-    def rules(self) -> tuple[Rule, ...]:
+    def rules(self) -> tuple[Rule, ...]:  # type: ignore[override]
         found = (self.rule(c, leaf) for c, t in self.trees.items() for leaf in t.leaves(t.root))
         return tuple(sorted(found, key=lambda rule: rule.line))
 

@@ -11,16 +11,7 @@ from json import dumps
 from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi import located_json
-from colltune.mpi.file_format import (
-    Call,
-    Fault,
-    Finding,
-    Format,
-    Outcome,
-    ParsedFile,
-    Written,
-    absolute_path,
-)
+from colltune.mpi.file_format import Format, Written, absolute_path
 from colltune.mpi.intelmpi import adjust_value
 from colltune.mpi.intelmpi.library import BUILT_IN, BUILT_IN_LOGIC, LIBRARY, variable
 from colltune.mpi.intelmpi.presets import (
@@ -41,6 +32,7 @@ from colltune.mpi.intelmpi.presets import (
 from colltune.mpi.intelmpi.writing import Grid, Part, Parts, chosen, converted, merged
 from colltune.mpi.located_json import JsonSyntaxError, Member, Node
 from colltune.mpi.programs import ANY_LEGAL, Programs
+from colltune.mpi.rules import Call, Fault, Finding, Outcome, Rules
 from colltune.text import counted
 
 _DEEPEST = 32
@@ -427,7 +419,7 @@ class TuningFormat(Format):
         self.catalogue_of(release)
         return TuningFile(text, source, release)
 
-    def lint(self, parsed: ParsedFile) -> tuple[Finding, ...]:
+    def lint(self, parsed: Rules) -> tuple[Finding, ...]:
         assert isinstance(parsed, TuningFile)
         return tuple(sorted(set(findings(parsed.document, parsed.release))))
 
@@ -444,7 +436,7 @@ class TuningFormat(Format):
         remarks = self.remarks if grid else ()
         return Written(NAME, release, {"": rendered(grid)}, (*notes, *remarks))
 
-    def convert(self, parsed: ParsedFile, release: str) -> Written:
+    def convert(self, parsed: Rules, release: str) -> Written:
         """Return what another file of Intel MPI means, as a tuning file."""
         self.catalogue_of(release)
         grid, notes = converted(parsed, release)

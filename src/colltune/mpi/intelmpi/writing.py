@@ -14,10 +14,10 @@ from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.choosing import check_intervals, span
-from colltune.mpi.file_format import ParsedFile
 from colltune.mpi.intelmpi.library import BUILT_IN, INTEL_MPI, LIBRARY, TITLE
 from colltune.mpi.intelmpi.presets import COMM_SIZE, MSG_SIZE, PPN, Preset, PresetFile, shown
 from colltune.mpi.programs import MOST_PROMISED, Programs
+from colltune.mpi.rules import Rules
 
 LARGEST_BYTES = (1 << 31) - 1
 """Largest end of messages that the library reads as it is written."""
@@ -161,7 +161,7 @@ def laid_out(file: PresetFile, collective: Collective, preset: Callable[[Preset]
 _NUMBERED_ANEW = {Collective.ALLTOALL: (2021, 18)}
 
 
-def converted(parsed: ParsedFile, release: str) -> tuple[dict[Collective, Parts], list[str]]:
+def converted(parsed: Rules, release: str) -> tuple[dict[Collective, Parts], list[str]]:
     """Return what of `parsed` holds for `release`, and notes on the rest.
 
     Presets are the same within a catalogue's releases. Between releases of 2021 their numbers are

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from colltune.domain import Collective
-from colltune.mpi.file_format import Call
 from colltune.mpi.mpich.tree import LARGEST, Leaf, Test, Tree
+from colltune.mpi.rules import Call
 
 _REDUCTIONS = ("allreduce", "reduce", "reduce_scatter", "reduce_scatter_block")
 _AVERAGE = ("bcast", "allreduce", "reduce", "alltoall")

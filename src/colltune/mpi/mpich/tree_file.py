@@ -9,7 +9,6 @@ from pathlib import Path
 
 from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
-from colltune.mpi.file_format import Call, Outcome, Rule
 from colltune.mpi.mpich.environment import (
     DEVICE_FILE,
     FALLBACK,
@@ -23,6 +22,7 @@ from colltune.mpi.mpich.library import LIBRARY, TITLE
 from colltune.mpi.mpich.search import Facts, Found, msize_after, search
 from colltune.mpi.mpich.tree import LARGEST, Branch, Leaf, Test, Tree, leaves
 from colltune.mpi.mpich.tree_reader import Reading, read
+from colltune.mpi.rules import Call, Outcome, Rule, Rules
 
 NAME = "mpich-json"
 _MOST_POWERS = 21
@@ -38,8 +38,8 @@ def _tree_in(path: str, _changed_ns: int, release: str) -> Tree:
 
 
 @dataclass(frozen=True, eq=False)
-class ParsedTree:
-    """A selection file; see `colltune.mpi.file_format.ParsedFile`."""
+class ParsedTree(Rules):
+    """A selection file; see `colltune.mpi.rules.Rules`."""
 
     release: str
     source: str
@@ -63,7 +63,7 @@ class ParsedTree:
         return any(leaf.left_to_library for _, leaf in leaves(self.tree))
 
     @cached_property
-    def rules(self) -> tuple[Rule, ...]:
+    def rules(self) -> tuple[Rule, ...]:  # type: ignore[override]
         """All leaves of collectives that can be chosen for, in the order of the file."""
         found = []
         for path, leaf in leaves(self.tree):

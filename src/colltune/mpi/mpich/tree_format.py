@@ -10,15 +10,7 @@ from pathlib import Path
 from colltune.decisions import DecisionTable
 from colltune.domain import Shape
 from colltune.errors import LibraryError
-from colltune.mpi.file_format import (
-    Finding,
-    Format,
-    ParsedFile,
-    Severity,
-    Written,
-    absolute_path,
-    text_at,
-)
+from colltune.mpi.file_format import Format, Written, absolute_path, text_at
 from colltune.mpi.mpich import environment as variables
 from colltune.mpi.mpich import tree_lint as lint
 from colltune.mpi.mpich.functions import functions_of
@@ -50,6 +42,7 @@ from colltune.mpi.mpich.tree_writer import (
 )
 from colltune.mpi.mpich.variables import ParsedVariables
 from colltune.mpi.programs import ANY_LEGAL, Programs
+from colltune.mpi.rules import Finding, Rules, Severity
 
 _LOOKS = re.compile(r'"\s*(?:collective\s*=|algorithm\s*=|comm_type\s*=)')
 _RENAMED = {
@@ -73,7 +66,7 @@ class MpichJson(Format):
         kind = DeviceTree if is_of_device(text) else ParsedTree
         return kind(release, source, read(text, source, release))
 
-    def lint(self, parsed: ParsedFile) -> tuple[Finding, ...]:
+    def lint(self, parsed: Rules) -> tuple[Finding, ...]:
         assert isinstance(parsed, ParsedTree)
         return lint.lint(parsed)
 
@@ -86,7 +79,7 @@ class MpichJson(Format):
         """
         return plan_of(table, release, programs).written(NAME)
 
-    def convert(self, parsed: ParsedFile, release: str) -> Written:
+    def convert(self, parsed: Rules, release: str) -> Written:
         """Return a file's tree for another release, or a list of variables as a tree."""
         if isinstance(parsed, ParsedVariables):
             plan = Plan(functions_of(release))

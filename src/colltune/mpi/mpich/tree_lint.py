@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from colltune.mpi.file_format import Fault, Finding, harm_findings
 from colltune.mpi.mpich.environment import DEVICE
 from colltune.mpi.mpich.functions import LEAST_CHUNK, TREE_TYPES, Functions
 from colltune.mpi.mpich.library import TITLE
@@ -24,6 +23,7 @@ from colltune.mpi.mpich.tree import (
 )
 from colltune.mpi.mpich.tree_file import COLLECTIVES, DeviceTree, ParsedTree
 from colltune.mpi.programs import Harms, Outcome
+from colltune.mpi.rules import Fault, Finding, harm_findings
 
 _OPPOSITE = {"yes": "no", "no": "yes", "intra": "inter", "inter": "intra"}
 _NEEDS = {

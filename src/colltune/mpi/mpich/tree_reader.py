@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 from colltune.errors import LibraryError
 from colltune.mpi import located_json
-from colltune.mpi.file_format import Fault, Finding
 from colltune.mpi.located_json import JsonSyntaxError, Member, Node
 from colltune.mpi.mpich.functions import Functions, functions_of
 from colltune.mpi.mpich.library import TITLE
@@ -27,6 +26,7 @@ from colltune.mpi.mpich.tree import (
     brief,
     parsed_test,
 )
+from colltune.mpi.rules import Fault, Finding
 
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|/\*.*?\*/|//[^\n]*', re.DOTALL)
 _BLANK = re.compile(r"\s+")

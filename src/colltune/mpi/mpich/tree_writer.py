@@ -19,7 +19,7 @@ from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.catalogue import Limit
 from colltune.mpi.choosing import Chooser
-from colltune.mpi.file_format import Call, Written
+from colltune.mpi.file_format import Written
 from colltune.mpi.mpich.functions import Functions, functions_of
 from colltune.mpi.mpich.library import LIBRARY, MPICH, TITLE
 from colltune.mpi.mpich.search import UNITS, size_of
@@ -38,6 +38,7 @@ from colltune.mpi.mpich.tree import (
 )
 from colltune.mpi.programs import MOST_PROMISED, Programs
 from colltune.mpi.release import Release
+from colltune.mpi.rules import Call
 
 DEVICE = ".ch4"
 """End of the name of the file for the device's tree."""

@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
-from colltune.mpi.file_format import Call, Fault, Finding, Outcome, Rule, harm_findings
 from colltune.mpi.job_files import read_script
 from colltune.mpi.job_variables import script_findings
 from colltune.mpi.mpich.environment import ABORTS_INSIDE, FALLBACK, Forced, JobVariables, bare
 from colltune.mpi.mpich.functions import LEAST_CHUNK, Functions, function_of, functions_of
 from colltune.mpi.mpich.library import LIBRARY, MPICH, PREFIXES, TITLE
 from colltune.mpi.mpich.tree import as_c_int, brief
+from colltune.mpi.rules import Call, Fault, Finding, Outcome, Rule, Rules, harm_findings
 from colltune.mpi.shell import Script
 
 NAME = "mpich-cvars"
@@ -71,7 +71,7 @@ class Assignment:
 
 
 @dataclass(frozen=True, eq=False)
-class ParsedVariables:
+class ParsedVariables(Rules):
     """A list of variables: MPICH takes each by itself, or ends with it.
 
     ``script`` is what they stand in, with the variables of others.
@@ -95,7 +95,7 @@ class ParsedVariables:
         return JobVariables(self.functions, environment)
 
     @cached_property
-    def rules(self) -> tuple[Rule, ...]:
+    def rules(self) -> tuple[Rule, ...]:  # type: ignore[override]
         found = []
         for assignment in self.assignments:
             collective = assignment.collective

@@ -8,21 +8,14 @@ from dataclasses import replace
 from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
-from colltune.mpi.file_format import (
-    Finding,
-    Format,
-    Listed,
-    ParsedFile,
-    Written,
-    absolute_path,
-    text_at,
-)
+from colltune.mpi.file_format import Format, Listed, Written, absolute_path, text_at
 from colltune.mpi.job_variables import mentions
 from colltune.mpi.mpich.library import LIBRARY, MPICH, TITLE
 from colltune.mpi.mpich.tree import Leaf, leaves
 from colltune.mpi.mpich.tree_file import ParsedTree
 from colltune.mpi.mpich.variables import NAME, NAMED, ParsedVariables, lint, parse
 from colltune.mpi.programs import ANY_LEGAL, MOST_PROMISED, Programs
+from colltune.mpi.rules import Finding, Rules
 
 _EMPTY = "# MPICH decides by itself: MPIR_CVAR_COLLECTIVE_FALLBACK=silent is its default\n"
 
@@ -42,7 +35,7 @@ class MpichVariables(Format):
     def parse(self, text: str, source: str, release: str) -> ParsedVariables:
         return parse(text, source, release)
 
-    def lint(self, parsed: ParsedFile) -> tuple[Finding, ...]:
+    def lint(self, parsed: Rules) -> tuple[Finding, ...]:
         assert isinstance(parsed, ParsedVariables)
         return lint(parsed)
 
@@ -73,7 +66,7 @@ class MpichVariables(Format):
         told = f"# Written by colltune for {programs.phrase}.\n"
         return replace(written, texts={"": told + written.text})
 
-    def listed(self, parsed: ParsedFile) -> tuple[Listed, ...]:
+    def listed(self, parsed: Rules) -> tuple[Listed, ...]:
         """Return what only the job knows; all else is told where it is converted."""
         assert isinstance(parsed, ParsedVariables)
         return tuple(
@@ -82,7 +75,7 @@ class MpichVariables(Format):
             if each.unknown and NAMED.match(each.name)
         )
 
-    def convert(self, parsed: ParsedFile, release: str) -> Written:
+    def convert(self, parsed: Rules, release: str) -> Written:
         """Return the choices of a list or a tree, as far as each holds for all calls."""
         self.catalogue_of(release)
         notes: list[str] = []

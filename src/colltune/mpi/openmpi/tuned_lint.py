@@ -8,18 +8,21 @@ from dataclasses import dataclass, replace
 from colltune.domain import Configuration
 from colltune.errors import LibraryError
 from colltune.mpi.catalogue import Algorithm, Catalogue, CollectiveEntry, Limit, SizeUnit
-from colltune.mpi.file_format import Fault, Finding, harm_findings
-from colltune.mpi.openmpi.decide.tuned import Numbers, configuration_of
+from colltune.mpi.openmpi.decide.tuned import configuration_of
 from colltune.mpi.openmpi.library import MAX_FANOUT, OPENMPI
 from colltune.mpi.openmpi.mca import as_int
-from colltune.mpi.openmpi.ranges import (
+from colltune.mpi.openmpi.releases import LIBRARY
+from colltune.mpi.rules import (
     LARGEST_COMM_SIZE,
     LARGEST_SIZE,
-    CommunicatorRange,
-    Ranges,
-    SizeRule,
+    Entries,
+    Entry,
+    Fault,
+    Finding,
+    Numbers,
+    Rule,
+    harm_findings,
 )
-from colltune.mpi.openmpi.releases import LIBRARY
 from colltune.text import counted
 
 _PARTLY: dict[Limit, tuple[str, Callable[[int], bool]]] = {
@@ -48,8 +51,8 @@ class Place:
 
 def range_findings(
     entry: CollectiveEntry,
-    communicators: CommunicatorRange,
-    reached: Sequence[SizeRule],
+    communicators: Entry,
+    reached: Sequence[Rule],
     release: str,
 ) -> Iterator[Finding]:
     """Yield what is wrong with those rules of an entry that some message reaches."""
@@ -59,14 +62,14 @@ def range_findings(
     end = None if last >= LARGEST_COMM_SIZE else last
     for rule in reached:
         last_compared = None if rule.last >= LARGEST_SIZE else rule.last
-        place = Place(rule.rule.line, release, named, first, end, last_compared)
+        place = Place(rule.line, release, named, first, end, last_compared)
         yield from known.of(entry, rule, place)
     if entry.size is SizeUnit.MSIZE_TIMES_NPROCS:
-        lines = {rule.first: rule.keys.get("msg_size_min", rule.rule.line) for rule in reached}
+        lines = {rule.first: rule.size_line or rule.line for rule in reached}
         yield from _of_unit(entry, lines, named or first, is_exact=first == last)
 
 
-def outranked(ranges: Ranges, catalogue: Catalogue) -> Iterator[Finding]:
+def outranked(ranges: Entries, catalogue: Catalogue) -> Iterator[Finding]:
     """Yield a finding where coll/han decides before rules that choose something."""
     taken = sorted(
         collective
@@ -93,8 +96,8 @@ class _Known:
         self.found: dict[tuple[Numbers, str], tuple[Finding, ...]] = {}
         self.least: dict[Numbers, tuple[int, str]] = {}
 
-    def of(self, entry: CollectiveEntry, rule: SizeRule, place: Place) -> Iterator[Finding]:
-        text = "" if as_int(rule.numbers.algorithm) else rule.rule.text
+    def of(self, entry: CollectiveEntry, rule: Rule, place: Place) -> Iterator[Finding]:
+        text = "" if as_int(rule.numbers.algorithm) else rule.text
         key = (rule.numbers, text)
         if key not in self.found:
             anywhere = replace(place, line=0, last_compared=None)
@@ -107,7 +110,7 @@ class _Known:
             yield from _of_sizes(self.least[rule.numbers], place)
 
 
-def _of_rule(entry: CollectiveEntry, rule: SizeRule, place: Place) -> Iterator[Finding]:
+def _of_rule(entry: CollectiveEntry, rule: Rule, place: Place) -> Iterator[Finding]:
     numbers = rule.numbers
     values = {
         "fan-out": ("fanout", as_int(numbers.fanout)),
@@ -118,7 +121,7 @@ def _of_rule(entry: CollectiveEntry, rule: SizeRule, place: Place) -> Iterator[F
     algorithm = entry.numbered(number)
     if not number:
         if any(value for _, value in values.values()):
-            message = f"{rule.rule.text} leaves the decision to the library, with its own values"
+            message = f"{rule.text} leaves the decision to the library, with its own values"
             yield Finding(
                 place.line, Fault.NO_EFFECT, message, "remove the other values of the rule"
             )

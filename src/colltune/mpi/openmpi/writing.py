@@ -7,14 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi.catalogue import Algorithm, Catalogue, Limit
 from colltune.mpi.choosing import BySize, Chooser, Steps
-from colltune.mpi.file_format import Rule
 from colltune.mpi.openmpi.decide.components import HAN, TUNED
 from colltune.mpi.openmpi.decide.han_calls import HanLevel
 from colltune.mpi.openmpi.library import OPENMPI
-from colltune.mpi.openmpi.ranges import SizeRule
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of, reads_version_header
 from colltune.mpi.openmpi.tuned_format import DISPATCH
 from colltune.mpi.programs import MOST_PROMISED, Programs
+from colltune.mpi.rules import Rule
 from colltune.text import counted
 
 
@@ -61,13 +60,13 @@ class Converter:
     def note(self, line: int, what: str) -> None:
         self.notes.append(f"line {line}: {what}")
 
-    def known(self, rules: Iterable[SizeRule]) -> Iterator[SizeRule]:
+    def known(self, rules: Iterable[Rule]) -> Iterator[Rule]:
         """Yield the rules that name an algorithm, or the library's own decision."""
         for rule in rules:
-            if rule.rule.configuration is None:
+            if rule.configuration is None:
                 self.note(
-                    rule.rule.line,
-                    f"{rule.rule.text}: left out, because there is no such algorithm",
+                    rule.line,
+                    f"{rule.text}: left out, because there is no such algorithm",
                 )
             else:
                 yield rule

@@ -12,20 +12,7 @@ from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import LIBRARIES
 from colltune.mpi.choosing import ELEMENT_BYTES, Chooser, Steps, chooses
-from colltune.mpi.file_format import (
-    Call,
-    Fault,
-    Finding,
-    Format,
-    Outcome,
-    ParsedFile,
-    Rule,
-    Severity,
-    Written,
-    absolute_path,
-    harm_findings,
-    refuse_dropped,
-)
+from colltune.mpi.file_format import Format, Written, absolute_path, refuse_dropped
 from colltune.mpi.libcolltune import PRELOAD, is_libcolltune
 from colltune.mpi.libcolltune.library import (
     DECIDING,
@@ -50,6 +37,7 @@ from colltune.mpi.libcolltune.table.text import (
 )
 from colltune.mpi.programs import ANY_LEGAL, MOST_PROMISED, Programs
 from colltune.mpi.release import Release, UserPatterns
+from colltune.mpi.rules import Call, Fault, Finding, Outcome, Rule, Rules, Severity, harm_findings
 from colltune.text import counted
 
 
@@ -126,8 +114,8 @@ def why_not_told(bound: Release, configuration: Configuration) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class ParsedTable:
-    """See `file_format.ParsedFile`; ``content`` is empty where the table is ``dropped``."""
+class ParsedTable(Rules):
+    """See `rules.Rules`; ``content`` is empty where the table is ``dropped``."""
 
     bound: Release
     format: str
@@ -137,11 +125,11 @@ class ParsedTable:
     form_findings: tuple[Finding, ...] = ()
 
     @property
-    def release(self) -> str:
+    def release(self) -> str:  # type: ignore[override]
         return self.bound.name
 
     @cached_property
-    def rules(self) -> tuple[Rule, ...]:
+    def rules(self) -> tuple[Rule, ...]:  # type: ignore[override]
         return tuple(
             Rule(
                 step.line,
@@ -274,7 +262,7 @@ class TableFormat(Format):
         bound = self.mpi.at(release)
         return why_not_told(bound, bound.canonical(configuration))
 
-    def parse(self, text: str, source: str, release: str) -> ParsedFile:
+    def parse(self, text: str, source: str, release: str) -> Rules:
         self.mpi.catalogue_of(release)
         version_of(text, source)
         try:
@@ -296,7 +284,7 @@ class TableFormat(Format):
         dropped = f"line {line}: {why}" if line else why
         return ParsedTable(self.mpi.at(release), self.name, source, nothing, dropped, (finding,))
 
-    def lint(self, parsed: ParsedFile) -> tuple[Finding, ...]:
+    def lint(self, parsed: Rules) -> tuple[Finding, ...]:
         assert isinstance(parsed, ParsedTable)
         found = () if parsed.dropped else _findings(parsed)
         return tuple(sorted((*parsed.form_findings, *found)))
@@ -310,7 +298,7 @@ class TableFormat(Format):
         text = rendered(writer.content(table))
         return Written(self.name, release, {"": text}, tuple(writer.notes))
 
-    def convert(self, parsed: ParsedFile, release: str) -> Written:
+    def convert(self, parsed: Rules, release: str) -> Written:
         self.mpi.catalogue_of(release)
         if not isinstance(parsed, ParsedTable) or parsed.format != self.name:
             raise LibraryError(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -13,101 +13,100 @@ from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.catalogue import Catalogue, CollectiveEntry, SizeUnit
 from colltune.mpi.choosing import Chosen, Steps
-from colltune.mpi.file_format import Call, Finding, ParsedFile, Rule, Written, refuse_dropped
+from colltune.mpi.file_format import Written, refuse_dropped
 from colltune.mpi.openmpi.classic import reading
-from colltune.mpi.openmpi.classic.reading import Entry, MessageRule, Section
-from colltune.mpi.openmpi.decide.tuned import Numbers, configuration_of
+from colltune.mpi.openmpi.classic.reading import Block, MessageRule, Section
+from colltune.mpi.openmpi.decide.tuned import configuration_of
 from colltune.mpi.openmpi.mca import as_int
-from colltune.mpi.openmpi.ranges import (
+from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of, reads_version_header
+from colltune.mpi.openmpi.tuned_format import TunedFormat, TunedRules
+from colltune.mpi.openmpi.writing import Converter, TunedChooser, steering
+from colltune.mpi.programs import ANY_LEGAL, Programs
+from colltune.mpi.rules import (
     LARGEST_COMM_SIZE,
     LARGEST_SIZE,
-    CommunicatorRange,
-    Distribution,
+    Call,
+    Entries,
+    Entry,
+    Finding,
+    Layout,
+    Numbers,
     Piece,
-    Ranges,
-    SizeRule,
+    Rule,
+    Rules,
     ranged,
     scanned,
 )
-from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of, reads_version_header
-from colltune.mpi.openmpi.tuned_format import TunedFile, TunedFormat
-from colltune.mpi.openmpi.writing import Converter, TunedChooser, steering
-from colltune.mpi.programs import ANY_LEGAL, Programs
 from colltune.text import counted
 
 
-@dataclass(frozen=True)
-class Line:
-    """A rule: from ``first`` on, as the library counts, ``configuration``; what to say of it."""
-
-    first: int
-    configuration: Configuration
-    comment: str = ""
-
-
-@dataclass(frozen=True)
-class Block:
-    """The rules for communicators of ``comm_size`` processes and more, up to the next block."""
-
-    comm_size: int
-    lines: tuple[Line, ...]
-    comment: str = ""
-
-    @property
-    def said(self) -> list[tuple[int, Configuration]]:
-        return [(line.first, line.configuration) for line in self.lines]
-
-
-Blocks = Mapping[Collective, Sequence[Block]]
-
-
-def _left(comm_size: int, collective: Collective) -> Block:
-    """Return the block that leaves communicators from `comm_size` on to the library."""
+def _left(comm_size: int, collective: Collective) -> Entry:
+    """Return the entry that leaves communicators from `comm_size` on to the library."""
     default = Configuration.default(LIBRARY, collective)
-    return Block(comm_size, (Line(0, default),), "left to the library")
+    return Entry(collective, 0, comm_size, LARGEST_COMM_SIZE, (Rule(0, "", collective, default),))
 
 
-def render(catalogue: Catalogue, heading: Sequence[str], blocks: Blocks) -> str:
-    """Return the text of a file; every collective's first block has to be for 0 processes.
+def _gapless(collective: Collective, entries: Iterable[Entry]) -> list[Entry]:
+    """Return ascending entries with those that leave all other communicators to the library."""
+    found = {0: _left(0, collective)}
+    for entry in entries:
+        found[entry.first_size] = entry
+        if entry.last_size < LARGEST_COMM_SIZE:
+            found[entry.last_size + 1] = _left(entry.last_size + 1, collective)
+    return [entry for _, entry in sorted(found.items())]
 
-    It has a version header if a rule limits requests, which no release reads without one. For 6.x
-    every bound between blocks is written twice, with the rules before and after it: that release
-    takes a size for the end of the entries before, other ones for a start, and so it means the same
-    to all.
+
+def _said(entry: Entry) -> list[tuple[int, Configuration | None]]:
+    return [(rule.first, rule.configuration) for rule in entry.rules]
+
+
+def render(
+    catalogue: Catalogue, heading: Sequence[str], entries: Mapping[Collective, Sequence[Entry]]
+) -> str:
+    """Return the text of a file; every collective's first entry has to be for 0 processes.
+
+    A rule's text becomes its comment. The file has a version header if a rule limits requests,
+    which no release reads without one. For 6.x every bound between entries is written twice, with
+    the rules before and after it: that release takes a size for the end of the entries before,
+    other ones for a start, and so it means the same to all.
     """
-    every = (line for found in blocks.values() for block in found for line in block.lines)
-    requests = any("requests" in line.configuration.numbers for line in every)
+    every = (rule for found in entries.values() for entry in found for rule in entry.rules)
+    requests = any("requests" in r.configuration.numbers for r in every if r.configuration)
     lines = [f"{HEADER}2"] if requests else []
-    lines += [*(f"# {text}" for text in heading), f"{len(blocks)} # collectives"]
-    for collective, found in blocks.items():
-        entry = catalogue.collectives[collective]
-        written = list(found[:1])
-        for before, block in pairwise(found):
+    lines += [*(f"# {text}" for text in heading), f"{len(entries)} # collectives"]
+    for collective, found in entries.items():
+        known = catalogue.collectives[collective]
+        written = [(found[0], "")]
+        for before, entry in pairwise(found):
             if catalogue.series.startswith("6"):
-                until = f"up to {block.comm_size - 1} processes for Open MPI 6"
-                written.append(Block(block.comm_size, before.lines, until))
-            written.append(block)
-        lines += [f"{entry.id} # {collective}", f"{len(written)} # communicator sizes"]
-        for block in written:
-            lines.append(_commented(f"{block.comm_size} {len(block.lines)}", block.comment))
-            lines += [
-                _commented(_written_numbers(entry, line), line.comment) for line in block.lines
-            ]
+                until = f"up to {entry.first_size - 1} processes for Open MPI 6"
+                written.append((replace(before, first_size=entry.first_size), until))
+            written.append((entry, ""))
+        lines += [f"{known.id} # {collective}", f"{len(written)} # communicator sizes"]
+        for entry, comment in written:
+            left = "" if any(c and not c.is_default for _, c in _said(entry)) else _LEFT
+            head = f"{entry.first_size} {len(entry.rules)}"
+            lines.append(_commented(head, comment or left))
+            lines += [_commented(_written_numbers(known, r), r.text) for r in entry.rules]
     return "\n".join(lines) + "\n"
+
+
+_LEFT = "left to the library"
 
 
 def _commented(text: str, comment: str) -> str:
     return f"{text} # {comment}" if comment else text
 
 
-def _written_numbers(entry: CollectiveEntry, line: Line) -> str:
-    algorithm = entry.named(line.configuration.algorithm)
-    if line.configuration.is_default or algorithm is None:
-        return f"{line.first} 0 0 0"
-    given = line.configuration.numbers
+def _written_numbers(entry: CollectiveEntry, rule: Rule) -> str:
+    chosen = rule.configuration
+    algorithm = None if chosen is None else entry.named(chosen.algorithm)
+    if chosen is None or chosen.is_default or algorithm is None:
+        return f"{rule.first} 0 0 0"
+    given = chosen.numbers
     requests = f" {given['requests']}" if "requests" in given else ""
     values = f"{given.get('fanout', 0)} {given.get('segsize', 0)}{requests}"
-    return f"{line.first} {algorithm.number} {values}"
+    return f"{rule.first} {algorithm.number} {values}"
 
 
 def write(table: DecisionTable, release: str, *, programs: Programs = ANY_LEGAL) -> Written:
@@ -123,41 +122,29 @@ def write(table: DecisionTable, release: str, *, programs: Programs = ANY_LEGAL)
         f"Written by colltune for {programs.phrase}. All ranks must read the same file.",
         *table.warnings,
     )
-    by_collective: dict[Collective, dict[int, Steps]] = {}
+    entries: dict[Collective, list[Entry]] = {}
     for (collective, comm_size), steps in sorted(chosen.items(), key=lambda item: item[0]):
-        by_collective.setdefault(collective, {})[comm_size] = steps
-    blocks = {
-        collective: _blocks(chooser.catalogue.collectives[collective], table.shape, by_size)
-        for collective, by_size in by_collective.items()
-    }
+        known = chooser.catalogue.collectives[collective]
+        rules = tuple(_rules(known, table.shape, comm_size, steps))
+        entry = Entry(collective, 0, comm_size, comm_size, rules)
+        entries.setdefault(collective, []).append(entry)
     layouts = (
         f"{collective} on {shape} processes: this format cannot tell layouts apart, so the "
         f"rules for {shape.nprocs} processes in any layout hold"
         for collective, shape in sorted(table.by_layout)
     )
     beside, notes = steering(chooser.catalogue, table.shape, chosen)
-    texts = {"": render(chooser.catalogue, heading, blocks)} | beside
+    gapless = {collective: _gapless(collective, own) for collective, own in entries.items()}
+    texts = {"": render(chooser.catalogue, heading, gapless)} | beside
     return Written(NAME, release, texts, (*chooser.notes, *layouts, *notes))
 
 
-def _blocks(entry: CollectiveEntry, job: Shape, by_size: Mapping[int, Steps]) -> list[Block]:
-    """Return the blocks of one collective: all sizes that are not listed are the library's."""
-    found = [_left(0, entry.collective)]
-    for comm_size, steps in by_size.items():
-        where = str(job) if comm_size == job.nprocs else f"{comm_size} processes"
-        factor = {SizeUnit.MSIZE: 1, SizeUnit.MSIZE_TIMES_NPROCS: comm_size}.get(entry.size, 0)
-        lines = (
-            Line(
-                step.first_bytes * factor,
-                step.configuration,
-                f"{entry.collective}, {where}: {_what(step)}",
-            )
-            for step in steps
-        )
-        found.append(Block(comm_size, tuple(lines)))
-        if comm_size + 1 not in by_size:
-            found.append(_left(comm_size + 1, entry.collective))
-    return found
+def _rules(known: CollectiveEntry, job: Shape, comm_size: int, steps: Steps) -> Iterator[Rule]:
+    where = str(job) if comm_size == job.nprocs else f"{comm_size} processes"
+    factor = {SizeUnit.MSIZE: 1, SizeUnit.MSIZE_TIMES_NPROCS: comm_size}.get(known.size, 0)
+    for step in steps:
+        text = f"{known.collective}, {where}: {_what(step)}"
+        yield Rule(0, text, known.collective, step.configuration, step.first_bytes * factor)
 
 
 def _what(step: Chosen) -> str:
@@ -168,16 +155,16 @@ def _what(step: Chosen) -> str:
     return f"{what} from {step.first_bytes} bytes{told}"
 
 
-def convert(parsed: ParsedFile, release: str) -> Written:
-    if not isinstance(parsed, TunedFile):
+def convert(parsed: Rules, release: str) -> Written:
+    if not isinstance(parsed, TunedRules):
         raise LibraryError(
             f"{parsed.source}: {NAME} cannot express what a file of {parsed.format} says"
         )
     converter = _ToClassic(release, requests=False)
     kept = {
-        collective: blocks
-        for collective, blocks in converter.blocks(parsed.ranges)
-        if any(not chosen.is_default for block in blocks for _, chosen in block.said)
+        collective: entries
+        for collective, entries in converter.entries(parsed.entries)
+        if any(c and not c.is_default for entry in entries for _, c in _said(entry))
     }
     heading = (f"Open MPI coll_tuned rules, converted from {parsed.format} for release {release}",)
     text = render(converter.catalogue, heading, kept)
@@ -185,63 +172,65 @@ def convert(parsed: ParsedFile, release: str) -> Written:
 
 
 class _ToClassic(Converter):
-    def blocks(self, ranges: Ranges) -> Iterator[tuple[Collective, list[Block]]]:
-        for collective, entries in sorted(ranges.items()):
+    def entries(self, found: Entries) -> Iterator[tuple[Collective, list[Entry]]]:
+        for collective, entries in sorted(found.items()):
             if collective in self.catalogue.collectives:
                 yield collective, self._of_collective(collective, entries)
 
-    def _of_collective(
-        self, collective: Collective, entries: Sequence[CommunicatorRange]
-    ) -> list[Block]:
+    def _of_collective(self, collective: Collective, entries: Sequence[Entry]) -> list[Entry]:
         for entry in entries:
-            if entry.distribution is not Distribution.ANY:
+            if entry.layout is not Layout.ANY:
                 what = (
-                    f"the rules for {entry.distribution} are left out, because this format cannot "
+                    f"the rules for {entry.layout} are left out, because this format cannot "
                     "tell distributions apart"
                 )
                 self.note(entry.line, what)
-        told = [entry for entry in entries if entry.distribution is Distribution.ANY]
+        told = [entry for entry in entries if entry.layout is Layout.ANY]
         sizes = [(entry.first_size, _end(entry.last_size, LARGEST_COMM_SIZE)) for entry in told]
-        found = {0: _left(0, collective)}
-        for first, last, owner in ranged(sizes):
-            if owner is not None and (last is None or last >= 0):
-                lines = self._lines(told[owner], max(0, first), last)
-                found[max(0, first)] = Block(max(0, first), lines)
-                if last is not None:
-                    found[last + 1] = _left(last + 1, collective)
-        merged = [found.pop(0)]
-        for _, block in sorted(found.items()):
-            if block.said != merged[-1].said:
-                merged.append(block)
+        alone = (
+            replace(
+                told[owner],
+                first_size=max(0, first),
+                last_size=LARGEST_COMM_SIZE if last is None else last,
+                rules=self._rules(told[owner], max(0, first), last),
+            )
+            for first, last, owner in ranged(sizes)
+            if owner is not None and (last is None or last >= 0)
+        )
+        merged: list[Entry] = []
+        for entry in _gapless(collective, alone):
+            if not merged or _said(entry) != _said(merged[-1]):
+                merged.append(entry)
         return merged
 
-    def _lines(
-        self, communicators: CommunicatorRange, first_size: int, last_size: int | None
-    ) -> tuple[Line, ...]:
+    def _rules(
+        self, communicators: Entry, first_size: int, last_size: int | None
+    ) -> tuple[Rule, ...]:
         entry = self.catalogue.collectives[communicators.collective]
         default = Configuration.default(LIBRARY, entry.collective)
         rules = list(self.known(communicators.rules))
         pieces = ranged([(rule.first, _end(rule.last, LARGEST_SIZE)) for rule in rules])
-        lines = {0: Line(0, default)}
+        found = {0: Rule(0, "", entry.collective, default)}
         first_line = None
         for first, last, owner in pieces:
             if last is not None and last < 0:
                 continue
-            rule = None if owner is None else rules[owner].rule
+            rule = None if owner is None else rules[owner]
             first_line = first_line or (rule.line if rule else communicators.line)
             chosen = self.target(rule, first_size, last_size) if rule is not None else default
             comment = "" if chosen.is_default else chosen.id.partition(".")[2]
-            lines[max(0, first)] = Line(max(0, first), chosen, comment)
-        kept = [lines.pop(0)]
-        for line in lines.values():
-            if line.configuration != kept[-1].configuration:
-                kept.append(line)
+            at = max(0, first)
+            found[at] = Rule(0, comment, entry.collective, chosen, at)
+        kept: list[Rule] = []
+        for rule in found.values():
+            if not kept or rule.configuration != kept[-1].configuration:
+                kept.append(rule)
         if entry.one_rule and len(kept) > 1:
             what = (
                 f"left to the library: for {entry.collective} only one rule for all sizes is safe"
             )
             self.note(first_line or communicators.line, what)
-            return (Line(0, default),)
+            return (Rule(0, "", entry.collective, default),)
         return tuple(kept)
 
 
@@ -257,7 +246,7 @@ _OTHERS = frozenset({"self", "basic", "libnbc", "tuned", "sm", "adapt", "han", "
 _FIRST_BYTES, _ENOUGH, _MOSTLY = 65536, 0.9, 0.7
 
 
-class ClassicFile(TunedFile):
+class ClassicFile(TunedRules):
     format = NAME
     least_comm_size = 2
 
@@ -271,7 +260,7 @@ class ClassicFile(TunedFile):
         known = [s for s in self.content.sections if s.id.value in self.by_id]
         # a collective that stands twice keeps its last section
         self.sections = {self.by_id[s.id.value].collective: s for s in known}
-        found = [(s, rule) for s in known for entry in s.entries for rule in entry.rules]
+        found = [(s, rule) for s in known for block in s.blocks for rule in block.rules]
         self._chosen: dict[tuple[int, Numbers], Configuration | None] = {}
         self._rules = {id(rule): self._rule(section, rule) for section, rule in found}
         self.rules = tuple(self._rules.values())
@@ -282,54 +271,52 @@ class ClassicFile(TunedFile):
             self.dropped = f"line {line}: {why}"
 
     @cached_property
-    def ranges(self) -> Ranges:  # type: ignore[override]
+    def entries(self) -> Entries:  # type: ignore[override]
         """The rules in effect, as ranges that do not overlap; empty for a file that is dropped."""
-        return {} if self.dropped else self.ranges_read
+        return {} if self.dropped else self.entries_read
 
     @cached_property
-    def ranges_read(self) -> Ranges:
+    def entries_read(self) -> Entries:
         """The rules as if the file was not dropped."""
         return {
             collective: tuple(
-                CommunicatorRange(
+                Entry(
                     collective,
-                    entry.comm_size.line,
+                    block.comm_size.line,
                     first,
                     LARGEST_COMM_SIZE if last is None else last,
-                    Distribution.ANY,
-                    tuple(self._size_rules(entry)),
-                    named_size=entry.comm_size.value,
+                    tuple(self._sized(block)),
+                    named_size=block.comm_size.value,
                 )
                 for first, last, owner in self.communicators(section)
                 if owner is not None
-                for entry in [section.entries[owner]]
+                for block in [section.blocks[owner]]
             )
             for collective, section in self.sections.items()
         }
 
     def communicators(self, section: Section) -> list[Piece]:
         """Return on which communicators each entry of a collective holds."""
-        sizes = [as_int(entry.comm_size.value) for entry in section.entries]
+        sizes = [as_int(block.comm_size.value) for block in section.blocks]
         if not self.by_ranges:
             return scanned(sizes, inherit=True)
         # 6.x takes the sizes for the ends of the entries before
         ends: list[int | None] = [*(size - 1 for size in sizes[:-1]), None]
         return ranged(list(zip([0, *sizes[:-1]], ends, strict=False))[: len(sizes)])
 
-    def reason(
-        self, call: Call, communicator: CommunicatorRange, found: SizeRule, compared: int
-    ) -> str:
-        first, last = communicator.first_size, communicator.last_size
+    def why(self, call: Call, entry: Entry, rule: Rule) -> str:
+        first, last = entry.first_size, entry.last_size
         reach = f"{first} to {last} processes" if last < LARGEST_COMM_SIZE else f"{first} and more"
         return (
-            f"the rule '{found.rule.text}' applies: it holds from "
-            f"{counted(int(found.rule.text.split()[0]), 'byte')} on, and the library counts "
-            f"{counted(compared, 'byte')} for this call. It belongs to the entry for "
-            f"{counted(communicator.named_size, 'process', 'es')}, which serves {reach}."
+            f"the rule '{rule.text}' applies: it holds from "
+            f"{counted(int(rule.text.split()[0]), 'byte')} on, and the library counts "
+            f"{counted(self.compared(call), 'byte')} for this call. It belongs to the entry for "
+            f"{counted(entry.named_size, 'process', 'es')}, which serves {reach}."
         )
 
-    def _size_rules(self, entry: Entry) -> Iterator[SizeRule]:
-        sizes = [rule.size.value for rule in entry.rules]
+    def _sized(self, block: Block) -> Iterator[Rule]:
+        """Yield the rules of a block with the sizes that they are in effect for."""
+        sizes = [rule.size.value for rule in block.rules]
         if self.by_ranges:
             ends = [size - 1 if size else None for size in sizes[1:]]
             pieces = ranged(list(zip(sizes, [*ends, None], strict=False)))
@@ -337,19 +324,15 @@ class ClassicFile(TunedFile):
             pieces = scanned(sizes, inherit=False)
         for first, last, owner in pieces:
             if owner is not None:
-                rule, end = entry.rules[owner], LARGEST_SIZE if last is None else last
-                yield SizeRule(self._rules[id(rule)], first, end, _numbers(rule))
+                end = LARGEST_SIZE if last is None else last
+                yield self._rules[id(block.rules[owner])]._replace(first=first, last=end)
 
     def _rule(self, section: Section, rule: MessageRule) -> Rule:
-        entry, key = self.by_id[section.id.value], (section.id.value, _numbers(rule))
+        entry, key = self.by_id[section.id.value], (section.id.value, rule.told)
         if key not in self._chosen:
-            self._chosen[key] = configuration_of(entry, key[1])
-        return Rule(rule.line, rule.text, entry.collective, self._chosen[key])
-
-
-def _numbers(rule: MessageRule) -> Numbers:
-    requests = None if rule.requests is None else rule.requests.value
-    return Numbers(rule.algorithm.value, rule.fanout.value, rule.segsize.value, requests)
+            self._chosen[key] = configuration_of(entry, rule.told)
+        chosen = self._chosen[key]
+        return Rule(rule.line, rule.text, entry.collective, chosen, numbers=rule.told)
 
 
 class OpenMpiClassic(TunedFormat):
@@ -370,10 +353,10 @@ class OpenMpiClassic(TunedFormat):
             return False
         return numbers > _ENOUGH * len(words) and not _OTHERS & {word.lower() for word in words}
 
-    def parse(self, text: str, source: str, release: str) -> ParsedFile:
+    def parse(self, text: str, source: str, release: str) -> Rules:
         return ClassicFile(text, source, release)
 
-    def lint(self, parsed: ParsedFile) -> tuple[Finding, ...]:
+    def lint(self, parsed: Rules) -> tuple[Finding, ...]:
         from colltune.mpi.openmpi.classic.lint import lint
 
         assert isinstance(parsed, ClassicFile)
@@ -384,7 +367,7 @@ class OpenMpiClassic(TunedFormat):
     ) -> Written:
         return write(table, release, programs=programs)
 
-    def convert(self, parsed: ParsedFile, release: str) -> Written:
+    def convert(self, parsed: Rules, release: str) -> Written:
         catalogue_of(release)
         refuse_dropped(parsed)
         return convert(parsed, release)

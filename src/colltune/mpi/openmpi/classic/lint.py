@@ -8,13 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from colltune.mpi.catalogue import CollectiveEntry, SizeUnit
-from colltune.mpi.file_format import Fault, Finding, in_order
 from colltune.mpi.openmpi.classic import HEADER, ClassicFile
-from colltune.mpi.openmpi.classic.reading import Entry, MessageRule, Section
+from colltune.mpi.openmpi.classic.reading import Block, MessageRule, Section
 from colltune.mpi.openmpi.mca import as_int
-from colltune.mpi.openmpi.ranges import Piece, by_owner, scanned
 from colltune.mpi.openmpi.releases import reads_version_header
 from colltune.mpi.openmpi.tuned_lint import outranked, range_findings
+from colltune.mpi.rules import Fault, Finding, Piece, by_owner, in_order, scanned
 from colltune.text import counted
 
 _PLAIN_LINE = re.compile(r"(?:[ \t]*(?:0|[1-9][0-9]*)(?![^ \t]))*[ \t]*")
@@ -23,12 +22,12 @@ _SORT = "sort the sizes in ascending order"
 
 
 def lint(file: ClassicFile) -> tuple[Finding, ...]:
-    found = [*_whole(file), *_words(file), *outranked(file.ranges, file.catalogue)]
+    found = [*_whole(file), *_words(file), *outranked(file.entries, file.catalogue)]
     seen: set[int] = set()
     for section in file.content.sections:
         found += _section(file, section, again=section.id.value in seen)
         seen.add(section.id.value)
-    for collective, entries in file.ranges_read.items():
+    for collective, entries in file.entries_read.items():
         known = file.catalogue.collectives[collective]
         for one in entries:
             found += range_findings(known, one, one.rules, file.release)
@@ -103,7 +102,7 @@ def _whole(file: ClassicFile) -> Iterator[Finding]:
             "write it in this format",
         )
     if header and reads_header:
-        rules = [r for s in file.content.sections for e in s.entries for r in e.rules]
+        rules = [r for s in file.content.sections for e in s.blocks for r in e.rules]
         needed = any(rule.requests is not None for rule in rules)
         message = "releases 4.1 before 4.1.8 and 5.0 before 5.0.7 drop a file with a version header"
         mend = "remove the header: no rule has a fifth number"
@@ -196,17 +195,17 @@ def _section(file: ClassicFile, section: Section, *, again: bool) -> Iterator[Fi
     if file.by_ranges:
         yield from _shifted(file, section, served)
     else:
-        yield from _communicator_sizes(known, section.entries)
-        living = [entry for at, entry in enumerate(section.entries) if at in served]
+        yield from _communicator_sizes(known, section.blocks)
+        living = [entry for at, entry in enumerate(section.blocks) if at in served]
         yield from _same_thresholds(known, living)
-    for entry in section.entries:
+    for entry in section.blocks:
         yield from _one_rule(known, entry)
         yield from _order(entry)
         for rule in entry.rules:
             yield from _too_large(rule)
 
 
-def _communicator_sizes(known: CollectiveEntry, entries: Sequence[Entry]) -> Iterator[Finding]:
+def _communicator_sizes(known: CollectiveEntry, entries: Sequence[Block]) -> Iterator[Finding]:
     largest, rules = -1, [""]
     for entry in entries:
         size, line = entry.comm_size.value, entry.comm_size.line
@@ -244,15 +243,15 @@ def _shifted(
     file: ClassicFile, section: Section, served: Mapping[int | None, list[Piece]]
 ) -> Iterator[Finding]:
     """Yield a finding for each entry that 6.x uses where earlier releases use another one."""
-    meant = scanned([entry.comm_size.value for entry in section.entries], inherit=True)
+    meant = scanned([entry.comm_size.value for entry in section.blocks], inherit=True)
     starts = [piece.first for piece in meant]
-    for position, entry in enumerate(section.entries):
+    for position, entry in enumerate(section.blocks):
         for first, last, _ in served.get(position, []):
             at = bisect_right(starts, max(first, 2)) - 1
             until = len(starts) if last is None else bisect_right(starts, last)
             inside = meant[bisect_right(starts, first) : until]
             others = {piece.owner for piece in (meant[at], *inside)}
-            texts = {_rules_text(section.entries[other]) for other in others if other is not None}
+            texts = {_rules_text(section.blocks[other]) for other in others if other is not None}
             if (last is None or last > 1) and texts - {_rules_text(entry)}:
                 reach = f"{first} and more" if last is None else f"{first} to {last}"
                 yield Finding(
@@ -265,11 +264,11 @@ def _shifted(
                 )
 
 
-def _rules_text(entry: Entry) -> str:
+def _rules_text(entry: Block) -> str:
     return "; ".join(rule.text for rule in entry.rules)
 
 
-def _one_rule(known: CollectiveEntry, entry: Entry) -> Iterator[Finding]:
+def _one_rule(known: CollectiveEntry, entry: Block) -> Iterator[Finding]:
     decisions = {tuple(number.value for number in rule.numbers[1:]) for rule in entry.rules}
     if not known.one_rule or len(decisions) < 2:
         return
@@ -289,7 +288,7 @@ def _one_rule(known: CollectiveEntry, entry: Entry) -> Iterator[Finding]:
     )
 
 
-def _order(entry: Entry) -> Iterator[Finding]:
+def _order(entry: Block) -> Iterator[Finding]:
     largest = -1
     for rule in entry.rules:
         size = rule.size.value
@@ -331,7 +330,7 @@ def _too_large(rule: MessageRule) -> Iterator[Finding]:
             )
 
 
-def _same_thresholds(known: CollectiveEntry, living: Sequence[Entry]) -> Iterator[Finding]:
+def _same_thresholds(known: CollectiveEntry, living: Sequence[Block]) -> Iterator[Finding]:
     """Yield a finding where thresholds do not grow with the communicator, as totals would."""
     if known.size is not SizeUnit.MSIZE_TIMES_NPROCS:
         return
@@ -351,5 +350,5 @@ def _same_thresholds(known: CollectiveEntry, living: Sequence[Entry]) -> Iterato
             return
 
 
-def _chooses(entry: Entry) -> bool:
+def _chooses(entry: Block) -> bool:
     return any(rule.algorithm.value for rule in entry.rules)

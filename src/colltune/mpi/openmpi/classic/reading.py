@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from colltune.mpi.openmpi.scanner import Number, Scanner
+from colltune.mpi.rules import Numbers
 
 _LAST_ID = 21
 
@@ -39,6 +40,12 @@ class MessageRule(NamedTuple):
         return found if self.requests is None else (*found, self.requests)
 
     @property
+    def told(self) -> Numbers:
+        """What it names."""
+        requests = None if self.requests is None else self.requests.value
+        return Numbers(self.algorithm.value, self.fanout.value, self.segsize.value, requests)
+
+    @property
     def text(self) -> str:
         values = (
             f"{self.size.value} {self.algorithm.value} {self.fanout.value} {self.segsize.value}"
@@ -47,7 +54,7 @@ class MessageRule(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Entry:
+class Block:
     """The rules for communicators of about ``comm_size`` processes."""
 
     comm_size: Number
@@ -61,7 +68,7 @@ class Section:
 
     id: Number
     count: Number
-    entries: list[Entry] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
 
 
 @dataclass
@@ -139,8 +146,8 @@ class _Reader:
     def _entry(self, section: Section) -> None:
         size = self._next(f"a communicator size of collective {section.id.value}")
         what = f"the number of rules for communicator size {size.value}"
-        entry = Entry(size, self._next(what, count=True))
-        section.entries.append(entry)
+        entry = Block(size, self._next(what, count=True))
+        section.blocks.append(entry)
         for at in range(entry.count.value):
             rule = self._rule()
             entry.rules.append(rule)

@@ -9,20 +9,18 @@ one; then whether that algorithm runs as itself (`tuned`); at last the built-in 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from colltune.domain import Collective, Configuration
 from colltune.mpi.catalogue import CollectiveEntry
-from colltune.mpi.file_format import Call, Outcome, Rule
 from colltune.mpi.openmpi.decide import han_calls
 from colltune.mpi.openmpi.decide.components import BASIC, HAN, TUNED, Owner, owner
 from colltune.mpi.openmpi.decide.han_calls import HanLevel, HanMatch
 from colltune.mpi.openmpi.decide.tuned import (
     IN_PLACE_FORGOTTEN,
     NO_SIZE,
-    Numbers,
     configuration_of,
     forced_numbers,
     returns_at_once,
@@ -37,51 +35,25 @@ from colltune.mpi.openmpi.mca import (
     forcing_name,
 )
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
+from colltune.mpi.rules import Call, Numbers, Outcome, Rule, Rules
 from colltune.text import counted
 
 
-@dataclass(frozen=True)
-class TunedMatch:
-    """The rule of a file for coll/tuned that a call meets: what it says, and why it is that one.
-
-    ``numbers.requests`` is None where the rule does not tell. ``reason`` is one sentence. A rule
-    that leaves the decision to the library has algorithm 0.
-    """
-
-    rule: Rule
-    numbers: Numbers
-    reason: str
-
-
-class TunedRules(Protocol):
-    """A parsed rules file of coll/tuned, classic or JSON."""
-
-    @property
-    def source(self) -> str: ...
-
-    @property
-    def dropped(self) -> str: ...
-
-    def match(self, call: Call) -> TunedMatch | None:
-        """Return the rule that the release looks at for `call`; None if there is none."""
-        ...
-
-
-class HanRules(Protocol):
+class HanRules(Rules):
     """A parsed rules file of coll/han."""
 
-    def match(
+    @abstractmethod
+    def match_at(
         self, collective: Collective, level: HanLevel, comm_size: int, msize_bytes: int
     ) -> HanMatch | None:
         """Return the rule for a call on a communicator of that level; None if there is none."""
-        ...
 
 
 def decide(
     release: str,
     call: Call,
     environment: Mapping[str, str],
-    tuned: TunedRules | None = None,
+    tuned: Rules | None = None,
     han: HanRules | None = None,
 ) -> Outcome:
     """Return what `release` runs for `call` in a job with `environment`.
@@ -137,7 +109,7 @@ class _Deciding:
         self,
         release: str,
         variables: Variables,
-        tuned: TunedRules | None,
+        tuned: Rules | None,
         han: HanRules | None,
     ) -> None:
         self.release, self.catalogue = release, catalogue_of(release)
@@ -205,7 +177,7 @@ class _Deciding:
         if self.han is not None:
             size = 0 if call.collective in NO_SIZE else call.msize_bytes
             level = HanLevel.GLOBAL_COMMUNICATOR
-            match = self.han.match(call.collective, level, call.comm_size, size)
+            match = self.han.match_at(call.collective, level, call.comm_size, size)
         plan = han_calls.plan(self.catalogue.series, self.variables, match, call)
         reasons = (who.reason, *plan.reasons)
         if plan.component == TUNED and not plan.ends_program:
@@ -227,11 +199,11 @@ class _Deciding:
         said = _Said(Numbers(0), None, Configuration.default(LIBRARY, call.collective), ())
         match = self.tuned.match(call) if self.tuned is not None else None
         if match is not None:
-            said = self._of_file(entry, call, match)
+            said = self._of_file(entry, call, *match)
         if forced.algorithm and not (self._file_first and said.numbers.algorithm):
             if match is None:
                 why = f"{forcing} forces the algorithm."
-            elif not match.numbers.algorithm:
+            elif not match[0].numbers.algorithm:
                 why = f"The rule leaves the decision open, so {forcing} decides."
             else:
                 why = f"{forcing} has priority over the rules file in this release."
@@ -247,8 +219,8 @@ class _Deciding:
     def _file_first(self) -> bool:
         return self.catalogue.series.startswith("4.")
 
-    def _of_file(self, entry: CollectiveEntry, call: Call, match: TunedMatch) -> _Said:
-        numbers, reason = match.numbers, match.reason
+    def _of_file(self, entry: CollectiveEntry, call: Call, rule: Rule, reason: str) -> _Said:
+        numbers = rule.numbers
         if numbers.requests is None:
             # that of alltoall is the limit of all rules without one, of whichever collective
             limit = self.variables.integer("coll_tuned_alltoall_algorithm_max_requests", 0)
@@ -257,7 +229,7 @@ class _Deciding:
             reason = f"{reason} {_ignored(call)}"
         default = Configuration.default(LIBRARY, call.collective)
         chosen = configuration_of(entry, numbers) or default
-        return _Said(numbers, match.rule, chosen, (reason,))
+        return _Said(numbers, rule, chosen, (reason,))
 
     def _left(self, call: Call, said: _Said) -> str:
         """Return why coll/tuned's built-in decision holds."""

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from colltune.domain import Collective
 from colltune.mpi.catalogue import Catalogue
-from colltune.mpi.file_format import Call
 from colltune.mpi.openmpi.mca import Variables
+from colltune.mpi.rules import Call
 
 C = Collective
 TUNED, HAN, BASIC, SELF, ADAPT = "tuned", "han", "basic", "self", "adapt"

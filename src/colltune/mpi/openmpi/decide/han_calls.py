@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from colltune.domain import Collective
-from colltune.mpi.file_format import Call, Rule
 from colltune.mpi.openmpi.decide.components import HAN, TUNED, serves
 from colltune.mpi.openmpi.mca import Variables
+from colltune.mpi.rules import Call, Rule
 from colltune.text import counted
 
 C = Collective

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from colltune.domain import Collective, Configuration
 from colltune.mpi.catalogue import Algorithm, CollectiveEntry, Limit, SizeUnit
-from colltune.mpi.file_format import Call
 from colltune.mpi.openmpi.library import MAX_FANOUT
 from colltune.mpi.openmpi.mca import Variables, as_int, forcing_name, whole_number
 from colltune.mpi.openmpi.releases import LIBRARY
+from colltune.mpi.rules import Call, Numbers
 
 C = Collective
 IN_PLACE_FORGOTTEN = (C.ALLGATHER, C.ALLGATHERV, C.ALLTOALL)
@@ -25,18 +24,6 @@ _BY_CHAINS = (C.BCAST, C.REDUCE)
 _WITH_REQUESTS = (C.ALLTOALL, C.REDUCE, C.SCATTER)
 _ONLY_ALGORITHM = (C.ALLTOALLV, C.BARRIER, C.SCAN, C.EXSCAN)
 _DEFAULT_FANOUT = 4
-
-
-class Numbers(NamedTuple):
-    """An algorithm by its number, with what a rule or variables say beside it.
-
-    ``requests`` is None where nothing was said.
-    """
-
-    algorithm: int
-    fanout: int = 0
-    segsize_bytes: int = 0
-    requests: int | None = None
 
 
 def configuration_of(entry: CollectiveEntry, numbers: Numbers) -> Configuration | None:

@@ -10,48 +10,20 @@ from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.catalogue import Catalogue
-from colltune.mpi.file_format import (
-    Call,
-    Finding,
-    Format,
-    Outcome,
-    ParsedFile,
-    Rule,
-    Written,
-    absolute_path,
-    refuse_dropped,
-)
+from colltune.mpi.file_format import Format, Written, absolute_path, refuse_dropped
 from colltune.mpi.openmpi import mca
-from colltune.mpi.openmpi.decide import decide, decide_without
+from colltune.mpi.openmpi.decide import HanRules, decide, decide_without
 from colltune.mpi.openmpi.decide.components import HAN, TUNED, han_serves, serves
 from colltune.mpi.openmpi.decide.han_calls import COMPONENTS, HanLevel, HanMatch
 from colltune.mpi.openmpi.decide.tuned import NO_SIZE
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
 from colltune.mpi.programs import ANY_LEGAL, Programs
+from colltune.mpi.rules import Call, Entry, Finding, Outcome, Rule, Rules
 from colltune.text import counted
 
 DEFAULT = "default"
 RAISED_PRIORITY = 35
 """What coll/han has from 5.0 on, above coll/tuned's 30."""
-
-
-@dataclass(frozen=True)
-class SizeRule:
-    """The component for messages from ``first_bytes`` on; ``algorithm`` is coll/han's, or empty."""
-
-    rule: Rule
-    first_bytes: int
-    component: str
-    algorithm: str
-
-
-@dataclass(frozen=True)
-class CommunicatorRules:
-    """The rules for communicators of ``first_size`` processes and more."""
-
-    line: int
-    first_size: int
-    rules: tuple[SizeRule, ...]
 
 
 @dataclass(frozen=True)
@@ -65,14 +37,12 @@ class LevelRules:
     collective: Collective
     level: HanLevel
     line: int
-    communicators: tuple[CommunicatorRules, ...]
+    entries: tuple[Entry, ...]
 
-    def matching(self, comm_size: int, msize_bytes: int) -> SizeRule | None:
-        """Return the last rule, in the last entry, that is not for larger ones."""
-        entry = next((c for c in reversed(self.communicators) if c.first_size <= comm_size), None)
-        if entry is None:
-            return None
-        return next((r for r in reversed(entry.rules) if r.first_bytes <= msize_bytes), None)
+    @property
+    def in_effect(self) -> tuple[Entry, ...]:
+        """The rules in their order of precedence: the last that is not for larger ones counts."""
+        return tuple(replace(one, rules=one.rules[::-1]) for one in reversed(self.entries))
 
 
 def rules_of(
@@ -125,14 +95,17 @@ def configuration_of(
 
 
 def component_of(catalogue: Catalogue, configuration: Configuration) -> tuple[str, str]:
-    """Return component and algorithm that a configuration stands for."""
+    """Return component and algorithm that a configuration stands for, whether they can run."""
     if configuration.is_default:
         return default_component(catalogue, configuration.collective), ""
-    for component, algorithm in _choices(catalogue, configuration.collective):
-        spelled = configuration_of(catalogue, configuration.collective, component, algorithm)
-        if spelled == configuration:
-            return component, algorithm
-    raise KeyError(configuration.id)
+    component, _, algorithm = configuration.algorithm.partition("_")
+    return component, algorithm
+
+
+def named_by(catalogue: Catalogue, rule: Rule) -> tuple[str, str]:
+    """Return component and algorithm that a rule of a file names."""
+    assert rule.configuration is not None  # the reader drops a file that names no component
+    return component_of(catalogue, rule.configuration)
 
 
 def choices(catalogue: Catalogue, collective: Collective) -> tuple[Configuration, ...]:
@@ -154,7 +127,6 @@ def _choices(catalogue: Catalogue, collective: Collective) -> Iterator[tuple[str
 
 
 NAME = "openmpi-han"
-_LARGEST_COMM_SIZE = 2**31 - 1
 _FIRST_BYTES = 65536
 _COMPONENT = re.compile(
     r"^\s*[0-9]+\s+(?:self|basic|libnbc|tuned|sm|adapt|han|xhc)\b", re.MULTILINE
@@ -170,34 +142,42 @@ def parameters(release: str, path: str) -> dict[str, str]:
     return found
 
 
-@dataclass(frozen=True)
-class HanFile:
-    """See `file_format.ParsedFile`; ``ends_program`` tells why programs die of the file.
+class HanFile(HanRules):
+    """What a release makes of a file for coll/han.
 
     A rule of the file is told for every communicator of its size, though coll/han is only asked on
     those that span nodes.
     """
 
-    release: str
-    source: str
-    dropped: str = ""
-    rules: tuple[Rule, ...] = ()
-    form_findings: tuple[Finding, ...] = ()
-    ends_program: str = ""
-    levels: tuple[LevelRules, ...] = ()
-    format: str = NAME
+    format = NAME
 
-    def match(
+    def __init__(self, release: str, source: str, levels: tuple[LevelRules, ...] = ()) -> None:
+        self.release, self.source, self.levels = release, source, levels
+        self.catalogue = catalogue_of(release)
+        whole = HanLevel.GLOBAL_COMMUNICATOR
+        own = {rules.collective: rules_of(levels, rules.collective, whole) for rules in levels}
+        self.entries = {c: rules.in_effect for c, rules in own.items() if rules is not None}
+
+    def compared(self, call: Call) -> int:
+        return 0 if call.collective in NO_SIZE else call.msize_bytes
+
+    def first_msize(self, collective: Collective, comm_size: int, compared: int) -> int | None:
+        return None if collective in NO_SIZE else compared
+
+    def match_at(
         self, collective: Collective, level: HanLevel, comm_size: int, msize_bytes: int
     ) -> HanMatch | None:
         """Return the rule for a call on a communicator of that level; None if there is none."""
         found = rules_of(self.levels, collective, level)
-        size = 0 if collective in NO_SIZE else msize_bytes
-        rule = found.matching(comm_size, size) if found is not None else None
+        call = Call(collective, comm_size, msize_bytes)
+        entries = found.in_effect if found is not None else ()
+        entry = next((one for one in entries if one.takes(call)), None)
+        rule = entry.rule_for(self.compared(call)) if entry is not None else None
         if rule is None:
             return None
-        algorithm = "" if rule.algorithm == DEFAULT else rule.algorithm
-        return HanMatch(rule.rule, rule.component, algorithm, self._reason(level, comm_size, rule))
+        component, algorithm = named_by(self.catalogue, rule)
+        reason = self._reason(level, comm_size, rule)
+        return HanMatch(rule, component, algorithm, reason)
 
     def decide(self, call: Call, environment: Mapping[str, str] | None = None) -> Outcome:
         if environment is None:
@@ -208,7 +188,7 @@ class HanFile:
             return decide_without(self.release, call, environment, by, why, ends=bool(ends))
         outcome = decide(self.release, call, environment, han=self)
         level = HanLevel.GLOBAL_COMMUNICATOR
-        match = self.match(call.collective, level, call.comm_size, call.msize_bytes)
+        match = self.match_at(call.collective, level, call.comm_size, call.msize_bytes)
         chosen = match.rule.configuration if match is not None else None
         if match is None or chosen is None:
             return outcome
@@ -216,29 +196,13 @@ class HanFile:
         runs = chosen if in_effect and outcome.configuration.is_default else outcome.configuration
         return replace(outcome, rule=match.rule, chosen=chosen, configuration=runs)
 
-    def comm_sizes(self, collective: Collective) -> tuple[int, ...]:
-        sizes = {entry.first_size for entry in self._communicators(collective)}
-        return tuple(sorted(s for s in sizes if 0 < s <= _LARGEST_COMM_SIZE))
-
-    def switch_points(
-        self, collective: Collective, comm_size: int, nodes: int = 1
-    ) -> tuple[int, ...]:
-        entries = reversed(self._communicators(collective))
-        entry = next((one for one in entries if one.first_size <= comm_size), None)
-        if entry is None or collective in NO_SIZE:
-            return (0,)
-        return tuple(sorted({0, *(rule.first_bytes for rule in entry.rules)}))
-
-    def _communicators(self, collective: Collective) -> tuple[CommunicatorRules, ...]:
-        found = rules_of(self.levels, collective, HanLevel.GLOBAL_COMMUNICATOR)
-        return found.communicators if found is not None else ()
-
-    def _reason(self, level: HanLevel, comm_size: int, rule: SizeRule) -> str:
-        what = f"coll/{rule.component}" if rule.component != HAN else "coll/han itself"
-        by = f" with {rule.algorithm}" if rule.algorithm else ""
+    def _reason(self, level: HanLevel, comm_size: int, rule: Rule) -> str:
+        component, algorithm = named_by(self.catalogue, rule)
+        what = f"coll/{component}" if component != HAN else "coll/han itself"
+        by = f" with {algorithm}" if algorithm else ""
         return (
-            f"{self.source}:{rule.rule.line}: the rule from "
-            f"{counted(rule.first_bytes, 'byte')} on for {level} of "
+            f"{self.source}:{rule.line}: the rule from "
+            f"{counted(rule.first, 'byte')} on for {level} of "
             f"{counted(comm_size, 'process', 'es')} applies, which names {what}{by}."
         )
 
@@ -256,17 +220,12 @@ class OpenMpiHan(Format):
         from colltune.mpi.openmpi.han import reading
 
         found = reading.read(text, catalogue_of(release))
-        return HanFile(
-            release,
-            source,
-            found.dropped,
-            tuple(found.rules),
-            tuple(found.findings),
-            found.ends_program,
-            tuple(found.levels) if not found.dropped else (),
-        )
+        parsed = HanFile(release, source, () if found.dropped else tuple(found.levels))
+        parsed.dropped, parsed.ends_program = found.dropped, found.ends_program
+        parsed.rules, parsed.form_findings = tuple(found.rules), tuple(found.findings)
+        return parsed
 
-    def lint(self, parsed: ParsedFile) -> tuple[Finding, ...]:
+    def lint(self, parsed: Rules) -> tuple[Finding, ...]:
         from colltune.mpi.openmpi.han.lint import lint
 
         assert isinstance(parsed, HanFile)
@@ -284,7 +243,7 @@ class OpenMpiHan(Format):
         text, notes = writing.write(table, release)
         return Written(NAME, release, {"": text}, notes)
 
-    def convert(self, parsed: ParsedFile, release: str) -> Written:
+    def convert(self, parsed: Rules, release: str) -> Written:
         from colltune.mpi.openmpi.han import writing
 
         catalogue_of(release)

@@ -6,17 +6,16 @@ from collections.abc import Iterator
 
 from colltune.domain import Collective
 from colltune.mpi.catalogue import Catalogue
-from colltune.mpi.file_format import Fault, Finding
 from colltune.mpi.openmpi.decide.components import HAN, TUNED, han_serves, serves
 from colltune.mpi.openmpi.decide.han_calls import HanLevel
 from colltune.mpi.openmpi.decide.tuned import NO_SIZE
 from colltune.mpi.openmpi.han import (
     RAISED_PRIORITY,
-    CommunicatorRules,
     LevelRules,
-    SizeRule,
     crashes,
+    named_by,
 )
+from colltune.mpi.rules import Entry, Fault, Finding, Rule
 from colltune.text import counted
 
 _SORT = "sort the sizes in ascending order"
@@ -43,36 +42,34 @@ def lint(levels: tuple[LevelRules, ...], catalogue: Catalogue) -> Iterator[Findi
                 "join the two",
             )
         elif han_serves(catalogue, rules.collective):
-            yield from _of_level(rules)
+            yield from _of_level(catalogue, rules)
             yield from _crashing(catalogue, rules)
 
 
-def hiding(
-    entry: CommunicatorRules, after: tuple[CommunicatorRules, ...]
-) -> CommunicatorRules | None:
+def hiding(entry: Entry, after: tuple[Entry, ...]) -> Entry | None:
     """Return the entry among those `after` another one that is always taken before it."""
     return next((other for other in after if other.first_size <= entry.first_size), None)
 
 
-def why_unreached(rules: LevelRules, entry: CommunicatorRules, at: int) -> tuple[Fault, str, str]:
+def why_unreached(rules: LevelRules, entry: Entry, at: int) -> tuple[Fault, str, str]:
     """Return what is wrong with a rule that no message gets, and the mend; empty for others."""
     rule = entry.rules[at]
-    if rules.collective in NO_SIZE and rule.first_bytes:
+    if rules.collective in NO_SIZE and rule.first:
         why = f"never reached, because {rules.collective} is always looked up with 0 bytes"
         return Fault.DEAD_RULE, why, "remove it"
-    later = (other for other in entry.rules[at + 1 :] if other.first_bytes <= rule.first_bytes)
+    later = (other for other in entry.rules[at + 1 :] if other.first <= rule.first)
     other = next(later, None)
     if other is None:
         return Fault.REMARK, "", ""
     return (
-        Fault.DEAD_RULE if other.first_bytes == rule.first_bytes else Fault.UNSORTED,
-        f"never reached, because the rule for {counted(other.first_bytes, 'byte')} comes "
-        f"later (line {other.rule.line})",
+        Fault.DEAD_RULE if other.first == rule.first else Fault.UNSORTED,
+        f"never reached, because the rule for {counted(other.first, 'byte')} comes "
+        f"later (line {other.line})",
         _SORT,
     )
 
 
-def _of_level(rules: LevelRules) -> Iterator[Finding]:
+def _of_level(catalogue: Catalogue, rules: LevelRules) -> Iterator[Finding]:
     if rules.level is not HanLevel.GLOBAL_COMMUNICATOR and rules.collective in _PIPELINED:
         yield Finding(
             rules.line,
@@ -81,8 +78,8 @@ def _of_level(rules: LevelRules) -> Iterator[Finding]:
             f"{rules.collective}",
             "choose han @simple for the whole communicator",
         )
-    for at, entry in enumerate(rules.communicators):
-        after = rules.communicators[at + 1 :]
+    for at, entry in enumerate(rules.entries):
+        after = rules.entries[at + 1 :]
         other = hiding(entry, after)
         if other is not None:
             yield Finding(
@@ -95,8 +92,8 @@ def _of_level(rules: LevelRules) -> Iterator[Finding]:
         for position, rule in enumerate(entry.rules):
             fault, why, mend = why_unreached(rules, entry, position)
             if why:
-                yield Finding(rule.rule.line, fault, why, mend)
-            yield from _of_component(rules, rule)
+                yield Finding(rule.line, fault, why, mend)
+            yield from _of_component(catalogue, rules, rule)
         if not entry.rules:
             yield Finding(
                 entry.line,
@@ -109,27 +106,29 @@ def _of_level(rules: LevelRules) -> Iterator[Finding]:
 def _crashing(catalogue: Catalogue, rules: LevelRules) -> Iterator[Finding]:
     if rules.level is not HanLevel.GLOBAL_COMMUNICATOR:
         return
-    for rule in (rule for entry in rules.communicators for rule in entry.rules):
-        if crashes(catalogue, rule.component, rules.collective):
+    for rule in (rule for entry in rules.entries for rule in entry.rules):
+        component, _ = named_by(catalogue, rule)
+        if crashes(catalogue, component, rules.collective):
             yield Finding(
-                rule.rule.line,
+                rule.line,
                 Fault.ENDS_PROGRAM,
                 f"{catalogue.series} crashes when coll/han passes an {rules.collective} on to "
-                f"coll/{rule.component}",
+                f"coll/{component}",
                 f"write {HAN}",
             )
 
 
-def _of_component(rules: LevelRules, rule: SizeRule) -> Iterator[Finding]:
+def _of_component(catalogue: Catalogue, rules: LevelRules, rule: Rule) -> Iterator[Finding]:
+    component, _ = named_by(catalogue, rule)
     whole = rules.level is HanLevel.GLOBAL_COMMUNICATOR
-    if rule.component == HAN and not whole:
+    if component == HAN and not whole:
         why = f"coll/han does not serve parts of a communicator, so coll/{TUNED} runs"
-    elif whole and not serves(rule.component, rules.collective):
+    elif whole and not serves(component, rules.collective):
         why = (
-            f"coll/{rule.component} does not serve {rules.collective} on several nodes, so "
+            f"coll/{component} does not serve {rules.collective} on several nodes, so "
             f"coll/{TUNED} runs"
         )
     else:
         return
     mend = f"write {TUNED}"
-    yield Finding(rule.rule.line, Fault.FALLS_BACK, why, mend)
+    yield Finding(rule.line, Fault.FALLS_BACK, why, mend)

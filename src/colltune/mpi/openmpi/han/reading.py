@@ -10,14 +10,11 @@ from dataclasses import dataclass, field
 
 from colltune.domain import Collective
 from colltune.mpi.catalogue import Catalogue
-from colltune.mpi.file_format import Fault, Finding, Rule
 from colltune.mpi.openmpi.decide.components import HAN, han_serves
 from colltune.mpi.openmpi.decide.han_calls import HanLevel
 from colltune.mpi.openmpi.han import (
     DEFAULT,
-    CommunicatorRules,
     LevelRules,
-    SizeRule,
     algorithms,
     configuration_of,
     known_components,
@@ -25,6 +22,7 @@ from colltune.mpi.openmpi.han import (
 )
 from colltune.mpi.openmpi.mca import as_int
 from colltune.mpi.openmpi.scanner import Scanner
+from colltune.mpi.rules import LARGEST_COMM_SIZE, Entry, Fault, Finding, Rule
 
 _DECIMAL = re.compile(r"[+-]?[0-9]+")
 _NAMES = (
@@ -124,7 +122,7 @@ class _Reader:
     def level(self, section: int, name: str, known: Collective | None) -> None:
         level = self.level_name()
         line = self.scanner.line
-        entries: list[CommunicatorRules] = []
+        entries: list[Entry] = []
         for _ in range(self.count(f"the number of communicator sizes of {level}")):
             entries.append(self.communicator(name, known, first=not entries))
         if known is not None:
@@ -149,9 +147,7 @@ class _Reader:
             return levels[number]
         raise _StopError(self.scanner.line, f"{word!r} is not a level", mend)
 
-    def communicator(
-        self, name: str, known: Collective | None, *, first: bool
-    ) -> CommunicatorRules:
+    def communicator(self, name: str, known: Collective | None, *, first: bool) -> Entry:
         size = self.number("a communicator size")
         line = self.scanner.line
         if size < 1 or (first and size > 1):
@@ -159,12 +155,13 @@ class _Reader:
             if first:
                 why = f"the first communicator size is {size}"
             raise _StopError(line, why, "begin with an entry for 1")
-        rules: list[SizeRule] = []
+        rules: list[Rule] = []
         for _ in range(self.count("the number of message sizes")):
             rules.append(self.rule(name, known, first=not rules))
-        return CommunicatorRules(line, as_int(size), tuple(rules))
+        collective = known or Collective.BARRIER
+        return Entry(collective, line, as_int(size), LARGEST_COMM_SIZE, tuple(rules))
 
-    def rule(self, name: str, known: Collective | None, *, first: bool) -> SizeRule:
+    def rule(self, name: str, known: Collective | None, *, first: bool) -> Rule:
         size = self.scanner.size()
         if size is None:
             raise self.ended("a message size")
@@ -189,10 +186,10 @@ class _Reader:
         collective = known or Collective.BARRIER
         text = f"{size} {component}" + (f" @{algorithm}" if algorithm else "")
         configuration = configuration_of(self.catalogue, collective, component, algorithm)
-        rule = Rule(line, text, collective, configuration)
+        rule = Rule(line, text, collective, configuration, size)
         if known is not None:
             self.reading.rules.append(rule)
-        return SizeRule(rule, size, component, algorithm)
+        return rule
 
     def algorithm(self, name: str, known: Collective | None) -> str:
         """Return the algorithm after ``@`` by its name."""

@@ -18,12 +18,13 @@ from colltune.mpi.openmpi.decide.han_calls import HanLevel
 from colltune.mpi.openmpi.decide.tuned import NO_SIZE
 from colltune.mpi.openmpi.han import (
     LevelRules,
-    SizeRule,
     algorithms,
+    choices,
     component_of,
     crashes,
     default_component,
     known_components,
+    named_by,
     names_algorithms,
     parameters,
     rules_of,
@@ -34,6 +35,7 @@ from colltune.mpi.openmpi.mca import parameter_file
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
 from colltune.mpi.openmpi.writing import Converter, Levels, Lines, exactly, han_text
 from colltune.mpi.release import Release
+from colltune.mpi.rules import Rule
 from colltune.text import counted
 
 _BY_RULES = ("coll_han_priority", "coll_han_use_")
@@ -110,9 +112,7 @@ class _HanChooser(Chooser):
         configuration, collective = interval.configuration, interval.configuration.collective
         if han_setups.is_setup(configuration) and configuration.parameters:
             return self._refusal_of_setup(configuration, len(self._setups[collective])), 0
-        try:
-            component_of(self.catalogue, configuration)
-        except KeyError:
+        if configuration not in choices(self.catalogue, collective):
             if han_serves(self.catalogue, collective):
                 return f"{configuration.id} is not a component that a file for coll/han can name", 0
             return f"coll/han of {self.bound.name} does not serve {collective}", 0
@@ -135,21 +135,25 @@ def convert(
     levels: tuple[LevelRules, ...], of_release: str, release: str
 ) -> tuple[str, tuple[str, ...]]:
     """Return what the rules of a file for `of_release` say for another one, level by level."""
-    converter = _ToHan(release)
-    content = converter.content(levels, of_release)
+    converter = _ToHan(of_release, release)
+    content = converter.content(levels)
     heading = (f"Open MPI coll_han dynamic rules, converted for release {release}", _ONE_FILE)
     text = han_text(content, heading, names_levels=names_algorithms(converter.catalogue))
     return text, tuple(dict.fromkeys(converter.notes))
 
 
 class _ToHan(Converter):
-    def content(self, found: tuple[LevelRules, ...], of_release: str) -> dict[Collective, Levels]:
-        other = default_component(catalogue_of(of_release), Collective.BCAST)
+    def __init__(self, of_release: str, release: str) -> None:
+        super().__init__(release)
+        self.of_release, self.source = of_release, catalogue_of(of_release)
+
+    def content(self, found: tuple[LevelRules, ...]) -> dict[Collective, Levels]:
+        other = default_component(self.source, Collective.BCAST)
         own = default_component(self.catalogue, Collective.BCAST)
         if other != own:
             self.note(
                 0,
-                f"without a file coll/{other} decides across nodes in {of_release}, but "
+                f"without a file coll/{other} decides across nodes in {self.of_release}, but "
                 f"coll/{own} in {self.release}: communicators and collectives that the file "
                 "does not name differ",
             )
@@ -168,21 +172,21 @@ class _ToHan(Converter):
                 rules.line, f"{rules.collective} is left out, because coll/han does not serve it"
             )
             return
-        for at, entry in enumerate(rules.communicators):
-            if hiding(entry, rules.communicators[at + 1 :]) is not None:
+        for at, entry in enumerate(rules.entries):
+            if hiding(entry, rules.entries[at + 1 :]) is not None:
                 self.note(entry.line, "left out, because it is never reached")
                 continue
             dropped = [why_unreached(rules, entry, place)[1] for place in range(len(entry.rules))]
             kept = [rule for rule, why in zip(entry.rules, dropped, strict=True) if not why]
-            lines = [(rule.first_bytes, self._component(rules, rule)) for rule in kept]
+            lines = [(rule.first, self._component(rules, rule)) for rule in kept]
             if any(dropped):
                 count = len(dropped) - len(kept)
                 self.note(entry.line, f"{counted(count, 'rule')} left out, because never reached")
             # the library keeps sizes in 32 bits: one below 1 is for all communicators
             yield max(1, entry.first_size), lines
 
-    def _component(self, rules: LevelRules, rule: SizeRule) -> str:
-        component, line = rule.component, rule.rule.line
+    def _component(self, rules: LevelRules, rule: Rule) -> str:
+        (component, algorithm), line = named_by(self.source, rule), rule.line
         whole = rules.level is HanLevel.GLOBAL_COMMUNICATOR
         if whole and crashes(self.catalogue, component, rules.collective):
             self.note(line, f"{self.release} crashes with coll/{component} there")
@@ -190,12 +194,12 @@ class _ToHan(Converter):
         if component not in known_components(self.catalogue):
             self.note(line, f"{self.release} has no coll/{component}")
             return default_component(self.catalogue, rules.collective)
-        if not rule.algorithm:
+        if not algorithm:
             return component
-        known = rule.algorithm in algorithms(self.catalogue, rules.collective)
+        known = algorithm in algorithms(self.catalogue, rules.collective)
         if known and names_algorithms(self.catalogue):
-            return f"{component} @{rule.algorithm}"
-        self.note(line, f"a file of {self.release} cannot express @{rule.algorithm}")
+            return f"{component} @{algorithm}"
+        self.note(line, f"a file of {self.release} cannot express @{algorithm}")
         return component
 
 

@@ -12,36 +12,32 @@ from colltune.decisions import DecisionTable
 from colltune.domain import Collective
 from colltune.errors import LibraryError
 from colltune.mpi.catalogue import Catalogue, CollectiveEntry
-from colltune.mpi.file_format import (
-    Call,
-    Fault,
-    Finding,
-    Outcome,
-    ParsedFile,
-    Rule,
-    Written,
-    refuse_dropped,
-)
+from colltune.mpi.file_format import Written, refuse_dropped
 from colltune.mpi.located_json import Member, Node
 from colltune.mpi.openmpi import mca
 from colltune.mpi.openmpi.decide import decide_without
 from colltune.mpi.openmpi.decide.tuned import (
-    Numbers,
     configuration_of,
     library_name,
     number_of,
 )
 from colltune.mpi.openmpi.mca import as_int
-from colltune.mpi.openmpi.ranges import (
+from colltune.mpi.openmpi.releases import catalogue_of
+from colltune.mpi.openmpi.tuned_format import TunedFormat, TunedRules
+from colltune.mpi.programs import ANY_LEGAL, Programs
+from colltune.mpi.rules import (
     LARGEST_COMM_SIZE,
     LARGEST_SIZE,
-    CommunicatorRange,
-    Distribution,
-    SizeRule,
+    Call,
+    Entry,
+    Fault,
+    Finding,
+    Layout,
+    Numbers,
+    Outcome,
+    Rule,
+    Rules,
 )
-from colltune.mpi.openmpi.releases import catalogue_of
-from colltune.mpi.openmpi.tuned_format import TunedFile, TunedFormat
-from colltune.mpi.programs import ANY_LEGAL, Programs
 
 _TOP = ("rule_file_version", "module", "collectives")
 _COMMUNICATOR = ("comm_size_min", "comm_size_max", "comm_rank_distribution", "rules")
@@ -66,7 +62,7 @@ _COMMENT = re.compile(r"^[_#/$]|comment|description|note|^(name|title|author|dat
 class Reading:
     """What was read: by collective, everything that is wrong, and what that does to the file."""
 
-    ranges: dict[Collective, tuple[CommunicatorRange, ...]] = field(default_factory=dict)
+    entries: dict[Collective, tuple[Entry, ...]] = field(default_factory=dict)
     rules: list[Rule] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     dropped: str = ""
@@ -134,11 +130,11 @@ class _Reader:
             self.not_selectable(member)
             return
         collective = Collective(name)
-        if collective in self.reading.ranges:
+        if collective in self.reading.entries:
             why = f"{name} appears a second time, and the library forgets the first one"
             self.note(member.line, Fault.DEAD_RULE, why, "join the two")
         found = [self.communicator(collective, item) for item in node.items]
-        self.reading.ranges[collective] = tuple(found)
+        self.reading.entries[collective] = tuple(found)
 
     def not_selectable(self, member: Member) -> None:
         found = (_first(item, "rules") for item in member.node.items)
@@ -153,13 +149,13 @@ class _Reader:
             why += ", so this has no effect"
             self.note(member.line, Fault.NO_EFFECT, why, "remove it")
 
-    def communicator(self, collective: Collective, node: Node) -> CommunicatorRange:
+    def communicator(self, collective: Collective, node: Node) -> Entry:
         self.unknown_keys(node, _COMMUNICATOR)
         first = self.integer(node, "comm_size_min", 0)
         last = self.integer(node, "comm_size_max", LARGEST_COMM_SIZE)
-        distribution = self.distribution(node)
+        layout = self.distribution(node)
         rules = _first(node, "rules")
-        found: list[SizeRule] = []
+        found: list[Rule] = []
         if rules is None:
             why = f"an entry of {collective} without 'rules'"
             self.drop(node.line, why, 'give it "rules": [...]')
@@ -182,26 +178,24 @@ class _Reader:
                 '"inf" becomes -1 as a communicator size, so this entry matches nothing',
                 "leave comm_size_max out",
             )
-        return CommunicatorRange(
-            collective, node.line, as_int(first), as_int(last), distribution, tuple(found)
-        )
+        return Entry(collective, node.line, as_int(first), as_int(last), tuple(found), layout)
 
-    def distribution(self, node: Node) -> Distribution:
+    def distribution(self, node: Node) -> Layout:
         member = _first(node, "comm_rank_distribution")
         if member is None:
-            return Distribution.ANY
+            return Layout.ANY
         value = member.node.plain
-        known = ", ".join(Distribution)
+        known = ", ".join(Layout)
         if not isinstance(value, str):
             self.drop(member.line, "comm_rank_distribution is not text", f"write one of {known}")
-            return Distribution.ANY
-        if value not in list(Distribution):
+            return Layout.ANY
+        if value not in list(Layout):
             why = f"the library does not know the distribution {value!r} and uses any"
             self.note(member.line, Fault.UNKNOWN, why, f"write one of {known}")
-            return Distribution.ANY
-        return Distribution(value)
+            return Layout.ANY
+        return Layout(value)
 
-    def rule(self, collective: Collective, node: Node) -> SizeRule:
+    def rule(self, collective: Collective, node: Node) -> Rule:
         entry = self.catalogue.collectives[collective]
         if not node.is_object:
             why = "a rule is not an object: the library reads it as one without keys"
@@ -213,10 +207,20 @@ class _Reader:
         number = self.algorithm(entry, node)
         numbers = Numbers(number or 0, *values)
         configuration = configuration_of(entry, numbers) if number is not None else None
-        rule = Rule(node.line, _text(node), collective, configuration)
+        sized = _first(node, "msg_size_min")
+        rule = Rule(
+            node.line,
+            _text(node),
+            collective,
+            configuration,
+            first,
+            last,
+            numbers,
+            size_line=sized.line if sized is not None else 0,
+            ignored=number is None,
+        )
         self.reading.rules.append(rule)
-        keys = {m.key: m.line for m in reversed(node.members)}
-        return SizeRule(rule, first, last, numbers, keys, ignored=number is None)
+        return rule
 
     def algorithm(self, entry: CollectiveEntry, node: Node) -> int | None:
         """Return the algorithm's number; None if the release does not have it."""
@@ -324,7 +328,7 @@ def _plain(node: Node) -> object:
 NAME = "openmpi-json"
 
 
-class JsonFile(TunedFile):
+class JsonFile(TunedRules):
     format = NAME
 
     def decide(self, call: Call, environment: Mapping[str, str] | None = None) -> Outcome:
@@ -358,7 +362,7 @@ class OpenMpiJson(TunedFormat):
             return ""
         return f"Open MPI {release} reads classic rules files only; JSON came with 6.0"
 
-    def parse(self, text: str, source: str, release: str) -> ParsedFile:
+    def parse(self, text: str, source: str, release: str) -> Rules:
         from colltune.mpi import located_json
 
         unreadable = self.unreadable_by(release)
@@ -379,7 +383,7 @@ class OpenMpiJson(TunedFormat):
         else:
             found = read(root, parsed.catalogue)
             parsed.dropped, parsed.ends_program = found.dropped, found.ends_program
-            parsed.rules, parsed.ranges = tuple(found.rules), found.ranges
+            parsed.rules, parsed.entries = tuple(found.rules), found.entries
             parsed.form_findings = tuple(found.findings)
         if unreadable:
             parsed.dropped, parsed.ends_program = unreadable, ""
@@ -388,7 +392,7 @@ class OpenMpiJson(TunedFormat):
             parsed.form_findings = (form,)
         return parsed
 
-    def lint(self, parsed: ParsedFile) -> tuple[Finding, ...]:
+    def lint(self, parsed: Rules) -> tuple[Finding, ...]:
         from colltune.mpi.openmpi.json_rules.lint import lint
 
         assert isinstance(parsed, JsonFile)
@@ -406,12 +410,12 @@ class OpenMpiJson(TunedFormat):
             raise LibraryError(f"{unreadable}. Write the format openmpi-classic for it.")
         return writing.write(table, release, programs=programs)
 
-    def convert(self, parsed: ParsedFile, release: str) -> Written:
+    def convert(self, parsed: Rules, release: str) -> Written:
         from colltune.mpi.openmpi.json_rules import writing
 
         if unreadable := self.unreadable_by(release):
             raise LibraryError(f"{unreadable}. Convert to openmpi-classic for it.")
-        refuse_dropped(parsed, parsed.ends_program if isinstance(parsed, TunedFile) else "")
-        if not isinstance(parsed, TunedFile):
+        refuse_dropped(parsed, parsed.ends_program if isinstance(parsed, TunedRules) else "")
+        if not isinstance(parsed, TunedRules):
             raise LibraryError(f"{parsed.source}: {NAME} cannot express what {parsed.format} says")
-        return writing.convert(parsed.ranges, release)
+        return writing.convert(parsed.entries, release)

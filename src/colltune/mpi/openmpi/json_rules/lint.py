@@ -5,59 +5,58 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from colltune.domain import Collective
+from colltune.domain import Collective, Shape
 from colltune.mpi.catalogue import CollectiveEntry, SizeUnit
-from colltune.mpi.file_format import Fault, Finding
 from colltune.mpi.openmpi.decide.tuned import NO_SIZE
 from colltune.mpi.openmpi.json_rules import JsonFile
-from colltune.mpi.openmpi.ranges import (
+from colltune.mpi.openmpi.tuned_lint import outranked, range_findings
+from colltune.mpi.rules import (
     LARGEST_COMM_SIZE,
     LARGEST_SIZE,
-    CommunicatorRange,
-    Distribution,
-    SizeRule,
+    Entry,
+    Fault,
+    Finding,
+    Layout,
+    Rule,
     Union,
     union_of,
 )
-from colltune.mpi.openmpi.tuned_lint import outranked, range_findings
 
 _MOST_NAMED = 5
 SENDER_DECIDES = frozenset({Collective.ALLGATHERV, Collective.GATHER, Collective.SCATTER})
 
 
 def lint(file: JsonFile) -> Iterator[Finding]:
-    for collective, entries in file.ranges.items():
+    for collective, entries in file.entries.items():
         entry = file.catalogue.collectives[collective]
-        taken = {distribution: Union() for distribution in Distribution}
+        taken: dict[Layout | Shape, Union] = {layout: Union() for layout in Layout}
         for at, communicator in enumerate(entries):
             first, last = communicator.first_size, communicator.last_size
-            hiding = (taken[Distribution.ANY], taken[communicator.distribution])
+            hiding = (taken[Layout.ANY], taken[communicator.layout])
             met = any(union.meets(max(first, 2), last) for union in hiding)
             yield from _of_communicator(entries[:at] if met else (), communicator)
             rules = [rule for rule in communicator.rules if not rule.ignored]
-            reached: list[SizeRule] = []
+            reached: list[Rule] = []
             yield from _unreached(entry, rules, reached)
             yield from _of_one_rule(entry, reached)
             yield from range_findings(entry, communicator, reached, file.release)
-            taken[communicator.distribution].add(first, last)
-    yield from outranked(file.ranges, file.catalogue)
+            taken[communicator.layout].add(first, last)
+    yield from outranked(file.entries, file.catalogue)
 
 
-def is_reached(before: Sequence[CommunicatorRange], communicator: CommunicatorRange) -> bool:
+def is_reached(before: Sequence[Entry], communicator: Entry) -> bool:
     """Tell whether there are communicators that an entry gets after those `before` it."""
     findings = _of_communicator(before, communicator)
     return all(finding.fault is not Fault.DEAD_RULE for finding in findings)
 
 
-def is_rule_reached(entry: CollectiveEntry, before: Sequence[SizeRule], rule: SizeRule) -> bool:
+def is_rule_reached(entry: CollectiveEntry, before: Sequence[Rule], rule: Rule) -> bool:
     """Tell whether there are sizes that a rule gets after those `before` it."""
     known = [other for other in before if not other.ignored]
     return not _dead(entry, known, union_of(known), rule)
 
 
-def _of_communicator(
-    before: Sequence[CommunicatorRange], communicator: CommunicatorRange
-) -> Iterator[Finding]:
+def _of_communicator(before: Sequence[Entry], communicator: Entry) -> Iterator[Finding]:
     first, last = communicator.first_size, communicator.last_size
     if max(first, 2) > last:
         yield Finding(
@@ -68,7 +67,7 @@ def _of_communicator(
         )
         return
     for other in before:
-        if other.distribution not in (Distribution.ANY, communicator.distribution):
+        if other.layout not in (Layout.ANY, communicator.layout):
             continue
         if other.first_size <= max(first, 2) and last <= other.last_size:
             yield Finding(
@@ -86,7 +85,7 @@ def _of_communicator(
                 f"overlaps with the entry on line {other.line}, which comes first and wins",
                 "give each entry its own range of communicator sizes",
             )
-    if communicator.distribution is Distribution.ONE_PER_NODE:
+    if communicator.layout is Layout.ONE_PER_NODE:
         yield Finding(
             communicator.line,
             Fault.REMARK,
@@ -95,7 +94,7 @@ def _of_communicator(
             "with MPI_UNDEFINED)",
             "add an entry for other communicators after this one",
         )
-    if first < 2 and last == LARGEST_COMM_SIZE and communicator.distribution is Distribution.ANY:
+    if first < 2 and last == LARGEST_COMM_SIZE and communicator.layout is Layout.ANY:
         yield Finding(
             communicator.line,
             Fault.REMARK,
@@ -104,25 +103,25 @@ def _of_communicator(
         )
 
 
-def _dead(entry: CollectiveEntry, before: Iterable[SizeRule], taken: Union, rule: SizeRule) -> str:
+def _dead(entry: CollectiveEntry, before: Iterable[Rule], taken: Union, rule: Rule) -> str:
     """Return why a rule is never reached after those `before` it, which take the sizes `taken`."""
     if rule.first > rule.last:
         return f"matches no size: {rule.first} to {rule.last} bytes"
     if entry.collective in NO_SIZE and rule.first > 0:
         return f"the library always looks up the size 0 for {entry.collective}"
     if taken.covers(rule.first, 0 if entry.collective in NO_SIZE else rule.last):
-        over = [str(o.rule.line) for o in islice(_overlapping(before, rule), _MOST_NAMED + 1)]
+        over = [str(o.line) for o in islice(_overlapping(before, rule), _MOST_NAMED + 1)]
         lines = ", ".join(over[:_MOST_NAMED]) + (", …" if len(over) > _MOST_NAMED else "")
         return f"never reached, because the rules before it (line {lines}) take all its sizes"
     return ""
 
 
-def _overlapping(before: Iterable[SizeRule], rule: SizeRule) -> Iterator[SizeRule]:
+def _overlapping(before: Iterable[Rule], rule: Rule) -> Iterator[Rule]:
     return (o for o in before if o.first <= rule.last and rule.first <= o.last)
 
 
 def _unreached(
-    entry: CollectiveEntry, rules: Sequence[SizeRule], reached: list[SizeRule]
+    entry: CollectiveEntry, rules: Sequence[Rule], reached: list[Rule]
 ) -> Iterator[Finding]:
     """Yield what is wrong with the order of `rules`; add those that are reached to `reached`."""
     taken = Union()
@@ -131,29 +130,29 @@ def _unreached(
         why = _dead(entry, before, taken, rule)
         if why:
             mend = "remove it, or correct the sizes"
-            yield Finding(rule.rule.line, Fault.DEAD_RULE, why, mend)
+            yield Finding(rule.line, Fault.DEAD_RULE, why, mend)
         else:
             reached.append(rule)
             if taken.meets(rule.first, rule.last) and entry.collective not in NO_SIZE:
                 other = next(_overlapping(rules, rule))
                 yield Finding(
-                    rule.rule.line,
+                    rule.line,
                     Fault.UNSORTED,
-                    f"overlaps with the rule on line {other.rule.line}, which comes first and wins",
+                    f"overlaps with the rule on line {other.line}, which comes first and wins",
                     "give each rule its own range of sizes",
                 )
         taken.add(rule.first, rule.last)
 
 
-def _of_one_rule(entry: CollectiveEntry, reached: Sequence[SizeRule]) -> Iterator[Finding]:
+def _of_one_rule(entry: CollectiveEntry, reached: Sequence[Rule]) -> Iterator[Finding]:
     if not reached:
         return
-    said = {rule.rule.configuration for rule in reached}
+    said = {rule.configuration for rule in reached}
     gap = not union_of(reached).covers(0, LARGEST_SIZE)
     if entry.collective in SENDER_DECIDES and (len(said) > 1 or gap):
         other = reached[1] if len(said) > 1 and len(reached) > 1 else reached[0]
         yield Finding(
-            other.rule.line,
+            other.line,
             Fault.RANKS_DISAGREE,
             f"each process looks {entry.collective} up by its own send arguments, which may "
             "differ: processes choose different algorithms, and legal programs crash",
@@ -161,7 +160,7 @@ def _of_one_rule(entry: CollectiveEntry, reached: Sequence[SizeRule]) -> Iterato
         )
     elif entry.size is SizeUnit.CONSTANT and entry.collective not in NO_SIZE and len(said) > 1:
         yield Finding(
-            reached[1].rule.line,
+            reached[1].line,
             Fault.WRONG_UNIT,
             f"for {entry.collective} the library ignores the count and compares processes x "
             "size of the type",

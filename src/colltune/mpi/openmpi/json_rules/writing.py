@@ -14,27 +14,27 @@ from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi.catalogue import CollectiveEntry, SizeUnit
 from colltune.mpi.choosing import ByLayout, BySize, Chosen, Steps, chooses, even_layouts
-from colltune.mpi.file_format import Rule, Written
-from colltune.mpi.openmpi.decide.tuned import Numbers, library_name
+from colltune.mpi.file_format import Written
+from colltune.mpi.openmpi.decide.tuned import library_name
 from colltune.mpi.openmpi.json_rules import NAME
 from colltune.mpi.openmpi.json_rules.lint import SENDER_DECIDES, is_reached, is_rule_reached
-from colltune.mpi.openmpi.ranges import (
-    LARGEST_COMM_SIZE,
-    LARGEST_SIZE,
-    CommunicatorRange,
-    Distribution,
-    Ranges,
-    SizeRule,
-    union_of,
-)
 from colltune.mpi.openmpi.releases import LIBRARY
 from colltune.mpi.openmpi.writing import Converter, TunedChooser, steering
 from colltune.mpi.programs import Programs
+from colltune.mpi.rules import (
+    LARGEST_COMM_SIZE,
+    LARGEST_SIZE,
+    Entries,
+    Entry,
+    Layout,
+    Rule,
+    union_of,
+)
 
 _KEYS = {"fanout": "faninout", "segsize": "seg_size", "requests": "reqs"}
 
 
-def render(blocks: Iterable[CommunicatorRange]) -> str:
+def render(blocks: Iterable[Entry]) -> str:
     """Return the file that holds `blocks` in their order, by collective."""
     by_collective: dict[Collective, list[str]] = {}
     for block in blocks:
@@ -49,23 +49,23 @@ def render(blocks: Iterable[CommunicatorRange]) -> str:
     )
 
 
-def _block(block: CommunicatorRange) -> str:
+def _block(block: Entry) -> str:
     head = []
     if block.first_size > 0:
         head.append(f'"comm_size_min": {block.first_size}')
     # to the library "inf" is no size of a communicator
     if block.last_size < LARGEST_COMM_SIZE:
         head.append(f'"comm_size_max": {block.last_size}')
-    if block.distribution is not Distribution.ANY:
-        head.append(f'"comm_rank_distribution": "{block.distribution}"')
+    if block.layout is not Layout.ANY:
+        head.append(f'"comm_rank_distribution": "{block.layout}"')
     rows = ",\n".join(f"          {json.dumps(dict(_values(rule)))}" for rule in block.rules)
     inside = f"\n{rows}\n        " if rows else ""
     first = f"        {', '.join(head)},\n" if head else ""
     return f'      {{\n{first}        "rules": [{inside}]\n      }}'
 
 
-def _values(rule: SizeRule) -> Iterator[tuple[str, int | str]]:
-    chosen = rule.rule.configuration
+def _values(rule: Rule) -> Iterator[tuple[str, int | str]]:
+    chosen = rule.configuration
     assert chosen is not None  # nothing else is written
     if rule.first > 0 or rule.last < LARGEST_SIZE:
         yield "msg_size_min", rule.first
@@ -74,8 +74,8 @@ def _values(rule: SizeRule) -> Iterator[tuple[str, int | str]]:
     yield from ((_KEYS[name], value) for name, value in chosen.numbers.items() if value)
 
 
-def _rule(chosen: Configuration, first: int, last: int) -> SizeRule:
-    return SizeRule(Rule(0, "", chosen.collective, chosen), first, last, Numbers(0))
+def _rule(chosen: Configuration, first: int, last: int) -> Rule:
+    return Rule(0, "", chosen.collective, chosen, first, last)
 
 
 def write(table: DecisionTable, release: str, *, programs: Programs) -> Written:
@@ -83,22 +83,22 @@ def write(table: DecisionTable, release: str, *, programs: Programs) -> Written:
     chooser = TunedChooser(release, programs=programs)
     planner = _Planner(table.shape, chooser.by_size(table), chooser.by_layout(table))
     blocks = [
-        CommunicatorRange(
+        Entry(
             collective,
             0,
             size,
             size,
-            distribution,
             tuple(_rows(chooser.catalogue.collectives[collective], size, steps)),
+            layout,
         )
-        for collective, size, distribution, steps in planner.entries()
+        for collective, size, layout, steps in planner.entries()
     ]
     text = render(blocks)
     beside, notes = steering(chooser.catalogue, table.shape, planner.spanning())
     return Written(NAME, release, {"": text} | beside, (*chooser.notes, *planner.notes, *notes))
 
 
-def _rows(entry: CollectiveEntry, comm_size: int, steps: Steps) -> Iterator[SizeRule]:
+def _rows(entry: CollectiveEntry, comm_size: int, steps: Steps) -> Iterator[Rule]:
     """Yield the rules; sizes without one are left to the library."""
     factor = comm_size if entry.size is SizeUnit.MSIZE_TIMES_NPROCS else 1
     nexts = [step.first_bytes * factor - 1 for step in steps[1:]]
@@ -117,19 +117,19 @@ class _Planner:
         self.keys = sorted(key for key in keys if key[1] > 1)
         self.notes: list[str] = []
 
-    def entries(self) -> Iterator[tuple[Collective, int, Distribution, Steps]]:
+    def entries(self) -> Iterator[tuple[Collective, int, Layout, Steps]]:
         """Yield the entries in their order: what is told by layout goes first."""
         for collective, size in self.keys:
             found = self._layouts(collective, size)
             general = self._general(collective, size, found) or (_left(collective),)
-            for shape, distribution in (
-                (Shape(size, 1), Distribution.ONE_PER_NODE),
-                (Shape(1, size), Distribution.SINGLE_NODE),
+            for shape, layout in (
+                (Shape(size, 1), Layout.ONE_PER_NODE),
+                (Shape(1, size), Layout.SINGLE_NODE),
             ):
                 if size != self.job.nprocs and found.get(shape, general) != general:
-                    yield collective, size, distribution, found[shape]
+                    yield collective, size, layout, found[shape]
             if chooses(general):
-                yield collective, size, Distribution.ANY, general
+                yield collective, size, Layout.ANY, general
 
     def spanning(self) -> BySize:
         """Return what coll/han has to hand on, by communicator size."""
@@ -198,14 +198,14 @@ def _union(collective: Collective, wanted: list[Steps]) -> Steps:
     return tuple(found)
 
 
-def convert(ranges: Ranges, release: str) -> Written:
+def convert(ranges: Entries, release: str) -> Written:
     converter = _ToJson(release)
     blocks = [block for entries in ranges.values() for block in converter.blocks(entries)]
     return Written(NAME, release, {"": render(blocks)}, tuple(dict.fromkeys(converter.notes)))
 
 
 class _ToJson(Converter):
-    def blocks(self, entries: tuple[CommunicatorRange, ...]) -> Iterator[CommunicatorRange]:
+    def blocks(self, entries: tuple[Entry, ...]) -> Iterator[Entry]:
         for at, one in enumerate(entries):
             if not is_reached(entries[:at], one):
                 self.note(one.line, "left out, because it is never reached")
@@ -217,21 +217,21 @@ class _ToJson(Converter):
                 rules = ()
             yield replace(one, first_size=max(0, one.first_size), rules=rules)
 
-    def _rules(self, one: CommunicatorRange) -> Iterator[SizeRule]:
+    def _rules(self, one: Entry) -> Iterator[Rule]:
         """Yield the rules of an entry, those that leave the choice to the library included."""
         entry = self.catalogue.collectives[one.collective]
-        before: list[SizeRule] = []
+        before: list[Rule] = []
         for rule in self.known(one.rules):
             if is_rule_reached(entry, before, rule):
-                chosen = self.target(rule.rule, one.first_size, one.last_size)
+                chosen = self.target(rule, one.first_size, one.last_size)
                 yield _rule(chosen, rule.first, min(rule.last, LARGEST_SIZE))
             else:
-                self.note(rule.rule.line, "left out, because it is never reached")
+                self.note(rule.line, "left out, because it is never reached")
             before.append(rule)
 
 
-def _same_for_all(rules: tuple[SizeRule, ...]) -> bool:
-    said = {rule.rule.configuration for rule in rules}
+def _same_for_all(rules: tuple[Rule, ...]) -> bool:
+    said = {rule.configuration for rule in rules}
     if all(chosen is None or chosen.is_default for chosen in said):
         return True
     return len(said) == 1 and union_of(rules).covers(0, LARGEST_SIZE)

@@ -17,19 +17,7 @@ from colltune import process
 from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Shape
 from colltune.errors import LibraryError, ProgramError
-from colltune.mpi.file_format import (
-    Call,
-    Finding,
-    Format,
-    Listed,
-    Outcome,
-    ParsedFile,
-    Rule,
-    Written,
-    absolute_path,
-    refuse_dropped,
-    text_at,
-)
+from colltune.mpi.file_format import Format, Listed, Written, absolute_path, refuse_dropped, text_at
 from colltune.mpi.in_effect import Rank
 from colltune.mpi.in_effect import Setting as InEffect
 from colltune.mpi.installation import Launcher
@@ -40,17 +28,19 @@ from colltune.mpi.openmpi.decide.tuned import configuration_of, forced_numbers
 from colltune.mpi.openmpi.mca import OVERRIDE_FILE, PREFIX, SYSTEM_FILE
 from colltune.mpi.openmpi.parameters import reading
 from colltune.mpi.openmpi.parameters.reading import PARAMETER_FILES, Setting, read_parameters
-from colltune.mpi.openmpi.ranges import (
-    LARGEST_COMM_SIZE,
-    LARGEST_SIZE,
-    CommunicatorRange,
-    Distribution,
-    Ranges,
-    SizeRule,
-)
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
-from colltune.mpi.openmpi.tuned_format import TunedFile
+from colltune.mpi.openmpi.tuned_format import TunedRules
 from colltune.mpi.programs import ANY_LEGAL, Programs
+from colltune.mpi.rules import (
+    LARGEST_COMM_SIZE,
+    Call,
+    Entries,
+    Entry,
+    Finding,
+    Outcome,
+    Rule,
+    Rules,
+)
 from colltune.text import printable
 
 _LISTED, _TUNED = (f"{PREFIX}{name}" for name in PARAMETER_FILES)
@@ -145,7 +135,7 @@ _OWN = re.compile(
 )
 
 
-class ParameterFile(TunedFile):
+class ParameterFile(TunedRules):
     """A parameter file that is in effect; variables of the environment go before it."""
 
     format = NAME
@@ -163,27 +153,25 @@ class ParameterFile(TunedFile):
         self.rules = (*self.forced.values(), *named)
 
     @property
-    def tuned(self) -> ParsedFile | None:
+    def tuned(self) -> Rules | None:
         return self.followed.parsed.get("tuned")
 
     @property
-    def han_file(self) -> ParsedFile | None:
+    def han_file(self) -> Rules | None:
         return self.followed.parsed.get("han")
 
     @cached_property
-    def ranges(self) -> Ranges:  # type: ignore[override]
+    def entries(self) -> Entries:  # type: ignore[override]
         """What coll/tuned is told, as ranges: forced algorithms reach all communicators."""
         if not self.variables.flag(mca.USE_RULES, False):
             return {}
         named = self.tuned
-        found = dict(named.ranges) if isinstance(named, TunedFile) else {}
+        found = dict(named.entries) if isinstance(named, TunedRules) else {}
         for collective, rule in self.forced.items():
             if collective not in found or self.forced_first:
                 entry = self.catalogue.collectives[collective]
-                numbers = forced_numbers(entry, self.variables)
-                always = SizeRule(rule, 0, LARGEST_SIZE, numbers)
-                everywhere = (0, LARGEST_COMM_SIZE, Distribution.ANY, (always,))
-                found[collective] = (CommunicatorRange(collective, rule.line, *everywhere),)
+                always = (rule._replace(numbers=forced_numbers(entry, self.variables)),)
+                found[collective] = (Entry(collective, rule.line, 0, LARGEST_COMM_SIZE, always),)
         return found
 
     @property
@@ -201,7 +189,7 @@ class ParameterFile(TunedFile):
             self.release,
             call,
             variables,
-            tuned,  # type: ignore[arg-type]
+            tuned,
             han,  # type: ignore[arg-type]
         )
         rule = self.forced.get(call.collective)
@@ -260,7 +248,7 @@ class OpenMpiParameters(Format):
             return True
         return _OWN.search(begin) is not None and not is_surely_script(begin)
 
-    def parse(self, text: str, source: str, release: str) -> ParsedFile:
+    def parse(self, text: str, source: str, release: str) -> Rules:
         catalogue_of(release)
         settings = reading.read(text)
         if settings.script is not None and not settings.script.sets and settings.script.others:
@@ -278,7 +266,7 @@ class OpenMpiParameters(Format):
             )
         return ParameterFile(text, source, release)
 
-    def lint(self, parsed: ParsedFile) -> tuple[Finding, ...]:
+    def lint(self, parsed: Rules) -> tuple[Finding, ...]:
         from colltune.mpi.openmpi.parameters.lint import lint
 
         assert isinstance(parsed, ParameterFile)
@@ -291,7 +279,7 @@ class OpenMpiParameters(Format):
 
         return writing.write(table, release, programs=programs)
 
-    def listed(self, parsed: ParsedFile) -> tuple[Listed, ...]:
+    def listed(self, parsed: Rules) -> tuple[Listed, ...]:
         """Return the parameters but those that switch rules on, which no file of rules needs."""
         assert isinstance(parsed, ParameterFile)
         switches = (mca.USE_RULES, mca.RULES_FILE)
@@ -309,7 +297,7 @@ class OpenMpiParameters(Format):
         ]
         return tuple(found)
 
-    def convert(self, parsed: ParsedFile, release: str) -> Written:
+    def convert(self, parsed: Rules, release: str) -> Written:
         from colltune.mpi.openmpi.parameters import writing
 
         catalogue_of(release)

@@ -9,7 +9,6 @@ from functools import cache
 
 from colltune.domain import Collective
 from colltune.mpi.catalogue import Algorithm, CollectiveEntry
-from colltune.mpi.file_format import Call, Fault, Finding, Rule
 from colltune.mpi.job_variables import script_findings
 from colltune.mpi.openmpi.decide.components import (
     BASIC,
@@ -39,6 +38,7 @@ from colltune.mpi.openmpi.mca import (
 from colltune.mpi.openmpi.parameters import ParameterFile, reading
 from colltune.mpi.openmpi.parameters.reading import Kind, Setting
 from colltune.mpi.openmpi.tuned_lint import Place, algorithm_findings
+from colltune.mpi.rules import Call, Fault, Finding, Rule
 
 _FLAGS = frozenset(
     {USE_RULES, USE_HAN_RULES, "coll_hcoll_enable", "coll_ucc_enable"}

@@ -16,10 +16,11 @@ from enum import StrEnum
 from pathlib import Path
 
 from colltune.errors import LibraryError
-from colltune.mpi.file_format import Fault, Finding, Format, ParsedFile, Severity
+from colltune.mpi.file_format import Format
 from colltune.mpi.job_files import read_script
 from colltune.mpi.job_variables import is_script
 from colltune.mpi.openmpi.mca import HAN_RULES_FILE, PREFIX, RULES_FILE
+from colltune.mpi.rules import Fault, Finding, Rules, Severity
 from colltune.mpi.shell import Script
 
 
@@ -161,7 +162,7 @@ class Followed:
 
     settings: list[Setting] = field(default_factory=list)
     own: list[Setting] = field(default_factory=list)
-    parsed: dict[str, ParsedFile] = field(default_factory=dict)
+    parsed: dict[str, Rules] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
 
 

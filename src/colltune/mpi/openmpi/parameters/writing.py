@@ -8,7 +8,7 @@ from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
 from colltune.mpi.catalogue import CollectiveEntry, Limit
-from colltune.mpi.file_format import Fault, ParsedFile, Severity, Written
+from colltune.mpi.file_format import Written
 from colltune.mpi.openmpi import han_setups, mca
 from colltune.mpi.openmpi.decide.components import TUNED, han_serves
 from colltune.mpi.openmpi.decide.han_calls import COMPONENTS
@@ -18,16 +18,19 @@ from colltune.mpi.openmpi.mca import forcing_name
 from colltune.mpi.openmpi.parameters import NAME, ParameterFile
 from colltune.mpi.openmpi.parameters.lint import lint
 from colltune.mpi.openmpi.parameters.reading import Setting
-from colltune.mpi.openmpi.ranges import (
-    LARGEST_COMM_SIZE,
-    LARGEST_SIZE,
-    CommunicatorRange,
-    Distribution,
-)
 from colltune.mpi.openmpi.releases import catalogue_of
-from colltune.mpi.openmpi.tuned_format import TunedFile
+from colltune.mpi.openmpi.tuned_format import TunedRules
 from colltune.mpi.openmpi.writing import Converter, TunedChooser
 from colltune.mpi.programs import ANY_LEGAL, Programs
+from colltune.mpi.rules import (
+    LARGEST_COMM_SIZE,
+    LARGEST_SIZE,
+    Entry,
+    Fault,
+    Layout,
+    Rules,
+    Severity,
+)
 from colltune.text import counted
 
 
@@ -76,16 +79,16 @@ def _only_for_two(release: str, choice: Configuration) -> bool:
     return Limit.TWO_PROCESSES in OPENMPI.at(release).space.algorithm_of(choice).limits
 
 
-def convert(parsed: ParsedFile, release: str) -> Written:
+def convert(parsed: Rules, release: str) -> Written:
     """Return what `parsed` says in all cases alike, or its parameters, for `release`."""
     if isinstance(parsed, ParameterFile):
         return _parameters(parsed, release)
-    if not isinstance(parsed, TunedFile):
+    if not isinstance(parsed, TunedRules):
         raise LibraryError(
             f"{parsed.source}: {NAME} cannot express what a file of {parsed.format} says"
         )
     converter = Converter(release)
-    every = {c: _everywhere(converter, entries) for c, entries in parsed.ranges.items()}
+    every = {c: _everywhere(converter, entries) for c, entries in parsed.entries.items()}
     choices = {c: choice for c, choice in every.items() if choice is not None}
     text = "".join(f"--mca {line}\n" for line in _lines(release, choices, spans_nodes=False))
     return Written(NAME, release, {"": text}, tuple(converter.notes))
@@ -137,16 +140,14 @@ def _drop_contradictions(
             told |= wanted
 
 
-def _everywhere(
-    converter: Converter, entries: tuple[CommunicatorRange, ...]
-) -> Configuration | None:
+def _everywhere(converter: Converter, entries: tuple[Entry, ...]) -> Configuration | None:
     """Return the one choice of all rules of a collective; None, with notes, if there is none."""
-    chosen = {rule.rule.configuration for entry in entries for rule in entry.rules}
+    chosen = {rule.configuration for entry in entries for rule in entry.rules}
     if all(c is None or c.is_default for c in chosen):
         return None
     first = entries[0]
     everywhere = first.first_size <= 2 and first.last_size >= LARGEST_COMM_SIZE
-    everything = everywhere and first.distribution is Distribution.ANY and len(first.rules) == 1
+    everything = everywhere and first.layout is Layout.ANY and len(first.rules) == 1
     if not everything or first.rules[0].first > 0 or first.rules[0].last < LARGEST_SIZE:
         converter.note(
             first.line,
@@ -154,7 +155,7 @@ def _everywhere(
             "all communicators and message sizes",
         )
         return None
-    found = converter.target(first.rules[0].rule, 0, None)
+    found = converter.target(first.rules[0], 0, None)
     return None if found.is_default else found
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colltune.mpi.openmpi.ranges import Union, scanned
+from colltune.mpi.rules import Union, scanned
 
 RANGES = st.tuples(st.integers(0, 30), st.integers(0, 30))
 SIZES = st.lists(st.integers(0, 6), max_size=6)
