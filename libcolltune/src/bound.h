@@ -9,6 +9,10 @@
 
 #include <mpi.h>
 
+#if defined MPI_ABI && !defined MPI_ABI_VERSION
+#error "this MPI has no standard ABI (MPI 5)"
+#endif
+
 #ifndef CT_LATE
 #define PMPI(name) PMPI_##name
 #define CT_HIDDEN(name) __asm__(name);

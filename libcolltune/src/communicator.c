@@ -247,7 +247,7 @@ static int split_agreed(MPI_Comm comm, int able, int colour, int order, MPI_Comm
     if (error == MPI_SUCCESS && !all) error = MPI_ERR_COMM;
     if (error == MPI_SUCCESS) error = PMPI(Comm_split)(comm, colour, order, part);
     if (error == MPI_SUCCESS && *part != MPI_COMM_NULL)
-        error = PMPI(Comm_set_errhandler)(*part, MPI_ERRORS_RETURN);
+        error = PMPI(Comm_set_errhandler)(*part, CT_ERRORS_RETURN);
     if (able && *part == MPI_COMM_NULL) atomic_fetch_sub(&made, 1);
     return error;
 }
@@ -257,9 +257,9 @@ static int split_quietly(MPI_Comm comm, int able, int rank, MPI_Comm *own) {
     MPI_Errhandler theirs;
     int error = PMPI(Comm_get_errhandler)(comm, &theirs);
     if (error != MPI_SUCCESS) return error;
-    if (theirs != MPI_ERRORS_RETURN) PMPI(Comm_set_errhandler)(comm, MPI_ERRORS_RETURN);
+    if (theirs != CT_ERRORS_RETURN) PMPI(Comm_set_errhandler)(comm, CT_ERRORS_RETURN);
     error = split_agreed(comm, able, 0, rank, own); /* a duplicate would copy attributes */
-    if (theirs != MPI_ERRORS_RETURN) PMPI(Comm_set_errhandler)(comm, theirs);
+    if (theirs != CT_ERRORS_RETURN) PMPI(Comm_set_errhandler)(comm, theirs);
     PMPI(Errhandler_free)(&theirs);
     return error;
 }

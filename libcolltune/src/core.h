@@ -13,6 +13,14 @@ int ct_all_present(void); /* after it: whether all did; the same on all that did
  * be used. `ct_tell_foreign` tells in one line why not. (library.c) */
 int ct_is_made_for_it(void);
 void ct_tell_foreign(void);
+/* Libraries with the standard ABI have two numbers for it, and what returns errors by one of them
+ * aborts by the other: that of the library that is bound. (library.c) */
+#ifdef MPI_ABI
+extern MPI_Errhandler ct_errors_return;
+#define CT_ERRORS_RETURN ct_errors_return
+#else
+#define CT_ERRORS_RETURN MPI_ERRORS_RETURN
+#endif
 /* What is bound has changed: which calls are looked at may, too. (interposed.c) */
 void ct_engage_bound(void);
 

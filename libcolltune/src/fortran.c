@@ -2,7 +2,8 @@
  *
  * Open MPI's bindings of mpif.h and of the module mpi are functions ompi_NAME_f, under the names
  * that Fortran compilers give them; they call PMPI functions. Those of mpi_f08 call the same ones.
- * Of MPICH only mpi_f08's functions without a buffer call PMPI functions. */
+ * Of MPICH only mpi_f08's functions without a buffer call PMPI functions. The standard ABI has no
+ * Fortran. */
 #include "calls.h"
 #include "core.h"
 
@@ -144,7 +145,7 @@ INTERPOSE(reduce_scatter, REDUCE_SCATTER, Reduce_scatter, REDUCTIONV)
 INTERPOSE(reduce_scatter_block, REDUCE_SCATTER_BLOCK, Reduce_scatter_block, REDUCTION)
 INTERPOSE(scan, SCAN, Scan, REDUCTION)
 INTERPOSE(scatter, SCATTER, Scatter, ROOTED_EXCHANGE)
-#else
+#elif !defined MPI_ABI
 typedef void init_t(MPI_Fint *ierror);
 typedef void barrier_t(const MPI_Fint *comm, MPI_Fint *ierror);
 typedef void init_thread_t(const MPI_Fint *required, MPI_Fint *provided, MPI_Fint *ierror);

@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +59,10 @@ void ct_library(char *name, char *release, size_t length) {
 
 #define TEXT(number) #number
 #define SERIES(major, minor) TEXT(major) "." TEXT(minor)
-#if defined OPEN_MPI
+#if defined MPI_ABI
+static const char made_for[] = "the standard ABI",
+                  made_for_release[] = SERIES(MPI_ABI_VERSION, MPI_ABI_SUBVERSION);
+#elif defined OPEN_MPI
 static const char made_for[] = "openmpi",
                   made_for_release[] = SERIES(OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION);
 #elif defined I_MPI_VERSION
@@ -69,12 +73,6 @@ static const char made_for[] = "mpich", made_for_release[] = MPICH_VERSION;
 static const char made_for[] = "", made_for_release[] = "";
 #endif
 
-/* The series of a release: its first two numbers. */
-static size_t series(const char *release) {
-    size_t major = strcspn(release, ".");
-    return release[major] ? major + 1 + strspn(release + major + 1, "0123456789") : major;
-}
-
 /* By their launchers' words: the library's own may not be asked. */
 static int is_first_process(void) {
     static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
@@ -84,14 +82,42 @@ static int is_first_process(void) {
     return 1;
 }
 
+/* The version of the standard ABI (MPI 5), by which the process calls MPI; not positive: it does not. */
+static int abi_version(void) {
+    int version = -1, minor = -1, (*ask)(int *, int *);
+    *(void **)&ask = ct_defined("PMPI_Abi_get_version");
+    return ask && ask(&version, &minor) == MPI_SUCCESS ? version : -1;
+}
+
+#ifdef MPI_ABI
+MPI_Errhandler ct_errors_return;
+
+/* Of the libraries that have it, those whose control variables and errors are known: MPICH 5.0 and
+ * Intel MPI 2021.18. */
+int ct_is_made_for_it(void) {
+    char name[NAME_LENGTH], release[NAME_LENGTH];
+    ct_library(name, release, sizeof name);
+    int is_intel = !strcmp(name, "intelmpi");
+    ct_errors_return = (MPI_Errhandler)(intptr_t)(is_intel ? 0x142 : 0x143);
+    return abi_version() == MPI_ABI_VERSION && (is_intel || !strcmp(name, "mpich"));
+}
+#else
+/* The series of a release: its first two numbers. */
+static size_t series(const char *release) {
+    size_t major = strcspn(release, ".");
+    return release[major] ? major + 1 + strspn(release + major + 1, "0123456789") : major;
+}
+
 int ct_is_made_for_it(void) {
     char name[NAME_LENGTH], release[NAME_LENGTH];
     ct_library(name, release, sizeof name);
     size_t n = series(release);
-    return !strcmp(name, "unknown") || !*made_for ||
-           (!strcmp(name, made_for) && n == series(made_for_release) &&
-            !strncmp(release, made_for_release, n));
+    return abi_version() <= 0 &&
+           (!strcmp(name, "unknown") || !*made_for ||
+            (!strcmp(name, made_for) && n == series(made_for_release) &&
+             !strncmp(release, made_for_release, n)));
 }
+#endif
 
 CT_PUBLIC const char *colltune_version(void) { return LIBCOLLTUNE_VERSION; }
 
@@ -100,9 +126,10 @@ void ct_tell_foreign(void) {
     if (!is_first_process() || ct_is_quiet()) return;
     if (ct_bound == CT_ALONE) ct_library(name, release, sizeof name);
     fprintf(stderr, "colltune: this libcolltune " LIBCOLLTUNE_VERSION " was compiled for %s %s, and the"
-                    " program runs with %s %s; the job runs without it (colltune app interpose --mpi"
+                    " program runs with %s %s%s; the job runs without it (colltune app interpose --mpi"
                     " compiles one)\n",
-            made_for, made_for_release, name, release);
+            made_for, made_for_release, name, release,
+            abi_version() > 0 ? " by the standard ABI" : "");
 }
 
 #ifdef CT_LATE

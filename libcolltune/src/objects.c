@@ -16,7 +16,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of collectives on it
 int ct_objects_begin(void) {
     int error = PMPI(Comm_dup)(MPI_COMM_SELF, &quiet);
     has_quiet = error == MPI_SUCCESS;
-    return has_quiet ? PMPI(Comm_set_errhandler)(quiet, MPI_ERRORS_RETURN) : error;
+    return has_quiet ? PMPI(Comm_set_errhandler)(quiet, CT_ERRORS_RETURN) : error;
 }
 
 void ct_objects_end(void) {
