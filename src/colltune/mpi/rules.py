@@ -325,10 +325,14 @@ class Rules(ABC):
         """Return the entry that takes the communicator of a call."""
         return next((one for one in self.entries.get(call.collective, ()) if one.takes(call)), None)
 
+    def rule_for(self, call: Call) -> Rule | None:
+        """Return the rule for a call; None if the library decides."""
+        entry = self.entry_for(call)
+        return entry.rule_for(self.compared(call)) if entry is not None else None
+
     def match(self, call: Call) -> tuple[Rule, str] | None:
         """Return the rule for a call, and why it is that one; None if the library decides."""
-        entry = self.entry_for(call)
-        rule = entry.rule_for(self.compared(call)) if entry is not None else None
+        entry, rule = self.entry_for(call), self.rule_for(call)
         if entry is None or rule is None:
             return None
         return rule, f"{self.source}:{rule.line}: {self.why(call, entry, rule)}"

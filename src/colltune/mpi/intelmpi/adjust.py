@@ -15,12 +15,12 @@ from colltune.mpi.file_format import Format, Listed, Written, absolute_path, tex
 from colltune.mpi.intelmpi import adjust_value
 from colltune.mpi.intelmpi.adjust_value import Value
 from colltune.mpi.intelmpi.library import LIBRARY, variable
-from colltune.mpi.intelmpi.presets import Preset, PresetFile, Tree, preset_findings, shown
+from colltune.mpi.intelmpi.presets import PresetFile, preset_findings, shown
 from colltune.mpi.intelmpi.writing import LARGEST_BYTES, Grid, Parts, chosen, converted
 from colltune.mpi.job_files import read_script
 from colltune.mpi.job_variables import mentions, script_findings
 from colltune.mpi.programs import ANY_LEGAL, Programs
-from colltune.mpi.rules import Call, Fault, Finding, Outcome, Rule, Rules
+from colltune.mpi.rules import Call, Entries, Fault, Finding, Outcome, Rule, Rules
 from colltune.mpi.shell import Assigned, Script
 
 NAME = "intelmpi-adjust"
@@ -65,8 +65,9 @@ class AdjustFile(PresetFile):
         return lines
 
     @cached_property
-    def trees(self) -> dict[Collective, Tree]:
-        return {c: value.tree for c, value in self.lines.values.items() if not value.rejected}
+    def entries(self) -> Entries:  # type: ignore[override]
+        kept = {c: value for c, value in self.lines.values.items() if not value.rejected}
+        return {c: value.in_effect(self.release) for c, value in kept.items()}
 
     @property
     def not_read(self) -> tuple[str, ...]:
@@ -79,9 +80,9 @@ class AdjustFile(PresetFile):
     @cached_property
     def rules(self) -> tuple[Rule, ...]:  # type: ignore[override]
         found = (
-            self.rule(c, Preset(value.line, entry.text, entry.number))
-            for c, value in self.lines.values.items()
-            for entry in value.entries
+            value.rule(preset, self.release)
+            for value in self.lines.values.values()
+            for preset in value.presets
         )
         return tuple(sorted(found, key=lambda rule: rule.line))
 
@@ -162,9 +163,8 @@ class AdjustFormat(Format):
         found = {*parsed.lines.findings}
         for value in parsed.lines.values.values():
             found |= {Finding(value.line, *each) for each in adjust_value.findings(value)}
-            for entry in value.read if value.text.strip() else ():
-                leaf = Preset(value.line, entry.text, entry.number)
-                found |= {*preset_findings(leaf, value.collective, parsed.release)}
+            for preset in value.read if value.text.strip() else ():
+                found |= {*preset_findings(value.rule(preset, parsed.release), parsed.release)}
         return tuple(sorted(found))
 
     def write(

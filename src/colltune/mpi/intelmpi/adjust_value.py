@@ -11,20 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from colltune.domain import Collective, Configuration
-from colltune.mpi.intelmpi.library import BUILT_IN, INTEL_MPI, variable
-from colltune.mpi.intelmpi.presets import (
-    COMM_ID,
-    COMM_SIZE,
-    MSG_SIZE,
-    Branch,
-    Preset,
-    Step,
-    Tree,
-    leading_number,
-    ran,
-    shown,
-)
-from colltune.mpi.rules import Call, Fault, Outcome, Rule
+from colltune.mpi.intelmpi.library import BUILT_IN, variable
+from colltune.mpi.intelmpi.presets import leading_number, ran, rule_of, shown
+from colltune.mpi.rules import LARGEST_COMM_SIZE, LARGEST_SIZE, Call, Entry, Fault, Outcome, Rule
 from colltune.text import counted
 
 _RANGE = re.compile(r"\s*([+-]?[0-9]+)(?P<rest>[^-]*)(?:-(?P<end>.*))?", re.DOTALL)
@@ -46,7 +35,7 @@ class Condition:
 
 
 @dataclass(frozen=True)
-class Entry:
+class Preset:
     """A preset and its conditions; ``number`` is what the library reads."""
 
     text: str
@@ -61,46 +50,55 @@ class Value:
     line: int
     text: str
     collective: Collective
-    entries: tuple[Entry, ...]
+    presets: tuple[Preset, ...]
     rejected: str = ""
 
     @cached_property
     def counts_processes(self) -> bool:
         """Whether any condition is on the number of processes, so that sizes get lost."""
-        return any(c.counts_processes for entry in self.entries for c in entry.conditions)
+        return any(c.counts_processes for entry in self.presets for c in entry.conditions)
 
     @property
-    def read(self) -> tuple[Entry, ...]:
+    def read(self) -> tuple[Preset, ...]:
         """The entries up to the first without conditions, after which the library reads no more."""
-        ends = (at for at, entry in enumerate(self.entries, 1) if not entry.conditions)
-        return self.entries[: next(ends, None)]
+        ends = (at for at, entry in enumerate(self.presets, 1) if not entry.conditions)
+        return self.presets[: next(ends, None)]
 
-    @cached_property
-    def tree(self) -> Tree:
-        """The entries as they are tried: of equal ends the first place, and the last entry."""
-        tried: dict[int | None, Entry] = {}
-        for entry in self.entries:
-            for condition in entry.conditions or (_ALWAYS,):
+    def in_effect(self, release: str) -> tuple[Entry, ...]:
+        """Return the entries as they are tried: of equal ends the first place, the last entry."""
+        tried: dict[int | None, Preset] = {}
+        for preset in self.presets:
+            for condition in preset.conditions or (_ALWAYS,):
                 end = condition.last_process if self.counts_processes else condition.last
                 # nothing takes the place of an entry without an end
                 if end is not None or None not in tried:
-                    tried[end] = entry
-        level = COMM_SIZE if self.counts_processes else MSG_SIZE
-        steps = [self._step(level, end, entry) for end, entry in _reached(tried)]
-        root = Branch(tuple(steps))
-        if level == MSG_SIZE:
-            root = Branch((Step(self.line, "", COMM_ID, None, root),))
-        return Tree(self.collective, self.line, root)
+                    tried[end] = preset
+        rules, first = [], 0
+        for end, preset in _reached(tried):
+            last = LARGEST_SIZE if end is None else end
+            rules.append(self.rule(preset, release)._replace(first=first, last=last))
+            first = last + 1
+        if not self.counts_processes:
+            return (Entry(self.collective, self.line, 0, LARGEST_COMM_SIZE, tuple(rules)),)
+        return tuple(
+            Entry(
+                self.collective,
+                self.line,
+                rule.first,
+                min(rule.last, LARGEST_COMM_SIZE),
+                (rule._replace(first=0, last=LARGEST_SIZE),),
+            )
+            for rule in rules
+        )
 
-    def _step(self, level: str, end: int | None, entry: Entry) -> Step:
-        leaf = Preset(self.line, entry.text, entry.number)
-        return Step(self.line, entry.text, level, end, leaf)
+    def rule(self, preset: Preset, release: str) -> Rule:
+        return rule_of(self.line, preset.text, self.collective, preset.number, release)
 
 
 _ALWAYS = Condition("", 0, None, None, counts_processes=False)
 
 
-def _reached(tried: Mapping[int | None, Entry]) -> Iterator[tuple[int | None, Entry]]:
+def _reached(tried: Mapping[int | None, Preset]) -> Iterator[tuple[int | None, Preset]]:
     """Yield the entries with ends above all before them, then the one that goes on after them."""
     highest = -1
     for end, entry in tried.items():
@@ -119,19 +117,19 @@ def parse(text: str, collective: Collective, line: int = 0) -> Value:
     if len(parts) > 1 and not parts[-1].strip():
         parts.pop()
     if not text.strip():
-        return Value(line, text, collective, (Entry(text, BUILT_IN, ()),))
-    entries: list[Entry] = []
+        return Value(line, text, collective, (Preset(text, BUILT_IN, ()),))
+    entries: list[Preset] = []
     for part in parts:
         entry = _entry(part)
         if isinstance(entry, str):
             if all(before.conditions for before in entries):
                 return Value(line, text, collective, (), entry)
-            entry = Entry(part.strip(), BUILT_IN, ())
+            entry = Preset(part.strip(), BUILT_IN, ())
         entries.append(entry)
     return Value(line, text, collective, tuple(entries))
 
 
-def _entry(text: str) -> Entry | str:
+def _entry(text: str) -> Preset | str:
     """Return an entry, or why the library rejects it."""
     number, colon, conditions = text.partition(":")
     preset = leading_number(number)
@@ -145,7 +143,7 @@ def _entry(text: str) -> Entry | str:
         if size is None or process is None:
             return f"{shown(condition)} is not a range of numbers from 0 to 2147483647"
         found.append(Condition(condition.strip(), size[0], size[1], process[1], bool(at)))
-    return Entry(text.strip(), preset, tuple(found))
+    return Preset(text.strip(), preset, tuple(found))
 
 
 def _ends(text: str) -> tuple[int, int | None] | None:
@@ -169,17 +167,16 @@ def outcome(
 
     A variable of the job goes before a file, which says `instead_of`.
     """
-    known = {COMM_SIZE: call.comm_size, MSG_SIZE: call.msize_bytes}
-    leaf, name = value.tree.leaf(known), variable(call.collective)
-    named = INTEL_MPI.presets(release).preset(call.collective, leaf.number)
-    rule = Rule(leaf.line, leaf.text, call.collective, named)
+    name = variable(call.collective)
+    entry = next(one for one in value.in_effect(release) if one.takes(call))
+    rule = next(rule for rule in entry.rules if rule.takes(call.msize_bytes))
     why = (
-        f"the entry {shown(leaf.text)} of {name} holds for "
+        f"the entry {shown(rule.text)} of {name} holds for "
         f"{counted(call.comm_size, 'process', 'es')} and {counted(call.msize_bytes, 'byte')}"
     )
     if instead_of is None:
-        return ran(release, call, rule, leaf.number, why)
-    found = ran(release, call, rule, leaf.number, f"{name} has priority over the file", why)
+        return ran(release, call, rule, why)
+    found = ran(release, call, rule, f"{name} has priority over the file", why)
     return Outcome(found.configuration, None, found.reasons, instead_of)
 
 
@@ -230,8 +227,8 @@ def _spelling(entry: str, condition: Condition) -> Iterator[tuple[Fault, str, st
 def _order(value: Value) -> Iterator[tuple[Fault, str, str]]:
     """Yield entries that are never reached, and gaps that another entry fills."""
     reached = -1
-    unbounded: Entry | None = None
-    for entry in value.entries:
+    unbounded: Preset | None = None
+    for entry in value.presets:
         said = shown(entry.text)
         if unbounded is not None:
             message = (
@@ -253,13 +250,13 @@ def _order(value: Value) -> Iterator[tuple[Fault, str, str]]:
             unbounded = entry
     if unbounded is None:
         message = (
-            f"{shown(value.entries[-1].text)} also holds above {reached}, because it is the "
+            f"{shown(value.presets[-1].text)} also holds above {reached}, because it is the "
             "last entry"
         )
         yield Fault.INHERITED, message, "end with an entry without a range"
 
 
-def _lower_ends(entry: Entry, reached: int) -> Iterator[tuple[Fault, str, str]]:
+def _lower_ends(entry: Preset, reached: int) -> Iterator[tuple[Fault, str, str]]:
     said = shown(entry.text)
     for condition in entry.conditions:
         if condition.last is None or "-" not in condition.text:

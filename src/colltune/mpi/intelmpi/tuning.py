@@ -1,4 +1,11 @@
-"""The format ``intelmpi-json``: the file that I_MPI_TUNING names."""
+"""The format ``intelmpi-json``: the file that I_MPI_TUNING names.
+
+It holds, for each collective, a tree of upper ends over presets. Every branch has keys with a
+number: the first one whose number is not below the actual value is taken, else the last one. A
+negative number is no limit. What is not as it looks: the number of ``comm_id`` is never matched,
+message sizes are compared only below one, and processes only above it. What is not compared is as
+if the actual value were beyond all numbers.
+"""
 
 from __future__ import annotations
 
@@ -15,26 +22,36 @@ from colltune.mpi.file_format import Format, Written, absolute_path
 from colltune.mpi.intelmpi import adjust_value
 from colltune.mpi.intelmpi.library import BUILT_IN, BUILT_IN_LOGIC, LIBRARY, variable
 from colltune.mpi.intelmpi.presets import (
-    COMM_ID,
-    LEVELS,
-    MSG_SIZE,
-    Branch,
-    Preset,
     PresetFile,
-    Step,
-    Tree,
     leading_number,
-    ppn_of,
     preset_findings,
     ran,
+    rule_of,
     shown,
 )
 from colltune.mpi.intelmpi.writing import Grid, Part, Parts, chosen, converted, merged
 from colltune.mpi.located_json import JsonSyntaxError, Member, Node
 from colltune.mpi.programs import ANY_LEGAL, Programs
-from colltune.mpi.rules import Call, Fault, Finding, Outcome, Rules
+from colltune.mpi.rules import (
+    LARGEST_COMM_SIZE,
+    LARGEST_SIZE,
+    Call,
+    Entries,
+    Entry,
+    Fault,
+    Finding,
+    Outcome,
+    Rule,
+    Rules,
+)
 from colltune.text import counted
 
+PPN, COMM_SIZE, COMM_ID, MSG_SIZE = "ppn", "comm_size", "comm_id", "msg_size"
+LEVELS = (PPN, COMM_SIZE, COMM_ID, MSG_SIZE)
+_NO_END = LARGEST_SIZE
+_ALL = (0, _NO_END)
+_Known = dict[str, tuple[int, int]]
+"""Between which values levels lie."""
 _DEEPEST = 32
 """Levels that are surely read; a file with 46 was seen to be dropped."""
 _PIECE = re.compile(
@@ -76,6 +93,115 @@ _CRASHES = "the library crashes at the start of the program, or runs its built-i
 _OBJECT = 'write { "coll=Bcast": … }'
 
 
+@dataclass(frozen=True)
+class Step:
+    """A key of a level: its upper end (None: no limit), and what stands below it.
+
+    ``below`` is None where an empty object leaves it to the library's built-in logic.
+    """
+
+    line: int
+    text: str
+    level: str
+    last: int | None
+    below: Branch | Rule | None
+
+
+@dataclass(frozen=True)
+class Branch:
+    """Keys of one level, in the order in which they are tried."""
+
+    steps: tuple[Step, ...]
+
+    @property
+    def level(self) -> str:
+        return self.steps[0].level
+
+    def is_compared(self, *, below_id: bool) -> bool:
+        """Tell whether the numbers of the keys are compared with actual values."""
+        return self.level != COMM_ID and below_id == (self.level == MSG_SIZE)
+
+    @cached_property
+    def _reachable(self) -> tuple[list[int], list[Step]]:
+        """Ends that are above all before them, and their keys; after one without limit, none."""
+        ends: list[int] = []
+        reachable: list[Step] = []
+        for step in self.steps:
+            if step.last is None:
+                return [*ends, _NO_END], [*reachable, step]
+            if not ends or step.last > ends[-1]:
+                ends.append(step.last)
+                reachable.append(step)
+        return ends, reachable
+
+    def reached(self, *, below_id: bool) -> list[tuple[int, int, Step]]:
+        """Return the first and the last value for which each key holds, and the key."""
+        ends, steps = self._reachable
+        if not self.is_compared(below_id=below_id):
+            return [(0, _NO_END, self._of_largest)]
+        firsts = [0, *(end + 1 for end in ends)]
+        found = list(zip(firsts, ends, steps, strict=False))
+        return found if ends[-1] == _NO_END else [*found, (firsts[-1], _NO_END, self.steps[-1])]
+
+    @property
+    def _of_largest(self) -> Step:
+        """The key for what is beyond all numbers."""
+        return next((step for step in self.steps if step.last is None), self.steps[-1])
+
+
+@dataclass
+class Tree:
+    """What a file says of one collective; ``root`` is None where it says nothing."""
+
+    collective: Collective
+    line: int
+    root: Branch | Rule | None = None
+
+    def leaves(self, node: Branch | Rule | None) -> Iterator[Rule]:
+        if isinstance(node, Rule):
+            yield node
+        for step in node.steps if isinstance(node, Branch) else ():
+            yield from self.leaves(step.below)
+
+    def entries(self, release: str) -> tuple[Entry, ...]:
+        """Return the rules in effect; an empty object counts as the built-in logic."""
+        found: dict[tuple[int, ...], list[Rule]] = {}
+        for known, rule in self._reached(
+            self.root, {}, self.line, f"coll={self.collective}", release
+        ):
+            ppn, size = (known.get(level, _ALL) for level in (PPN, COMM_SIZE))
+            first, last = known.get(MSG_SIZE, _ALL)
+            own = found.setdefault((*ppn, *size), [])
+            own.append(rule._replace(first=first, last=last))
+        return tuple(
+            Entry(
+                self.collective,
+                self.line,
+                first,
+                min(last, LARGEST_COMM_SIZE),
+                tuple(rules),
+                first_ppn=low,
+                last_ppn=min(high, LARGEST_COMM_SIZE),
+            )
+            for (low, high, first, last), rules in found.items()
+        )
+
+    def _reached(
+        self, node: Branch | Rule | None, known: _Known, line: int, text: str, release: str
+    ) -> Iterator[tuple[_Known, Rule]]:
+        """Yield the rules below a node that hold for some values, with these values."""
+        if not isinstance(node, Branch):
+            yield known, node or rule_of(line, text, self.collective, BUILT_IN, release)
+            return
+        below_id = COMM_ID in known
+        for first, last, step in node.reached(below_id=below_id):
+            low, high = known.get(step.level, _ALL)
+            inside = (max(low, first), min(high, last))
+            if inside[0] <= inside[1]:
+                deeper = known | {step.level: inside}
+                yield from self._reached(step.below, deeper, step.line, step.text, release)
+
+
 @dataclass
 class Document:
     """What a file holds.
@@ -84,6 +210,7 @@ class Document:
     was seen to end programs at their start.
     """
 
+    release: str
     trees: dict[Collective, Tree] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     dropped: str = ""
@@ -104,9 +231,9 @@ class Document:
         self.find(line, Fault.FILE_DROPPED, message, mend)
 
 
-def read(text: str) -> Document:
-    """Return what the library makes of the text of a file."""
-    document = Document()
+def read(text: str, release: str) -> Document:
+    """Return what a release makes of the text of a file."""
+    document = Document(release)
     if not text.strip():
         document.drop(0, "the file is empty", "write at least one coll=<collective>")
         return document
@@ -185,7 +312,7 @@ def _object(document: Document, member: Member, *, is_first: bool) -> Node | Non
     return None
 
 
-def _below(document: Document, collective: Collective, node: Node) -> Branch | Preset:
+def _below(document: Document, collective: Collective, node: Node) -> Branch | Rule:
     """Return what an object that is not empty holds."""
     members = _members(document, node)
     levels = {_level_of(member.key) for member in members}
@@ -213,7 +340,7 @@ def _level_of(key: str) -> str | None:
     return name if equals and name in LEVELS else None
 
 
-def _leaf(document: Document, collective: Collective, members: list[Member]) -> Preset:
+def _leaf(document: Document, collective: Collective, members: list[Member]) -> Rule:
     first = members[0]
     for other in members[1:]:
         what = f"{shown(other.key)} comes after {shown(first.key)}, which counts"
@@ -222,7 +349,7 @@ def _leaf(document: Document, collective: Collective, members: list[Member]) -> 
     if equals and name.upper() == collective.upper():
         digits = re.match("[0-9]+", value)
         number = leading_number(digits[0]) if digits else 0
-        return Preset(first.line, first.key, max(number or 0, 0))
+        return rule_of(first.line, first.key, collective, max(number or 0, 0), document.release)
     wanted = f"{collective.upper()}=<preset>"
     if name.upper() in _COLLECTIVES:
         what = f"{shown(first.key)} belongs to another collective than {collective}"
@@ -230,16 +357,16 @@ def _leaf(document: Document, collective: Collective, members: list[Member]) -> 
     else:
         what = f"{shown(first.key)} is neither a level nor a preset, so the built-in logic runs"
         document.find(first.line, Fault.UNKNOWN, what, f"write {wanted}, or a level")
-    return Preset(first.line, first.key, None)
+    return rule_of(first.line, first.key, collective, BUILT_IN, document.release)
 
 
 def _check_levels(document: Document) -> None:
     """Note the first leaf that has other levels above it than the first leaf of the file."""
     seen: tuple[str, ...] | None = None
 
-    def visit(node: Branch | Preset | None, levels: tuple[str, ...]) -> None:
+    def visit(node: Branch | Rule | None, levels: tuple[str, ...]) -> None:
         nonlocal seen
-        if isinstance(node, Preset):
+        if isinstance(node, Rule):
             seen = levels if seen is None else seen
             if levels != seen and not document.ends_program:
                 what = (
@@ -255,33 +382,33 @@ def _check_levels(document: Document) -> None:
         visit(tree.root, ())
 
 
-def findings(document: Document, release: str) -> Iterator[Finding]:
+def findings(document: Document) -> Iterator[Finding]:
     """Yield what is wrong with a file; that the built-in logic runs once for a collective."""
     yield from document.findings
     for tree in document.trees.values():
         told = False
-        for found in _visit(tree.collective, tree.root, release, below_id=False):
+        for found in _visit(tree.root, document.release, below_id=False):
             is_built_in = BUILT_IN_LOGIC in found.message
             if not (is_built_in and told):
                 yield found
             told = told or is_built_in
 
 
-def _visit(
-    collective: Collective, node: Branch | Preset | None, release: str, *, below_id: bool
-) -> Iterator[Finding]:
-    if isinstance(node, Preset):
-        if node.number is not None:
-            yield from preset_findings(node, collective, release)
-            if node.text.partition("=")[2] != str(node.number):
-                message = f"{shown(node.text)}: the library reads preset {node.number}"
+def _visit(node: Branch | Rule | None, release: str, *, below_id: bool) -> Iterator[Finding]:
+    if isinstance(node, Rule):
+        name, equals, value = node.text.partition("=")
+        number = node.numbers.algorithm
+        if equals and name.upper() == node.collective.upper():
+            yield from preset_findings(node, release)
+            if value != str(number):
+                message = f"{shown(node.text)}: the library reads preset {number}"
                 yield Finding(node.line, Fault.MALFORMED, message, "write the number alone")
     elif isinstance(node, Branch):
         compared = node.is_compared(below_id=below_id)
         yield from _compared(node) if compared else _not_compared(node)
         for step in node.steps:
             below = below_id or step.level == COMM_ID
-            yield from _visit(collective, step.below, release, below_id=below)
+            yield from _visit(step.below, release, below_id=below)
 
 
 def _compared(node: Branch) -> Iterator[Finding]:
@@ -345,7 +472,7 @@ class TuningFile(PresetFile):
 
     @cached_property
     def document(self) -> Document:
-        return read(self.text)
+        return read(self.text, self.release)
 
     @property
     def dropped(self) -> str:  # type: ignore[override]
@@ -355,9 +482,15 @@ class TuningFile(PresetFile):
     def ends_program(self) -> str:  # type: ignore[override]
         return self.document.ends_program
 
-    @property
-    def trees(self) -> dict[Collective, Tree]:
-        return self.document.trees
+    @cached_property
+    def rules(self) -> tuple[Rule, ...]:  # type: ignore[override]
+        found = (rule for tree in self.document.trees.values() for rule in tree.leaves(tree.root))
+        return tuple(sorted(found, key=lambda rule: rule.line))
+
+    @cached_property
+    def entries(self) -> Entries:  # type: ignore[override]
+        trees = self.document.trees
+        return {collective: tree.entries(self.release) for collective, tree in trees.items()}
 
     def decide(self, call: Call, environment: Mapping[str, str] | None = None) -> Outcome:
         """Return what runs; I_MPI_ADJUST_<COLLECTIVE> goes before the file."""
@@ -378,20 +511,19 @@ class TuningFile(PresetFile):
             why = f"{TUNING} is not set, so the library does not read the file"
         elif self.dropped:
             why = f"the library ignores the file: {self.dropped}"
-        elif call.collective not in self.trees:
+        elif (rule := self.rule_for(call)) is None:
             why = f"the file has no {call.collective}, so the library's own tuning applies"
         else:
-            return self._decided(call)
+            return self._decided(call, rule)
         return Outcome(own, None, (why,), own)
 
-    def _decided(self, call: Call) -> Outcome:
-        leaf = self.leaf_for(call)
+    def _decided(self, call: Call, rule: Rule) -> Outcome:
         why = (
-            f"line {leaf.line} ({shown(leaf.text)}) holds for "
-            f"{counted(call.comm_size, 'process', 'es')}, {ppn_of(call)} per node, and "
+            f"line {rule.line} ({shown(rule.text)}) holds for "
+            f"{counted(call.comm_size, 'process', 'es')}, {call.ppn} per node, and "
             f"{counted(call.msize_bytes, 'byte')}"
         )
-        return ran(self.release, call, self.rule(call.collective, leaf), leaf.number, why)
+        return ran(self.release, call, rule, why)
 
 
 OTHER_SIZES = (
@@ -421,7 +553,7 @@ class TuningFormat(Format):
 
     def lint(self, parsed: Rules) -> tuple[Finding, ...]:
         assert isinstance(parsed, TuningFile)
-        return tuple(sorted(set(findings(parsed.document, parsed.release))))
+        return tuple(sorted(set(findings(parsed.document))))
 
     def write(
         self, table: DecisionTable, release: str, *, programs: Programs = ANY_LEGAL

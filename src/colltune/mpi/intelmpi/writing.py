@@ -7,7 +7,7 @@ library's, or cannot be written safely, is left to it as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from colltune.decisions import DecisionTable, Interval
@@ -15,9 +15,9 @@ from colltune.domain import Collective, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.choosing import check_intervals, span
 from colltune.mpi.intelmpi.library import BUILT_IN, INTEL_MPI, LIBRARY, TITLE
-from colltune.mpi.intelmpi.presets import COMM_SIZE, MSG_SIZE, PPN, Preset, PresetFile, shown
+from colltune.mpi.intelmpi.presets import PresetFile, shown
 from colltune.mpi.programs import MOST_PROMISED, Programs
-from colltune.mpi.rules import Rules
+from colltune.mpi.rules import LARGEST_COMM_SIZE, LARGEST_SIZE, Entry, Rule, Rules
 
 LARGEST_BYTES = (1 << 31) - 1
 """Largest end of messages that the library reads as it is written."""
@@ -141,20 +141,23 @@ def _readable(where: str, sizes: Parts, notes: list[str]) -> Parts:
     return (*kept, Part(None, BUILT_IN))
 
 
-def laid_out(file: PresetFile, collective: Collective, preset: Callable[[Preset], int]) -> Parts:
-    """Return everything that a file says for a collective, with the presets that `preset` gives."""
-    tree = file.trees[collective]
+def laid_out(entries: Sequence[Entry], preset: Callable[[Rule], int]) -> Parts:
+    """Return what entries of a collective say, with the presets that `preset` gives."""
 
-    def level(names: tuple[str, ...], known: dict[str, int]) -> Parts | int:
-        if not names:
-            return preset(tree.leaf(known))
-        ends = tree.ends(names[0], known)
-        points = [*((end, end) for end in ends), (None, ends[-1] + 1 if ends else 1)]
-        return merged(Part(end, level(names[1:], known | {names[0]: at})) for end, at in points)
+    def sizes(entry: Entry) -> Parts:
+        return merged(Part(_end(rule.last, LARGEST_SIZE), preset(rule)) for rule in entry.rules)
 
-    found = level((PPN, COMM_SIZE, MSG_SIZE), {})
-    assert not isinstance(found, int)
-    return found
+    def on(ppn: int) -> Parts:
+        by_end = {e.last_size: e for e in entries if e.first_ppn <= ppn <= e.last_ppn}
+        ends = sorted(by_end)
+        return merged(Part(_end(n, LARGEST_COMM_SIZE), sizes(by_end[n])) for n in ends)
+
+    ppns = sorted({one.last_ppn for one in entries})
+    return merged(Part(_end(ppn, LARGEST_COMM_SIZE), on(ppn)) for ppn in ppns)
+
+
+def _end(last: int, largest: int) -> int | None:
+    return None if last == largest else last
 
 
 # from which release on the presets of a collective are others
@@ -178,11 +181,9 @@ def converted(parsed: Rules, release: str) -> tuple[dict[Collective, Parts], lis
     grid: dict[Collective, Parts] = {}
     notes = list(parsed.not_read)
     series = [INTEL_MPI.catalogue_of(each).series for each in (parsed.release, release)]
-    for collective in parsed.trees:
+    for collective, entries in parsed.entries.items():
         refused: list[str] = []
-        laid = laid_out(
-            parsed, collective, _translator(collective, parsed.release, release, refused)
-        )
+        laid = laid_out(entries, _translator(collective, parsed.release, release, refused))
         if refused:
             notes.append(refused[0])
             continue
@@ -198,17 +199,17 @@ def converted(parsed: Rules, release: str) -> tuple[dict[Collective, Parts], lis
 
 def _translator(
     collective: Collective, source: str, target: str, refused: list[str]
-) -> Callable[[Preset], int]:
-    """Return what gives a leaf's preset in the release `target`, and notes why one cannot be."""
+) -> Callable[[Rule], int]:
+    """Return what gives a rule's preset in the release `target`, and notes why one cannot be."""
 
-    def translated(leaf: Preset) -> int:
-        preset = INTEL_MPI.presets(source).as_read(collective, leaf.number or BUILT_IN)
+    def translated(rule: Rule) -> int:
+        preset = INTEL_MPI.presets(source).as_read(collective, rule.numbers.algorithm)
         why = _why_not_same(collective, preset, source, target)
         if not why:
             return preset
         refused.append(
-            f"line {leaf.line}: {collective} is left to the library as a whole:"
-            f" {shown(leaf.text)}: {why}"
+            f"line {rule.line}: {collective} is left to the library as a whole:"
+            f" {shown(rule.text)}: {why}"
         )
         return BUILT_IN
 
