@@ -9,16 +9,10 @@ import tempfile
 from pathlib import Path
 
 from colltune.bench import build
-from colltune.domain import Collective, Configuration, Shape
+from colltune.domain import Configuration, Shape
 from colltune.mpi import installation
-from colltune.mpi.libcolltune.table.text import (
-    LIBRARY_CHOICE,
-    Content,
-    Entry,
-    RuleBlock,
-    Step,
-    rendered,
-)
+from colltune.mpi.libcolltune.table.text import LIBRARY_CHOICE, Choice, Content, rendered
+from colltune.mpi.rules import Entry, Numbers, Rule
 from figures.figure import Figure
 
 _SOURCE = Path(__file__).with_name("interposition.c")
@@ -59,10 +53,11 @@ def run() -> Figure:
 def _situations(release: str, folder: Path) -> dict[str, str]:
     """Return settings that have another collective looked at, and this one to no effect."""
     large = Configuration.parse("colltune.bcast.hierarchical:groups=2,inner=flat")
-    steps = (Step(0, LIBRARY_CHOICE), Step(_FROM_BYTES, 1))
-    block = RuleBlock(Collective.BCAST, 2, steps)
+    steps = ((0, LIBRARY_CHOICE), (_FROM_BYTES, 1))
+    rules = (Rule(0, "", large.collective, large, n, numbers=Numbers(which)) for n, which in steps)
+    entry = Entry(large.collective, 0, 2, 2, tuple(rules))
     content = Content(
-        "openmpi", release, Shape(1, 2), entries={1: Entry(1, large)}, blocks=(block,)
+        "openmpi", release, Shape(1, 2), choices={1: Choice(1, large)}, entries=(entry,)
     )
     table = folder / "table"
     table.write_text(rendered(content))

@@ -11,7 +11,7 @@ from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import LIBRARIES
-from colltune.mpi.choosing import ELEMENT_BYTES, Chooser, Steps, chooses
+from colltune.mpi.choosing import ELEMENT_BYTES, Chooser, Chosen, Steps, chooses
 from colltune.mpi.file_format import Format, Written, absolute_path, refuse_dropped
 from colltune.mpi.libcolltune import PRELOAD, is_libcolltune
 from colltune.mpi.libcolltune.library import (
@@ -26,18 +26,31 @@ from colltune.mpi.libcolltune.table.text import (
     AGAIN,
     LIBRARY_CHOICE,
     Broken,
+    Choice,
     Content,
-    Entry,
-    RuleBlock,
-    Step,
     looks_like,
     read,
     rendered,
     version_of,
+    where,
 )
 from colltune.mpi.programs import ANY_LEGAL, MOST_PROMISED, Programs
 from colltune.mpi.release import Release, UserPatterns
-from colltune.mpi.rules import Call, Fault, Finding, Outcome, Rule, Rules, Severity, harm_findings
+from colltune.mpi.rules import (
+    LARGEST_SIZE,
+    Call,
+    Entries,
+    Entry,
+    Fault,
+    Finding,
+    Layout,
+    Numbers,
+    Outcome,
+    Rule,
+    Rules,
+    Severity,
+    harm_findings,
+)
 from colltune.text import counted
 
 
@@ -66,8 +79,8 @@ class TableWriter(Chooser):
             for (collective, shape), steps in layouts.items()
             if (collective, shape.nprocs) in told
         }
-        entries = self._entries({s.configuration for steps in kept.values() for s in steps})
-        number = {entry.configuration: entry.number for entry in entries.values()}
+        choices = self._choices({s.configuration for steps in kept.values() for s in steps})
+        number = {choice.configuration: choice.number for choice in choices.values()}
         patterns, ours = mpi.user_patterns, self.bound.base_environment()
         return Content(
             table.library,
@@ -75,33 +88,37 @@ class TableWriter(Chooser):
             table.shape,
             unless=tuple(p for p in patterns.deciding if p not in DECIDING),
             but=tuple(dict.fromkeys((*patterns.harmless, *ours))),
-            entries=entries,
-            blocks=tuple(
-                RuleBlock(
+            choices=choices,
+            entries=tuple(
+                Entry(
                     collective,
+                    0,
                     size,
-                    tuple(
-                        Step(s.first_bytes, number.get(s.configuration, LIBRARY_CHOICE))
-                        for s in steps
-                    ),
-                    layout,
+                    size,
+                    tuple(_rule(s, number.get(s.configuration, LIBRARY_CHOICE)) for s in steps),
+                    layout or Layout.ANY,
                 )
                 for (collective, size, layout), steps in kept.items()
             ),
         )
 
-    def _entries(self, used: set[Configuration]) -> dict[int, Entry]:
-        entries: dict[int, Entry] = {}
+    def _choices(self, used: set[Configuration]) -> dict[int, Choice]:
+        choices: dict[int, Choice] = {}
         for number, configuration in enumerate((c for c in self.written if c in used), 1):
             forced: Mapping[str, int | str] = {}
             if not is_libcolltune(configuration):
                 forced = self.bound.force(configuration)
             settings = tuple((name, str(value)) for name, value in sorted(forced.items()))
-            entries[number] = Entry(number, configuration, settings)
-        return entries
+            choices[number] = Choice(number, configuration, settings)
+        return choices
 
     def why_not_told(self, spelled: Configuration) -> str:
         return why_not_told(self.bound, spelled)
+
+
+def _rule(step: Chosen, number: int) -> Rule:
+    chosen = step.configuration
+    return Rule(0, "", chosen.collective, chosen, step.first_bytes, numbers=Numbers(number))
 
 
 def why_not_told(bound: Release, configuration: Configuration) -> str:
@@ -130,16 +147,15 @@ class ParsedTable(Rules):
 
     @cached_property
     def rules(self) -> tuple[Rule, ...]:  # type: ignore[override]
-        return tuple(
-            Rule(
-                step.line,
-                f"{step.first_bytes} {step.number}",
-                block.collective,
-                self._chosen(block, step.number),
-            )
-            for block in self.content.blocks
-            for step in block.steps
-        )
+        return tuple(rule for entry in self.content.entries for rule in entry.rules)
+
+    @cached_property
+    def entries(self) -> Entries:  # type: ignore[override]
+        """The rules: those for exactly a layout go before those for the size."""
+        found: dict[Collective, tuple[Entry, ...]] = {}
+        for entry in sorted(self.content.entries, key=lambda one: one.layout is Layout.ANY):
+            found[entry.collective] = (*found.get(entry.collective, ()), entry)
+        return found
 
     def decide(self, call: Call, environment: Mapping[str, str] | None = None) -> Outcome:
         own = Configuration.default(self.bound.mpi.name, call.collective)
@@ -149,66 +165,29 @@ class ParsedTable(Rules):
         forced = self._forced(call, environment or {})
         if forced is not None:
             return Outcome(forced, None, (f"{FORCE} names {forced.id}.",), own)
-        block = self._block(call)
-        if block is None:
-            where = f"{call.collective} on {call.comm_size} processes"
-            return Outcome(own, None, (f"The table has no rules for {where}.",), own)
-        step = [step for step in block.steps if step.first_bytes <= call.msize_bytes][-1]
-        chosen = self._chosen(block, step.number)
-        rule = next(rule for rule in self.rules if rule.line == step.line)
-        reason = (
-            f"{self.source}:{step.line}: {call.collective} {block.where}, from"
-            f" {step.first_bytes} bytes on."
-        )
+        match = self.match(call)
+        if match is None:
+            on = f"{call.collective} on {call.comm_size} processes"
+            return Outcome(own, None, (f"The table has no rules for {on}.",), own)
+        rule, reason = match
+        chosen = rule.configuration or own
         why_not = self._why_not(chosen, call)
         if why_not:
             return Outcome(own, rule, (reason, f"The library decides: {why_not}."), chosen)
         return Outcome(chosen, rule, (reason,), chosen)
 
-    def comm_sizes(self, collective: Collective) -> tuple[int, ...]:
-        """Every rule is for exactly one size."""
-        sizes = {b.comm_size for b in self.content.blocks if b.collective is collective}
-        return tuple(sorted({end for size in sizes for end in (size, size + 1)}))
-
-    def switch_points(
-        self, collective: Collective, comm_size: int, nodes: int = 1
-    ) -> tuple[int, ...]:
-        block = self._block(Call(collective, comm_size, 0, nodes))
-        return (0,) if block is None else tuple(step.first_bytes for step in block.steps)
+    def why(self, call: Call, entry: Entry, rule: Rule) -> str:
+        return f"{call.collective} {where(entry)}, from {rule.first} bytes on."
 
     def table(self) -> DecisionTable:
-        rules = {b.key: self._intervals(b) for b in self.content.blocks}
-        return DecisionTable(
-            self.bound.mpi.name,
-            self.content.shape,
-            {(c, size): i for (c, size), i in rules.items() if isinstance(size, int)},
-            {(c, shape): i for (c, shape), i in rules.items() if isinstance(shape, Shape)},
-        )
-
-    def _intervals(self, block: RuleBlock) -> tuple[Interval, ...]:
-        lasts = [*(step.first_bytes - 1 for step in block.steps[1:]), None]
-        return tuple(
-            Interval(step.first_bytes, last, self._chosen(block, step.number))
-            for step, last in zip(block.steps, lasts, strict=True)
-        )
-
-    def _chosen(self, block: RuleBlock, number: int) -> Configuration:
-        entry = self.content.entries.get(number)
-        if entry is None:
-            return Configuration.default(self.bound.mpi.name, block.collective)
-        return entry.configuration
-
-    @cached_property
-    def _blocks(self) -> dict[tuple[Collective, int | Shape], RuleBlock]:
-        return {block.key: block for block in self.content.blocks}
-
-    def _block(self, call: Call) -> RuleBlock | None:
-        """Return the block that holds: that of exactly this layout goes before that of the size."""
-        found = None
-        if call.nodes and call.comm_size % call.nodes == 0:
-            layout = Shape(call.nodes, call.comm_size // call.nodes)
-            found = self._blocks.get((call.collective, layout))
-        return found or self._blocks.get((call.collective, call.comm_size))
+        rules: dict[tuple[Collective, int], tuple[Interval, ...]] = {}
+        by_layout: dict[tuple[Collective, Shape], tuple[Interval, ...]] = {}
+        for one in self.content.entries:
+            if isinstance(one.layout, Shape):
+                by_layout[one.collective, one.layout] = _intervals(one)
+            else:
+                rules[one.collective, one.first_size] = _intervals(one)
+        return DecisionTable(self.bound.mpi.name, self.content.shape, rules, by_layout)
 
     def _why_not(self, chosen: Configuration, call: Call) -> str:
         if chosen.is_default:
@@ -239,6 +218,14 @@ class ParsedTable(Rules):
             if len(fields) == 3 and fields[1] == call.collective:
                 return Configuration.parse(word.strip())
         return None
+
+
+def _intervals(entry: Entry) -> tuple[Interval, ...]:
+    return tuple(
+        Interval(rule.first, None if rule.last == LARGEST_SIZE else rule.last, rule.configuration)
+        for rule in entry.rules
+        if rule.configuration is not None
+    )
 
 
 class TableFormat(Format):
@@ -319,59 +306,59 @@ class TableFormat(Format):
 
 def _findings(table: ParsedTable) -> Iterator[Finding]:
     content, bound = table.content, table.bound
-    found = [f for entry in content.entries.values() for f in _of_entry(entry, bound)]
+    found = [f for choice in content.choices.values() for f in _of_choice(choice, bound)]
     yield from found
     unknown = {finding.line for finding in found if finding.severity is Severity.ERROR}
-    known = {n: e for n, e in content.entries.items() if e.line not in unknown}
-    for block in content.blocks:
-        if block.comm_size > content.shape.nprocs:
+    known = {n for n, choice in content.choices.items() if choice.line not in unknown}
+    for entry in content.entries:
+        if entry.first_size > content.shape.nprocs:
             message = (
                 f"a job of {content.shape} has no communicator of "
-                f"{counted(block.comm_size, 'process', 'es')}"
+                f"{counted(entry.first_size, 'process', 'es')}"
             )
-            yield Finding(block.line, Fault.DEAD_RULE, message, "remove the block")
-        for step in block.steps:
-            if step.number in known:
-                yield from _of_step(block, step, known[step.number], bound)
+            yield Finding(entry.line, Fault.DEAD_RULE, message, "remove the block")
+        for rule in entry.rules:
+            if rule.numbers.algorithm in known:
+                yield from _of_rule(entry, rule, bound)
 
 
-def _of_entry(entry: Entry, bound: Release) -> Iterator[Finding]:
-    configuration, title = entry.configuration, f"{bound.mpi.title} {bound.name}"
+def _of_choice(choice: Choice, bound: Release) -> Iterator[Finding]:
+    configuration, title = choice.configuration, f"{bound.mpi.title} {bound.name}"
     try:
         spelled = bound.canonical(configuration)
     except LibraryError as error:
         message = f"{error}; its rules are left to the library"
-        yield Finding(entry.line, Fault.RULE_DROPPED, message, AGAIN)
+        yield Finding(choice.line, Fault.RULE_DROPPED, message, AGAIN)
         return
     if is_libcolltune(spelled):
-        if entry.settings:
+        if choice.settings:
             message = f"{spelled.id} needs no control variables, so they are ignored"
-            yield Finding(entry.line, Fault.NO_EFFECT, message, "remove them")
+            yield Finding(choice.line, Fault.NO_EFFECT, message, "remove them")
         return
     if not bound.settable_at_runtime(spelled):
         message = f"{title} cannot switch to {spelled.id} while a program runs"
-        yield Finding(entry.line, Fault.RULE_DROPPED, message, AGAIN)
+        yield Finding(choice.line, Fault.RULE_DROPPED, message, AGAIN)
         return
     wanted = {(name, str(value)) for name, value in bound.force(spelled).items()}
-    if wanted != set(entry.settings):
+    if wanted != set(choice.settings):
         message = f"{spelled.id} is chosen by other control variables in {title}"
-        yield Finding(entry.line, Fault.OTHER_RELEASE, message, AGAIN)
+        yield Finding(choice.line, Fault.OTHER_RELEASE, message, AGAIN)
     harms = bound.harms(spelled)
-    yield from harm_findings(entry.line, spelled.id, harms)
+    yield from harm_findings(choice.line, spelled.id, harms)
     why = bound.why_unsafe(spelled, programs=MOST_PROMISED)
     if why and not harms.done_to(MOST_PROMISED):
-        yield Finding(entry.line, Fault.WRONG_RESULT, f"{spelled.id}: {why}", AGAIN)
+        yield Finding(choice.line, Fault.WRONG_RESULT, f"{spelled.id}: {why}", AGAIN)
 
 
-def _of_step(block: RuleBlock, step: Step, entry: Entry, bound: Release) -> Iterator[Finding]:
-    at, configuration = max(step.first_bytes, 1), entry.configuration
-    runs = bound.runs(
-        configuration, block.comm_size, shape=block.layout, element_bytes=ELEMENT_BYTES
-    )
+def _of_rule(entry: Entry, rule: Rule, bound: Release) -> Iterator[Finding]:
+    at, configuration = max(rule.first, 1), rule.configuration
+    assert configuration is not None  # a table defines what its rules name
+    layout = entry.layout if isinstance(entry.layout, Shape) else None
+    runs = bound.runs(configuration, entry.first_size, shape=layout, element_bytes=ELEMENT_BYTES)
     if why := runs.why_not(at):
         fault = Fault.FALLS_BACK if runs.first_bytes is None else Fault.NOT_EVERYWHERE
         message = f"the library decides: {why}"
-        yield Finding(step.line, fault, message, AGAIN)
+        yield Finding(rule.line, fault, message, AGAIN)
 
 
 class OpenMpiTable(TableFormat):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import DataError, LibraryError
+from colltune.mpi.rules import LARGEST_SIZE, Entry, Layout, Numbers, Rule
 
 VERSION = 1
 HEAD = "colltune-table"
@@ -23,7 +24,7 @@ _64_BITS = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
-class Entry:
+class Choice:
     """A configuration of a table: its number, and the control variables if it is steered."""
 
     number: int
@@ -32,34 +33,10 @@ class Entry:
     line: int = 0
 
 
-@dataclass(frozen=True)
-class Step:
-    """From ``first_bytes`` on, the configuration of that number; 0 is the library's own choice."""
-
-    first_bytes: int
-    number: int
-    line: int = 0
-
-
-@dataclass(frozen=True)
-class RuleBlock:
-    """The steps for communicators of ``comm_size`` processes, or only for those in a ``layout``."""
-
-    collective: Collective
-    comm_size: int
-    steps: tuple[Step, ...]
-    layout: Shape | None = None
-    line: int = 0
-
-    @property
-    def where(self) -> str:
-        """Which communicators, as the table spells it."""
-        return f"layout {self.layout}" if self.layout else f"size {self.comm_size}"
-
-    @property
-    def key(self) -> tuple[Collective, int | Shape]:
-        """Collective and communicator, of which a table has one block at most."""
-        return self.collective, self.layout or self.comm_size
+def where(entry: Entry) -> str:
+    """Return which communicators an entry is for, as the table spells it."""
+    named = isinstance(entry.layout, Shape)
+    return f"layout {entry.layout}" if named else f"size {entry.first_size}"
 
 
 @dataclass(frozen=True)
@@ -69,8 +46,8 @@ class Content:
     shape: Shape
     unless: tuple[str, ...] = ()
     but: tuple[str, ...] = ()
-    entries: Mapping[int, Entry] = field(default_factory=dict)
-    blocks: tuple[RuleBlock, ...] = ()
+    choices: Mapping[int, Choice] = field(default_factory=dict)
+    entries: tuple[Entry, ...] = ()
 
 
 def rendered(content: Content) -> str:
@@ -84,12 +61,12 @@ def _lines(content: Content) -> Iterator[str]:
     yield f"shape {content.shape}"
     yield from (f"unless {pattern}" for pattern in content.unless)
     yield from (f"but {pattern}" for pattern in content.but)
-    for entry in content.entries.values():
-        settings = "".join(f" {name}={value}" for name, value in entry.settings)
-        yield f"configuration {entry.number} {entry.configuration.id}{settings}"
-    for block in content.blocks:
-        yield f"rules {block.collective} {block.where}"
-        yield from (f"{step.first_bytes} {step.number}" for step in block.steps)
+    for choice in content.choices.values():
+        settings = "".join(f" {name}={value}" for name, value in choice.settings)
+        yield f"configuration {choice.number} {choice.configuration.id}{settings}"
+    for entry in content.entries:
+        yield f"rules {entry.collective} {where(entry)}"
+        yield from (f"{rule.first} {rule.numbers.algorithm}" for rule in entry.rules)
 
 
 def checksum(content: bytes) -> int:
@@ -100,7 +77,6 @@ def checksum(content: bytes) -> int:
     return found
 
 
-LARGEST_BYTES = 2**63 - 1
 MOST_PROCESSES = 2**31 - 1
 _LONGEST_ID = 127
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
@@ -164,8 +140,8 @@ class _Reader:
     release: str = ""
     shape: Shape | None = None
     patterns: dict[str, list[str]] = field(default_factory=lambda: {"unless": [], "but": []})
-    entries: dict[int, Entry] = field(default_factory=dict)
-    blocks: list[RuleBlock] = field(default_factory=list)
+    choices: dict[int, Choice] = field(default_factory=dict)
+    entries: list[Entry] = field(default_factory=list)
 
     def take(self, number: int, line: str) -> None:
         word, _, rest = line.partition(" ")
@@ -204,12 +180,12 @@ class _Reader:
             raise Broken(last, "the library or the shape is missing")
         self._close(last)
         unless, but = map(tuple, self.patterns.values())
-        blocks = tuple(self.blocks)
-        return Content(self.library, self.release, self.shape, unless, but, self.entries, blocks)
+        entries = tuple(self.entries)
+        return Content(self.library, self.release, self.shape, unless, but, self.choices, entries)
 
     def _configuration(self, number: int, rest: str) -> None:
         words = rest.split(" ")
-        if len(words) < 2 or _whole(number, words[0], MOST_PROCESSES) != len(self.entries) + 1:
+        if len(words) < 2 or _whole(number, words[0], MOST_PROCESSES) != len(self.choices) + 1:
             raise Broken(number, "configurations must be numbered from 1 on, each with its id")
         try:
             configuration = Configuration.parse(words[1])
@@ -223,8 +199,8 @@ class _Reader:
             if match is None:
                 raise Broken(number, f"{_shown(word)} is not NAME=VALUE")
             settings.append((match[1], match[2]))
-        entry = Entry(len(self.entries) + 1, configuration, tuple(settings), number)
-        self.entries[entry.number] = entry
+        choice = Choice(len(self.choices) + 1, configuration, tuple(settings), number)
+        self.choices[choice.number] = choice
 
     def _rules(self, number: int, rest: str) -> None:
         self._close(number)
@@ -237,29 +213,36 @@ class _Reader:
             raise Broken(number, f"{_shown(words[0])} is not a collective") from None
         layout = _layout(number, words[2]) if words[1] == "layout" else None
         size = layout.nprocs if layout else _whole(number, words[2], MOST_PROCESSES)
-        block = RuleBlock(collective, size, (), layout, number)
-        if any(block.key == other.key for other in self.blocks):
-            raise Broken(number, f"a second block of rules for {collective} {block.where}")
-        self.blocks.append(block)
+        entry = Entry(collective, number, size, size, (), layout or Layout.ANY)
+        if any(
+            (entry.collective, where(entry)) == (other.collective, where(other))
+            for other in self.entries
+        ):
+            raise Broken(number, f"a second block of rules for {collective} {where(entry)}")
+        self.entries.append(entry)
 
     def _step(self, number: int, line: str) -> None:
         words = line.split(" ")
-        if not self.blocks or len(words) != 2:
+        if not self.entries or len(words) != 2:
             raise Broken(number, f"{_shown(line)} is not a rule: write FIRST_BYTES CONFIGURATION")
-        block = self.blocks[-1]
-        step = Step(_whole(number, words[0], LARGEST_BYTES), _whole(number, words[1]), number)
-        before = block.steps[-1].first_bytes if block.steps else -1
-        if step.first_bytes <= before or (before < 0 and step.first_bytes):
+        entry = self.entries[-1]
+        first, chosen = _whole(number, words[0], LARGEST_SIZE), _whole(number, words[1])
+        before = entry.rules[-1].first if entry.rules else -1
+        if first <= before or (before < 0 and first):
             raise Broken(number, "rules must start at 0 bytes and ascend")
-        entry = self.entries.get(step.number)
-        if step.number != LIBRARY_CHOICE and entry is None:
-            raise Broken(number, f"configuration {step.number} is not defined above")
-        if entry is not None and entry.configuration.collective is not block.collective:
-            raise Broken(number, f"configuration {step.number} belongs to another collective")
-        self.blocks[-1] = replace(block, steps=(*block.steps, step))
+        choice = self.choices.get(chosen)
+        if chosen != LIBRARY_CHOICE and choice is None:
+            raise Broken(number, f"configuration {chosen} is not defined above")
+        if choice is not None and choice.configuration.collective is not entry.collective:
+            raise Broken(number, f"configuration {chosen} belongs to another collective")
+        default = Configuration.default(self.library, entry.collective)
+        named = choice.configuration if choice is not None else default
+        rule = Rule(number, line, entry.collective, named, first, numbers=Numbers(chosen))
+        ended = (*entry.rules[:-1], *(r._replace(last=first - 1) for r in entry.rules[-1:]))
+        self.entries[-1] = replace(entry, rules=(*ended, rule))
 
     def _close(self, number: int) -> None:
-        if self.blocks and not self.blocks[-1].steps:
+        if self.entries and not self.entries[-1].rules:
             raise Broken(number, "the block before has no rules")
 
 
