@@ -104,7 +104,7 @@ class ClusterSlurm:
         user: str = "",
         timeout_s: float = 300.0,
         environment: Mapping[str, str] | None = None,
-    ) -> process.Outcome:
+    ) -> process.ProcessResult:
         """Run a program on the first host to its end."""
         env = self.environment | dict(environment or {})
         return process.run(self.enter(command, user=user), timeout_s=timeout_s, env=env)

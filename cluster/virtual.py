@@ -123,7 +123,7 @@ class VirtualCluster:
         timeout_s: float = 60.0,
         host: int = 0,
         realtime: bool = False,
-    ) -> process.Outcome:
+    ) -> process.ProcessResult:
         """Run `command` on a host to its end; `environment` is added to the user's and ours."""
         env = dict(os.environ) | self.environment | dict(environment or {})
         words = self.enter(command, host, realtime=realtime)

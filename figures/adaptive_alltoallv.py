@@ -66,7 +66,7 @@ def configurations() -> tuple[str, ...]:
     return (*fixed, ADAPTIVE)
 
 
-def _launched(mpi: Installation, folder: Path) -> process.Outcome:
+def _launched(mpi: Installation, folder: Path) -> process.ProcessResult:
     variables = dict(os.environ) | mpi.launch_environment()
     library = build.interposed_library(mpi)
     program = folder / "exchange"

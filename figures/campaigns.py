@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from colltune.bench.backends.protocol import Backend, LaunchPlan
-from colltune.bench.backends.replay import Noise, ReplayBackend
+from colltune.bench.backends.replay import ReplayBackend, ReplayNoise
 from colltune.bench.progress import MeasuredCells
 from colltune.bench.schedule import Cell
 from colltune.bench.strategies import STRATEGIES
@@ -291,7 +291,7 @@ def _way(
     budgeted = strategy in _BUDGETED
     points = []
     for budget in [b for b in _BUDGETS if b <= most] if budgeted else [most]:
-        backend = ReplayBackend(trial.train, LAUNCH_S, Noise(noise, seed=seed))
+        backend = ReplayBackend(trial.train, LAUNCH_S, ReplayNoise(noise, seed=seed))
         granted = trial.granted if shared_launches else None
         way = simulate(
             STRATEGIES[strategy],

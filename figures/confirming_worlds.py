@@ -22,7 +22,14 @@ from numpy.typing import NDArray
 
 from colltune.decisions import Status
 from colltune.domain import Collective, Configuration, Instance, Shape
-from colltune.selector.confirming import MOST_LAUNCHES, ROUNDS, Cell, Contest, Judgement, judge
+from colltune.selector.confirming import (
+    MOST_LAUNCHES,
+    ROUNDS,
+    Cell,
+    ContestedInstance,
+    ContestState,
+    judge,
+)
 from figures.figure import Figure
 
 CONTESTS = int(os.environ.get("COLLTUNE_CONTESTS", "300"))
@@ -168,7 +175,7 @@ def _text(one: Outcome) -> str:
 def _case(world: World, contests: int, candidates: int, log_gain: float = 0.0) -> Outcome:
     """Return what comes of at least `CONTESTS` contests; the first candidate gains `log_gain`."""
     rng = np.random.default_rng([_SEED, contests, candidates])
-    found: list[Judgement] = []
+    found: list[ContestState] = []
     while len(found) < CONTESTS:
         found += _campaign(world, rng, contests, candidates, log_gain)
     truth = [log_gain if j.best == _CANDIDATES[0] else 0.0 for j in found]
@@ -191,13 +198,13 @@ def _case(world: World, contests: int, candidates: int, log_gain: float = 0.0) -
 
 def _campaign(
     world: World, rng: np.random.Generator, contests: int, candidates: int, log_gain: float
-) -> Sequence[Judgement]:
+) -> Sequence[ContestState]:
     """Measure launch after launch what is open, as the strategy `confirm` does."""
     logs = world.shifts(rng, contests, 1 + candidates)
     logs[:, 1] -= log_gain
     column = {c: number for number, c in enumerate((_DEFAULT, *_CANDIDATES))}
     asked = [
-        Contest(
+        ContestedInstance(
             Instance(_BCAST, Shape(4, 4), 1 + number),
             _DEFAULT,
             _CANDIDATES[:candidates],
@@ -222,6 +229,6 @@ def _campaign(
     return judgements
 
 
-def _measured(judgement: Judgement) -> Iterable[Configuration]:
+def _measured(judgement: ContestState) -> Iterable[Configuration]:
     """Return what the next launch holds of a contest."""
     return (_DEFAULT, *judgement.open_candidates) if judgement.is_open else ()

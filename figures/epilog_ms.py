@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from colltune.production.arms import Split, arm_of
+from colltune.production.arms import ArmShares, arm_of
 from colltune.server.slurm import hooks
 from figures.figure import Figure
 from figures.loop_service_mb import Site
@@ -61,7 +61,7 @@ def _epilog_ms(site: Site, number: int, *, records: bool = True) -> float:
     part = job / "openmpi-4.1.4"
     part.mkdir(parents=True)
     if records:
-        (part / "arm").write_text(f"{arm_of(MACHINE, str(number), Split(CONTROL))}\n")
+        (part / "arm").write_text(f"{arm_of(MACHINE, str(number), ArmShares(CONTROL))}\n")
         (part / "bundle").write_text(f"{site.bundle}\n")
         (job / "started").write_text(f"{int(time.time()) - _SECONDS}\n")
         (job / "records").mkdir()

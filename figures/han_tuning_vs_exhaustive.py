@@ -21,7 +21,7 @@ from colltune.bench import build
 from colltune.bench.backends import LaunchPlan
 from colltune.bench.backends.native import NativeBackend
 from colltune.bench.launchers import Launcher, launcher_of
-from colltune.bench.schedule import Cell, Step
+from colltune.bench.schedule import Cell, ScheduleStep
 from colltune.domain import (
     Collective,
     Context,
@@ -33,7 +33,7 @@ from colltune.domain import (
 from colltune.errors import ProgramError
 from colltune.han.choosing import Compared, compare, exhaustive_of, mean_regret
 from colltune.han.measuring import TaskBench, measure
-from colltune.han.space import Inputs, Request, Setups, Space, setups_of
+from colltune.han.space import Setups, Space, TuningInputs, TuningRequest, setups_of
 from colltune.han.tasks_file import TaskTimes
 from colltune.mpi import LIBRARIES, installation
 from colltune.mpi.installation import Installation
@@ -94,7 +94,9 @@ def _by_tasks(
     found: Installation, launcher: Launcher, path: Path, *, heuristics: bool
 ) -> tuple[float, TaskTimes, dict[Collective, Setups]]:
     """Return the seconds that it took, the task times, and the setups to pick from."""
-    request = Request(Inputs(_COLLECTIVES, (_SHAPE,), _MSIZES), Space(), _REPS, heuristics)
+    request = TuningRequest(
+        TuningInputs(_COLLECTIVES, (_SHAPE,), _MSIZES), Space(), _REPS, heuristics
+    )
     bench = TaskBench(found, launcher=launcher)
     context = Context("virtual cluster", found.library, found.release)
     started = time.monotonic()
@@ -116,7 +118,7 @@ def _exhaustively(found: Installation, launcher: Launcher, folder: Path) -> tupl
                 cells[Cell(runs, Instance(collective, _SHAPE, msize))] = None
     measured: list[Measurement] = []
     for number, group in enumerate(backend.together(list(cells))):
-        steps = tuple(Step(i, _REPS, _VISIT_S) for i in range(len(group)))
+        steps = tuple(ScheduleStep(i, _REPS, _VISIT_S) for i in range(len(group)))
         plan = LaunchPlan(_SHAPE, group, steps, _BUDGET_S, Synchronisation.WINDOW)
         (folder / str(number)).mkdir()
         result = backend.run(plan, f"{number}", folder / str(number), lambda _: None)

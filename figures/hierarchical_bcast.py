@@ -20,7 +20,7 @@ from cluster.launching import OnCluster
 from colltune.bench.backends import LaunchPlan, raw
 from colltune.bench.backends.native import NativeBackend
 from colltune.bench.launchers import launcher_of
-from colltune.bench.schedule import Cell, Step
+from colltune.bench.schedule import Cell, ScheduleStep
 from colltune.dataset import PerformanceDataset
 from colltune.domain import (
     Collective,
@@ -89,7 +89,7 @@ def _measured() -> Times:
     """Return the times of all cells, visited in turn in one launch."""
     sizes = (*_LEARNED_BYTES, _JUDGED_BYTES)
     cells = tuple(_cell(w, g, m) for m in sizes for w in _WORDS for g in _GROUPS)
-    steps = tuple(Step(i, _REPS, 60.0) for _ in range(_ROUNDS) for i in range(len(cells)))
+    steps = tuple(ScheduleStep(i, _REPS, 60.0) for _ in range(_ROUNDS) for i in range(len(cells)))
     plan = LaunchPlan(_SHAPE, cells, steps, _BUDGET_S)
     found = installation.find(library="openmpi")
     library = with_libcolltune(LIBRARIES["openmpi"])

@@ -21,9 +21,9 @@ from colltune.domain import Collective, Configuration
 from colltune.errors import ColltuneError
 from colltune.mpi import LIBRARIES, Release, installation
 from colltune.mpi.installation import Installation
-from colltune.mpi.programs import ANY_LEGAL, Outcome
+from colltune.mpi.programs import ANY_LEGAL, ProgramOutcome
 from colltune.verify import legal_programs
-from colltune.verify.legal_programs import Call, Matrix, Measurement
+from colltune.verify.legal_programs import LegalCall, LegalityMeasurement, Matrix
 from figures.figure import Figure
 from tests.integration import install
 
@@ -33,7 +33,7 @@ _LEAST_CALLS = 20000
 _SEED = int(os.environ.get("COLLTUNE_BENCH_SEED", "27"))
 
 
-def drawn(collective: Collective, nprocs: int) -> Iterator[Call]:
+def drawn(collective: Collective, nprocs: int) -> Iterator[LegalCall]:
     """Yield one call of random size for each way of each mode."""
     ways = dict.fromkeys(
         (call.mode, call.variant) for call in legal_programs.calls(collective, nprocs)
@@ -41,7 +41,7 @@ def drawn(collective: Collective, nprocs: int) -> Iterator[Call]:
     for mode, variant in ways:
         chance = random.Random(f"{_SEED} {collective} {mode} {variant} {nprocs}")  # noqa: S311
         ints = round(_MOST_INTS ** chance.random())
-        yield Call(collective, mode, variant, ints, nprocs)
+        yield LegalCall(collective, mode, variant, ints, nprocs)
 
 
 def may_be_written(release: Release, configuration: Configuration) -> bool:
@@ -98,12 +98,12 @@ def run() -> Figure:
 def _violations(mpi: Installation, matrix: Matrix) -> tuple[int, int]:
     """Return how many calls went wrong, and how many were made."""
     with tempfile.TemporaryDirectory() as folder:
-        measurement = Measurement(mpi, Path(folder) / "outcomes.toml", matrix)
+        measurement = LegalityMeasurement(mpi, Path(folder) / "outcomes.toml", matrix)
         measured = measurement.run()
     made = sum(measurement.answers.values())
     for collective, kinds in measured.outcomes.items():
         for kind, seen in kinds.items():
             for mode, outcome in seen.items():
-                if kind != "default" and outcome is not Outcome.NOT_MEASURED:
+                if kind != "default" and outcome is not ProgramOutcome.NOT_MEASURED:
                     print(f"  {collective} {kind}: {outcome} in {mode}", flush=True)
-    return made - measurement.answers[Outcome.RIGHT], made
+    return made - measurement.answers[ProgramOutcome.RIGHT], made

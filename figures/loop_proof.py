@@ -19,7 +19,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from colltune.evidence.arms import Arms, Seen, Usual, usual_of
-from colltune.production.judgement import Verdict
+from colltune.production.judgement import ProductionVerdict
 from colltune.production.settings import Production
 from colltune.registry import Registry
 from figures.figure import Figure
@@ -162,7 +162,7 @@ def _withdrawal(seed: int, folder: str) -> dict[str, Any]:
         site.run(_JOBS // _LOOKS, at, 1 / _LOOKS)
         found = site.judged(at + DAY_S / _LOOKS)
         for finding in found.findings:
-            if finding.verdict is Verdict.REFUTED:
+            if finding.verdict is ProductionVerdict.REFUTED:
                 jobs.setdefault(name_of(finding), site.used[name_of(finding)])
         site.withdrawn |= set(jobs)
         if len(set(jobs) & set(site.slower)) == len(site.slower):
@@ -255,7 +255,7 @@ def _drift(seed: int, folder: str) -> dict[str, Any]:
         site.drift = _DRIFT if day >= _DRIFT_DAYS else 0.0
         site.run(_DRIFT_JOBS, BEGUN + day * DAY_S)
         found = site.judged(BEGUN + (day + 1) * DAY_S)
-        withdrawn = sum(f.verdict is Verdict.REFUTED for f in found.findings)
+        withdrawn = sum(f.verdict is ProductionVerdict.REFUTED for f in found.findings)
         if day < _DRIFT_DAYS:
             before = len(found.drifts)
         elif told is None and len(found.drifts) > before:

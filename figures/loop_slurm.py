@@ -30,7 +30,7 @@ from colltune.domain import Collective, Configuration, Instance, RunStatus, Shap
 from colltune.models import bundle as bundles
 from colltune.models.bundle import Bundle
 from colltune.models.confirmations import Confirmation
-from colltune.production.arms import Arm, Split, arm_of
+from colltune.production.arms import Arm, ArmShares, arm_of
 from colltune.production.judgement import Judgement
 from colltune.registry import Action, Event
 from colltune.selector.configuration import render, selector_for, target_of
@@ -306,7 +306,7 @@ def _jobs_until(undone: Event | None, trial: Event, jobs: list[Job]) -> int | No
     if undone is None:
         return None
     begun, ended = (datetime.fromisoformat(e.at_utc).timestamp() for e in (trial, undone))
-    split = Split(CONTROL, STEPS[0])
+    split = ArmShares(CONTROL, STEPS[0])
     return sum(
         begun <= job.queued <= ended
         and job.release in trial.slot
@@ -328,7 +328,7 @@ def _saved_on_largest(judged: Judgement) -> list[float]:
 
 
 def _is_tuned(job: Job) -> bool:
-    arm = arm_of(MACHINE, job.number, Split(CONTROL, 0.0))
+    arm = arm_of(MACHINE, job.number, ArmShares(CONTROL, 0.0))
     return job.shape == LARGEST and arm is Arm.TUNED
 
 

@@ -18,7 +18,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
-from colltune.production.archive import Archive, Part
+from colltune.production.archive import Archive, ArchivePart
 from colltune.production.store import DAYS_KEPT, LATEST_S, Store
 from figures.figure import Figure
 from figures.production_jobs import BEGUN, JOBS_A_DAY, jobs
@@ -64,7 +64,7 @@ def run() -> Figure:
 def _merged_bytes(folder: Path, day: int) -> int:
     """Return what a whole day takes in the archive."""
     archive = Archive(folder / "archive")
-    part = Part(f"2026-11-{day:02}", 1, 1, JOBS_A_DAY)
+    part = ArchivePart(f"2026-11-{day:02}", 1, 1, JOBS_A_DAY)
     with archive.merging(part) as merged:
         for summary in jobs(day):
             merged.take(summary)

@@ -10,7 +10,7 @@ from colltune.bench.backends import LaunchPlan
 from colltune.bench.backends.native import NativeBackend
 from colltune.bench.campaign import Campaign
 from colltune.bench.progress import cells_of
-from colltune.bench.schedule import Cell, Step
+from colltune.bench.schedule import Cell, ScheduleStep
 from colltune.domain import Collective, Configuration
 from colltune.mpi import installation
 from figures.figure import Figure
@@ -60,7 +60,7 @@ def _groups(backend: NativeBackend) -> list[list[Cell]]:
 
 
 def _wall_s(backend: NativeBackend, cells: list[Cell]) -> float:
-    steps = [Step(i, _REPS, _VISIT_S) for _ in range(_ROUNDS) for i in range(len(cells))]
+    steps = [ScheduleStep(i, _REPS, _VISIT_S) for _ in range(_ROUNDS) for i in range(len(cells))]
     plan = LaunchPlan(_CAMPAIGN.shapes[0], tuple(cells), tuple(steps), _BUDGET_S)
     with tempfile.TemporaryDirectory() as folder:
         started = time.monotonic()

@@ -27,10 +27,10 @@ from colltune.domain import (
     Configuration,
     Context,
     Instance,
+    LaunchStatistics,
     Measurement,
     RunStatus,
     Shape,
-    Summary,
 )
 
 _LIBRARIES = {"OMPI": "openmpi", "CRAY_MPICH": "cray_mpich", "FJMPI": "fjmpi"}
@@ -115,7 +115,7 @@ def _of_test(
         if algorithm.startswith("bine") or refused or len(times_s) < _LEAST_TIMES or not size:
             continue
         configuration = Configuration(library, collective, algorithm)
-        summary = Summary.of(tuple(times_s))
+        summary = LaunchStatistics.of(tuple(times_s))
         instance = Instance(collective, shape, size)
         kept = times_s[:: -(-len(times_s) // repetitions)] if repetitions else ()
         yield Measurement(

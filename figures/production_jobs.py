@@ -13,10 +13,18 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate
 
-from colltune.dataset.profile import COLUMNS, FIRST_TIME, GAMMA, LAST_TIME, Job, Kind, Use
+from colltune.dataset.profile import (
+    COLUMNS,
+    FIRST_TIME,
+    GAMMA,
+    LAST_TIME,
+    CallKind,
+    ProfiledRun,
+    Use,
+)
 from colltune.domain import Collective, Shape
-from colltune.production.arms import Arm, Split, arm_of
-from colltune.production.summary import Given, Run, Summary, text_of
+from colltune.production.arms import Arm, ArmShares, arm_of
+from colltune.production.summary import Given, MpiRun, Summary, text_of
 from tests.dataset.profiles import sealed
 
 JOBS_A_DAY = 100_000
@@ -29,7 +37,7 @@ _RELEASES = (("openmpi", "5.0.11"), ("openmpi", "4.1.8"), ("mpich", "4.3.1"))
 _NODES, _PPN = (1, 2, 4, 8, 16, 32, 64, 128, 256, 3, 6, 12), (128, 64, 32)
 _COLLECTIVES = tuple(Collective)
 CONTROL = 0.05
-_SPLIT = Split(CONTROL, candidate=0.05)
+_SPLIT = ArmShares(CONTROL, candidate=0.05)
 _RATE = 20
 
 
@@ -40,7 +48,7 @@ class Program:
     name: str
     release: tuple[str, str]
     shapes: tuple[Shape, ...]
-    mixes: tuple[tuple[tuple[Kind, int, float], ...], ...]
+    mixes: tuple[tuple[tuple[CallKind, int, float], ...], ...]
     """Of each shape: kind, calls of a process and seconds of one."""
 
 
@@ -56,16 +64,16 @@ def program(number: int) -> Program:
     return Program(f"#{rng.getrandbits(64):016x}", release, shapes, mixes)
 
 
-def _mix(rng: random.Random, shape: Shape) -> Iterator[tuple[Kind, int, float]]:
+def _mix(rng: random.Random, shape: Shape) -> Iterator[tuple[CallKind, int, float]]:
     layouts: list[Shape | None] = [shape, shape, Shape(1, shape.ppn), Shape(shape.nodes, 1)]
     wanted = ROWS + rng.choice((0, 4, 12))
-    kinds: set[Kind] = set()
+    kinds: set[CallKind] = set()
     called = rng.sample(_COLLECTIVES, 5)
     while len(kinds) < wanted:
         layout = rng.choice(layouts)
         nprocs = layout.nodes * layout.ppn if layout else 2
         size = rng.choice((0, *(2**power for power in range(21))))
-        kinds.add(Kind(rng.choice(called), nprocs, layout, size))
+        kinds.add(CallKind(rng.choice(called), nprocs, layout, size))
     for kind in sorted(kinds, key=repr):
         seconds = 2e-6 * math.log2(kind.nprocs + 1) + kind.first_bytes * 2e-10
         yield kind, int(10 ** rng.uniform(1, 5)), seconds
@@ -83,7 +91,7 @@ def jobs(day: int, count: int = JOBS_A_DAY) -> Iterator[Summary]:
 def job(number: int, of: Program, ended: int, rng: random.Random, bundle: str = "") -> Summary:
     """Return what one job of a program tells; `bundle` is in force, else another each month."""
     library, release = of.release
-    arm = arm_of(MACHINE, str(number), Split(CONTROL) if bundle else _SPLIT)
+    arm = arm_of(MACHINE, str(number), ArmShares(CONTROL) if bundle else _SPLIT)
     named = f"{library}-{release} {arm is Arm.CANDIDATE} {ended // (30 * _DAY_S)}"
     bundle = bundle or named.encode().hex().ljust(64, "0")
     at = rng.randrange(len(of.shapes))
@@ -93,7 +101,7 @@ def job(number: int, of: Program, ended: int, rng: random.Random, bundle: str = 
     nprocs = shape.nodes * shape.ppn
     # a tenth of its time at most is in collectives
     wall_s = round(10 + 10 * sum(use.process_s for use in uses) / nprocs, 3)
-    run = Job(
+    run = ProfiledRun(
         library,
         release,
         of.name,
@@ -110,7 +118,7 @@ def job(number: int, of: Program, ended: int, rng: random.Random, bundle: str = 
     given = (Given(library, release, arm, bundle[:64]),)
     started = ended - math.ceil(wall_s)
     return Summary(
-        str(number), started, ended, shape.nodes, "completed", "", given, (Run(run, uses),), 0
+        str(number), started, ended, shape.nodes, "completed", "", given, (MpiRun(run, uses),), 0
     )
 
 
@@ -119,7 +127,7 @@ def text(summary: Summary) -> bytes:
     return text_of(replace(summary, runs=()), map(_profile, summary.runs))
 
 
-def _profile(run: Run) -> bytes:
+def _profile(run: MpiRun) -> bytes:
     job = run.job
     head = (
         "colltune-profile 2",
@@ -153,7 +161,7 @@ def _layout(shape: Shape | None) -> str:
     return f"{shape.nodes}x{shape.ppn}" if shape else "-"
 
 
-def _use(rng: random.Random, kind: Kind, calls: int, seconds: float, speed: float) -> Use:
+def _use(rng: random.Random, kind: CallKind, calls: int, seconds: float, speed: float) -> Use:
     calls = max(1, int(calls * rng.uniform(0.5, 1.5)))
     timed = calls // _RATE
     mean_s = seconds * speed

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from colltune.dataset import PerformanceDataset, read
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
 from colltune.evaluation import Extrapolation, LeaveNodesOut, NodeCounts, Split
-from colltune.evaluation.folds import Fold, Source, SplitError
+from colltune.evaluation.folds import Fold, FoldSource, SplitError
 from colltune.evaluation.paper import PaperLarge, PaperSmall
-from colltune.evaluation.scores import Decided, Instances, LogGains, slowed
+from colltune.evaluation.scores import Decided, LogGains, TestedInstances, slowed
 from colltune.evaluation.splits import Mask
 from colltune.models.cells import CellMatrix
 
@@ -67,12 +67,12 @@ class Case:
         """All measurements."""
         return _read(self.path)
 
-    def source(self, judging: PerformanceDataset | None = None) -> Source:
+    def source(self, judging: PerformanceDataset | None = None) -> FoldSource:
         """Return the measurements; what `fit` learns by default is judged by medians.
 
         `judging` are those that decisions are judged by, if these are not all.
         """
-        return Source(
+        return FoldSource(
             self.dataset,
             train_noise=self.noise,
             max_nprocs=self.max_nprocs,
@@ -141,7 +141,7 @@ class Pool:
     confirm_s: float = 0.0
     exhaustive_s: float = 0.0
 
-    def add(self, case: Case, tested: Instances, decided: Decided) -> None:
+    def add(self, case: Case, tested: TestedInstances, decided: Decided) -> None:
         """Add the decisions on one case."""
         machine = case.dataset.context.machine
         self.job += [f"{machine} {n}x{p}" for n, p in zip(tested.nodes, tested.ppn, strict=True)]
@@ -248,7 +248,7 @@ def _rounded(value: Any) -> Any:
 
 def pooled(
     row: Row,
-    decide: Callable[[Case], tuple[Instances, dict[str, Decided]]],
+    decide: Callable[[Case], tuple[TestedInstances, dict[str, Decided]]],
     is_shown: Callable[[str], bool] = lambda _name: True,
 ) -> dict[str, Figures]:
     """Return the pooled figures of a row by selector; print those of its cases that `is_shown`."""

@@ -26,7 +26,7 @@ from colltune.bench.backends import Backend, LaunchPlan
 from colltune.bench.backends.native import NativeBackend
 from colltune.bench.backends.reprompi import ReproMpiBackend
 from colltune.bench.launchers import Launcher, launcher_of
-from colltune.bench.schedule import Cell, Step
+from colltune.bench.schedule import Cell, ScheduleStep
 from colltune.domain import Configuration, Instance, RunStatus, Shape, Synchronisation
 from colltune.errors import ProgramError
 from colltune.mpi import installation
@@ -125,7 +125,7 @@ def _medians_s(backend: Backend, cells: Sequence[Cell]) -> tuple[dict[Cell, floa
     """Return the median runtime of each cell in one launch, and how many were too fast."""
     shape = cells[0].instance.shape
     step = (_REPS[shape], _VISIT_S[shape])
-    steps = tuple(Step(i, *step) for _ in range(_VISITS) for i in range(len(cells)))
+    steps = tuple(ScheduleStep(i, *step) for _ in range(_VISITS) for i in range(len(cells)))
     plan = LaunchPlan(shape, tuple(cells), steps, _LAUNCH_BUDGET_S, Synchronisation.WINDOW)
     with tempfile.TemporaryDirectory(prefix="colltune-") as folder:
         result = backend.run(plan, "agreement", Path(folder), lambda _: None)

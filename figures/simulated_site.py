@@ -24,17 +24,17 @@ from typing import Any, cast
 import numpy as np
 
 from colltune.dataset.parquet import read
-from colltune.dataset.profile import GAMMA, Job, Kind, Use
+from colltune.dataset.profile import GAMMA, CallKind, ProfiledRun, Use
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
 from colltune.models.guard import Guard
-from colltune.production.arms import Arm, Split, arm_of
-from colltune.production.judgement import Finding, Judgement, judge
-from colltune.production.observations import Decisions
+from colltune.production.arms import Arm, ArmShares, arm_of
+from colltune.production.judgement import Judgement, ProductionFinding, judge
+from colltune.production.observations import RegistryDecisions
 from colltune.production.settings import Production
 from colltune.production.store import Stored
-from colltune.production.summary import Given, Run, Summary
+from colltune.production.summary import Given, MpiRun, Summary
 from colltune.registry import Registry
 
 FOLDER = Path(os.environ.get("COLLTUNE_SHARED", Path(__file__).parents[2] / "shared")) / "data"
@@ -149,7 +149,7 @@ class Site:
     def __post_init__(self) -> None:
         self.rng = np.random.default_rng(self.seed)
         self.store = Memory()
-        self.decisions = Decisions(self.registry, Guard())
+        self.decisions = RegistryDecisions(self.registry, Guard())
         self.bundle_id = next(iter(self.registry.current().values())).bundle_id
         self.programs = [self._program(number) for number in range(_PROGRAMS)]
         weights = 1.0 / np.arange(1, _PROGRAMS + 1)
@@ -212,17 +212,19 @@ class Site:
     def _job(self, program: _Program, ended: int, level: float) -> Summary:
         self._jobs += 1
         job = str(self._jobs)
-        arm = arm_of(f"{MACHINE} {self.seed}", job, Split(self.settings.control))
+        arm = arm_of(f"{MACHINE} {self.seed}", job, ArmShares(self.settings.control))
         shift = level + float(self.rng.normal(0, program.sd))
         if self.rng.random() < _SLOW_SHARE:
             shift += float(self.rng.uniform(0, math.log(2)))
         uses = tuple(self._use(use, arm, shift, program.shape) for use in program.uses)
         head = ("openmpi", "4.1.6", program.name, job, "-", "2026-11-22T00:00:00Z")
         wall_s = 600.0
-        profile = Job(*head, program.shape.nprocs, program.shape, 20, wall_s, (0.0, 0.0, 0.0))
+        profile = ProfiledRun(
+            *head, program.shape.nprocs, program.shape, 20, wall_s, (0.0, 0.0, 0.0)
+        )
         given = Given("openmpi", "4.1.6", arm, self.bundle_id)
         started, nodes = int(ended - wall_s), program.shape.nodes
-        runs = (Run(profile, uses),)
+        runs = (MpiRun(profile, uses),)
         return Summary(job, started, ended, nodes, "completed", "", (given,), runs, 0)
 
     def _use(self, use: tuple[Instance, float, int], arm: Arm, shift: float, job: Shape) -> Use:
@@ -251,10 +253,10 @@ class Site:
         return times[chosen] if ratio is None else ratio * default_s
 
 
-def kind_of(instance: Instance) -> Kind:
+def kind_of(instance: Instance) -> CallKind:
     size = instance.msize_bytes
     first = 1 << (size.bit_length() - 1) if size else 0
-    return Kind(instance.collective, instance.shape.nprocs, instance.shape, first)
+    return CallKind(instance.collective, instance.shape.nprocs, instance.shape, first)
 
 
 def _name(instance: Instance, chosen: str) -> str:
@@ -263,13 +265,13 @@ def _name(instance: Instance, chosen: str) -> str:
     return f"{instance.collective} {nodes} {instance.shape.ppn} {first} {chosen}"
 
 
-def name_of(finding: Finding) -> str:
+def name_of(finding: ProductionFinding) -> str:
     """Return what a site calls the decision of a finding."""
     at = finding.range
     return f"{at.collective} {at.nodes_first} {at.ppn} {at.first_bytes} {finding.configuration}"
 
 
-def _sampled(kind: Kind, calls: int, process_s: float, size: int) -> Use:
+def _sampled(kind: CallKind, calls: int, process_s: float, size: int) -> Use:
     """Return calls of which some were timed, whose mean logarithm is that of their seconds."""
     at = math.log(process_s / calls) / _LOG_GAMMA + 0.5
     low = math.floor(at)

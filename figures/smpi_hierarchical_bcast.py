@@ -15,7 +15,7 @@ from pathlib import Path
 
 from colltune.bench.backends import LaunchPlan
 from colltune.bench.backends.smpi import SimGrid, SmpiBackend
-from colltune.bench.schedule import Cell, Step
+from colltune.bench.schedule import Cell, ScheduleStep
 from colltune.bench.simulated import Simulation
 from colltune.domain import Collective, Configuration, Instance, Shape
 from figures.figure import Figure
@@ -64,7 +64,7 @@ def _simulated(installed: SimGrid, nprocs: int, word: str) -> Iterator[tuple[int
     """Yield each message size with the times of its numbers of groups, in seconds."""
     groups = [1 << i for i in range(int(math.log2(nprocs)))]
     cells = tuple(_cell(nprocs, word, g, m) for m in _MSIZES_BYTES for g in groups)
-    steps = tuple(Step(i, 1, _BUDGET_S) for i in range(len(cells)))
+    steps = tuple(ScheduleStep(i, 1, _BUDGET_S) for i in range(len(cells)))
     plan = LaunchPlan(Shape(nprocs, 1), cells, steps, _BUDGET_S)
     with tempfile.TemporaryDirectory() as folder:
         backend = SmpiBackend(_BED, installed)

@@ -14,7 +14,7 @@ from colltune import process
 from colltune.domain import Shape
 from colltune.mpi import library
 from colltune.server.slurm import hooks
-from colltune.server.slurm.job_file import JobDecisions, Section, write
+from colltune.server.slurm.job_file import JobDecisions, JobSection, write
 from figures.figure import Figure
 from tests.integration.hooked_slurm import hooked_slurm
 
@@ -80,7 +80,7 @@ def _prepare(folder: Path) -> None:
         "OMPI_MCA_coll_tuned_dynamic_rules_filename": str(path),
         "OMPI_MCA_coll_hcoll_enable": "0",
     }
-    section = Section(Shape(4, 8), {"rules": "0\n"}, variables)
+    section = JobSection(Shape(4, 8), {"rules": "0\n"}, variables)
     patterns = library("openmpi").user_patterns
     write(JobDecisions("ab" * 32, "openmpi", "4.1.4", patterns, (section,)), folder)
 

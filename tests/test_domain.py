@@ -10,11 +10,11 @@ from colltune.domain import (
     Collective,
     Configuration,
     Instance,
+    LaunchStatistics,
     Measurement,
     Portfolio,
     RunStatus,
     Shape,
-    Summary,
     parse_collective,
     parse_parameters,
 )
@@ -114,7 +114,7 @@ def test_filtered_portfolio_keeps_the_default() -> None:
 
 def test_summary_of_raw_times() -> None:
     """Statistics are derived from the raw repetitions."""
-    assert Summary.of([4.0, 1.0, 2.0, 3.0]) == Summary(4, 2.5, 2.5, 1.0, 4.0, 4.0)
+    assert LaunchStatistics.of([4.0, 1.0, 2.0, 3.0]) == LaunchStatistics(4, 2.5, 2.5, 1.0, 4.0, 4.0)
 
 
 def test_ok_measurement_needs_times() -> None:

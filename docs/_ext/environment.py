@@ -9,10 +9,10 @@ from numpydoc.docscrape import NumpyDocString
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from colltune.server.settings import PREFIX, ConnectionLimits, Settings
+from colltune.server.settings import PREFIX, ConnectionLimits, ServiceSettings
 from docs._ext.markdown import code, table, text
 
-_DESCRIBED = (Settings, ConnectionLimits)
+_DESCRIBED = (ServiceSettings, ConnectionLimits)
 
 
 def markdown(_argument: str) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from colltune.server.app import create_app
-from colltune.server.settings import Settings
+from colltune.server.settings import ServiceSettings
 from docs._ext.markdown import code, fenced, heading, table, text
 
 Json = Mapping[str, Any]
@@ -18,7 +18,7 @@ Json = Mapping[str, Any]
 def description() -> dict[str, Any]:
     """Return the description that the service gives of itself at ``/openapi.json``."""
     with tempfile.TemporaryDirectory() as folder:
-        app = create_app(Settings(registry=str(Path(folder, "registry"))))
+        app = create_app(ServiceSettings(registry=str(Path(folder, "registry"))))
         found: dict[str, Any] = app.openapi()
     return found
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from colltune.domain import DEFAULT_ALGORITHM, INTERPOSED, Collective
 from colltune.mpi import LIBRARIES
-from colltune.mpi.programs import MODES, Measured, Outcome, measured
+from colltune.mpi.programs import MODES, Measured, ProgramOutcome, measured
 from docs._ext.markdown import code, heading, table, text
 
 
@@ -43,12 +43,15 @@ def _rows(found: Measured, collective: Collective) -> list[tuple[str, ...]]:
     """Return a row for each kind of configuration that is not right in all modes."""
     rows = []
     for kind, seen in found.outcomes[collective].items():
-        cells = [_modes(seen, each) for each in (Outcome.WRONG, Outcome.ABORTS, Outcome.HANGS)]
+        cells = [
+            _modes(seen, each)
+            for each in (ProgramOutcome.WRONG, ProgramOutcome.ABORTS, ProgramOutcome.HANGS)
+        ]
         name = "the default" if kind == DEFAULT_ALGORITHM else code(kind)
         if any(cells):
             rows.append((str(collective), name, *cells))
     return rows
 
 
-def _modes(seen: Mapping[str, Outcome], wanted: Outcome) -> str:
+def _modes(seen: Mapping[str, ProgramOutcome], wanted: ProgramOutcome) -> str:
     return ", ".join(code(mode) for mode, outcome in seen.items() if outcome is wanted)

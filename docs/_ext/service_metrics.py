@@ -10,7 +10,7 @@ from prometheus_client.metrics_core import Metric
 
 from colltune.server.metrics import Metrics, gauges
 from colltune.server.service import Service
-from colltune.server.settings import Settings
+from colltune.server.settings import ServiceSettings
 from docs._ext.markdown import code, table, text
 
 _SUFFIX = {"counter": "_total"}
@@ -33,7 +33,7 @@ def metrics() -> Iterator[tuple[str, str, tuple[str, ...], str]]:
             name = counter._name + _SUFFIX.get(counter._type, "")
             yield name, counter._type, counter._labelnames, counter._documentation
     with tempfile.TemporaryDirectory() as folder:
-        service = Service(Settings(registry=str(Path(folder, "registry"))))
+        service = Service(ServiceSettings(registry=str(Path(folder, "registry"))))
         for metric in gauges(service.state, False, 0.0, {}):
             yield metric.name, metric.type, _labels(metric), metric.documentation
 

@@ -19,30 +19,30 @@ LIMIT_S = 30.0
 _Subject = TypeVar("_Subject")
 
 
-class Status(StrEnum):
+class CheckStatus(StrEnum):
     OK = "ok"
     NOTE = "note"
     PROBLEM = "problem"
 
 
-class Answer(NamedTuple):
+class CheckResult(NamedTuple):
     """What a check found, in a line, and the command or step that mends it."""
 
-    status: Status
+    status: CheckStatus
     finding: str
     mend: str = ""
 
 
-def ok(finding: str) -> Answer:
-    return Answer(Status.OK, finding)
+def ok(finding: str) -> CheckResult:
+    return CheckResult(CheckStatus.OK, finding)
 
 
-def note(finding: str, mend: str = "") -> Answer:
-    return Answer(Status.NOTE, finding, mend)
+def note(finding: str, mend: str = "") -> CheckResult:
+    return CheckResult(CheckStatus.NOTE, finding, mend)
 
 
-def problem(finding: str, mend: str) -> Answer:
-    return Answer(Status.PROBLEM, finding, mend)
+def problem(finding: str, mend: str) -> CheckResult:
+    return CheckResult(CheckStatus.PROBLEM, finding, mend)
 
 
 def first_line(text: str) -> str:
@@ -52,7 +52,7 @@ def first_line(text: str) -> str:
 def explained(error: ColltuneError) -> tuple[str, str]:
     """Return what an error finds, and its mend or the command that failed."""
     finding, outcome = first_line(error.finding), getattr(error, "outcome", None)
-    if error.mend or not isinstance(outcome, process.Outcome):
+    if error.mend or not isinstance(outcome, process.ProcessResult):
         return finding, error.mend
     said = first_line(outcome.stderr)
     return f"{finding}: {said}" if said else finding, " ".join(outcome.command)
@@ -61,7 +61,7 @@ def explained(error: ColltuneError) -> tuple[str, str]:
 class Check(NamedTuple, Generic[_Subject]):
     """A check; it is left out where one that it ``needs`` found a problem."""
 
-    look: Callable[[_Subject], Answer]
+    look: Callable[[_Subject], CheckResult]
     needs: tuple[str, ...] = ()
     limit_s: float = LIMIT_S
 
@@ -70,20 +70,20 @@ def answers_of(
     checks: Mapping[str, Check[_Subject]],
     subject: _Subject,
     tell: Callable[[str], None] = lambda _name: None,
-) -> dict[str, Answer]:
+) -> dict[str, CheckResult]:
     """Return what each check finds of `subject`; `tell` hears of each before it begins."""
-    found: dict[str, Answer] = {}
+    found: dict[str, CheckResult] = {}
     for name, check in checks.items():
         tell(name)
-        broken = [need for need in check.needs if found[need].status is Status.PROBLEM]
+        broken = [need for need in check.needs if found[need].status is CheckStatus.PROBLEM]
         left_out = note(f"not looked at: see {broken[0]}") if broken else None
         found[name] = left_out or answer_of(check, subject)
     return found
 
 
-def answer_of(check: Check[_Subject], subject: _Subject) -> Answer:
+def answer_of(check: Check[_Subject], subject: _Subject) -> CheckResult:
     """Return a check's answer, or that it has none within its time."""
-    found: list[Answer] = []
+    found: list[CheckResult] = []
 
     def look() -> None:
         try:

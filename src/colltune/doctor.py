@@ -31,9 +31,9 @@ from colltune.bench.backends.installed import InstalledMpi
 from colltune.bench.slurm import configuration
 from colltune.checks import (
     LIMIT_S,
-    Answer,
     Check,
-    Status,
+    CheckResult,
+    CheckStatus,
     answers_of,
     explained,
     first_line,
@@ -50,7 +50,7 @@ from colltune.mpi import installation
 from colltune.mpi.activation_check import effect_findings, outranked_findings
 from colltune.mpi.formats import FORMATS, reads
 from colltune.mpi.in_effect import ENVIRONMENT, Setting, values
-from colltune.mpi.installation import Installation, Launcher
+from colltune.mpi.installation import Installation, LauncherProgram
 from colltune.mpi.job_variables import concerns_collectives
 from colltune.mpi.libcolltune import PRELOAD
 from colltune.mpi.libcolltune.library import DECIDING, FILE_STEM, with_libcolltune
@@ -64,7 +64,7 @@ from colltune.server.slurm.ask import ask
 from colltune.server.slurm.job_decision import JobRequest, decide, folder_of, shape_of
 from colltune.server.slurm.job_file import AnswerError
 from colltune.text import counted
-from colltune.verify.canary import Canary, Run
+from colltune.verify.canary import Canary, CanaryRun
 from colltune.verify.user_line import UserLine, words_of
 
 _SERVICE_S, _FORBIDDEN = 2.0, 403
@@ -105,7 +105,7 @@ class Host:
     temporary: ExitStack = field(default_factory=ExitStack)
 
     @cached_property
-    def launcher(self) -> Launcher:
+    def launcher(self) -> LauncherProgram:
         return installation.find_launcher(self.mpi)
 
     @cached_property
@@ -130,7 +130,7 @@ class Host:
         return Canary(UserLine(command, variables), program, LIMIT_S)
 
     @cached_property
-    def run(self) -> Run:
+    def run(self) -> CanaryRun:
         return self.canary.start({})
 
     @cached_property
@@ -189,14 +189,14 @@ class Host:
         return os.environ.get("COLLTUNE_URL") or theirs
 
 
-def _asked(program: str, *words: str) -> process.Outcome:
+def _asked(program: str, *words: str) -> process.ProcessResult:
     return process.run([program, *words], timeout_s=LIMIT_S)
 
 
 # ---- MPI ----
 
 
-def _mpi(host: Host) -> Answer:
+def _mpi(host: Host) -> CheckResult:
     found = host.launcher
     said = f"{found.mpi.title} {found.release}, {found.mpirun}"
     module = installation.loaded(os.environ)
@@ -229,7 +229,7 @@ def _alike(a: str, b: str) -> bool:
     return not a or f"{a}.".startswith(f"{b}.") or f"{b}.".startswith(f"{a}.")
 
 
-def _compiler(host: Host) -> Answer:
+def _compiler(host: Host) -> CheckResult:
     found = host.installation
     said = f"{found.mpicc} compiles for {found.libmpi}"
     _ = host.canary
@@ -239,13 +239,13 @@ def _compiler(host: Host) -> Answer:
     return ok(said)
 
 
-def _start(host: Host) -> Answer:
+def _start(host: Host) -> CheckResult:
     began = time.monotonic()
     try:
         run, found = host.run, host.installation
     except ProgramError as error:
         outcome = getattr(error, "outcome", None)
-        told = first_line(outcome.stderr) if isinstance(outcome, process.Outcome) else ""
+        told = first_line(outcome.stderr) if isinstance(outcome, process.ProcessResult) else ""
         said = f"{host.shape.nprocs} processes do not start: {told or first_line(error.finding)}"
         return problem(said, shlex.join([*host.canary.line.words, "hostname"]))
     seconds = time.monotonic() - began
@@ -265,15 +265,15 @@ def _start(host: Host) -> Answer:
 # ---- what decides ----
 
 
-def _rules(host: Host) -> Answer:
+def _rules(host: Host) -> CheckResult:
     answers = [_rules_file(host, name, path) for name, path in host.files.items()]
     if not answers:
         return ok("no rules file is named: MPI decides by itself")
-    worst = max(answers, key=lambda answer: [*Status].index(answer.status))
-    return Answer(worst.status, "; ".join(answer.finding for answer in answers), worst.mend)
+    worst = max(answers, key=lambda answer: [*CheckStatus].index(answer.status))
+    return CheckResult(worst.status, "; ".join(answer.finding for answer in answers), worst.mend)
 
 
-def _rules_file(host: Host, name: str, path: Path) -> Answer:
+def _rules_file(host: Host, name: str, path: Path) -> CheckResult:
     said = f"{path}, named by {host.settings[name].source}"
     try:
         opened = open_file(path, f"{host.launcher.library}@{host.launcher.release}")
@@ -291,11 +291,11 @@ def _rules_file(host: Host, name: str, path: Path) -> Answer:
         return ok(f"{said}, is in effect: {rules}, nothing wrong")
     more = f" ({len(wrong) - 1} more: colltune rules lint {path})" if wrong[1:] else ""
     is_bad = effect or any(each.severity is Severity.ERROR for each in wrong)
-    status = Status.PROBLEM if is_bad else Status.NOTE
-    return Answer(status, f"{said}: {wrong[0].message}{more}", wrong[0].mend)
+    status = CheckStatus.PROBLEM if is_bad else CheckStatus.NOTE
+    return CheckResult(status, f"{said}: {wrong[0].message}{more}", wrong[0].mend)
 
 
-def _settings(host: Host) -> Answer:
+def _settings(host: Host) -> CheckResult:
     mpi = with_libcolltune(host.launcher.mpi)
     theirs = [
         name
@@ -321,7 +321,7 @@ def _is_ours(host: Host, name: str, value: str) -> bool:
     return wanted == "/file" or (wanted is not None and mpi.same(name, value, wanted))
 
 
-def _libcolltune(host: Host) -> Answer:
+def _libcolltune(host: Host) -> CheckResult:
     words = words_of(os.environ.get(PRELOAD, ""))
     path = next((Path(word) for word in words if Path(word).name.startswith(FILE_STEM)), None)
     told = next((name for name in DECIDING if name in os.environ), None)
@@ -348,7 +348,7 @@ def _existing(path: Path) -> Path:
     return next(place for place in (path, *path.absolute().parents) if machine.exists(place))
 
 
-def _cache(_host: Host) -> Answer:
+def _cache(_host: Host) -> CheckResult:
     folder = cache_folder().absolute()
     at, mend = _existing(folder), "export COLLTUNE_CACHE=/a/folder/of/yours"
     if not os.access(at, os.W_OK | os.X_OK):
@@ -363,7 +363,7 @@ def _cache(_host: Host) -> Answer:
     return ok(f"{folder}, uid {status.st_uid}, mode {stat.S_IMODE(status.st_mode):04o}")
 
 
-def _disk(_host: Host) -> Answer:
+def _disk(_host: Host) -> CheckResult:
     places = (cache_folder(), Path(tempfile.gettempdir()), Path.cwd(), _SHARED_MEMORY)
     least = sys.maxsize
     for place in dict.fromkeys(map(_existing, places)):
@@ -377,7 +377,7 @@ def _disk(_host: Host) -> Answer:
     return ok(f"at least {least / 1024:.1f} GiB free: cache, TMPDIR, here, {_SHARED_MEMORY}")
 
 
-def _python(_host: Host) -> Answer:
+def _python(_host: Host) -> CheckResult:
     missing: dict[str, list[str]] = {}
     for requirement in metadata.requires("colltune") or ():
         found = _REQUIREMENT.match(requirement)
@@ -393,7 +393,7 @@ def _python(_host: Host) -> Answer:
     return ok(said + (f"; without the extras {extras}" if extras else ""))
 
 
-def _machine(_host: Host) -> Answer:
+def _machine(_host: Host) -> CheckResult:
     facts = machine.static_facts(Path("/")) | machine.momentary_facts(Path("/"))
     now, clock = datetime.now(UTC), facts.get("clock_source", "unknown")
     cores, load = machine.usable_cores(), float(facts.get("load_average", "0").split()[0])
@@ -409,7 +409,7 @@ def _machine(_host: Host) -> Answer:
     return ok(said)
 
 
-def _reprompi(host: Host) -> Answer:
+def _reprompi(host: Host) -> CheckResult:
     if not (os.environ.get("COLLTUNE_REPROMPI") or shutil.which("mpibenchmark")):
         return ok("no mpibenchmark; only the backend reprompi needs it")
     # they load pandas
@@ -444,7 +444,7 @@ def _reprompi(host: Host) -> Answer:
 # ---- site ----
 
 
-def _slurm(host: Host) -> Answer:
+def _slurm(host: Host) -> CheckResult:
     if shutil.which("scontrol") is None:
         return ok("no Slurm here")
     ping = _asked("scontrol", "ping")
@@ -463,7 +463,7 @@ def _slurm(host: Host) -> Answer:
     return ok(version)
 
 
-def _hooks(host: Host) -> Answer:
+def _hooks(host: Host) -> CheckResult:
     folder = host.hooks
     if folder is None:
         return ok("not in slurm.conf; a job can use colltune env")
@@ -483,7 +483,7 @@ def _hooks(host: Host) -> Answer:
     return ok(f"{folder}, files for jobs in {jobs}")
 
 
-def _service(host: Host) -> Answer:
+def _service(host: Host) -> CheckResult:
     if not host.url:
         return ok("none is named (COLLTUNE_URL)")
     try:
@@ -497,7 +497,7 @@ def _service(host: Host) -> Answer:
     return _token(host, said, token) if token else ok(said)
 
 
-def _token(host: Host, said: str, token: str) -> Answer:
+def _token(host: Host, said: str, token: str) -> CheckResult:
     if not _HARMLESS_URL.match(host.url):
         return note(f"{said}; http would show the token to others", "use https")
     # such content is refused, but only of those who may report
@@ -538,7 +538,7 @@ def _in_force(host: Host) -> dict[str, _InForce]:
     }
 
 
-def _bundle(host: Host) -> Answer:
+def _bundle(host: Host) -> CheckResult:
     try:
         found = _in_force(host)
     except AnswerError:
@@ -567,7 +567,7 @@ def _bundle(host: Host) -> Answer:
 # ---- within a job ----
 
 
-def _job(host: Host) -> Answer:
+def _job(host: Host) -> CheckResult:
     for size, local in _SIZES:
         processes, ppn = os.environ.get(size, ""), os.environ.get(local, "")
         if rank() is not None and processes.isdigit() and ppn.isdigit():
@@ -583,7 +583,7 @@ def _job(host: Host) -> Answer:
     return ok(f"job {os.environ['SLURM_JOB_ID']}: {shape} (nodes x ppn)")
 
 
-def _ranks(host: Host) -> Answer:
+def _ranks(host: Host) -> CheckResult:
     files = list(host.files.values())
     look = host.canary.look(files or [host.canary.program])
     if look.differing_ranks:
@@ -600,7 +600,7 @@ def _ranks(host: Host) -> Answer:
     return ok(f"all {host.run.nprocs} processes on {nodes} {what}")
 
 
-def _env(host: Host) -> Answer:
+def _env(host: Host) -> CheckResult:
     if os.environ.get("COLLTUNE", "").lower() == "off":
         return ok("COLLTUNE=off: nothing is set")
     if section := os.environ.get("COLLTUNE_SECTION"):
@@ -621,7 +621,7 @@ def _env(host: Host) -> Answer:
     return ok(f"colltune env would set {', '.join(names)}")
 
 
-def _limits(host: Host) -> Answer:
+def _limits(host: Host) -> CheckResult:
     names = ("MEMLOCK", "NOFILE", "NPROC")
     soft = {n: resource.getrlimit(getattr(resource, f"RLIMIT_{n}"))[0] for n in names}
     fabric = machine.fabric_facts(Path("/")).get("fabric", "Ethernet")
@@ -662,7 +662,7 @@ JOB_CHECKS: dict[str, Check[Host]] = {
 }
 
 
-def answers(host: Host, tell: Callable[[str], None] = lambda _name: None) -> dict[str, Answer]:
+def answers(host: Host, tell: Callable[[str], None] = lambda _name: None) -> dict[str, CheckResult]:
     """Return what each check finds, with those of a job if ``host.job``; `tell` hears of each."""
     checks = CHECKS | JOB_CHECKS if host.job else CHECKS
     if rank() is not None:

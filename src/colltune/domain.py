@@ -364,7 +364,7 @@ class Portfolio:
 
 
 @dataclass(frozen=True)
-class Summary:
+class LaunchStatistics:
     """Statistics of one launch's repetitions, in seconds; NaN where a source does not tell.
 
     ``n_reps`` is how many there were; ``time_s`` is the median, ``time_mean_s`` the mean,
@@ -383,7 +383,7 @@ class Summary:
     time_rank_min_s: float = field(default=math.nan, compare=False)
 
     @classmethod
-    def of(cls, times_s: Iterable[float]) -> Summary:
+    def of(cls, times_s: Iterable[float]) -> LaunchStatistics:
         """Summarise raw repetition times (at least one).
 
         `times_s` are in seconds.
@@ -416,11 +416,11 @@ class Measurement:
     launch: str
     status: RunStatus = RunStatus.OK
     times_s: tuple[float, ...] = ()
-    summary: Summary | None = None
+    summary: LaunchStatistics | None = None
 
     def __post_init__(self) -> None:
         if self.summary is None and self.times_s:
-            object.__setattr__(self, "summary", Summary.of(self.times_s))
+            object.__setattr__(self, "summary", LaunchStatistics.of(self.times_s))
         if self.status.is_timed and self.summary is None:
             raise DataError(
                 f"{self.configuration.id}: a measurement that is {self.status} needs times"

@@ -36,7 +36,7 @@ _latest: ContextVar[float] = ContextVar("latest", default=math.inf)
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ProcessResult:
     """How a program ended; ``returncode`` is None when colltune stopped it."""
 
     command: tuple[str, ...]
@@ -96,7 +96,7 @@ def run(
     watch: Callable[[], bool] | None = None,
     stdin: IO[bytes] | None = None,
     mark: str | None = None,
-) -> Outcome:
+) -> ProcessResult:
     """Run `command` to its end or to `timeout_s`, then stop it with its whole process group.
 
     `ending_by` can stop it earlier.
@@ -129,7 +129,7 @@ def run(
             with held_back():
                 leftovers.end_marked(mark)
     returncode = None if stopped else process.returncode
-    return Outcome(words, returncode, stdout, stderr, time.monotonic() - started)
+    return ProcessResult(words, returncode, stdout, stderr, time.monotonic() - started)
 
 
 def _started(
@@ -166,14 +166,14 @@ def _started(
 class FailedError(ProgramError):
     """A program that did not do what it should; ``outcome`` tells how it ended."""
 
-    def __init__(self, finding: str, mend: str = "", outcome: Outcome | None = None) -> None:
+    def __init__(self, finding: str, mend: str = "", outcome: ProcessResult | None = None) -> None:
         super().__init__(finding, mend)
         if outcome is not None:
             self.args = (f"{self}\n{outcome.explain()}",)
         self.outcome = outcome
 
 
-def check(outcome: Outcome, what: str) -> Outcome:
+def check(outcome: ProcessResult, what: str) -> ProcessResult:
     """Return `outcome` if it is ok; otherwise the error tells `what` was attempted."""
     if not outcome.ok:
         raise FailedError(f"{what} failed", outcome=outcome)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from colltune.bench import campaign_file
-from colltune.bench.campaign import Campaign, Part, SizeWeight
+from colltune.bench.campaign import Campaign, CampaignPart, SizeWeight
 from colltune.bench.campaign_file import KEYS
 from colltune.bench.simulated import Simulation
 from colltune.domain import Collective, Shape, Synchronisation
@@ -186,7 +186,7 @@ def test_every_key_is_documented() -> None:
 def test_parts_share_shapes_and_budget() -> None:
     """The parts of a campaign cover each shape once and the budget together."""
     whole = campaign_file.parse(WHOLE, "w.toml")
-    parts = [whole.changed(part=Part(i, 3)) for i in (1, 2, 3)]
+    parts = [whole.changed(part=CampaignPart(i, 3)) for i in (1, 2, 3)]
     assert sorted(s for part in parts for s in part.shapes) == sorted(whole.shapes)
     assert sum(part.budget_s for part in parts) == whole.total_s
     assert len({part.identity for part in parts}) == 3
@@ -203,13 +203,13 @@ def test_a_wrong_part_is_refused() -> None:
     """A part must be I/N with 1 <= I <= N."""
     for text in ("0/2", "3/2", "x", "1/", "-1/2"):
         with pytest.raises(CampaignError, match="part"):
-            Part.parse(text)
+            CampaignPart.parse(text)
 
 
 def test_more_parts_than_shapes_are_refused() -> None:
     """A part without a shape would measure nothing."""
     with pytest.raises(CampaignError, match="5 parts, but only 4 shapes"):
-        campaign_file.parse(WHOLE, "w.toml").changed(part=Part(1, 5))
+        campaign_file.parse(WHOLE, "w.toml").changed(part=CampaignPart(1, 5))
 
 
 MISTAKES = (

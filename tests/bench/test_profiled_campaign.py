@@ -9,7 +9,7 @@ import pytest
 from colltune.bench.campaign import LEAST, MOST, Campaign
 from colltune.bench.profiled_campaign import focused
 from colltune.bench.schedule import Cell, refine
-from colltune.bench.strategies import STRATEGIES, State
+from colltune.bench.strategies import STRATEGIES, CampaignState
 from colltune.dataset.profile import Profile, added_up, parse_profile
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.errors import CampaignError
@@ -85,10 +85,10 @@ CELLS = tuple(
 )
 
 
-def state(weights: tuple[float, ...], *, known: bool, granted: Shape | None) -> State:
+def state(weights: tuple[float, ...], *, known: bool, granted: Shape | None) -> CampaignState:
     """Return a campaign under way, all cells as fast as each other."""
     times_s = dict.fromkeys(range(len(CELLS)), (0.001,)) if known else {}
-    return State(
+    return CampaignState(
         CELLS,
         times_s,
         frozenset(),

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colltune.bench.schedule import Cell, Forecast, Step, guessed_s, refine, survey, too_slow
+from colltune.bench.schedule import (
+    Cell,
+    NearestForecast,
+    ScheduleStep,
+    guessed_s,
+    refine,
+    survey,
+    too_slow,
+)
 from colltune.domain import Collective, Configuration, Instance, Shape
 
 
@@ -90,7 +98,7 @@ def test_guesses_grow_with_the_problem(collective: Collective) -> None:
 def test_the_nearest_cell_of_the_configuration_tells() -> None:
     """A measured cell predicts itself; its neighbours are scaled by the ratio of the guesses."""
     known, other = _cell("chain", 1024), _cell("chain", 1 << 20)
-    forecast = Forecast({known: 3e-3, other: 9e-3})
+    forecast = NearestForecast({known: 3e-3, other: 9e-3})
     assert forecast.time_s(known) == pytest.approx(3e-3)
     near = _cell("chain", 2048)
     ratio = guessed_s(near.instance) / guessed_s(known.instance)
@@ -103,14 +111,14 @@ def test_an_empty_all_to_all_of_one_process_tells_of_others() -> None:
     alone, two = (
         Cell(configuration, Instance(Collective.ALLTOALL, Shape(1, n), 0)) for n in (1, 2)
     )
-    forecast = Forecast({alone: 1e-6})
+    forecast = NearestForecast({alone: 1e-6})
     assert forecast.time_s(two) == pytest.approx(1e-6)
 
 
 def test_nothing_is_predicted_to_take_longer_than_the_bound() -> None:
     """`most_s` spares predictions where all fit anyway."""
     times = {_cell("chain", 1 << k): (1 + k % 3) * 1e-6 for k in range(0, 20, 3)}
-    forecast = Forecast(times)
+    forecast = NearestForecast(times)
     for size in range(24):
         cell = _cell("chain", 1 << size)
         predicted_s = forecast.time_s(cell)
@@ -120,7 +128,7 @@ def test_nothing_is_predicted_to_take_longer_than_the_bound() -> None:
 
 def test_an_unknown_configuration_is_not_predicted() -> None:
     """Nothing is said of a configuration that was never measured."""
-    assert Forecast({_cell("chain", 8): 1.0}).time_s(_cell("binomial", 8)) is None
+    assert NearestForecast({_cell("chain", 8): 1.0}).time_s(_cell("binomial", 8)) is None
 
 
 def test_the_slowest_against_the_best_go_first() -> None:
@@ -133,8 +141,8 @@ def test_the_slowest_against_the_best_go_first() -> None:
         _cell("large_but_best", 64): 6.0,
     }
     cells = (*times, _cell("unknown", 8))
-    steps = [Step(index, 10, 1.0) for index in range(len(cells))]
-    forecast = Forecast(times)
+    steps = [ScheduleStep(index, 10, 1.0) for index in range(len(cells))]
+    forecast = NearestForecast(times)
     assert too_slow(cells, steps, forecast, 2 * 19.0) == frozenset()
     assert too_slow(cells, steps, forecast, 2 * 14.0) == {3}
     assert too_slow(cells, steps, forecast, 2 * 11.0) == {2, 3}
@@ -144,4 +152,9 @@ def test_the_slowest_against_the_best_go_first() -> None:
 def test_without_measurements_nothing_is_left_out() -> None:
     """A guess alone never keeps a cell from being measured."""
     cells = (_cell("chain", 1 << 20), _cell("linear", 1 << 20))
-    assert too_slow(cells, [Step(0, 1, 1.0), Step(1, 1, 1.0)], Forecast({}), 0.0) == frozenset()
+    assert (
+        too_slow(
+            cells, [ScheduleStep(0, 1, 1.0), ScheduleStep(1, 1, 1.0)], NearestForecast({}), 0.0
+        )
+        == frozenset()
+    )

@@ -121,7 +121,7 @@ class Batch:
         (self.folder / name).write_text(f"#!/bin/sh\n{body}\n")
         (self.folder / name).chmod(0o755)
 
-    def run(self, measure: str, *states: str) -> process.Outcome:
+    def run(self, measure: str, *states: str) -> process.ProcessResult:
         """Run the script; squeue tells one of `states` after the other, then the last again."""
         self.program("measure", measure)
         (self.folder / "states").write_text("".join(f"{state}\n" for state in states))

@@ -241,7 +241,7 @@ def script(shell: str, folder: Path) -> Path:
     return file
 
 
-def in_shell(shell: str, folder: Path, words: list[str]) -> process.Outcome:
+def in_shell(shell: str, folder: Path, words: list[str]) -> process.ProcessResult:
     """Run a shell with colltune of this tree on its PATH."""
     found = shutil.which(shell)
     if found is None:

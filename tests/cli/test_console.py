@@ -11,7 +11,7 @@ import pytest
 
 from colltune.cli.console import (
     Mark,
-    Table,
+    TextTable,
     Verbatim,
     can_redraw,
     marked,
@@ -74,15 +74,15 @@ def test_tables_are_aligned_alike_with_and_without_colours(monkeypatch: pytest.M
     plain = [[str(cell) for cell in row] for row in _TABLE]
     header = ["collective", "in effect", "n"]
     monkeypatch.setenv("NO_COLOR", "1")
-    assert str(Table(header, _TABLE)) == str(Table(header, plain))
+    assert str(TextTable(header, _TABLE)) == str(TextTable(header, plain))
     monkeypatch.delenv("NO_COLOR")
     monkeypatch.setenv("FORCE_COLOR", "1")
-    coloured = str(Table(header, _TABLE))
+    coloured = str(TextTable(header, _TABLE))
     assert coloured.count("\x1b[") == 2
-    assert coloured.replace("\x1b[32m", "").replace("\x1b[0m", "") == str(Table(header, plain))
+    assert coloured.replace("\x1b[32m", "").replace("\x1b[0m", "") == str(TextTable(header, plain))
 
 
-_WIDE = Table(
+_WIDE = TextTable(
     ("name", "n", "why", "extra"),
     [("bcast", 7, "a reason of several words", "x" * 20), ("scan", 12, "another", "y")],
     wrap=("why",),
@@ -181,5 +181,5 @@ def test_ids_and_dates_are_no_numbers() -> None:
         (("2026-11-23T07:58:12", "2026-11-23"), False),
         (("4x2", "16x32"), True),
     ):
-        _, _, *rows = str(Table(("a wide column",), [(cell,) for cell in cells])).split("\n")
+        _, _, *rows = str(TextTable(("a wide column",), [(cell,) for cell in cells])).split("\n")
         assert any(row.startswith(" ") for row in rows) == right, cells

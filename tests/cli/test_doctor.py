@@ -16,14 +16,14 @@ import pytest
 from colltune import doctor
 from colltune.bench.backends.mpibenchmark import Program
 from colltune.bench.backends.reprompi import ReproMpiBackend
-from colltune.checks import Answer, Check, Status, answer_of
+from colltune.checks import Check, CheckResult, CheckStatus, answer_of
 from colltune.doctor import CHECKS, JOB_CHECKS, Host
 from colltune.errors import ProgramError
-from colltune.mpi.installation import Installation, Launcher
-from colltune.process import Outcome
+from colltune.mpi.installation import Installation, LauncherProgram
+from colltune.process import ProcessResult
 from colltune.registry import Registry
 from colltune.server.slurm.hooks import install
-from colltune.verify.canary import Canary, FileSeen, Look, Run
+from colltune.verify.canary import Canary, CanaryRun, FileSeen, Look
 from colltune.verify.user_line import UserLine
 from tests.cli.conftest import Verb
 
@@ -49,12 +49,12 @@ def host(library: str = "openmpi", release: str = "4.1.4", *, job: bool = False)
     """Return a host with an MPI of which only the name is known."""
     found = Host(job=job)
     nowhere = Path("/nowhere/bin/mpirun")
-    found.launcher = Launcher(library, release, nowhere)
+    found.launcher = LauncherProgram(library, release, nowhere)
     found.installation = Installation(library, release, nowhere, nowhere, nowhere, "")
     return found
 
 
-def answer(name: str, of: Host | None = None) -> Answer:
+def answer(name: str, of: Host | None = None) -> CheckResult:
     """Return what one check says, as it would be printed."""
     only = {**CHECKS, **JOB_CHECKS}[name]._replace(needs=())
     return answer_of(only, of or host())
@@ -87,18 +87,18 @@ def test_a_check_that_breaks_or_hangs_leaves_the_others_alone(
     """Each says so in its line, what follows is looked at all the same."""
     ended = threading.Event()
 
-    def hangs(_host: Host) -> Answer:
+    def hangs(_host: Host) -> CheckResult:
         ended.wait(60)
-        return Answer(Status.OK, "")
+        return CheckResult(CheckStatus.OK, "")
 
-    def breaks(_host: Host) -> Answer:
+    def breaks(_host: Host) -> CheckResult:
         raise KeyError("µ")
 
-    def full(_host: Host) -> Answer:
+    def full(_host: Host) -> CheckResult:
         raise OSError(28, "No space left on device", "/full")
 
-    def fine(_host: Host) -> Answer:
-        return Answer(Status.OK, "all is well")
+    def fine(_host: Host) -> CheckResult:
+        return CheckResult(CheckStatus.OK, "all is well")
 
     looks = {"hangs": hangs, "breaks": breaks, "full": full, "fine": fine}
     monkeypatch.setattr(
@@ -113,18 +113,23 @@ def test_a_check_that_breaks_or_hangs_leaves_the_others_alone(
     assert found["fine"] == "all is well"
 
 
-CACHES: tuple[tuple[int, str, Status, str], ...] = (
-    (0o755, "", Status.OK, "mode 0755"),
-    (0o755, "/deep/er", Status.OK, "is made at first use"),
-    (0o775, "", Status.PROBLEM, "is writable by others (mode 0775)"),
-    (0o777, "/deep", Status.PROBLEM, "is writable by others (mode 0777)"),
-    (0o1777, "/deep", Status.OK, "is made at first use"),
+CACHES: tuple[tuple[int, str, CheckStatus, str], ...] = (
+    (0o755, "", CheckStatus.OK, "mode 0755"),
+    (0o755, "/deep/er", CheckStatus.OK, "is made at first use"),
+    (0o775, "", CheckStatus.PROBLEM, "is writable by others (mode 0775)"),
+    (0o777, "/deep", CheckStatus.PROBLEM, "is writable by others (mode 0777)"),
+    (0o1777, "/deep", CheckStatus.OK, "is made at first use"),
 )
 
 
 @pytest.mark.parametrize(("mode", "below", "status", "said"), CACHES)
 def test_the_cache_is_judged_as_it_will_be(
-    mode: int, below: str, status: Status, said: str, entered: Path, monkeypatch: pytest.MonkeyPatch
+    mode: int,
+    below: str,
+    status: CheckStatus,
+    said: str,
+    entered: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Others' access to it, or to where it will be made, counts; in a sticky folder it does not."""
     folder = entered / "cache"
@@ -134,50 +139,76 @@ def test_the_cache_is_judged_as_it_will_be(
     found = answer("cache")
     assert found.status is status
     assert said in found.finding
-    mend = f"chmod go-w {folder}, or export COLLTUNE_CACHE=" if status is Status.PROBLEM else ""
+    mend = (
+        f"chmod go-w {folder}, or export COLLTUNE_CACHE=" if status is CheckStatus.PROBLEM else ""
+    )
     assert found.mend.startswith(mend)
     assert bool(found.mend) == bool(mend)
 
 
 Settings = Mapping[str, str]
-DECIDED: tuple[tuple[str, Settings, Status, str, str], ...] = (
-    ("rules", {}, Status.OK, "MPI decides by itself", ""),
-    ("rules", {FILE: "{file}", DYNAMIC: "1"}, Status.OK, "is in effect: 3 rules", ""),
-    ("rules", {FILE: "{file}"}, Status.PROBLEM, "use_dynamic_rules is not set", f"{DYNAMIC}=1"),
-    ("rules", {FILE: "/nowhere", DYNAMIC: "1"}, Status.PROBLEM, "cannot be read", f"unset {FILE}"),
-    ("settings", {FILE: "{file}", DYNAMIC: "1"}, Status.OK, "no setting of yours", ""),
+DECIDED: tuple[tuple[str, Settings, CheckStatus, str, str], ...] = (
+    ("rules", {}, CheckStatus.OK, "MPI decides by itself", ""),
+    ("rules", {FILE: "{file}", DYNAMIC: "1"}, CheckStatus.OK, "is in effect: 3 rules", ""),
+    (
+        "rules",
+        {FILE: "{file}"},
+        CheckStatus.PROBLEM,
+        "use_dynamic_rules is not set",
+        f"{DYNAMIC}=1",
+    ),
+    (
+        "rules",
+        {FILE: "/nowhere", DYNAMIC: "1"},
+        CheckStatus.PROBLEM,
+        "cannot be read",
+        f"unset {FILE}",
+    ),
+    ("settings", {FILE: "{file}", DYNAMIC: "1"}, CheckStatus.OK, "no setting of yours", ""),
     (
         "settings",
         {"OMPI_MCA_coll_tuned_bcast_algorithm": "3"},
-        Status.NOTE,
+        CheckStatus.NOTE,
         "bcast_algorithm=3, set by the environment",
         "unset OMPI_MCA_coll_tuned_bcast_algorithm",
     ),
     (
         "settings",
         {"OMPI_MCA_coll": "^tuned", "COLLTUNE_SET": "OMPI_MCA_coll=^tuned"},
-        Status.OK,
+        CheckStatus.OK,
         "no setting of yours",
         "",
     ),
-    ("libcolltune", {}, Status.OK, "not preloaded", ""),
-    ("libcolltune", {"COLLTUNE_TABLE": "/t"}, Status.PROBLEM, "it has no effect", "app interpose"),
+    ("libcolltune", {}, CheckStatus.OK, "not preloaded", ""),
+    (
+        "libcolltune",
+        {"COLLTUNE_TABLE": "/t"},
+        CheckStatus.PROBLEM,
+        "it has no effect",
+        "app interpose",
+    ),
     (
         "libcolltune",
         {"LD_PRELOAD": "/his.so:/nowhere/libcolltune-1.so"},
-        Status.PROBLEM,
+        CheckStatus.PROBLEM,
         "/nowhere/libcolltune-1.so is not there",
         "unset LD_PRELOAD",
     ),
     (
         "libcolltune",
         {"COLLTUNE_INTERPOSED": "/nowhere.so"},
-        Status.PROBLEM,
+        CheckStatus.PROBLEM,
         "this file does not exist",
         "",
     ),
-    ("mpi", {"LOADEDMODULES": "openmpi/4.1.4"}, Status.OK, "Open MPI 4.1.4", ""),
-    ("mpi", {"LOADEDMODULES": "mpich/4.3.2"}, Status.NOTE, "module is of mpich 4.3.2", "--mpi"),
+    ("mpi", {"LOADEDMODULES": "openmpi/4.1.4"}, CheckStatus.OK, "Open MPI 4.1.4", ""),
+    (
+        "mpi",
+        {"LOADEDMODULES": "mpich/4.3.2"},
+        CheckStatus.NOTE,
+        "module is of mpich 4.3.2",
+        "--mpi",
+    ),
 )
 
 
@@ -185,7 +216,7 @@ DECIDED: tuple[tuple[str, Settings, Status, str, str], ...] = (
 def test_what_decides_is_told(
     name: str,
     settings: Settings,
-    status: Status,
+    status: CheckStatus,
     said: str,
     mend: str,
     tmp_path: Path,
@@ -205,7 +236,7 @@ def test_reprompis_missing_library_is_found_near_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The mend is the line that lets mpibenchmark start; without a program nothing is wrong."""
-    assert answer("reprompi").status is Status.OK
+    assert answer("reprompi").status is CheckStatus.OK
     program, library = tmp_path / "bin" / "mpibenchmark", tmp_path / "lib" / "libmpits.so"
     for path in (program, library):
         path.parent.mkdir()
@@ -236,24 +267,24 @@ def test_reprompi_is_told_with_revision_clocks_and_what_it_lacks(
     for clocks, said in (("HCA3O", "windows by HCA3O clocks"), ("", "no windows")):
         monkeypatch.setattr(ReproMpiBackend, "clocks", lambda _self, clocks=clocks: clocks)
         found = answer("reprompi")
-        assert found.status is Status.OK
+        assert found.status is CheckStatus.OK
         assert all(word in found.finding for word in ("0123456789ab", said, "allgatherv"))
     program.write_text("calloc")
     found = answer("reprompi")
-    assert (found.status, "OPTION_BUFFER_ALIGNMENT" in found.mend) == (Status.NOTE, True)
+    assert (found.status, "OPTION_BUFFER_ALIGNMENT" in found.mend) == (CheckStatus.NOTE, True)
 
 
 @pytest.mark.parametrize(
     ("release", "status", "said"),
     [
-        ("4.1.4", Status.OK, "0 days old, of the machine hydra"),
-        ("4.1.8", Status.OK, "openmpi-4.1.4 "),
-        ("5.0.11", Status.NOTE, "in force: openmpi-4.1.4; none for openmpi-5.0.11"),
+        ("4.1.4", CheckStatus.OK, "0 days old, of the machine hydra"),
+        ("4.1.8", CheckStatus.OK, "openmpi-4.1.4 "),
+        ("5.0.11", CheckStatus.NOTE, "in force: openmpi-4.1.4; none for openmpi-5.0.11"),
     ],
 )
 def test_the_bundle_in_force_is_the_one_of_this_release(
     release: str,
-    status: Status,
+    status: CheckStatus,
     said: str,
     bundle_path: Path,
     tmp_path: Path,
@@ -314,11 +345,11 @@ def test_the_service_and_its_token_are_tried(monkeypatch: pytest.MonkeyPatch) ->
             told.append(answer("service"))
         assert seen == ["Bearer s3cret"]
     assert told[0].finding.endswith("answers for openmpi-4.1.4 and takes the token")
-    assert (told[1].status, "not known here" in told[1].finding) == (Status.PROBLEM, True)
-    assert (told[2].status, "may not report" in told[2].finding) == (Status.OK, True)
+    assert (told[1].status, "not known here" in told[1].finding) == (CheckStatus.PROBLEM, True)
+    assert (told[2].status, "may not report" in told[2].finding) == (CheckStatus.OK, True)
     assert "s3cret" not in str(told)
     # the server is down now
-    assert answer("service").status is Status.PROBLEM
+    assert answer("service").status is CheckStatus.PROBLEM
     assert answer("bundle").finding == "not looked at: see service"
     monkeypatch.setattr(doctor, "ask", lambda *_: ready)
     monkeypatch.setenv("COLLTUNE_URL", "http://tuning:8765")
@@ -326,34 +357,34 @@ def test_the_service_and_its_token_are_tried(monkeypatch: pytest.MonkeyPatch) ->
 
 
 PING = "ping) echo 'Slurmctld(primary) at head is UP' ;;"
-SLURMS: tuple[tuple[str, str, str, Status, str], ...] = (
+SLURMS: tuple[tuple[str, str, str, CheckStatus, str], ...] = (
     (
         "slurm",
         "ping) echo 'Slurmctld(primary) at head is DOWN'; exit 1 ;;",
         "",
-        Status.PROBLEM,
+        CheckStatus.PROBLEM,
         "DOWN",
     ),
     (
         "slurm",
         "ping) echo 'no configuration source' >&2; exit 1 ;;",
         "",
-        Status.OK,
+        CheckStatus.OK,
         "no slurm.conf",
     ),
-    ("slurm", PING, "", Status.OK, "Slurm 22.05.8, the controller answers"),
-    ("hooks", PING, "", Status.OK, "not in slurm.conf"),
-    ("hooks", PING, "TaskProlog", Status.PROBLEM, "no prolog prepares files"),
-    ("hooks", PING, "TaskProlog PrologSlurmctld", Status.OK, "files for jobs in {jobs}"),
-    ("hooks", PING, "TaskProlog Prolog changed", Status.NOTE, "task_prolog.sh is not that of"),
+    ("slurm", PING, "", CheckStatus.OK, "Slurm 22.05.8, the controller answers"),
+    ("hooks", PING, "", CheckStatus.OK, "not in slurm.conf"),
+    ("hooks", PING, "TaskProlog", CheckStatus.PROBLEM, "no prolog prepares files"),
+    ("hooks", PING, "TaskProlog PrologSlurmctld", CheckStatus.OK, "files for jobs in {jobs}"),
+    ("hooks", PING, "TaskProlog Prolog changed", CheckStatus.NOTE, "task_prolog.sh is not that of"),
     (
         "hooks",
         PING,
         "TaskProlog Prolog open",
-        Status.PROBLEM,
+        CheckStatus.PROBLEM,
         "is writable by others (mode 0777)",
     ),
-    ("hooks", PING, "TaskProlog Prolog nofolder", Status.PROBLEM, "the folder for jobs"),
+    ("hooks", PING, "TaskProlog Prolog nofolder", CheckStatus.PROBLEM, "the folder for jobs"),
 )
 
 
@@ -362,7 +393,7 @@ def test_slurm_and_the_hooks_that_it_runs_are_looked_at(
     name: str,
     ping: str,
     conf: str,
-    status: Status,
+    status: CheckStatus,
     said: str,
     entered: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -390,21 +421,21 @@ def test_slurm_and_the_hooks_that_it_runs_are_looked_at(
     monkeypatch.setenv("PATH", str(bin_folder))
     found = answer(name)
     assert (found.status, said.format(jobs=jobs) in found.finding) == (status, True), found
-    assert bool(found.mend) == (status is not Status.OK)
+    assert bool(found.mend) == (status is not CheckStatus.OK)
 
 
-JOBS: tuple[tuple[str, Settings, Status, str], ...] = (
-    ("job", {}, Status.PROBLEM, "this is no job"),
+JOBS: tuple[tuple[str, Settings, CheckStatus, str], ...] = (
+    ("job", {}, CheckStatus.PROBLEM, "this is no job"),
     (
         "job",
         {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2", "SLURM_TASKS_PER_NODE": "4(x2)"},
-        Status.OK,
+        CheckStatus.OK,
         "job 7: 2x4",
     ),
     (
         "job",
         {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2", "SLURM_TASKS_PER_NODE": "4,2"},
-        Status.NOTE,
+        CheckStatus.NOTE,
         "differ between the 2 nodes",
     ),
     (
@@ -414,11 +445,11 @@ JOBS: tuple[tuple[str, Settings, Status, str], ...] = (
             "OMPI_COMM_WORLD_SIZE": "8",
             "OMPI_COMM_WORLD_LOCAL_SIZE": "4",
         },
-        Status.OK,
+        CheckStatus.OK,
         "8 processes of a launcher: 2x4",
     ),
-    ("env", {"COLLTUNE": "off"}, Status.OK, "nothing is set"),
-    ("env", {"SLURM_NTASKS": "x"}, Status.NOTE, "Slurm sets no nodes"),
+    ("env", {"COLLTUNE": "off"}, CheckStatus.OK, "nothing is set"),
+    ("env", {"SLURM_NTASKS": "x"}, CheckStatus.NOTE, "Slurm sets no nodes"),
     (
         "env",
         {
@@ -428,7 +459,7 @@ JOBS: tuple[tuple[str, Settings, Status, str], ...] = (
             "LOADEDMODULES": "openmpi/4.1.4",
             "COLLTUNE_BUNDLE": "{bundle}",
         },
-        Status.OK,
+        CheckStatus.OK,
         f"would set {DYNAMIC}",
     ),
 )
@@ -438,7 +469,7 @@ JOBS: tuple[tuple[str, Settings, Status, str], ...] = (
 def test_a_job_is_looked_at_from_inside(
     name: str,
     settings: Settings,
-    status: Status,
+    status: CheckStatus,
     said: str,
     bundle_path: Path,
     tmp_path: Path,
@@ -454,11 +485,26 @@ def test_a_job_is_looked_at_from_inside(
 
 
 SEEN = FileSeen(0, "n1", 0, size_bytes=5, crc=7)
-OTHERS: tuple[tuple[FileSeen, tuple[int, ...], Status, str], ...] = (
-    (FileSeen(1, "n2", 0, size_bytes=5, crc=7), (), Status.OK, "all 2 processes on 2 nodes read"),
-    (FileSeen(1, "n2", 0, size_bytes=5, crc=7), (1,), Status.PROBLEM, "ranks 1 see other settings"),
-    (FileSeen(1, "n2", 0, size_bytes=5, crc=8), (), Status.PROBLEM, "on n2: it has other bytes"),
-    (FileSeen(1, "n2", 0, why="no such file"), (), Status.PROBLEM, "on n2: no such file"),
+OTHERS: tuple[tuple[FileSeen, tuple[int, ...], CheckStatus, str], ...] = (
+    (
+        FileSeen(1, "n2", 0, size_bytes=5, crc=7),
+        (),
+        CheckStatus.OK,
+        "all 2 processes on 2 nodes read",
+    ),
+    (
+        FileSeen(1, "n2", 0, size_bytes=5, crc=7),
+        (1,),
+        CheckStatus.PROBLEM,
+        "ranks 1 see other settings",
+    ),
+    (
+        FileSeen(1, "n2", 0, size_bytes=5, crc=8),
+        (),
+        CheckStatus.PROBLEM,
+        "on n2: it has other bytes",
+    ),
+    (FileSeen(1, "n2", 0, why="no such file"), (), CheckStatus.PROBLEM, "on n2: no such file"),
 )
 
 
@@ -466,7 +512,7 @@ OTHERS: tuple[tuple[FileSeen, tuple[int, ...], Status, str], ...] = (
 def test_nodes_that_see_something_else_are_named(
     other: FileSeen,
     differing: tuple[int, ...],
-    status: Status,
+    status: CheckStatus,
     said: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -474,7 +520,7 @@ def test_nodes_that_see_something_else_are_named(
     monkeypatch.setenv(FILE, "/shared/rules")
     job = host(job=True)
     job.canary = Canary(UserLine((), {}), Path("canary"), 1.0)
-    job.run = Run(Outcome((), 0, "", "", 0.0), nprocs=2, nodes=(("n1", 1), ("n2", 1)))
+    job.run = CanaryRun(ProcessResult((), 0, "", "", 0.0), nprocs=2, nodes=(("n1", 1), ("n2", 1)))
     look = Look((SEEN, other), 2, differing)
     monkeypatch.setattr(Canary, "look", lambda _self, _paths: look)
     found = answer("ranks", job)

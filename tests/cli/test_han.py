@@ -13,7 +13,7 @@ from colltune.cli.app import app
 from colltune.domain import Collective, Shape
 from colltune.errors import CampaignError, DataError
 from colltune.han import tasks_file
-from colltune.han.space import Inputs, Request, Space
+from colltune.han.space import Space, TuningInputs, TuningRequest
 from tests.han.samples import (
     CONTEXT,
     SETUP,
@@ -54,8 +54,8 @@ def test_picks_are_shown_and_written(tmp_path: Path) -> None:
 def test_sizes_and_setups_are_those_of_the_file(tmp_path: Path) -> None:
     """Without options, what the file was measured for is picked from, and its only shape."""
     tasks = write_tasks(tmp_path / "tasks.jsonl")
-    inputs = Inputs((Collective.BCAST,), (SHAPE,), (4096, 40960))
-    asked = Request(inputs, Space((4096,), ("libnbc",), ("sm",))).asked()
+    inputs = TuningInputs((Collective.BCAST,), (SHAPE,), (4096, 40960))
+    asked = TuningRequest(inputs, Space((4096,), ("libnbc",), ("sm",))).asked()
     tasks_file.begin(tasks, CONTEXT, asked)
     found = json.loads(_run("select", tasks, "--json"))
     assert [pick["msize_bytes"] for pick in found["picks"]] == [4096, 40960]

@@ -15,7 +15,7 @@ from tests.cli.verb_examples import RULES
 _COLLTUNE = shlex.join([sys.executable, "-m", "colltune.cli"])
 
 
-def _shell(line: str, **variables: str) -> process.Outcome:
+def _shell(line: str, **variables: str) -> process.ProcessResult:
     """Run a line of bash in which ``colltune`` is the command line."""
     return process.run(
         ["bash", "-c", f'colltune() {{ {_COLLTUNE} "$@"; }}; {line}'],

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from colltune import doctor
 from colltune.bench import build
 from colltune.bench.runner import CampaignReport
-from colltune.checks import Answer, Check
+from colltune.checks import Check, CheckResult
 from colltune.cli import campaigns
 from colltune.cli.app import app
 from colltune.decisions import Interval
@@ -31,7 +31,7 @@ from colltune.selector.configuration import Target, render, selector_for, write_
 from colltune.server.auth import token_file
 from colltune.server.auth.token_file import Scope
 from colltune.tune import pipeline
-from colltune.tune.job import Row
+from colltune.tune.job import TunedRange
 from colltune.tune.pipeline import TuneResult
 from colltune.verify import canary, proving
 from colltune.verify.canary import Readability
@@ -144,7 +144,7 @@ def replaced(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     replace_measuring(monkeypatch)
 
 
-def _bad(_host: Host) -> Answer:
+def _bad(_host: Host) -> CheckResult:
     raise LibraryError("µ × …; mend µ")
 
 
@@ -164,7 +164,7 @@ def _tuned(place: Place) -> TuneResult:
     found = render(selector_for(load(place.bundle), target), shape, target)
     written = write_rendered(found, place.folder / "rules")
     chain = Configuration("openmpi", Collective.BCAST, "chain")
-    row = Row(Collective.BCAST, Interval(0, None, chain), ("ring",), 1.2, WON, True)
+    row = TunedRange(Collective.BCAST, Interval(0, None, chain), ("ring",), 1.2, WON, True)
     return TuneResult(
         mpirun=Path("/opt/openmpi/bin/mpirun"),
         shape=shape,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from colltune.dataset.importers import IMPORTERS, Imported, Source
+from colltune.dataset.importers import IMPORTERS, Imported, SourceFile
 from colltune.dataset.importers.importing import format_of
 from colltune.domain import RunStatus
 from colltune.errors import DataError
@@ -23,7 +23,7 @@ MORSELS = ["\n", " ", "0", "-1", "nan", "1e999", "9" * 30, ",", "#", "MPI_Bcast"
 def _loaded(name: str, content: bytes, folder: Path) -> Imported:
     file = folder / "file.txt"
     file.write_bytes(content)
-    return IMPORTERS[name].load(Source(file), request(SAMPLES[name][1]))
+    return IMPORTERS[name].load(SourceFile(file), request(SAMPLES[name][1]))
 
 
 @pytest.mark.parametrize("name", IMPORTERS)
@@ -44,9 +44,9 @@ def test_its_format_is_told_from_the_content(name: str, tmp_path: Path) -> None:
     """Whatever the file's name, its format is recognised, and no other importer claims it."""
     file = tmp_path / "run.out"
     file.write_text(SAMPLES[name][0])
-    assert format_of(Source(file)) == name
+    assert format_of(SourceFile(file)) == name
     others = [importer for other, importer in IMPORTERS.items() if other != name]
-    assert not any(o.recognises(line) for o in others for line in Source(file).lines())
+    assert not any(o.recognises(line) for o in others for line in SourceFile(file).lines())
 
 
 @pytest.mark.parametrize("name", IMPORTERS)
@@ -69,11 +69,11 @@ def test_gzipped_files_are_the_same_and_cut_ones_are_refused(name: str, tmp_path
     packed = tmp_path / "file.txt.gz"
     packed.write_bytes(gzip.compress(text))
     asked = request(SAMPLES[name][1])
-    again = IMPORTERS[name].load(Source(packed), asked).dataset
+    again = IMPORTERS[name].load(SourceFile(packed), asked).dataset
     pd.testing.assert_frame_equal(again.frame, plain.frame)
     packed.write_bytes(gzip.compress(text)[:-12])
     with pytest.raises(DataError, match=r"file\.txt\.gz"):
-        IMPORTERS[name].load(Source(packed), asked)
+        IMPORTERS[name].load(SourceFile(packed), asked)
 
 
 @pytest.mark.parametrize("name", [name for name in IMPORTERS if name != "csv"])
@@ -93,7 +93,7 @@ def test_nothing_to_import_is_an_error_that_names_the_file(name: str, tmp_path: 
         with pytest.raises(DataError, match=r"file\.txt"):
             _loaded(name, content, tmp_path)
     with pytest.raises(DataError, match=r"none\.txt: no such file"):
-        IMPORTERS[name].load(Source(tmp_path / "none.txt"), request(SAMPLES[name][1]))
+        IMPORTERS[name].load(SourceFile(tmp_path / "none.txt"), request(SAMPLES[name][1]))
 
 
 @pytest.mark.parametrize("name", IMPORTERS)

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from colltune.bench.backends.replay import Noise, ReplayBackend
+from colltune.bench.backends.replay import ReplayBackend, ReplayNoise
 from colltune.bench.schedule import Cell
-from colltune.bench.strategies import STRATEGIES, State, Visited
+from colltune.bench.strategies import STRATEGIES, CampaignState, Visited
 from colltune.dataset import PerformanceDataset
 from colltune.domain import (
     Collective,
@@ -52,13 +52,13 @@ CELLS = tuple(Cell(m.configuration, m.instance) for m in RECORD)
 
 def _simulated(name: str, granted: Shape | None, total_s: float = 40.0) -> list[Reached]:
     record = PerformanceDataset.of(Context("model", "openmpi", "5.0"), RECORD)
-    backend = ReplayBackend(record, 0.5, Noise(seed=1))
+    backend = ReplayBackend(record, 0.5, ReplayNoise(seed=1))
     limits: dict[str, Any] = {"launch_s": 0.5, "max_reps": 20, "cell_s": 0.05}
     found = simulate(STRATEGIES[name], backend, CELLS, total_s, granted=granted, seed=3, **limits)
     return list(found)
 
 
-def _state(granted: Shape | None, **changes: object) -> State:
+def _state(granted: Shape | None, **changes: object) -> CampaignState:
     fields: dict[str, object] = {
         "cells": CELLS,
         "times_s": {},
@@ -70,7 +70,7 @@ def _state(granted: Shape | None, **changes: object) -> State:
         "cell_s": 0.05,
         "granted": granted,
     }
-    return State(**{**fields, **changes})  # type: ignore[arg-type]
+    return CampaignState(**{**fields, **changes})  # type: ignore[arg-type]
 
 
 BOTH = pytest.mark.parametrize("granted", [GRANTED, None], ids=["granted", "per_shape"])

@@ -21,10 +21,10 @@ from colltune.domain import (
     Configuration,
     Context,
     Instance,
+    LaunchStatistics,
     Measurement,
     RunStatus,
     Shape,
-    Summary,
 )
 from colltune.errors import DataError
 
@@ -48,7 +48,7 @@ def _summary(**changes: float) -> PerformanceDataset:
     """Return one imported measurement: median 2, mean 2.2, p90 3 seconds."""
     known = {"time_s": 2.0, "time_mean_s": 2.2, "time_min_s": 1.0, "time_p90_s": 3.0}
     fields = known | {"time_max_s": 9.0} | changes
-    summary = Summary(n_reps=100, **fields)
+    summary = LaunchStatistics(n_reps=100, **fields)
     return PerformanceDataset.of(
         CONTEXT, [Measurement(INSTANCE, CHAIN, "one", RunStatus.OK, summary=summary)]
     )

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colltune.dataset.profile import (
-    Kind,
+    CallKind,
     Profile,
     Use,
     added_up,
@@ -70,7 +70,7 @@ def test_times_are_shares_of_the_run() -> None:
     assert found.process_s == 320.0
     assert found.collectives_s == pytest.approx(32 * 0.1 + 8 * 0.1 + 32 * 0.01)
     bcast = found.uses[0]
-    assert bcast.kind == Kind(Collective.BCAST, 32, Shape(8, 4), 512)
+    assert bcast.kind == CallKind(Collective.BCAST, 32, Shape(8, 4), 512)
     assert bcast.kind.last_bytes == 1023
     assert (bcast.operations, bcast.msize_bytes, bcast.default_share) == (100, 1000, 1.0)
     assert bcast.call_s == pytest.approx(1e-3)
@@ -177,9 +177,9 @@ COUNTS = st.integers(1, 10**6)
 SECONDS = st.floats(0, 1e3, allow_nan=False)
 KINDS = st.sampled_from(
     [
-        Kind(Collective.BCAST, 4, Shape(2, 2), 8),
-        Kind(Collective.BCAST, 4, None, 8),
-        Kind(Collective.ALLREDUCE, 2, Shape(2, 1), 64),
+        CallKind(Collective.BCAST, 4, Shape(2, 2), 8),
+        CallKind(Collective.BCAST, 4, None, 8),
+        CallKind(Collective.ALLREDUCE, 2, Shape(2, 1), 64),
     ]
 )
 

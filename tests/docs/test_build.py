@@ -25,7 +25,7 @@ from colltune.mpi import LIBRARIES
 from colltune.mpi.catalogue import load
 from colltune.mpi.formats import FORMATS
 from colltune.server.service import Service
-from colltune.server.settings import PREFIX, Settings
+from colltune.server.settings import PREFIX, ServiceSettings
 from docs._ext import stored_formats
 from docs._ext.http_interface import description
 from docs._ext.verbs import Verb, command_line
@@ -95,7 +95,7 @@ def test_every_endpoint_has_its_parameters_answers_and_an_example(built: Path) -
 def test_every_metric_is_there(built: Path, tmp_path: Path) -> None:
     """What a service without bundles says at /metrics is explained, label by label."""
     page = text_of(built / "reference/metrics.html")
-    service = Service(Settings(registry=str(tmp_path / "registry")))
+    service = Service(ServiceSettings(registry=str(tmp_path / "registry")))
     told = service.metrics_text().decode()
     names = set(re.findall(r"^# TYPE (\S+) ", told, re.MULTILINE))
     assert len(names) > 15
@@ -108,7 +108,7 @@ def test_every_exit_status_and_setting_is_there(built: Path) -> None:
     page = text_of(built / "reference/exit-statuses.html")
     assert all(f"{status} {meaning}" in page for status, meaning in EXIT_STATUSES.items())
     page = text_of(built / "reference/environment.html")
-    assert [n for n in Settings.model_fields if f"{PREFIX}{n.upper()}" not in page] == []
+    assert [n for n in ServiceSettings.model_fields if f"{PREFIX}{n.upper()}" not in page] == []
 
 
 def test_every_variable_that_the_code_reads_is_there(built: Path) -> None:

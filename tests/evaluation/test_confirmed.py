@@ -18,7 +18,7 @@ from colltune.evaluation import LeaveAllocationOut, LeaveNodesOut, evaluate_spli
 from colltune.evaluation.confirmed import Record, halves, replay
 from colltune.evaluation.evaluation import compare
 from colltune.evaluation.results_file import read, write
-from colltune.selector.confirming import Cell, Contest, Times
+from colltune.selector.confirming import Cell, ContestedInstance, Times
 from tests.models.machines import CONTEXT, configuration, measured
 
 BCAST = Collective.BCAST
@@ -92,8 +92,8 @@ def test_without_noise_there_are_the_recorded_launches_only() -> None:
     assert not record.has(cell, 1)
 
 
-def _contest() -> Contest:
-    return Contest(INSTANCE, DEFAULT, (CHAIN, TREE), 0, None, 1.5, 1.0)
+def _contest() -> ContestedInstance:
+    return ContestedInstance(INSTANCE, DEFAULT, (CHAIN, TREE), 0, None, 1.5, 1.0)
 
 
 def test_a_replay_measures_until_it_is_decided() -> None:

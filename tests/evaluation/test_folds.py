@@ -10,7 +10,7 @@ import pytest
 from colltune.dataset import PerformanceDataset
 from colltune.dataset.frame import TIME_COLUMNS, join
 from colltune.domain import Collective, Measurement
-from colltune.evaluation.folds import Source
+from colltune.evaluation.folds import FoldSource
 from colltune.models.cells import cell_matrices
 from tests.models.machines import CONTEXT, measured
 
@@ -45,7 +45,7 @@ def launches(spread: float, n: int) -> PerformanceDataset:
 def deviations(data: PerformanceDataset, *, one_launch: bool = False) -> np.ndarray:
     """Return the standard deviations of all cells."""
     cells = cell_matrices(data)[Collective.BCAST]
-    return np.sqrt(Source(data).noise.variance(cells, one_launch=one_launch))
+    return np.sqrt(FoldSource(data).noise.variance(cells, one_launch=one_launch))
 
 
 def test_one_repetition_in_one_launch_tells_nothing() -> None:

@@ -11,7 +11,7 @@ import pytest
 from colltune.dataset import PerformanceDataset
 from colltune.dataset.frame import TIME_COLUMNS, join
 from colltune.domain import Collective, Context, Instance
-from colltune.evaluation.folds import Fold, Source, SplitError, digest
+from colltune.evaluation.folds import Fold, FoldSource, SplitError, digest
 from colltune.evaluation.splits import (
     Extrapolation,
     LeaveAllocationOut,
@@ -29,7 +29,7 @@ NODES = (2, 3, 4, 8, 16, 32)
 
 def folds(split: MaskSplit, **changes: Any) -> list[Fold]:
     """Return the folds of the made-up machine."""
-    return split.folds(Source(measured(**({"nodes": NODES} | changes))))
+    return split.folds(FoldSource(measured(**({"nodes": NODES} | changes))))
 
 
 def counts(found: list[Fold], axis: str = "nodes") -> list[tuple[list[int], list[int]]]:
@@ -88,9 +88,9 @@ def test_only_instances_with_a_choice_are_tested() -> None:
 
 def test_noise_is_on_what_is_learned_alone_and_the_same_in_all_folds() -> None:
     """Training times are noisy by the seed, one draw per cell; tested times are as measured."""
-    source = Source(measured(nodes=NODES), train_noise=0.1, seed=5)
+    source = FoldSource(measured(nodes=NODES), train_noise=0.1, seed=5)
     first, second, *_ = LeaveNodesOut().folds(source)
-    clean, _, *_ = LeaveNodesOut().folds(Source(measured(nodes=NODES)))
+    clean, _, *_ = LeaveNodesOut().folds(FoldSource(measured(nodes=NODES)))
     np.testing.assert_array_equal(first.testing.time_s, clean.testing.time_s)
     assert 0.05 < np.log(first.training.time_s / clean.training.time_s).std() < 0.2
     both = [f.training.rows(np.isin(f.training.nodes, NODES[2:])) for f in (first, second)]
@@ -157,9 +157,9 @@ def on_machine(
 def test_a_launch_is_tested_on_its_own_times() -> None:
     """Training holds medians over the other launches, testing the left-out launch's times."""
     parts = [launched("a", 1.0), launched("b", 2.0), launched("c", 4.0)]
-    found = LeaveAllocationOut().folds(Source(join(parts)))
+    found = LeaveAllocationOut().folds(FoldSource(join(parts)))
     assert [f.name for f in found] == ["launch a", "launch b", "launch c"]
-    times = Source(parts[0]).matrices[found[0].collective].time_s
+    times = FoldSource(parts[0]).matrices[found[0].collective].time_s
     for fold, tested, trained in zip(found, (1, 2, 4), (3, 2.5, 1.5), strict=True):
         np.testing.assert_allclose(fold.testing.time_s, tested * times)
         np.testing.assert_allclose(fold.training.time_s, trained * times)
@@ -168,7 +168,7 @@ def test_a_launch_is_tested_on_its_own_times() -> None:
 def test_launches_of_one_allocation_are_left_out_together() -> None:
     """Where launches share an allocation, the allocation is the fold."""
     parts = [launched("a", 1.0), launched("b", 2.0), launched("c", 4.0)]
-    source = Source(join(parts), {"a": "monday", "b": "monday", "c": "friday"})
+    source = FoldSource(join(parts), {"a": "monday", "b": "monday", "c": "friday"})
     found = LeaveAllocationOut().folds(source)
     assert [f.name for f in found] == ["friday", "monday"]
     np.testing.assert_allclose(found[0].training.time_s * 4 / 1.5, found[0].testing.time_s)
@@ -178,7 +178,7 @@ def test_transfer_trains_on_one_machine_and_tests_on_another() -> None:
     """All of the data is learned, all of the test data is decided."""
     other = on_machine(measured(nodes=(3, 5), msizes=(8, 16)), "other")
     split = Transfer(other)
-    (fold,) = split.folds(Source(measured()))
+    (fold,) = split.folds(FoldSource(measured()))
     assert fold.name == "other"
     assert set(fold.training.nodes.tolist()) == {2, 4, 8, 16}
     assert set(fold.testing.nodes.tolist()) == {3, 5}
@@ -201,4 +201,4 @@ def test_what_launches_and_machines_need_is_told(subtests: pytest.Subtests) -> N
         (Transfer(unknown), measured(), "no collective was measured in made-up"),
     ):
         with subtests.test(message=message), pytest.raises(SplitError, match=message):
-            split.folds(Source(data))
+            split.folds(FoldSource(data))

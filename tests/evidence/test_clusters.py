@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from colltune.evidence.clusters import Change, changed, clustered
+from colltune.evidence.clusters import LevelChange, changed, clustered
 
 _WORLDS = 1500
 _NIGHTS = range(40, 130, 3)
@@ -65,7 +65,7 @@ def _level(rng: np.random.Generator, sd: float, alike: float, n: int) -> NDArray
     return values
 
 
-def _alarm(found: Change | None) -> bool:
+def _alarm(found: LevelChange | None) -> bool:
     return found is not None and found.chance < 0.005 / 3 and abs(found.log) > math.log(1.15)
 
 

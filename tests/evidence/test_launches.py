@@ -14,11 +14,11 @@ from colltune.evidence import launches
 from colltune.evidence.launches import (
     LOOKS,
     MACHINE,
-    Interval,
+    GainInterval,
     LaunchGain,
+    LaunchVerdict,
     Noise,
     Sums,
-    Verdict,
     interval,
     launch_gain,
     leading,
@@ -118,8 +118,8 @@ def test_nothing_is_never_no_difference() -> None:
     assert Sums.of([]) is None
     assert interval(None, MACHINE) is None
     assert interval(sums(0.5), MACHINE) is None
-    assert verdict(None) is Verdict.NOT_COMPARED
-    assert verdict(interval(sums(math.nan, 0.1), MACHINE)) is Verdict.NOT_COMPARED
+    assert verdict(None) is LaunchVerdict.NOT_COMPARED
+    assert verdict(interval(sums(math.nan, 0.1), MACHINE)) is LaunchVerdict.NOT_COMPARED
     assert leading({}, MACHINE) == set()
     assert shrunk([]) == []
     assert pooled([]) == MACHINE
@@ -230,15 +230,15 @@ def test_launches_that_agree_are_no_surer_than_usual_ones() -> None:
 @pytest.mark.parametrize(
     ("lower", "upper", "expected"),
     [
-        (0.1, 0.2, Verdict.FASTER),
-        (-0.2, -0.1, Verdict.SLOWER),
-        (-0.1, 0.005, Verdict.ALIKE),
-        (-0.1, 0.1, Verdict.OPEN),
+        (0.1, 0.2, LaunchVerdict.FASTER),
+        (-0.2, -0.1, LaunchVerdict.SLOWER),
+        (-0.1, 0.005, LaunchVerdict.ALIKE),
+        (-0.1, 0.1, LaunchVerdict.OPEN),
     ],
 )
-def test_verdicts(lower: float, upper: float, expected: Verdict) -> None:
+def test_verdicts(lower: float, upper: float, expected: LaunchVerdict) -> None:
     """An interval beside 0 proves, one below a gain worth having ends the question."""
-    assert verdict(Interval((lower + upper) / 2, lower, upper, 3)) is expected
+    assert verdict(GainInterval((lower + upper) / 2, lower, upper, 3)) is expected
 
 
 def test_candidates_far_behind_are_dropped_after_the_first_launch() -> None:
@@ -275,7 +275,7 @@ def test_what_is_thought_to_prove_a_gain_does(log: float, sd: float) -> None:
         n: launches.verdict(launches.interval(Sums(n, log, 0.0, 0.0), noise))
         for n in launches.LOOKS
     }
-    assert needed == next((n for n in told if told[n] is Verdict.FASTER), None)
+    assert needed == next((n for n in told if told[n] is LaunchVerdict.FASTER), None)
 
 
 def test_the_chance_of_a_proof_grows_with_the_gain() -> None:

@@ -7,13 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from colltune.evidence.levels import Level
+from colltune.evidence.levels import BatchLevel
 
 
 def test_a_level_that_shifts_is_told_once() -> None:
     """It is told with its ratio and beginning; what is small, or only scatters, is not."""
     rng = np.random.default_rng(7)
-    level = Level()
+    level = BatchLevel()
     quiet = [level.add(float(v)) for v in rng.normal(0, 0.02, 200)]
     assert not any(quiet)
     told = [level.add(float(v)) for v in rng.normal(math.log(1.2), 0.02, 40)]

@@ -22,7 +22,7 @@ from colltune.evidence import (
 )
 from colltune.evidence.arms import Arms, Seen, Usual
 from colltune.evidence.clusters import changed, clustered
-from colltune.evidence.launches import Interval, LaunchGain, Noise, Sums, Verdict
+from colltune.evidence.launches import GainInterval, LaunchGain, LaunchVerdict, Noise, Sums
 
 WALKED = {
     arms: {"usual_of"},
@@ -80,7 +80,7 @@ def test_one_launch_proves_nothing(gain: LaunchGain, noise: Noise) -> None:
     assert sums is not None
     for sequence in (False, True):
         found = launches.interval(sums, noise, sequence=sequence)
-        assert launches.verdict(found) is Verdict.NOT_COMPARED
+        assert launches.verdict(found) is LaunchVerdict.NOT_COMPARED
     assert launches.at_one_look(sums, noise) is None
     assert launches.chance_of_slower(sums, noise) is None
     assert 0 <= launches.chance_of_proof(sums, noise) <= 1
@@ -91,8 +91,8 @@ def test_no_launch_is_no_sum_and_no_verdict() -> None:
     """What has no launch has no interval; noise is what was known before."""
     assert Sums.of([]) is None
     assert launches.interval(None, launches.MACHINE) is None
-    assert launches.verdict(None) is Verdict.NOT_COMPARED
-    assert launches.verdict(Interval(0.0, math.nan, math.nan, 2)) is Verdict.NOT_COMPARED
+    assert launches.verdict(None) is LaunchVerdict.NOT_COMPARED
+    assert launches.verdict(GainInterval(0.0, math.nan, math.nan, 2)) is LaunchVerdict.NOT_COMPARED
     assert launches.leading({}, launches.MACHINE) == set()
     assert launches.shrunk([]) == []
     for gains in ({}, {"a": 0.1, "b": 0.2}, {"a": 0.0, "b": 0.0, "c": 0.0}):
@@ -121,7 +121,7 @@ def test_nothing_is_no_change(values: list[float]) -> None:
     assert changed([], values, 0.1) is None
     assert changed([0.0, 0.1, 0.0], values, 0.1) is None
     assert changed(values, [0.0, 0.1, 0.0], 0.1) is None
-    assert levels.Level().add(0.0) is None
+    assert levels.BatchLevel().add(0.0) is None
 
 
 @given(st.floats(-2, 2), st.booleans(), st.floats(0.05, 0.95))

@@ -14,10 +14,10 @@ from colltune.cli import confirm, status
 from colltune.decisions import Status
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.evidence.launches import LaunchGain, Noise, Sums
-from colltune.production.judgement import Saved, Verdict
+from colltune.production.judgement import ProductionVerdict, SavedNodeHours
 from colltune.production.status import status_of
 from colltune.report import production
-from colltune.selector.confirming import Cell, Contest, confirmations, judge
+from colltune.selector.confirming import Cell, ContestedInstance, confirmations, judge
 from colltune.server.views.production import production_view
 from colltune.verify.gains import Gain, regressions
 from tests.production.judged import EVENTS, JUDGEMENT, SETTINGS, finding
@@ -25,7 +25,7 @@ from tests.production.judged import EVENTS, JUDGEMENT, SETTINGS, finding
 INSTANCE = Instance(Collective.BCAST, Shape(2, 2), 64)
 CHAIN = Configuration("openmpi", Collective.BCAST, "chain")
 DEFAULT = Configuration.default("openmpi", Collective.BCAST)
-CONTEST = Contest(INSTANCE, DEFAULT, (CHAIN,), 0, 127, 1.2, 1e-5)
+CONTEST = ContestedInstance(INSTANCE, DEFAULT, (CHAIN,), 0, 127, 1.2, 1e-5)
 TIMES = st.lists(st.sampled_from([math.nan, math.inf, 0.0, 1e-5, 2.3e-5, 1.7e-3]), max_size=6).map(
     tuple
 )
@@ -67,7 +67,12 @@ def test_a_single_pair_is_no_regression(log: float, sd: float) -> None:
 def test_decisions_that_were_not_compared_are_not_shown_as_level() -> None:
     """Page, table and JSON say how many there are, and give none a factor."""
     compared = replace(JUDGEMENT, findings=(), collectives={})
-    verdicts = (Verdict.NOT_COMPARED, Verdict.OPEN, Verdict.PROVEN, Verdict.REFUTED)
+    verdicts = (
+        ProductionVerdict.NOT_COMPARED,
+        ProductionVerdict.OPEN,
+        ProductionVerdict.PROVEN,
+        ProductionVerdict.REFUTED,
+    )
     found = tuple(
         replace(finding(verdict, 1.0), gain=None, lower=None, upper=None) for verdict in verdicts
     )
@@ -86,5 +91,5 @@ def test_decisions_that_were_not_compared_are_not_shown_as_level() -> None:
 
 def test_before_any_job_nothing_is_shown_to_be_saved() -> None:
     """Not 0 node-hours, which would be a figure."""
-    for judgement in (None, replace(JUDGEMENT, saved=Saved(0.0, 0.0, 0.0))):
+    for judgement in (None, replace(JUDGEMENT, saved=SavedNodeHours(0.0, 0.0, 0.0))):
         assert status_of(judgement, SETTINGS, EVENTS, "hydra").saved is None

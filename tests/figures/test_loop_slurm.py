@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from colltune.domain import Collective, Shape
-from colltune.production.arms import Arm, Split, arm_of
+from colltune.production.arms import Arm, ArmShares, arm_of
 from colltune.production.judgement import Range
 from colltune.registry import Action, Event
 from figures.loop_slurm import SEEDED, STEPS, Job, _jobs_until
@@ -22,7 +22,7 @@ def test_jobs_until_a_withdrawal_are_those_that_used_the_slow_decision() -> None
     """Of the candidate's arm, its release, its shape and its programs, between begin and end."""
     assert SEEDED[0] is Collective.ALLREDUCE
     numbers = [str(number) for number in range(1, 400)]
-    split = Split(0.3, STEPS[0])
+    split = ArmShares(0.3, STEPS[0])
     tried = [n for n in numbers if arm_of(MACHINE, n, split) is Arm.CANDIDATE]
     job = Job(tried[0], "solver", RELEASES[-1], LARGEST, BEGUN + 50)
     others = [

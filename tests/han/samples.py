@@ -17,7 +17,7 @@ from colltune.domain import (
     Shape,
 )
 from colltune.han import measuring, tasks_file
-from colltune.han.tasks_file import Manner, Measured
+from colltune.han.tasks_file import Manner, TimedSeries
 from colltune.mpi import installation
 from colltune.mpi.installation import Installation
 
@@ -25,7 +25,7 @@ CONTEXT = Context("bed", "openmpi", "5.0.11")
 SHAPE = Shape(2, 2)
 SETUP = Configuration.parse("openmpi.bcast.han_intra:low=sm,segsize=4096,up=libnbc")
 TASKS = (
-    Measured(SHAPE, SETUP, 5, Manner.STEADY, (((0.002, *[0.001] * 5), (0.001,) * 6),) * 2, 0.5),
+    TimedSeries(SHAPE, SETUP, 5, Manner.STEADY, (((0.002, *[0.001] * 5), (0.001,) * 6),) * 2, 0.5),
 )
 
 

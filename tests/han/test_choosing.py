@@ -17,7 +17,7 @@ from colltune.domain import (
 )
 from colltune.errors import DataError
 from colltune.han.choosing import compare, exhaustive_of, for_job, mean_regret, pick, runtimes_s
-from colltune.han.tasks_file import Manner, Measured, TaskTimes
+from colltune.han.tasks_file import Manner, TaskTimes, TimedSeries
 
 SHAPE = Shape(2, 2)
 CONTEXT = Context("bed", "openmpi", "5.0.11")
@@ -30,10 +30,10 @@ def _bcast(text: str) -> Configuration:
     return Configuration.parse(f"openmpi.bcast.han_intra:{text}")
 
 
-def _series(text: str, segments: int, ib_s: float, step_s: float) -> Measured:
+def _series(text: str, segments: int, ib_s: float, step_s: float) -> TimedSeries:
     """Return a series whose tasks all take `step_s`, but the first."""
     leader = (ib_s, *([step_s] * segments))
-    return Measured(SHAPE, _bcast(text), segments, Manner.STEADY, ((leader, leader),), 1.0)
+    return TimedSeries(SHAPE, _bcast(text), segments, Manner.STEADY, ((leader, leader),), 1.0)
 
 
 SETUPS = (_bcast(SMALL), _bcast(LARGE), _bcast(LINEAR))
@@ -91,7 +91,7 @@ def test_a_job_has_one_broadcast_of_adapt() -> None:
     bcast = [_bcast(f"ibalg={n},ibs=0,low=tuned,segsize=8,up=adapt") for n in names]
     times = {"binomial": (1.0, 5.0), "linear": (2.0, 1.0)}
     series = [
-        Measured(SHAPE, setup, u, Manner.EXACT, (((t,) * n,) * 2,), 1.0)
+        TimedSeries(SHAPE, setup, u, Manner.EXACT, (((t,) * n,) * 2,), 1.0)
         for setups, u, n, at in ((bcast, 1, 2, 0), (reduce, 1, 4, 1))
         for name, setup in zip(names, setups, strict=True)
         for t in [times[name][at]]

@@ -8,7 +8,7 @@ import pytest
 from colltune.domain import Configuration, RunStatus, Shape
 from colltune.errors import DataError
 from colltune.han.choosing import runtime_s
-from colltune.han.tasks_file import Manner, Measured
+from colltune.han.tasks_file import Manner, TimedSeries
 
 SHAPE = Shape(2, 2)
 BCAST = Configuration.parse("openmpi.bcast.han_intra:low=tuned,segsize=1024,up=libnbc")
@@ -17,9 +17,9 @@ ALLREDUCE = Configuration.parse("openmpi.allreduce.han_intra:low=tuned,segsize=1
 
 def _series(
     setup: Configuration, segments: int, *reps: list[list[float]], manner: Manner = Manner.STEADY
-) -> Measured:
+) -> TimedSeries:
     times = tuple(tuple(tuple(leader) for leader in rep) for rep in reps)
-    return Measured(SHAPE, setup, segments, manner, times, 1.0)
+    return TimedSeries(SHAPE, setup, segments, manner, times, 1.0)
 
 
 def test_a_broadcast_of_measured_length_is_the_sum_of_its_tasks() -> None:
@@ -84,7 +84,9 @@ def test_times_of_another_shape_are_refused() -> None:
 
 def test_a_series_that_failed_is_not_measured_again() -> None:
     """It covers everything, and tells nothing."""
-    failed = Measured(SHAPE, BCAST, 4, Manner.EXACT, (), 0.0, RunStatus.CRASH, "ended its launch")
+    failed = TimedSeries(
+        SHAPE, BCAST, 4, Manner.EXACT, (), 0.0, RunStatus.CRASH, "ended its launch"
+    )
     assert failed.covers(100)
     with pytest.raises(DataError, match="cannot predict the time of"):
         runtime_s(failed, 1)

@@ -9,7 +9,7 @@ from matplotlib.patches import Rectangle
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import DataError
 from colltune.han.overlap import overlaps
-from colltune.han.tasks_file import Manner, Measured, TaskTimes
+from colltune.han.tasks_file import Manner, TaskTimes, TimedSeries
 from colltune.plots.overlaps import apart_and_together, settling
 from tests.han.samples import CONTEXT, SHAPE
 
@@ -21,12 +21,12 @@ _BCAST_MS = ((2, 5, 2.5, 2.5, 2.5, 0.5), (1, 5, 3, 3, 3, 0.5))
 _ALLREDUCE_MS = ((0.5, 4, 4, 6, 6, 6, 3, 0.5),) * 2
 
 
-def _measured(setup: Configuration, leaders_ms: tuple[tuple[float, ...], ...]) -> Measured:
+def _measured(setup: Configuration, leaders_ms: tuple[tuple[float, ...], ...]) -> TimedSeries:
     segments = len(leaders_ms[0]) - (1 if setup.collective is Collective.BCAST else 3)
     once = np.array(leaders_ms) / 1e3
     # a repetition that was disturbed; medians do not care
     times = tuple(tuple(map(tuple, once * factor)) for factor in (1, 1, 9))
-    return Measured(SHAPE, setup, segments, Manner.STEADY, times, 0.1)
+    return TimedSeries(SHAPE, setup, segments, Manner.STEADY, times, 0.1)
 
 
 TASKS = TaskTimes(CONTEXT, (_measured(BCAST, _BCAST_MS), _measured(ALLREDUCE, _ALLREDUCE_MS)))

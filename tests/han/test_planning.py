@@ -11,21 +11,21 @@ from colltune.domain import Collective, Configuration, RunStatus, Shape
 from colltune.errors import CampaignError, DataError
 from colltune.han import measuring
 from colltune.han.space import (
-    Inputs,
-    Request,
     Space,
+    TuningInputs,
+    TuningRequest,
     edges,
     needed,
     pipeline,
     segments_of,
     setups_of,
 )
-from colltune.han.tasks_file import Manner, Wanted
+from colltune.han.tasks_file import Manner, TaskSeries
 
 RELEASE, SHAPE = "5.0.11", Shape(4, 2)
 BOTH = (Collective.BCAST, Collective.ALLREDUCE)
 SMALL = Space((4096, 65536), trees=("binomial", "pipeline"))
-INPUTS = Inputs(BOTH, (SHAPE,), (1024, 4096, 65536, 1048576))
+INPUTS = TuningInputs(BOTH, (SHAPE,), (1024, 4096, 65536, 1048576))
 
 
 def _setup(text: str) -> Configuration:
@@ -55,7 +55,7 @@ def test_messages_share_tasks() -> None:
 def test_what_is_needed_does_not_grow_with_the_messages() -> None:
     """Section III-C: tasks take T S N P A series, whatever the number of message sizes."""
     few, many = (
-        needed(Request(Inputs(BOTH, (SHAPE,), sizes), SMALL), RELEASE)
+        needed(TuningRequest(TuningInputs(BOTH, (SHAPE,), sizes), SMALL), RELEASE)
         for sizes in ((4096, 65536, 1048576), (4096, 65536, 262144, 524288, 1048576))
     )
     assert len(few) == len(many)
@@ -66,7 +66,7 @@ def test_what_is_needed_does_not_grow_with_the_messages() -> None:
 
 def test_series_begin_short_and_are_bounded() -> None:
     """Steady ones grow from 4 tasks on; short allreduces are asked for as they are."""
-    wanted = needed(Request(INPUTS, SMALL, reps=7), RELEASE)
+    wanted = needed(TuningRequest(INPUTS, SMALL, reps=7), RELEASE)
     lengths = {(w.setup.collective, w.setup.segsize_bytes): set[tuple[int, int]]() for w in wanted}
     for w in wanted:
         assert w.reps == 7
@@ -84,7 +84,7 @@ def test_series_begin_short_and_are_bounded() -> None:
 def test_heuristics_leave_out_most() -> None:
     """They keep coll/libnbc, and no tiny segments, odd modules or short pipelines."""
     space = Space((4096, 65536, 262144))
-    request = Request(INPUTS, space, heuristics=True)
+    request = TuningRequest(INPUTS, space, heuristics=True)
     kept = setups_of(request, RELEASE, SHAPE)[Collective.BCAST]
     assert [s.parameter_text for s in kept] == [
         "low=tuned,segsize=65536,up=libnbc",
@@ -101,10 +101,10 @@ def test_heuristics_leave_out_most() -> None:
 def test_heuristics_keep_something() -> None:
     """A space that they would empty keeps its largest segments, or its first setup."""
     tiny = Space((4,), ups=("adapt",), lows=("sm",))
-    kept = setups_of(Request(INPUTS, tiny, heuristics=True), RELEASE, SHAPE)
+    kept = setups_of(TuningRequest(INPUTS, tiny, heuristics=True), RELEASE, SHAPE)
     assert [len(found) for found in kept.values()] == [1, 1]
     only_sm = Space((65536,), ups=("libnbc",), lows=("sm",))
-    kept = setups_of(Request(INPUTS, only_sm, heuristics=True), RELEASE, SHAPE)
+    kept = setups_of(TuningRequest(INPUTS, only_sm, heuristics=True), RELEASE, SHAPE)
     assert kept[Collective.BCAST] == (_setup("low=sm,segsize=65536,up=libnbc"),)
 
 
@@ -144,12 +144,12 @@ def test_senseless_inputs_are_refused() -> None:
     }
     for message, inputs in mistakes.items():
         with pytest.raises(CampaignError, match=message):
-            Inputs(*inputs)
+            TuningInputs(*inputs)
 
 
 WANTED = (
-    Wanted(Shape(2, 2), _setup("low=sm,segsize=1024,up=libnbc"), 1, 1, 2),
-    Wanted(Shape(2, 2), _setup("ibalg=linear,ibs=0,low=sm,segsize=8,up=adapt"), 5, 9, 1),
+    TaskSeries(Shape(2, 2), _setup("low=sm,segsize=1024,up=libnbc"), 1, 1, 2),
+    TaskSeries(Shape(2, 2), _setup("ibalg=linear,ibs=0,low=sm,segsize=8,up=adapt"), 5, 9, 1),
 )
 RAW = """colltune-han-raw 1
 f clock CLOCK_MONOTONIC

@@ -11,12 +11,12 @@ import pytest
 from colltune.domain import Configuration, Context, RunStatus, Shape
 from colltune.errors import DataError
 from colltune.han import tasks_file
-from colltune.han.tasks_file import Manner, Measured
+from colltune.han.tasks_file import Manner, TimedSeries
 
 CONTEXT = Context("bed", "openmpi", "5.0.11")
 SETUP = Configuration.parse("openmpi.bcast.han_intra:low=sm,segsize=1024,up=libnbc")
 TIMES = (((0.001, 0.002, 0.003), (0.001, 0.002, 0.0015)),)
-SERIES = Measured(Shape(2, 2), SETUP, 2, Manner.BOUNDED, TIMES, 0.25)
+SERIES = TimedSeries(Shape(2, 2), SETUP, 2, Manner.BOUNDED, TIMES, 0.25)
 FAILED = replace(SERIES, times_s=(), status=RunStatus.CRASH, message="ended its launch")
 
 

@@ -79,14 +79,14 @@ def service(registry: Path, judgement: Judgement | None = None) -> Iterator[str]
     import uvicorn  # noqa: PLC0415
 
     from colltune.server.app import create_app  # noqa: PLC0415
-    from colltune.server.settings import Settings  # noqa: PLC0415
+    from colltune.server.settings import ServiceSettings  # noqa: PLC0415
 
     store = str(registry.parent / "production.db")
     site = Production(record=True, store=store, archive=registry.parent / "archive")
     recorded: dict[str, Any] = {}
     if judgement:
         recorded = {"production": site, "machine": MACHINE, "judge_s": 3600.0}
-    app = create_app(Settings(registry=str(registry), poll_s=0.05, **recorded))
+    app = create_app(ServiceSettings(registry=str(registry), poll_s=0.05, **recorded))
     config = uvicorn.Config(app, port=0, log_level="error", ws="none")
     server = uvicorn.Server(config)
     thread = Thread(target=server.run, daemon=True)

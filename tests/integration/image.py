@@ -250,7 +250,7 @@ class Container:
         words = [f"{name}={value}" for name, value in self.image.environment.items()]
         return [f"--chdir={self.image.workdir}", *words]
 
-    def execute(self, command: Sequence[str], timeout_s: float = 20.0) -> process.Outcome:
+    def execute(self, command: Sequence[str], timeout_s: float = 20.0) -> process.ProcessResult:
         """Run `command` in the container as its user, as ``docker exec`` does."""
         user, _, group = self.image.user.partition(":")
         enter = ["nsenter", f"--target={self.pid}", *SPACES, f"--root=/proc/{self.pid}/root"]

@@ -107,7 +107,7 @@ class Real:
         options: Sequence[str] | None = None,
         before: Sequence[str] = (),
         timeout_s: float = TIMEOUT_S,
-    ) -> process.Outcome:
+    ) -> process.ProcessResult:
         """Run `command`; `options` go to the launcher, `before` stands in front of it."""
         mpi, loaded = self.installation, self.preload if preload is None else preload
         options = self.crowded if options is None else options
@@ -143,7 +143,7 @@ class RealMpi(Real):
         environment: Mapping[str, str],
         options: Sequence[str] = ("--oversubscribe",),
         before: Sequence[str] = (),
-    ) -> process.Outcome:
+    ) -> process.ProcessResult:
         """Run the test program with the tracer."""
         traced = (*trace.launch_options(self.tracer, *self.behind), *options)
         command = (self.program, *steps)
@@ -187,7 +187,7 @@ class RealMpich(Real):
 
     def call(
         self, nprocs: int, steps: Sequence[str], environment: Mapping[str, str]
-    ) -> process.Outcome:
+    ) -> process.ProcessResult:
         """Run the test program without watching messages."""
         return self.run(nprocs, [self.compiled("calls.c"), *steps], environment, preload="")
 

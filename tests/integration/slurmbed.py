@@ -58,7 +58,7 @@ class Slurmbed:
         free = {n: v for n, v in os.environ.items() if not n.startswith(("SLURM_", "SBATCH_"))}
         self.environment = {**free, "SLURM_CONF": str(folder / "slurm.conf")}
 
-    def run(self, *command: str | Path, **environment: str) -> process.Outcome:
+    def run(self, *command: str | Path, **environment: str) -> process.ProcessResult:
         """Run a program beside the controller to its end."""
         env = self.environment | environment
         return process.run(self._spaces.enter(command), timeout_s=PATIENCE_S, env=env)

@@ -9,7 +9,7 @@ import pytest
 from colltune.errors import ProgramError
 from colltune.mpi import LIBRARIES, installation_facts
 from colltune.mpi.installation import find_launcher
-from colltune.mpi.installation_facts import Kind
+from colltune.mpi.installation_facts import DifferenceKind
 from tests.cli.conftest import Verb, colltune  # noqa: F401 (a fixture)
 from tests.integration.install import VARIABLES
 
@@ -58,5 +58,5 @@ def test_a_priority_set_in_the_environment_is_told(monkeypatch: pytest.MonkeyPat
     mpirun = named("openmpi")
     monkeypatch.setenv("OMPI_MCA_coll_tuned_priority", "77")
     (difference,) = installation_facts.check(mpirun, "openmpi").differences
-    assert difference.kind is Kind.OTHER_PRIORITY
+    assert difference.kind is DifferenceKind.OTHER_PRIORITY
     assert difference.here == "priority 77 (set: environment)"

@@ -98,7 +98,7 @@ def test_a_job_is_looked_at_on_all_its_nodes(bed: HookedSlurm) -> None:
         assert found[name]["status"] != "problem", found[name]
     assert found["job"]["finding"].endswith(": 2x2 (nodes x ppn)")
     assert found["ranks"]["finding"] == "all 4 processes on 2 nodes read 2x2"
-    outcome: process.Outcome = bed.slurm.run(
+    outcome: process.ProcessResult = bed.slurm.run(
         "srun", "-n2", "-N2", "-Q", _PROGRAM, "doctor", "--job"
     )
     assert outcome.stdout.count("ranks") == 1

@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from colltune.mpi.libcolltune.adaptation import Iteration, Kind, Verdict, read_adaptations
+from colltune.mpi.libcolltune.adaptation import (
+    Iteration,
+    IterationKind,
+    IterationVerdict,
+    read_adaptations,
+)
 from tests.integration.real import Real
 
 pytestmark = pytest.mark.mpi
@@ -30,8 +35,8 @@ def test_the_threshold_is_adapted_alike_everywhere_and_traced(
     assert (long.nprocs, len(long.iterations)) == (4, ITERATIONS + AFTER_SET)
     assert [i.number for i in long.iterations] == list(range(ITERATIONS + AFTER_SET))
     assert len(short.iterations) == 4 + AFTER_SET
-    assert long.iterations[EVERY - 1].kind is Kind.REFERENCE
-    assert all(i.kind is Kind.ORDINARY for i in long.iterations[: EVERY - 1])
+    assert long.iterations[EVERY - 1].kind is IterationKind.REFERENCE
+    assert all(i.kind is IterationKind.ORDINARY for i in long.iterations[: EVERY - 1])
     _insist_on_rules(long.iterations[:ITERATIONS])
     assert 512 in {i.threshold_bytes for i in long.iterations[ITERATIONS + 1 :]}
 
@@ -40,16 +45,16 @@ def _insist_on_rules(iterations: tuple[Iteration, ...]) -> None:
     best = 0
     for before, now in zip((None, *iterations), iterations, strict=False):
         assert now.time_s > 0
-        if now.kind is Kind.TEST:
+        if now.kind is IterationKind.TEST:
             assert now.number % EVERY == EVERY - 1
             assert before is not None
-            assert before.kind is Kind.REFERENCE
+            assert before.kind is IterationKind.REFERENCE
         else:
             assert now.threshold_bytes == best
-            assert now.verdict not in {Verdict.KEPT, Verdict.REJECTED}
-        if now.verdict is Verdict.KEPT:
+            assert now.verdict not in {IterationVerdict.KEPT, IterationVerdict.REJECTED}
+        if now.verdict is IterationVerdict.KEPT:
             best = now.threshold_bytes
-    assert any(i.kind is Kind.TEST for i in iterations)
+    assert any(i.kind is IterationKind.TEST for i in iterations)
 
 
 def test_an_unwritable_folder_costs_a_line_only(preloaded: Real, tmp_path: Path) -> None:

@@ -11,15 +11,15 @@ from colltune.errors import BudgetError, CampaignError, LibraryError, ProgramErr
 from colltune.han import tasks_file
 from colltune.han.choosing import pick
 from colltune.han.measuring import TaskBench, measure
-from colltune.han.space import Inputs, Request, Space, needed, setups_of
-from colltune.han.tasks_file import Manner, Wanted
+from colltune.han.space import Space, TuningInputs, TuningRequest, needed, setups_of
+from colltune.han.tasks_file import Manner, TaskSeries
 from tests.integration.real import installed
 
 pytestmark = pytest.mark.mpi
 SHAPE = Shape(2, 2)
 BOTH = (Collective.BCAST, Collective.ALLREDUCE)
 SPACE = Space((1024,), trees=("linear",), inner_bytes=(512,))
-REQUEST = Request(Inputs(BOTH, (SHAPE,), (100, 2048, 65536)), SPACE, reps=2)
+REQUEST = TuningRequest(TuningInputs(BOTH, (SHAPE,), (100, 2048, 65536)), SPACE, reps=2)
 
 
 @pytest.fixture(scope="module")
@@ -78,5 +78,5 @@ def test_an_environment_that_decides_is_refused(
         bench.run(SHAPE, _wanted(bench), 30.0, tmp_path, lambda *_: None)
 
 
-def _wanted(bench: TaskBench) -> tuple[Wanted, ...]:
+def _wanted(bench: TaskBench) -> tuple[TaskSeries, ...]:
     return needed(REQUEST, bench.release)

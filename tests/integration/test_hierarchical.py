@@ -30,7 +30,7 @@ class Program:
         """Return the program and its arguments."""
         return [self.mpi.compiled("hierarchical.c"), *words]
 
-    def run(self, nprocs: int, ppn: int, *words: str) -> process.Outcome:
+    def run(self, nprocs: int, ppn: int, *words: str) -> process.ProcessResult:
         """Run the program on nodes of `ppn` processes each, laid over this host by rank."""
         settings = {"COLLTUNE_FORCE": FORCED, "COLLTUNE_NODES": f"by-rank:{ppn}"}
         return self.mpi.run(nprocs, self.command(*words), settings)
@@ -42,7 +42,7 @@ def openmpi(tmp_path_factory: pytest.TempPathFactory) -> Program:
     return Program(with_libcolltune(tmp_path_factory.mktemp("openmpi"), "openmpi"))
 
 
-def _insist(outcome: process.Outcome) -> None:
+def _insist(outcome: process.ProcessResult) -> None:
     assert outcome.ok, outcome.explain()
     assert "checked " in outcome.stdout
     assert "3 threads" in outcome.stdout

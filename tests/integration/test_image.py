@@ -64,7 +64,7 @@ def container(image: Image, registry: Path) -> Iterator[Container]:
         yield running
 
 
-def ask(container: Container, path: str) -> process.Outcome:
+def ask(container: Container, path: str) -> process.ProcessResult:
     """Ask for `path` from within the container."""
     return container.execute(["python3", "-c", ASK, path])
 

@@ -33,7 +33,7 @@ def program(each: Real) -> Path:
     return each.compiled("broadcasts.c")
 
 
-def _lines(outcome: process.Outcome) -> list[str]:
+def _lines(outcome: process.ProcessResult) -> list[str]:
     assert outcome.ok, outcome.explain()
     return outcome.stdout.splitlines()
 

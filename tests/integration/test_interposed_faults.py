@@ -54,13 +54,13 @@ COPIED_TWICE = {
 }
 
 
-def _both(preloaded: Real, case: str) -> tuple[process.Outcome, process.Outcome]:
+def _both(preloaded: Real, case: str) -> tuple[process.ProcessResult, process.ProcessResult]:
     """Return what becomes of a case without the library and with it."""
     command: list[str | Path] = [preloaded.compiled("faults.c"), case]
     return preloaded.run(3, command, preload=""), preloaded.run(3, command, SETTINGS)
 
 
-def _said(outcome: process.Outcome) -> list[str]:
+def _said(outcome: process.ProcessResult) -> list[str]:
     """Return what the program itself printed, in an order that does not depend on processes."""
     words = ("alltoallv: ", "handled: ", "no MPI")
     lines = outcome.stdout.splitlines()

@@ -12,7 +12,7 @@ import pytest
 from colltune import process
 from colltune.bench.backends import LaunchPlan
 from colltune.bench.backends.native import NativeBackend
-from colltune.bench.schedule import Cell, Step
+from colltune.bench.schedule import Cell, ScheduleStep
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Instance, RunStatus, Shape
 from colltune.errors import CampaignError
@@ -97,7 +97,7 @@ def test_measured_configurations_are_those_that_run(
     monkeypatch.setenv("COLLBENCH_MARK", "1")
     every = (Configuration.default("openmpi", Collective.BCAST), CHAIN, *OWN)
     cells = tuple(Cell(c, _instance(c)) for c in every)
-    steps = tuple(Step(i, 3, 600.0) for _ in range(2) for i in range(len(cells)))
+    steps = tuple(ScheduleStep(i, 3, 600.0) for _ in range(2) for i in range(len(cells)))
     result = backend.run(LaunchPlan(SHAPE, cells, steps, 600.0), "l", tmp_path, lambda _: None)
     statuses = {m.configuration: m.status for m in result.measurements}
     assert statuses == dict.fromkeys(every, RunStatus.OK), result.message

@@ -9,9 +9,9 @@ import pytest
 
 from colltune.domain import Collective, Configuration
 from colltune.mpi import Release
-from colltune.mpi.programs import Measured, Outcome, measured
+from colltune.mpi.programs import Measured, ProgramOutcome, measured
 from colltune.verify import legal_programs
-from colltune.verify.legal_programs import Call, Matrix, Measurement
+from colltune.verify.legal_programs import LegalCall, LegalityMeasurement, Matrix
 from tests.integration import real
 
 FOUND = {
@@ -37,9 +37,9 @@ def test_known_faults_are_found_again(library: str, collective: Collective, tmp_
         return configuration.algorithm in algorithms
 
     matrix = Matrix((3,), (collective,), calls=_in_modes("tidy", mode), keeps=keeps)
-    found = Measurement(mpi, tmp_path / "outcomes.toml", matrix).run()
+    found = LegalityMeasurement(mpi, tmp_path / "outcomes.toml", matrix).run()
     for configuration in matrix.configurations(release)[collective]:
-        assert found.outcome(configuration, "tidy") is Outcome.RIGHT, configuration.id
+        assert found.outcome(configuration, "tidy") is ProgramOutcome.RIGHT, configuration.id
         assert _is_right(found, configuration, mode) == _is_right(known, configuration, mode)
 
 
@@ -48,16 +48,16 @@ def test_libcolltune_takes_data_at_bottom(library: str, tmp_path: Path) -> None:
     """Its algorithms move data at MPI_BOTTOM, also several elements of a type with gaps."""
     collectives = (Collective.ALLGATHER, Collective.ALLTOALLV, Collective.BCAST)
     matrix = Matrix((3,), collectives, own=True, calls=_in_modes("absolute"))
-    measurement = Measurement(real.installed(library), tmp_path / "outcomes.toml", matrix)
+    measurement = LegalityMeasurement(real.installed(library), tmp_path / "outcomes.toml", matrix)
     measurement.run()
-    assert measurement.answers[Outcome.RIGHT] > 0
-    assert set(measurement.answers) == {Outcome.RIGHT}
+    assert measurement.answers[ProgramOutcome.RIGHT] > 0
+    assert set(measurement.answers) == {ProgramOutcome.RIGHT}
 
 
-def _in_modes(*modes: str) -> Callable[[Collective, int], Iterator[Call]]:
+def _in_modes(*modes: str) -> Callable[[Collective, int], Iterator[LegalCall]]:
     """Return what yields the calls of these modes alone."""
 
-    def calls(wanted: Collective, nprocs: int) -> Iterator[Call]:
+    def calls(wanted: Collective, nprocs: int) -> Iterator[LegalCall]:
         return (call for call in legal_programs.calls(wanted, nprocs) if call.mode in modes)
 
     return calls
@@ -65,4 +65,4 @@ def _in_modes(*modes: str) -> Callable[[Collective, int], Iterator[Call]]:
 
 def _is_right(one: Measured, configuration: Configuration, mode: str) -> bool:
     """Tell whether nothing went wrong; what of that is seen first, is chance."""
-    return one.outcome(configuration, mode) is Outcome.RIGHT
+    return one.outcome(configuration, mode) is ProgramOutcome.RIGHT

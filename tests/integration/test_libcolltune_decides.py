@@ -119,7 +119,7 @@ OPENMPI_CHAIN = (
 MPICH_RING = ("MPIR_CVAR_BCAST_INTRA_ALGORITHM=scatter_ring_allgather",)
 
 
-def steered(mpi: Real, *words: str) -> process.Outcome:
+def steered(mpi: Real, *words: str) -> process.ProcessResult:
     """Run steers.c on a few processes and return what it says."""
     nprocs = 3 if mpi.installation.library == "openmpi" else 2  # MPICH's never yield
     outcome = mpi.run(nprocs, [mpi.compiled("steers.c", options=STRICT), *words])
@@ -128,7 +128,7 @@ def steered(mpi: Real, *words: str) -> process.Outcome:
     return outcome
 
 
-def told(outcome: process.Outcome) -> list[str]:
+def told(outcome: process.ProcessResult) -> list[str]:
     """Return the lines of libcolltune."""
     return [line for line in outcome.stderr.splitlines() if line.startswith("colltune: ")]
 

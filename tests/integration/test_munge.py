@@ -16,7 +16,7 @@ from colltune.server.auth import gate as munge
 from colltune.server.auth.gate import Gate
 from colltune.server.auth.token_file import Scope
 from colltune.server.errors import ServiceError
-from colltune.server.settings import Settings
+from colltune.server.settings import ServiceSettings
 from tests.integration import real_munge
 from tests.server.writable import Writable, recorded, writable
 
@@ -35,7 +35,7 @@ def daemon() -> Iterator[Path]:
 
 def _gate(daemon: Path, *users: str, bound: bool = False) -> Gate:
     return Gate(
-        Settings(
+        ServiceSettings(
             bundle=daemon,
             munge=True,
             munge_users=users or (ME,),

@@ -9,7 +9,7 @@ import pytest
 from colltune.bench.backends import Ending, LaunchPlan
 from colltune.bench.backends.native import NativeBackend
 from colltune.bench.launchers import launcher_of
-from colltune.bench.schedule import Cell, Step
+from colltune.bench.schedule import Cell, ScheduleStep
 from colltune.domain import Configuration, Instance, RunStatus, Shape, Synchronisation
 from tests.integration.real import installed
 from tests.integration.virtual_nodes import Inside, Namespaces, openmpi_hosts
@@ -47,7 +47,7 @@ def test_all_shapes_of_an_allocation_are_measured(
         if nodes * ppn > 1
         for configuration in map(Configuration.parse, names)
     )
-    steps = tuple(Step(i, 3, 600.0) for i in range(len(cells)))
+    steps = tuple(ScheduleStep(i, 3, 600.0) for i in range(len(cells)))
     plan = LaunchPlan(LAUNCHED, cells, steps, 600.0, sync, side_by_side)
     result = across.run(plan, "l", tmp_path, lambda _: None)
     assert result.ending is Ending.PLAN, result.message

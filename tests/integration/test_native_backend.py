@@ -14,7 +14,7 @@ from colltune.bench.backends import Ending, LaunchPlan
 from colltune.bench.backends.native import NativeBackend
 from colltune.bench.campaign import Campaign
 from colltune.bench.launchers import Placed, launcher_of
-from colltune.bench.schedule import Cell, Step
+from colltune.bench.schedule import Cell, ScheduleStep
 from colltune.dataset import read_parquet
 from colltune.domain import Collective, Configuration, Instance, RunStatus, Shape
 from colltune.errors import OutputError
@@ -44,7 +44,7 @@ def test_every_collective_and_algorithm_delivers_right_data(
     )
     inside = max(backend.together(cells), key=len)
     assert len({cell.instance.collective for cell in inside}) == len(Collective)
-    steps = tuple(Step(i, 0, 600.0) for i in range(len(inside)))
+    steps = tuple(ScheduleStep(i, 0, 600.0) for i in range(len(inside)))
     result = backend.run(LaunchPlan(shape, inside, steps, 600.0), "l", tmp_path, lambda _: None)
     assert result.ending is Ending.PLAN, result.message
     assert [(m.configuration.id, m.status) for m in result.measurements] == []
@@ -67,7 +67,7 @@ def _preloadable(source: str, folder: Path) -> Path:
 def test_each_visit_has_its_buffers_elsewhere(backend: NativeBackend, tmp_path: Path) -> None:
     """So that no address, which a processor may copy from slowly, bends all times of a cell."""
     library = _preloadable("addresses.c", tmp_path)
-    steps = (Step(0, 3, 600.0),) * 8
+    steps = (ScheduleStep(0, 3, 600.0),) * 8
     plan = LaunchPlan(SHAPE, (_default_cell(Collective.ALLTOALL, 64),), steps, 600.0)
     options = ["-x", f"LD_PRELOAD={library}"]
     outcome = backend.launch(plan, [{}], "l", tmp_path, {}, options=options)
@@ -98,7 +98,7 @@ def test_a_wrong_result_is_noticed(
 ) -> None:
     """One wrong bit on any rank that gets a result makes the cell `wrong_result`, in every one."""
     cells = tuple(_default_cell(c, msize) for c in Collective for msize in (64, 4096))
-    steps = tuple(Step(i, 3, 600.0) for i in range(len(cells)))
+    steps = tuple(ScheduleStep(i, 3, 600.0) for i in range(len(cells)))
     options = ["-x", f"LD_PRELOAD={corrupt}", "-x", f"COLLTUNE_CORRUPT={rank}"]
     plan = LaunchPlan(SHAPE, cells, steps, 600.0)
     backend.launch(plan, [{}] * len(cells), "l", tmp_path, {}, options=options)
@@ -118,7 +118,7 @@ def test_an_undelivered_result_is_noticed(
     """A right result of an earlier call that is still in the buffer passes for no other cell's."""
     wanted = [c for c in Collective if c is not Collective.BARRIER]
     cells = tuple(_default_cell(c, 4096) for c in wanted for _ in range(2))
-    steps = tuple(Step(i, 0, 600.0) for i in range(len(cells)))
+    steps = tuple(ScheduleStep(i, 0, 600.0) for i in range(len(cells)))
     options = ["-x", f"LD_PRELOAD={corrupt}", "-x", "COLLTUNE_CORRUPT=0", "-x", "COLLTUNE_STALE=1"]
     plan = LaunchPlan(SHAPE, cells, steps, 600.0)
     backend.launch(plan, [{}] * len(cells), "l", tmp_path, {}, options=options)
@@ -129,7 +129,7 @@ def test_an_undelivered_result_is_noticed(
 
 def test_so_many_barriers_as_are_asked_for(backend: NativeBackend, tmp_path: Path) -> None:
     """With more than one before each repetition each time is there, and the launch tells."""
-    steps = (Step(0, 5, 600.0),)
+    steps = (ScheduleStep(0, 5, 600.0),)
     plan = LaunchPlan(SHAPE, (_default_cell(Collective.BCAST, 64),), steps, 600.0, barriers=3)
     result = backend.run(plan, "l", tmp_path, lambda _: None)
     assert [len(m.times_s) for m in result.measurements] == [5]
@@ -140,7 +140,7 @@ def test_an_unknown_variable_is_a_status(backend: NativeBackend, tmp_path: Path)
     """A control variable that cannot be written makes its cell not applicable, and no other."""
     default = Configuration.default("openmpi", Collective.BCAST)
     cells = tuple(Cell(default, Instance(Collective.BCAST, SHAPE, msize)) for msize in (8, 16))
-    plan = LaunchPlan(SHAPE, cells, (Step(0, 5, 600.0), Step(1, 5, 600.0)), 600.0)
+    plan = LaunchPlan(SHAPE, cells, (ScheduleStep(0, 5, 600.0), ScheduleStep(1, 5, 600.0)), 600.0)
     backend.launch(plan, [{"no_such_variable": 1}, {}], "l", tmp_path, {})
     found = {m.instance.msize_bytes: m.status for m in backend.salvage(tmp_path)}
     assert found == {8: RunStatus.NOT_APPLICABLE, 16: RunStatus.OK}
@@ -163,7 +163,7 @@ def test_a_bad_algorithm_costs_only_its_cell(
     options = tuple(word for variable in variables for word in ("-x", variable))
     backend = NativeBackend(found, launcher=Placed(launcher_of(found), options=options))
     cells = tuple(_default_cell(Collective.ALLTOALL, msize) for msize in (64, 4096, 512))
-    plan = LaunchPlan(SHAPE, cells, tuple(Step(i, 4, 0.1) for i in range(3)), 60.0)
+    plan = LaunchPlan(SHAPE, cells, tuple(ScheduleStep(i, 4, 0.1) for i in range(3)), 60.0)
     result = backend.run(plan, "l", tmp_path, lambda _: None)
     assert (result.ending, result.suspect) == (ending, cells[1])
     assert {m.instance.msize_bytes: m.status for m in result.measurements} == {

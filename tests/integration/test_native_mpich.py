@@ -8,7 +8,7 @@ import pytest
 
 from colltune.bench.backends import LaunchPlan
 from colltune.bench.backends.native import NativeBackend
-from colltune.bench.schedule import Cell, Step
+from colltune.bench.schedule import Cell, ScheduleStep
 from colltune.domain import Collective, Configuration, Instance, RunStatus, Shape
 from colltune.mpi import LIBRARIES
 from tests.integration.real import native_backend
@@ -34,7 +34,9 @@ def _statuses(
     )
     name = "MPIR_CVAR_ALLGATHER_INTRA_ALGORITHM"
     settings: list[dict[str, int | str]] = [{**OWN_COLLECTIVES, name: a} for a in algorithms]
-    plan = LaunchPlan(shape, cells, tuple(Step(i, 3, 600.0) for i in range(len(cells))), 600.0)
+    plan = LaunchPlan(
+        shape, cells, tuple(ScheduleStep(i, 3, 600.0) for i in range(len(cells))), 600.0
+    )
     outcome = backend.launch(plan, settings, "l", folder, {})
     assert outcome.ok, outcome.explain()
     return [m.status for m in backend.salvage(folder)]
@@ -82,7 +84,7 @@ def test_a_configuration_of_its_own_launch_is_measured(
     if len(groups) == 1:
         pytest.skip(f"MPICH {release} can switch every algorithm inside a run")
     (cell,) = groups[-1]
-    plan = LaunchPlan(shape, (cell,), (Step(0, 5, 600.0),), 600.0)
+    plan = LaunchPlan(shape, (cell,), (ScheduleStep(0, 5, 600.0),), 600.0)
     result = backend.run(plan, "l", tmp_path, lambda _: None)
     assert [(m.configuration, len(m.times_s)) for m in result.measurements] == [
         (cell.configuration, 5)

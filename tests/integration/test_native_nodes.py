@@ -14,7 +14,7 @@ import pytest
 
 from colltune.bench.backends import Ending, LaunchPlan, LaunchResult, raw
 from colltune.bench.backends.native import NativeBackend
-from colltune.bench.schedule import Cell, Step
+from colltune.bench.schedule import Cell, ScheduleStep
 from colltune.domain import (
     Collective,
     Configuration,
@@ -63,7 +63,7 @@ def test_a_launch_measures_what_its_steps_say(
         for c in collectives
     )
     order = [*range(12), *range(0, 12, 2)]
-    steps = tuple(Step(i, 7 + i, 600.0) for i in order)
+    steps = tuple(ScheduleStep(i, 7 + i, 600.0) for i in order)
     result = _run(backend, LaunchPlan(LAUNCHED, cells, steps, 600.0, sync), tmp_path)
     assert result.ending is Ending.PLAN
     found = {Cell(m.configuration, m.instance): len(m.times_s) for m in result.measurements}
@@ -83,7 +83,7 @@ def test_a_wrong_layout_is_refused(
 ) -> None:
     """Where the launcher gives other nodes than the plan needs, nothing is measured."""
     monkeypatch.delenv("COLLBENCH_NODES")
-    plan = LaunchPlan(Shape(2, 2), (_cell(LAUNCHED),), (Step(0, 1, 600.0),), 600.0)
+    plan = LaunchPlan(Shape(2, 2), (_cell(LAUNCHED),), (ScheduleStep(0, 1, 600.0),), 600.0)
     options = ["--map-by", ":OVERSUBSCRIBE", "--host", "localhost:4"]
     monkeypatch.setattr("colltune.bench.backends.installed.started_shape", lambda _: Shape(1, 4))
     backend.launch(plan, [{}], "l", tmp_path, {}, options=options)
@@ -96,7 +96,7 @@ def test_window_synchronisation_removes_offset_and_drift(
 ) -> None:
     """Clocks 1000 s and 100 ppm apart give the runtimes of good clocks, not those of bad ones."""
     cells = (_cell(LAUNCHED, 8),)
-    steps = tuple(Step(0, 100, 600.0) for _ in range(5))
+    steps = tuple(ScheduleStep(0, 100, 600.0) for _ in range(5))
     plan = LaunchPlan(LAUNCHED, cells, steps, 600.0, Synchronisation.WINDOW)
     medians = []
     for number, clock in enumerate(("0:0", "1000:1e-4")):
@@ -115,7 +115,7 @@ def test_a_hopeless_configuration_is_abandoned(backend: NativeBackend, tmp_path:
     fast = Configuration("openmpi", Collective.BCAST, "binomial", (("segsize", 0),))
     shape, msize = Shape(1, 2), 1 << 14
     cells = tuple(_cell(shape, msize, c) for c in (fast, slow, BCAST))
-    steps = tuple(Step(i, 40, 600.0) for _ in range(2) for i in range(3))
+    steps = tuple(ScheduleStep(i, 40, 600.0) for _ in range(2) for i in range(3))
     settings: list[dict[str, int | str]] = [
         {"coll_tuned_bcast_algorithm": 6},
         {"coll_tuned_bcast_algorithm": 3, "coll_tuned_bcast_algorithm_segmentsize": 1},
@@ -135,7 +135,7 @@ def test_a_hopeless_configuration_is_abandoned(backend: NativeBackend, tmp_path:
 def test_idle_processes_leave_the_cores_alone(backend: NativeBackend, tmp_path: Path) -> None:
     """While a smaller shape is measured, the processes that are not in it use next to no time."""
     cells = (_cell(Shape(1, 1), 1 << 20, Configuration.default("openmpi", Collective.ALLREDUCE)),)
-    plan = LaunchPlan(LAUNCHED, cells, (Step(0, 10**7, 2.0),), 60.0)
+    plan = LaunchPlan(LAUNCHED, cells, (ScheduleStep(0, 10**7, 2.0),), 60.0)
     path = tmp_path / "raw.txt"
     samples: list[dict[int, float]] = []
 
@@ -157,7 +157,7 @@ def test_side_by_side_measures_all(backend: NativeBackend, tmp_path: Path) -> No
         for configuration in (BCAST, CHAIN)
         for msize in (8, 64, 512)
     )
-    steps = tuple(Step(i, 5, 600.0) for _ in range(2) for i in range(len(cells)))
+    steps = tuple(ScheduleStep(i, 5, 600.0) for _ in range(2) for i in range(len(cells)))
     plan = LaunchPlan(LAUNCHED, cells, steps, 600.0, side_by_side=True)
     result = _run(backend, plan, tmp_path)
     assert {(len(m.times_s), m.status) for m in result.measurements} == {(10, RunStatus.OK)}
@@ -172,7 +172,7 @@ def test_side_by_side_measures_all(backend: NativeBackend, tmp_path: Path) -> No
 def test_a_crash_side_by_side_has_no_single_culprit(backend: NativeBackend, tmp_path: Path) -> None:
     """When several cells are under way, none is blamed, and all of them are told."""
     cells = (_cell(Shape(1, 2), 1 << 20), _cell(Shape(1, 2), 1 << 21))
-    steps = (Step(0, 10**6, 600.0), Step(1, 10**6, 600.0))
+    steps = (ScheduleStep(0, 10**6, 600.0), ScheduleStep(1, 10**6, 600.0))
     plan = LaunchPlan(LAUNCHED, cells, steps, 600.0, side_by_side=True)
 
     def kill_one_rank(_: float) -> None:
@@ -191,7 +191,7 @@ def test_a_sudden_death_loses_only_what_is_in_flight(
 ) -> None:
     """After SIGKILL of all processes within a long step, its repetitions are found."""
     cells = (_cell(LAUNCHED, 1 << 16),)
-    plan = LaunchPlan(LAUNCHED, cells, (Step(0, 10**6, 600.0),), 600.0)
+    plan = LaunchPlan(LAUNCHED, cells, (ScheduleStep(0, 10**6, 600.0),), 600.0)
     live = raw.live_of(tmp_path / "raw.txt")
     seen = []
 
@@ -212,7 +212,7 @@ def test_one_slow_repetition_past_the_budget_is_the_last(
     """The launch ends with the repetition under way at its budget, in the middle of a step."""
     budget_s = 4.0
     cells = (_cell(Shape(1, 2), 1 << 22),)
-    plan = LaunchPlan(LAUNCHED, cells, (Step(0, 10**6, 1000.0),), budget_s)
+    plan = LaunchPlan(LAUNCHED, cells, (ScheduleStep(0, 10**6, 1000.0),), budget_s)
     backend.launch(plan, [{}], "l", tmp_path, {})
     output = raw.read_raw(tmp_path / "raw.txt")
     assert output.ended == "budget"
@@ -223,7 +223,7 @@ def test_one_slow_repetition_past_the_budget_is_the_last(
 def test_without_its_owner_a_launch_ends(backend: NativeBackend, tmp_path: Path) -> None:
     """The program ends itself when the process that wants its results is gone."""
     cells = tuple(_cell(Shape(1, 2), 8 << i) for i in range(3))
-    steps = tuple(Step(i % 3, 1000, 0.01) for i in range(100_000))
+    steps = tuple(ScheduleStep(i % 3, 1000, 0.01) for i in range(100_000))
     plan = LaunchPlan(LAUNCHED, cells, steps, 1200.0)
     folder = tmp_path / "f"
     folder.mkdir()

@@ -21,7 +21,7 @@ from colltune.bench.backends import Ending, LaunchPlan
 from colltune.bench.backends.reprompi import ReproMpiBackend
 from colltune.bench.campaign import Campaign
 from colltune.bench.launchers import launcher_of
-from colltune.bench.schedule import Cell, Step
+from colltune.bench.schedule import Cell, ScheduleStep
 from colltune.dataset import read_parquet
 from colltune.dataset.method import method_of
 from colltune.dataset.parquet import read_provenances
@@ -66,7 +66,7 @@ def test_every_collective_is_measured(backend: ReproMpiBackend, tmp_path: Path) 
         Collective.ALLTOALLV,
     }
     for number, group in enumerate(backend.together(cells)):
-        steps = tuple(Step(cells.index(cell), 5, 600.0) for cell in group for _ in range(2))
+        steps = tuple(ScheduleStep(cells.index(cell), 5, 600.0) for cell in group for _ in range(2))
         folder = tmp_path / str(number)
         folder.mkdir()
         plan = LaunchPlan(Shape(1, 4), cells, steps, 600.0)
@@ -81,7 +81,7 @@ def test_time_bounds_hold(backend: ReproMpiBackend, tmp_path: Path) -> None:
         Configuration.default("openmpi", Collective.ALLTOALL),
         Instance(Collective.ALLTOALL, Shape(1, 2), 1 << 16),
     )
-    plan = LaunchPlan(Shape(1, 2), (cell,), (Step(0, 10**6, 0.2),), 60.0)
+    plan = LaunchPlan(Shape(1, 2), (cell,), (ScheduleStep(0, 10**6, 0.2),), 60.0)
     result = backend.run(plan, "l", tmp_path, lambda _: None)
     assert result.ending is Ending.PLAN
     assert 1 < len(result.measurements[0].times_s) < 10**6
@@ -94,7 +94,7 @@ def test_a_launch_on_synchronised_clocks(backend: ReproMpiBackend, tmp_path: Pat
         Instance(Collective.BCAST, Shape(1, 2), 1024),
     )
     window = Synchronisation.WINDOW
-    plan = LaunchPlan(Shape(1, 2), (cell,), (Step(0, 100, 600.0),), 600.0, window)
+    plan = LaunchPlan(Shape(1, 2), (cell,), (ScheduleStep(0, 100, 600.0),), 600.0, window)
     if backend.cores < 2:
         with pytest.raises(ProgramError, match="windows cannot be kept"):
             backend.run(plan, "l", tmp_path, lambda _: None)

@@ -10,7 +10,7 @@ import pytest
 from colltune.bench.backends import LaunchPlan
 from colltune.bench.backends.reprompi import ReproMpiBackend
 from colltune.bench.launchers import Launcher, Placed, launcher_of
-from colltune.bench.schedule import Cell, Step
+from colltune.bench.schedule import Cell, ScheduleStep
 from colltune.domain import Configuration, Instance, RunStatus, Shape
 from colltune.errors import ProgramError
 from colltune.mpi import library, trace
@@ -47,7 +47,7 @@ def _symbols(mpi: RealMpi, launcher: Launcher, shape: Shape, folder: Path) -> di
         configuration = Configuration.parse(text)
         cell = Cell(configuration, Instance(configuration.collective, shape, 16384))
         (folder / str(number)).mkdir()
-        plan = LaunchPlan(shape, (cell,), (Step(0, 5, 600.0),), 600.0)
+        plan = LaunchPlan(shape, (cell,), (ScheduleStep(0, 5, 600.0),), 600.0)
         result = backend.run(plan, "l", folder / str(number), lambda _: None)
         assert [m.status for m in result.measurements] == [RunStatus.OK], result.message
         (said,) = (folder / str(number)).glob("stderr-*.txt")

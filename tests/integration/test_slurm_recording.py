@@ -19,7 +19,7 @@ from colltune.domain import Collective, Shape
 from colltune.mpi import installation
 from colltune.mpi.installation import Installation
 from colltune.production.arms import Arm
-from colltune.production.summary import Run, Summary, parse_summary
+from colltune.production.summary import MpiRun, Summary, parse_summary
 from tests.integration.hooked_slurm import HookedSlurm, hooked_slurm
 from tests.integration.real import QUIET, SOURCES
 from tests.server.slurm.fake_service import good, with_arm
@@ -101,12 +101,12 @@ def reported(bed: HookedSlurm, job: str) -> Summary:
     return found[0]
 
 
-def counted(run: Run) -> dict[Collective, tuple[Shape | None, int]]:
+def counted(run: MpiRun) -> dict[Collective, tuple[Shape | None, int]]:
     """Return the layout and calls of each collective."""
     return {u.kind.collective: (u.kind.shape, u.process_calls) for u in run.uses}
 
 
-def is_as_called(run: Run) -> bool:
+def is_as_called(run: MpiRun) -> bool:
     """Tell whether a run has the calls of the test's program, on all ranks of both nodes."""
     of = counted(run)
     expected = (Shape(2, 2), 120)

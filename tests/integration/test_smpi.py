@@ -9,7 +9,7 @@ import pytest
 from colltune.bench.backends import Ending, LaunchPlan
 from colltune.bench.backends.smpi import ALGORITHMS, TESTED, SimGrid, SmpiBackend
 from colltune.bench.campaign import Campaign
-from colltune.bench.schedule import Cell, Step
+from colltune.bench.schedule import Cell, ScheduleStep
 from colltune.bench.simulated import Simulation
 from colltune.domain import Collective, Configuration, Instance, RunStatus, Shape
 from colltune.errors import ProgramError
@@ -35,7 +35,7 @@ def times(
     """Simulate configurations, by id, on the shape; return times or statuses."""
     configurations = [Configuration.parse(text) for text in wanted]
     cells = tuple(Cell(c, Instance(c.collective, SHAPE, m)) for c in configurations for m in sizes)
-    steps = tuple(Step(i, 1, 1.0) for i in range(len(cells)))
+    steps = tuple(ScheduleStep(i, 1, 1.0) for i in range(len(cells)))
     backend = SmpiBackend(FLAT, simgrid)
     result = backend.run(LaunchPlan(SHAPE, cells, steps, 120.0), "l", folder, lambda _: None)
     assert result.ending is Ending.PLAN, result.message

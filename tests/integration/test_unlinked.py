@@ -24,7 +24,7 @@ def unlinked(each: Real) -> Real:
     return replace(each, preload=str(build.unlinked_library(each.installation)))
 
 
-def _is_silent(outcome: process.Outcome, folder: Path) -> None:
+def _is_silent(outcome: process.ProcessResult, folder: Path) -> None:
     assert outcome.ok, outcome.explain()
     assert "colltune" not in outcome.stderr
     assert list(folder.iterdir()) == []

@@ -103,7 +103,7 @@ class Namespaces:
         command: Sequence[str | Path],
         environment: Mapping[str, str] | None = None,
         timeout_s: float = 60.0,
-    ) -> process.Outcome:
+    ) -> process.ProcessResult:
         """Run `command` inside to its end."""
         env = dict(os.environ) | dict(environment or {})
         return process.run(self.enter(command), timeout_s=timeout_s, env=env)

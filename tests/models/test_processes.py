@@ -7,7 +7,7 @@ import pytest
 
 from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.models.predictors.level import Level
-from colltune.models.regret_trees import Inputs, SharedProcess
+from colltune.models.regret_trees import SharedProcess, StandardisedInputs
 from colltune.models.transfer import NOISE, interpolated
 from tests.models.machines import measured
 
@@ -25,7 +25,9 @@ def _surface(seed: int = 0, n: int = 150) -> tuple[Numbers, Numbers]:
 
 
 def _process(points: Numbers, times: Numbers) -> SharedProcess:
-    return SharedProcess.chosen(Inputs.of(points, (0, 1, 2)), times, 0.01, np.random.default_rng(1))
+    return SharedProcess.chosen(
+        StandardisedInputs.of(points, (0, 1, 2)), times, 0.01, np.random.default_rng(1)
+    )
 
 
 def test_gaps_are_filled_from_what_is_known() -> None:
@@ -42,7 +44,7 @@ def test_gaps_are_filled_from_what_is_known() -> None:
 def test_what_never_varies_is_no_input() -> None:
     """A constant column takes no part, a column of two values is no slope of the mean."""
     points, _ = _surface()
-    inputs = Inputs.of(np.column_stack([points, points[:, 0] > 10]), (0, 1, 2, 3))
+    inputs = StandardisedInputs.of(np.column_stack([points, points[:, 0] > 10]), (0, 1, 2, 3))
     assert inputs.columns.tolist() == [0, 1, 3]
     assert inputs.linear.tolist() == [True, True, False]
 
@@ -54,9 +56,11 @@ def test_level_predicts_what_filling_does() -> None:
     gaps[100:] = np.nan
     process = _process(points, gaps)
     filled = process.filled(gaps, 600, np.random.default_rng(3))[100:, 0]
-    known = Inputs.of(points, (0, 1, 2))
+    known = StandardisedInputs.of(points, (0, 1, 2))
     part = SharedProcess(
-        Inputs(known.columns, known.center, known.scale, known.values[:100], known.linear),
+        StandardisedInputs(
+            known.columns, known.center, known.scale, known.values[:100], known.linear
+        ),
         process.lengths,
         process.noise,
     )

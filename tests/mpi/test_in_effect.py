@@ -8,7 +8,7 @@ import pytest
 
 from colltune.mpi import LIBRARIES
 from colltune.mpi.in_effect import Rank, Setting
-from colltune.mpi.installation import Launcher
+from colltune.mpi.installation import LauncherProgram
 from colltune.mpi.openmpi.library import OPENMPI
 
 HAN, TUNED = "OMPI_MCA_coll_han_priority", "OMPI_MCA_coll_tuned_priority"
@@ -61,7 +61,7 @@ def home(tmp_path: Path) -> Path:
     return folder.parent
 
 
-def _installed(tmp_path: Path, release: str) -> Launcher:
+def _installed(tmp_path: Path, release: str) -> LauncherProgram:
     """Return an Open MPI of which ompi_info tells the folder of its files."""
     folder = tmp_path / "mpi" / "bin"
     folder.mkdir(parents=True)
@@ -69,7 +69,7 @@ def _installed(tmp_path: Path, release: str) -> Launcher:
     info.write_text('#!/bin/sh\necho "path:prefix:/opt"; echo "path:sysconfdir:/opt/etc"\n')
     info.chmod(0o755)
     (folder.parent / "etc").mkdir()
-    return Launcher("openmpi", release, folder / "mpirun")
+    return LauncherProgram("openmpi", release, folder / "mpirun")
 
 
 @pytest.mark.parametrize(("release", "first"), [("4.1.8", "tuned"), ("5.0.11", "home")])

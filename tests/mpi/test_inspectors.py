@@ -9,8 +9,14 @@ import pytest
 from colltune.domain import Collective
 from colltune.errors import ProgramError
 from colltune.mpi import LIBRARIES
-from colltune.mpi.installation import Launcher
-from colltune.mpi.installation_facts import INSPECTORS, Difference, Kind, Variable, compare
+from colltune.mpi.installation import LauncherProgram
+from colltune.mpi.installation_facts import (
+    INSPECTORS,
+    CatalogueDifference,
+    DifferenceKind,
+    Variable,
+    compare,
+)
 
 RECORDED = Path(__file__).parent.parent / "golden" / "installed"
 BCAST = Collective.BCAST
@@ -22,14 +28,16 @@ def recorded(name: str) -> str:
     return (RECORDED / f"{name}.txt").read_text(encoding="utf-8")
 
 
-def launcher(folder: Path, library: str, release: str, program: str, script: str) -> Launcher:
+def launcher(
+    folder: Path, library: str, release: str, program: str, script: str
+) -> LauncherProgram:
     """Return a launcher beside which stands one program."""
     (folder / program).write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
     (folder / program).chmod(0o755)
-    return Launcher(library, release, folder / "mpirun")
+    return LauncherProgram(library, release, folder / "mpirun")
 
 
-def mpich_like(folder: Path, mpicc: str) -> Launcher:
+def mpich_like(folder: Path, mpicc: str) -> LauncherProgram:
     """Return the launcher of an MPICH 5.0.2, or of a derivative, with an mpicc that says that."""
     for name, answer in {
         "mpirun": "echo HYDRA build details: Version: 5.0.2",
@@ -38,7 +46,7 @@ def mpich_like(folder: Path, mpicc: str) -> Launcher:
     }.items():
         (folder / name).write_text(f"#!/bin/sh\n{answer}\n", encoding="utf-8")
         (folder / name).chmod(0o755)
-    return Launcher("mpich", "5.0.2", folder / "mpirun")
+    return LauncherProgram("mpich", "5.0.2", folder / "mpirun")
 
 
 def test_what_is_set_in_the_environment_is_told(
@@ -59,7 +67,10 @@ def test_what_is_set_in_the_environment_is_told(
     assert told.variables["I_MPI_ADJUST_BCAST"] == Variable("3", "environment", writable=False)
     found = compare(INTELMPI.at("2021.15"), told)
     assert (
-        Difference(Kind.SET_HERE, "bcast", "", "I_MPI_ADJUST_BCAST=3 (set: environment)") in found
+        CatalogueDifference(
+            DifferenceKind.SET_HERE, "bcast", "", "I_MPI_ADJUST_BCAST=3 (set: environment)"
+        )
+        in found
     )
 
 

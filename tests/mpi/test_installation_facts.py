@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 from colltune.domain import Collective
 from colltune.errors import LibraryError
 from colltune.mpi import LIBRARIES
-from colltune.mpi.installation_facts import Difference, InstallationFacts, Kind, Variable, compare
+from colltune.mpi.installation_facts import (
+    CatalogueDifference,
+    DifferenceKind,
+    InstallationFacts,
+    Variable,
+    compare,
+)
 from colltune.mpi.installation_facts.intelmpi import highest_preset
 from colltune.mpi.installation_facts.mpich import (
     Cvar,
@@ -111,13 +117,13 @@ def test_the_recorded_releases_agree(release: str) -> None:
     assert compare(OPENMPI.at(release), of_file) == ()
 
 
-def differing(**changes: Variable) -> tuple[Difference, ...]:
+def differing(**changes: Variable) -> tuple[CatalogueDifference, ...]:
     """Return what differs from 5.0.11 where these variables are otherwise."""
     told = whole("5.0.11")
     return compare(OPENMPI.at("5.0.11"), replace(told, variables={**told.variables, **changes}))
 
 
-def renamed(collective: Collective, algorithms: dict[int, str]) -> tuple[Difference, ...]:
+def renamed(collective: Collective, algorithms: dict[int, str]) -> tuple[CatalogueDifference, ...]:
     """Return what differs from 5.0.11 where a collective has other algorithms."""
     told = whole("5.0.11")
     changed = {**told.algorithms, collective: algorithms}
@@ -127,17 +133,17 @@ def renamed(collective: Collective, algorithms: dict[int, str]) -> tuple[Differe
 def test_other_algorithms_are_told() -> None:
     """New, missing, renamed and renumbered algorithms are four different things."""
     assert renamed(BCAST, NAMES | {10: "new"}) == (
-        Difference(Kind.NOT_IN_CATALOGUE, "bcast", "", "new (10)"),
+        CatalogueDifference(DifferenceKind.NOT_IN_CATALOGUE, "bcast", "", "new (10)"),
     )
     assert renamed(BCAST, {n: name for n, name in NAMES.items() if n < 9}) == (
-        Difference(Kind.NOT_HERE, "bcast", "scatter_allgather_ring (9)", ""),
+        CatalogueDifference(DifferenceKind.NOT_HERE, "bcast", "scatter_allgather_ring (9)", ""),
     )
     assert renamed(BCAST, NAMES | {7: "kary"}) == (
-        Difference(Kind.OTHER_NAME, "bcast", "knomial (7)", "kary (7)"),
+        CatalogueDifference(DifferenceKind.OTHER_NAME, "bcast", "knomial (7)", "kary (7)"),
     )
     assert renamed(BCAST, NAMES | {6: "knomial", 7: "binomial"}) == (
-        Difference(Kind.OTHER_NUMBER, "bcast", "knomial (7)", "knomial (6)"),
-        Difference(Kind.OTHER_NUMBER, "bcast", "binomial (6)", "binomial (7)"),
+        CatalogueDifference(DifferenceKind.OTHER_NUMBER, "bcast", "knomial (7)", "knomial (6)"),
+        CatalogueDifference(DifferenceKind.OTHER_NUMBER, "bcast", "binomial (6)", "binomial (7)"),
     )
 
 
@@ -145,9 +151,9 @@ def test_an_algorithm_put_in_between_moves_the_others() -> None:
     """One new name under an old number, and the old name under a new one."""
     moved = NAMES | {9: "between", 10: "scatter_allgather_ring"}
     assert renamed(BCAST, moved) == (
-        Difference(Kind.NOT_IN_CATALOGUE, "bcast", "", "between (9)"),
-        Difference(
-            Kind.OTHER_NUMBER,
+        CatalogueDifference(DifferenceKind.NOT_IN_CATALOGUE, "bcast", "", "between (9)"),
+        CatalogueDifference(
+            DifferenceKind.OTHER_NUMBER,
             "bcast",
             "scatter_allgather_ring (9)",
             "scatter_allgather_ring (10)",
@@ -159,15 +165,19 @@ def test_other_variables_are_told() -> None:
     """Another default and whether it may change at run time are told with the variable's name."""
     fanout = "coll_tuned_bcast_algorithm_chain_fanout"
     assert differing(**{fanout: Variable("8", "file")}) == (
-        Difference(Kind.OTHER_DEFAULT, "bcast", f"{fanout}=4", f"{fanout}=8 (set: file)"),
+        CatalogueDifference(
+            DifferenceKind.OTHER_DEFAULT, "bcast", f"{fanout}=4", f"{fanout}=8 (set: file)"
+        ),
     )
     assert differing(coll_tuned_bcast_algorithm=Variable("ignore", writable=False)) == (
-        Difference(Kind.RUN_TIME, "bcast", "can change at run time", "cannot change at run time"),
+        CatalogueDifference(
+            DifferenceKind.RUN_TIME, "bcast", "can change at run time", "cannot change at run time"
+        ),
     )
     told = whole("5.0.11")
     without = {n: v for n, v in told.variables.items() if n != fanout}
     assert compare(OPENMPI.at("5.0.11"), replace(told, variables=without)) == (
-        Difference(Kind.NO_SUCH_VARIABLE, "bcast", fanout, ""),
+        CatalogueDifference(DifferenceKind.NO_SUCH_VARIABLE, "bcast", fanout, ""),
     )
 
 
@@ -175,10 +185,12 @@ def test_what_is_set_here_is_told() -> None:
     """An algorithm or a selection of components that the user or the site has set."""
     bcast = "coll_tuned_bcast_algorithm"
     assert differing(**{bcast: Variable("pipeline", "environment")}) == (
-        Difference(Kind.SET_HERE, "bcast", "", f"{bcast}=pipeline (set: environment)"),
+        CatalogueDifference(
+            DifferenceKind.SET_HERE, "bcast", "", f"{bcast}=pipeline (set: environment)"
+        ),
     )
     assert differing(coll=Variable("^tuned", "file")) == (
-        Difference(Kind.SET_HERE, "components", "", "coll=^tuned (set: file)"),
+        CatalogueDifference(DifferenceKind.SET_HERE, "components", "", "coll=^tuned (set: file)"),
     )
     text = 'MCA (-) coll tuned: parameter "a" (current value: "x", data source: file, level: 2)'
     assert parse(text, "5.0.11", "").variables == {"a": Variable("x", "file")}
@@ -187,19 +199,24 @@ def test_what_is_set_here_is_told() -> None:
 def test_components_that_decide_first_are_told() -> None:
     """Another priority of a known component, and a foreign one that outranks coll/tuned."""
     assert differing(coll_han_priority=Variable("0", "environment")) == (
-        Difference(Kind.OTHER_PRIORITY, "coll/han", "priority 35", "priority 0 (set: environment)"),
+        CatalogueDifference(
+            DifferenceKind.OTHER_PRIORITY,
+            "coll/han",
+            "priority 35",
+            "priority 0 (set: environment)",
+        ),
     )
     assert differing(coll_hcoll_priority=Variable("90")) == (
-        Difference(Kind.OTHER_COMPONENT, "coll/hcoll", "", "priority 90"),
+        CatalogueDifference(DifferenceKind.OTHER_COMPONENT, "coll/hcoll", "", "priority 90"),
     )
     assert differing(coll_ucc_priority=Variable("10")) == ()
     assert differing(coll_han_use_alltoall_algorithm=Variable("default")) == (
-        Difference(Kind.NOT_IN_CATALOGUE, "coll/han", "", "alltoall"),
+        CatalogueDifference(DifferenceKind.NOT_IN_CATALOGUE, "coll/han", "", "alltoall"),
     )
     told = whole("5.0.11")
     without = {n: v for n, v in told.variables.items() if n != "coll_han_priority"}
     assert compare(OPENMPI.at("5.0.11"), replace(told, variables=without)) == (
-        Difference(Kind.OTHER_COMPONENT, "coll/han", "priority 35", ""),
+        CatalogueDifference(DifferenceKind.OTHER_COMPONENT, "coll/han", "priority 35", ""),
     )
 
 
@@ -211,8 +228,8 @@ def test_other_algorithms_of_han_are_told() -> None:
     assert compare(OPENMPI.at("5.0.11"), same) == ()
     other = replace(same, han={BCAST: {0: "default", 1: "simple"}})
     assert compare(OPENMPI.at("5.0.11"), other) == (
-        Difference(
-            Kind.OTHER_NAME,
+        CatalogueDifference(
+            DifferenceKind.OTHER_NAME,
             "coll/han bcast",
             "default (0), intra (1), simple (2)",
             "default (0), simple (1)",
@@ -227,7 +244,7 @@ def test_collectives_on_one_side_only_are_told() -> None:
         c: names for c, names in told.algorithms.items() if c is not Collective.SCAN
     }
     assert compare(OPENMPI.at("5.0.11"), replace(told, algorithms=only)) == (
-        Difference(Kind.NOT_HERE, "scan", "has a choice of algorithms", ""),
+        CatalogueDifference(DifferenceKind.NOT_HERE, "scan", "has a choice of algorithms", ""),
     )
 
 
@@ -246,7 +263,9 @@ def test_presets_are_compared_by_their_number() -> None:
     assert compare(INTELMPI.at("2021.6"), told) == ()
     told = replace(told, presets=presets | {BCAST: 22})
     assert compare(INTELMPI.at("2021.6"), told) == (
-        Difference(Kind.OTHER_RANGE, "bcast", "presets 1 to 18", "presets 1 to 22"),
+        CatalogueDifference(
+            DifferenceKind.OTHER_RANGE, "bcast", "presets 1 to 18", "presets 1 to 22"
+        ),
     )
 
 

@@ -17,7 +17,7 @@ from colltune.mpi.programs import (
     MODES,
     SAME,
     Measured,
-    Outcome,
+    ProgramOutcome,
     kind_of,
     measured,
     parse,
@@ -47,7 +47,9 @@ def test_the_usual_call_is_measured_everywhere(one: Measured) -> None:
     for collective, kinds in one.outcomes.items():
         assert {"tidy", "communicators"} <= set(one.modes[collective])
         assert "tidy" not in kinds[DEFAULT_ALGORITHM]
-        untried = {kind for kind, seen in kinds.items() if seen.get("tidy") is Outcome.NOT_MEASURED}
+        untried = {
+            kind for kind, seen in kinds.items() if seen.get("tidy") is ProgramOutcome.NOT_MEASURED
+        }
         assert untried <= (set() if 2 in one.processes else {"two_proc"})
 
 
@@ -78,7 +80,7 @@ def test_outcomes_are_read_without_a_reader_of_toml() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def known(library: str, release: str, configuration: str, mode: str) -> Outcome:
+def known(library: str, release: str, configuration: str, mode: str) -> ProgramOutcome:
     """Return what is known of a configuration of a measured release."""
     one = next(each for each in measured(library) if each.release == release)
     return one.outcome(Configuration.parse(configuration), mode)
@@ -110,8 +112,8 @@ def known(library: str, release: str, configuration: str, mode: str) -> Outcome:
 def test_what_breaks_users_programs_is_known(release: str, configuration: str, mode: str) -> None:
     """Faults that users met stand in the outcomes."""
     assert known("openmpi", release, configuration, mode) not in (
-        Outcome.RIGHT,
-        Outcome.NOT_MEASURED,
+        ProgramOutcome.RIGHT,
+        ProgramOutcome.NOT_MEASURED,
     )
 
 
@@ -119,9 +121,9 @@ def test_an_algorithm_that_nobody_measured_is_not_said_to_be_right() -> None:
     """Neither an unknown algorithm nor an unknown mode is right."""
     one = EVERY[0]
     configuration = Configuration.parse(f"{one.library}.bcast.no_such_algorithm")
-    assert one.outcome(configuration, "tidy") is Outcome.NOT_MEASURED
+    assert one.outcome(configuration, "tidy") is ProgramOutcome.NOT_MEASURED
     default = Configuration.default(one.library, Collective.BCAST)
-    assert one.outcome(default, "no_such_mode") is Outcome.NOT_MEASURED
+    assert one.outcome(default, "no_such_mode") is ProgramOutcome.NOT_MEASURED
 
 
 def test_only_promises_leave_modes_out() -> None:
@@ -129,7 +131,9 @@ def test_only_promises_leave_modes_out() -> None:
     assert [mode.name for mode in MODES.values() if mode.left_out_by == SAME] == ["mixed_types"]
 
 
-OUTCOMES = st.dictionaries(st.sampled_from(sorted(MODES)), st.sampled_from(Outcome), max_size=3)
+OUTCOMES = st.dictionaries(
+    st.sampled_from(sorted(MODES)), st.sampled_from(ProgramOutcome), max_size=3
+)
 
 
 @given(
@@ -141,7 +145,7 @@ OUTCOMES = st.dictionaries(st.sampled_from(sorted(MODES)), st.sampled_from(Outco
     st.sampled_from(["", "openmpi"]),
 )
 def test_outcomes_survive_writing(
-    outcomes: dict[Collective, dict[str, dict[str, Outcome]]], over: str
+    outcomes: dict[Collective, dict[str, dict[str, ProgramOutcome]]], over: str
 ) -> None:
     """Whatever was measured is read as it was written."""
     modes = {collective: tuple(MODES) for collective in outcomes}

@@ -15,7 +15,7 @@ from colltune.mpi.programs import (
     MODES,
     MOST_PROMISED,
     SAME_TYPES,
-    Outcome,
+    ProgramOutcome,
     Programs,
     nearest,
     parse,
@@ -259,8 +259,8 @@ def test_catalogue_and_measurements_do_not_contradict_each_other() -> None:
         for told in all_measured(mpi.name):
             space = mpi.at(told.release).space
             for collective, kinds in told.outcomes.items():
-                default = kinds.get("default", {}).get("non_commutative", Outcome.RIGHT)
-                if default is not Outcome.RIGHT:
+                default = kinds.get("default", {}).get("non_commutative", ProgramOutcome.RIGHT)
+                if default is not ProgramOutcome.RIGHT:
                     continue
                 for kind, seen_in in kinds.items():
                     algorithm = space.entry_of(collective).named(kind.partition(" ")[0])
@@ -268,10 +268,10 @@ def test_catalogue_and_measurements_do_not_contradict_each_other() -> None:
                         continue
                     if kind.startswith("preset"):
                         continue
-                    seen = seen_in.get("non_commutative", Outcome.RIGHT)
+                    seen = seen_in.get("non_commutative", ProgramOutcome.RIGHT)
                     is_limited = Limit.COMMUTATIVE in algorithm.limits & space.breaks
                     where = mpi.name, told.release, collective, kind, seen
-                    if seen is Outcome.RIGHT:
+                    if seen is ProgramOutcome.RIGHT:
                         assert not is_limited, where
-                    if seen is Outcome.WRONG:
+                    if seen is ProgramOutcome.WRONG:
                         assert is_limited, where

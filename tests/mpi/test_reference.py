@@ -11,8 +11,8 @@ from colltune.mpi.catalogue import Limit, compared_sizes
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.reference import (
     AlgorithmFacts,
-    Condition,
-    Parameter,
+    AlgorithmParameter,
+    Requirement,
     collective_named,
     facts,
     release_of,
@@ -32,19 +32,21 @@ def test_an_algorithm_is_told_with_its_parameters_and_limits() -> None:
         value="",
         aliases=("ring_segmented",),
         parameters=(
-            Parameter("segsize", 0, 0, 2**31 - 1, "coll_tuned_allreduce_algorithm_segmentsize"),
+            AlgorithmParameter(
+                "segsize", 0, 0, 2**31 - 1, "coll_tuned_allreduce_algorithm_segmentsize"
+            ),
         ),
         settings={},
         conditions=(
-            Condition(
+            Requirement(
                 Limit.COMMUTATIVE, "a commutative operation", "wrong numbers, without a message"
             ),
-            Condition(
+            Requirement(
                 Limit.SEGMENT_PER_PROCESS,
                 "a message of a segment per process or more",
                 "ring runs",
             ),
-            Condition(Limit.SEGMENTED, "a segment size above 0", "ring runs"),
+            Requirement(Limit.SEGMENTED, "a segment size above 0", "ring runs"),
         ),
         wrong="",
         symbol="ompi_coll_base_allreduce_intra_ring_segmented",

@@ -37,7 +37,7 @@ class Environment:
             found[re.sub(r"[-_.]+", "-", name).lower()] = version
         return found
 
-    def colltune(self, *words: object) -> process.Outcome:
+    def colltune(self, *words: object) -> process.ProcessResult:
         """Run colltune with an empty PATH."""
         nowhere = self.elsewhere / "nothing"
         nowhere.mkdir(exist_ok=True)

@@ -34,7 +34,7 @@ print(len(names))
 COMMAND = "from colltune.cli import main; main()"
 
 
-def run_alone(unpacked: Path, code: str, *words: str) -> process.Outcome:
+def run_alone(unpacked: Path, code: str, *words: str) -> process.ProcessResult:
     """Run `code` with the unpacked wheel and what it depends on, and nothing of this tree."""
     program = [sys.executable, "-B", "-I", "-S", "-c", ALONE + code]
     arguments = [str(unpacked), sysconfig.get_path("purelib"), *words]

@@ -12,9 +12,9 @@ from colltune.domain import (
     Configuration,
     Context,
     Instance,
+    LaunchStatistics,
     Measurement,
     Shape,
-    Summary,
 )
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
@@ -52,7 +52,7 @@ def measurements(
                     base_s = 1e-6 * shape.nprocs**0.5 + msize * 1e-9
                     for k, drift in enumerate(launches):
                         time_s = base_s * factor(algorithm, msize) * drift
-                        summary = Summary(10, time_s, time_s, time_s, time_s, time_s)
+                        summary = LaunchStatistics(10, time_s, time_s, time_s, time_s, time_s)
                         rows.append(
                             Measurement(
                                 Instance(collective, shape, msize),

@@ -7,7 +7,7 @@ import numpy as np
 from colltune.domain import Collective, Instance, Shape
 from colltune.models.cells import cell_matrices
 from colltune.models.fitting import fit
-from colltune.plot_data.measured import Calibration, Summary, compare
+from colltune.plot_data.measured import Calibration, MeasuredSummary, compare
 from colltune.plot_data.summaries import ShapeGain
 from colltune.plots.gains import calibration, guard, of_shapes, predicted_and_measured
 from colltune.selector.argmin import ModelSelector
@@ -37,7 +37,7 @@ def test_gains_their_bounds_and_what_is_kept_are_shown() -> None:
 
 def test_each_shape_has_its_gain_bound_and_measured_gain() -> None:
     """Rows go down; dots, bars and crosses are the figures of the summaries."""
-    outcome = Summary(5, 5, 1.8, 2.0, 0.85, 1.9, 1.5, 0.0, 1.1)
+    outcome = MeasuredSummary(5, 5, 1.8, 2.0, 0.85, 1.9, 1.5, 0.0, 1.1)
     rows = [
         ShapeGain(Shape(2, 1), True, 1.0, 1.3, 1.1, 1.4, 64, None),
         ShapeGain(Shape(4, 1), True, 1.0, 1.9, None, 2.2, 64, outcome),

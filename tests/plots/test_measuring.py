@@ -6,19 +6,24 @@ import numpy as np
 import pytest
 
 from colltune.errors import DataError
-from colltune.mpi.libcolltune.adaptation import Adaptation, Iteration, Kind, Verdict
+from colltune.mpi.libcolltune.adaptation import (
+    Adaptation,
+    Iteration,
+    IterationKind,
+    IterationVerdict,
+)
 from colltune.plots import measuring
 
 ADAPTATION = Adaptation(
     0,
     8,
     (
-        Iteration(0, 0, 0.020, Kind.ORDINARY, Verdict.NONE),
-        Iteration(1, 0, 0.021, Kind.REFERENCE, Verdict.NONE),
-        Iteration(2, 64, 0.012, Kind.TEST, Verdict.KEPT),
-        Iteration(3, 64, 0.012, Kind.REFERENCE, Verdict.NONE),
-        Iteration(4, 4096, 0.030, Kind.TEST, Verdict.REJECTED),
-        Iteration(5, 64, 0.040, Kind.REFERENCE, Verdict.RESTARTED),
+        Iteration(0, 0, 0.020, IterationKind.ORDINARY, IterationVerdict.NONE),
+        Iteration(1, 0, 0.021, IterationKind.REFERENCE, IterationVerdict.NONE),
+        Iteration(2, 64, 0.012, IterationKind.TEST, IterationVerdict.KEPT),
+        Iteration(3, 64, 0.012, IterationKind.REFERENCE, IterationVerdict.NONE),
+        Iteration(4, 4096, 0.030, IterationKind.TEST, IterationVerdict.REJECTED),
+        Iteration(5, 64, 0.040, IterationKind.REFERENCE, IterationVerdict.RESTARTED),
     ),
 )
 

@@ -12,14 +12,14 @@ from colltune.production.arms import Arm
 from colltune.production.judgement import (
     KEY,
     ArmJobs,
-    Drift,
-    Finding,
     Judgement,
+    ProductionDrift,
+    ProductionFinding,
+    ProductionVerdict,
     Range,
-    Saved,
-    Step,
-    Trial,
-    Verdict,
+    SavedNodeHours,
+    TrialStep,
+    TrialVerdict,
     as_json,
 )
 from colltune.production.settings import Production
@@ -47,7 +47,7 @@ collectives = ["bcast"]
 [production]
 record = true
 """
-_OPEN = Finding(
+_OPEN = ProductionFinding(
     slot=SLOT,
     range=Range(Collective.BCAST, 4, 7, 32, 4096, 8191),
     configuration="openmpi.bcast.chain:fanout=4,segsize=16384",
@@ -57,7 +57,7 @@ _OPEN = Finding(
     gain=None,
     lower=None,
     upper=None,
-    verdict=Verdict.OPEN,
+    verdict=ProductionVerdict.OPEN,
     saved_node_hours=0.0,
     saved_lower=0.0,
     saved_upper=0.0,
@@ -66,7 +66,7 @@ _OPEN = Finding(
 )
 
 
-def finding(verdict: Verdict, gain: float, **changes: Any) -> Finding:
+def finding(verdict: ProductionVerdict, gain: float, **changes: Any) -> ProductionFinding:
     """Return a decision with a verdict, its interval a tenth either side."""
     jobs = {Arm.TUNED: 120, Arm.CONTROL: 31}
     ends = {"lower": gain * 0.9, "upper": gain * 1.1}
@@ -77,9 +77,9 @@ JUDGEMENT = Judgement(
     at_utc="2026-11-23T11:00:00+00:00",
     findings=(
         _OPEN,
-        finding(Verdict.PROVEN, 1.41, saved_node_hours=250.0),
+        finding(ProductionVerdict.PROVEN, 1.41, saved_node_hours=250.0),
         finding(
-            Verdict.PROVEN,
+            ProductionVerdict.PROVEN,
             1.2,
             range=Range(Collective.ALLREDUCE, 8, 15, 32, 65536, 131071),
             configuration="openmpi.allreduce.ring",
@@ -87,7 +87,7 @@ JUDGEMENT = Judgement(
             since_utc="2026-10-20T08:00:00+00:00",
         ),
         finding(
-            Verdict.REFUTED,
+            ProductionVerdict.REFUTED,
             0.53,
             range=Range(Collective.ALLTOALL, 4, 7, 32, 1024, 2047),
             configuration="openmpi.alltoall.pairwise",
@@ -96,15 +96,22 @@ JUDGEMENT = Judgement(
         ),
     ),
     drifts=(
-        Drift(SLOT, 1.2, "2026-11-20T06:00:00+00:00", "all jobs are 1.20x slower: not the bundle"),
+        ProductionDrift(
+            SLOT, 1.2, "2026-11-20T06:00:00+00:00", "all jobs are 1.20x slower: not the bundle"
+        ),
     ),
-    steps=(Step(SLOT, TRIED, 0.25, 140, 0.93, 1.01, 0.9, Trial.NOT_COMPARED, False, "…"),),
-    saved=Saved(1412.0, 1280.0, 1550.0),
-    months={"2026-10": Saved(1000.0, 900.0, 1100.0), "2026-11": Saved(412.0, 380.0, 450.0)},
+    steps=(
+        TrialStep(SLOT, TRIED, 0.25, 140, 0.93, 1.01, 0.9, TrialVerdict.NOT_COMPARED, False, "…"),
+    ),
+    saved=SavedNodeHours(1412.0, 1280.0, 1550.0),
+    months={
+        "2026-10": SavedNodeHours(1000.0, 900.0, 1100.0),
+        "2026-11": SavedNodeHours(412.0, 380.0, 450.0),
+    },
     collectives={
-        "allreduce": Saved(1.2, 1.1, 1.31),
-        "bcast": Saved(1.41, 1.27, 1.55),
-        "alltoall": Saved(0.53, 0.48, 0.58),
+        "allreduce": SavedNodeHours(1.2, 1.1, 1.31),
+        "bcast": SavedNodeHours(1.41, 1.27, 1.55),
+        "alltoall": SavedNodeHours(0.53, 0.48, 0.58),
     },
     arms=(
         ArmJobs(SLOT, Arm.TUNED, FIRST, 15800, 15420, 380, 40),

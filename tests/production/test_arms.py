@@ -6,15 +6,22 @@ from collections import Counter
 
 import pytest
 
-from colltune.production.arms import Arm, Split, arm_of
+from colltune.production.arms import Arm, ArmShares, arm_of
 
 _JOBS = [str(number) for number in range(1000, 21000)]
 
 
 @pytest.mark.parametrize(
-    "split", [Split(0.05), Split(0.05, 0.05), Split(0.05, 0.25), Split(0.3, 0.7), Split(0.05, 1.0)]
+    "split",
+    [
+        ArmShares(0.05),
+        ArmShares(0.05, 0.05),
+        ArmShares(0.05, 0.25),
+        ArmShares(0.3, 0.7),
+        ArmShares(0.05, 1.0),
+    ],
 )
-def test_arms_have_their_shares(split: Split) -> None:
+def test_arms_have_their_shares(split: ArmShares) -> None:
     """Of 20,000 jobs each arm gets its share, and control goes before candidate."""
     found = Counter(arm_of("hydra", job, split) for job in _JOBS)
     candidate = min(split.candidate, 1 - split.control)
@@ -27,7 +34,7 @@ def test_arms_have_their_shares(split: Split) -> None:
 def test_steps_are_nested() -> None:
     """A candidate job stays one at every later step, and no step changes the control group."""
     steps = [
-        [arm_of("hydra", job, Split(0.05, s)) for s in (0.0, 0.05, 0.25, 1.0)] for job in _JOBS
+        [arm_of("hydra", job, ArmShares(0.05, s)) for s in (0.0, 0.05, 0.25, 1.0)] for job in _JOBS
     ]
     for before, *later in steps:
         assert before is not Arm.CONTROL or set(later) == {Arm.CONTROL}
@@ -38,5 +45,7 @@ def test_steps_are_nested() -> None:
 def test_an_arm_is_known_in_advance() -> None:
     """The hash is part of what is stored: other machines, processes and versions agree on it."""
     jobs = [str(number) for number in range(1, 12)]
-    found = {m: "".join(arm_of(m, j, Split(0.2, 0.2))[1] for j in jobs) for m in ("hydra", "other")}
+    found = {
+        m: "".join(arm_of(m, j, ArmShares(0.2, 0.2))[1] for j in jobs) for m in ("hydra", "other")
+    }
     assert found == {"hydra": "uuouuuouooo", "other": "aauuuauouou"}

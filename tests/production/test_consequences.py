@@ -16,16 +16,16 @@ from colltune.models.bundle import Bundle
 from colltune.models.confirmations import Confirmation
 from colltune.models.fitting import fit
 from colltune.production.arms import Arm
-from colltune.production.consequences import MOST_SHAPES, REPORT, Kind, act
+from colltune.production.consequences import MOST_SHAPES, REPORT, ConsequenceKind, act
 from colltune.production.judgement import (
-    Drift,
-    Finding,
     Judgement,
+    ProductionDrift,
+    ProductionFinding,
+    ProductionVerdict,
     Range,
-    Saved,
-    Step,
-    Trial,
-    Verdict,
+    SavedNodeHours,
+    TrialStep,
+    TrialVerdict,
 )
 from colltune.production.settings import Production
 from colltune.registry import Action, Registry
@@ -41,12 +41,12 @@ SHAPES = tuple(Shape(n, p) for n in (2, 3, 4, 5, 6, 7, 8, 16) for p in (1, 4))
 JUDGED = Judgement(
     "2026-11-23T00:00:00+00:00",
     *((), (), ()),
-    Saved(0, 0, 0),
+    SavedNodeHours(0, 0, 0),
     *({}, {}, ()),
     *({}, {}),
     *(0, 0, 0, 0, 0),
 )
-REFUTED = Finding(
+REFUTED = ProductionFinding(
     SLOT,
     CLASS,
     BINOMIAL.id,
@@ -54,7 +54,7 @@ REFUTED = Finding(
     "a" * 64,
     {Arm.TUNED: 120, Arm.CONTROL: 9},
     *(0.5, 0.45, 0.6),
-    Verdict.REFUTED,
+    ProductionVerdict.REFUTED,
     *(0.0, 0.0, 0.0),
     (Shape(4, 4),),
     "2026-11-22T00:00:00+00:00",
@@ -79,7 +79,7 @@ def registry(request: pytest.FixtureRequest, tmp_path: Path) -> Registry:
     return registry
 
 
-def judged(*found: Finding, **changes: Any) -> Judgement:
+def judged(*found: ProductionFinding, **changes: Any) -> Judgement:
     return replace(JUDGED, findings=found, **changes)
 
 
@@ -102,7 +102,11 @@ def test_a_refuted_decision_is_withdrawn_in_its_range_alone(registry: Registry) 
     """Every shape of the class gets the default there, all else stays; the history says why."""
     [done] = act(judged(REFUTED), registry, SETTINGS, "the service")
     event = registry.current()[SLOT]
-    assert (done.kind, done.slot, done.bundle_id) == (Kind.WITHDRAWN, SLOT, event.bundle_id)
+    assert (done.kind, done.slot, done.bundle_id) == (
+        ConsequenceKind.WITHDRAWN,
+        SLOT,
+        event.bundle_id,
+    )
     assert (event.previous_id, event.by) == (fitted().id, "the service")
     why = "binomial of bcast on 4 to 7 x 4, 256 to 1023 B: production jobs were 2.00x slower"
     assert f"{why} (1.67 to 2.22) in 120 jobs" in event.note
@@ -171,7 +175,7 @@ def test_all_refuted_ranges_of_a_look_make_one_revision(registry: Registry) -> N
         replace(REFUTED, range=CLASS._replace(first_bytes=1024, last_bytes=2047)),
         replace(REFUTED, range=Range(Collective.BCAST, 2, 3, 1, 256, 511), gain=0.7, upper=0.8),
         replace(REFUTED, slot="openmpi-5.0.8"),
-        replace(REFUTED, verdict=Verdict.PROVEN, range=CLASS._replace(first_bytes=0)),
+        replace(REFUTED, verdict=ProductionVerdict.PROVEN, range=CLASS._replace(first_bytes=0)),
     )
     [done] = act(judged(REFUTED, *others), registry, SETTINGS, "the service")
     assert [e.action for e in registry.history()] == [Action.PROMOTE] * 2
@@ -244,7 +248,7 @@ def test_two_who_act_at_once_make_one_revision(
     assert act(judged(REFUTED), registry, SETTINGS, "the service") == ()
     assert registry.current()[SLOT].bundle_id == fitted(0.02).id
     [done] = act(judged(REFUTED), registry, SETTINGS, "the service")
-    assert done.kind is Kind.WITHDRAWN
+    assert done.kind is ConsequenceKind.WITHDRAWN
 
 
 def test_a_class_of_many_shapes_loses_it_where_jobs_used_it(registry: Registry) -> None:
@@ -259,9 +263,9 @@ def test_a_class_of_many_shapes_loses_it_where_jobs_used_it(registry: Registry) 
     assert first in {one.shape for one in records}
 
 
-def step(share: float, **changes: Any) -> Step:
-    told: tuple[Any, ...] = (200, 0.97, 1.01, 1.0, Trial.NO_HARM, True, "no harm")
-    return replace(Step(SLOT, fitted(0.02).id, share, *told), **changes)
+def step(share: float, **changes: Any) -> TrialStep:
+    told: tuple[Any, ...] = (200, 0.97, 1.01, 1.0, TrialVerdict.NO_HARM, True, "no harm")
+    return replace(TrialStep(SLOT, fitted(0.02).id, share, *told), **changes)
 
 
 def test_a_trial_goes_on_by_steps_until_it_is_in_force(registry: Registry) -> None:
@@ -272,21 +276,21 @@ def test_a_trial_goes_on_by_steps_until_it_is_in_force(registry: Registry) -> No
     assert act(waiting, registry, SETTINGS, "the service") == ()
     first = judged(steps=(step(0.05),))
     [done] = act(first, registry, SETTINGS, "the service")
-    assert (done.kind, registry.trials()[SLOT].share) == (Kind.STEP, 0.25)
+    assert (done.kind, registry.trials()[SLOT].share) == (ConsequenceKind.STEP, 0.25)
     assert registry.trials()[SLOT].note.startswith("200 jobs with 5% of all: 0.970 to 1.010 times")
     assert act(first, registry, SETTINGS, "the service") == ()
     [done] = act(judged(steps=(step(0.25),)), registry, SETTINGS, "the service")
-    assert (done.kind, done.bundle_id) == (Kind.PROMOTED, new)
+    assert (done.kind, done.bundle_id) == (ConsequenceKind.PROMOTED, new)
     assert (registry.current()[SLOT].bundle_id, registry.trials()) == (new, {})
 
 
 def test_a_trial_that_does_harm_is_stopped(registry: Registry) -> None:
     """Whatever else was judged of it, the bundle in force stays, and the history says why."""
     registry.step(fitted(0.02).id, 0.05, by="night")
-    harmed = step(0.05, lower=1.4, upper=1.6, showed=Trial.HARM)
+    harmed = step(0.05, lower=1.4, upper=1.6, showed=TrialVerdict.HARM)
     other = replace(step(0.05), bundle_id="b" * 64)
     [done] = act(judged(steps=(other, harmed)), registry, SETTINGS, "the service")
-    assert (done.kind, registry.trials()) == (Kind.STOPPED, {})
+    assert (done.kind, registry.trials()) == (ConsequenceKind.STOPPED, {})
     assert registry.current()[SLOT].bundle_id == fitted().id
     event = registry.history()[-1]
     assert (event.action, "1.400 to 1.600 times" in event.note) == (Action.STOP, True)
@@ -296,7 +300,7 @@ def test_a_range_is_withdrawn_from_a_trial_too(registry: Registry) -> None:
     """The trial goes on at its share with what is left, beside the revision of the other."""
     registry.step(fitted(0.02).id, 0.25, by="night")
     found = act(judged(REFUTED), registry, SETTINGS, "the service")
-    assert [one.kind for one in found] == [Kind.WITHDRAWN] * 2
+    assert [one.kind for one in found] == [ConsequenceKind.WITHDRAWN] * 2
     trial, in_force = registry.trials()[SLOT], registry.current()[SLOT]
     assert (trial.share, in_force.bundle_id, trial.bundle_id) == (
         0.25,
@@ -324,7 +328,11 @@ def test_a_trial_goes_on_where_a_withdrawal_was_interrupted(
     assert registry.trials() == {}
     [found] = act(judged(REFUTED), registry, SETTINGS, "the service")
     trial = registry.trials()[SLOT]
-    assert (trial.share, trial.bundle_id, found.kind) == (0.25, found.bundle_id, Kind.WITHDRAWN)
+    assert (trial.share, trial.bundle_id, found.kind) == (
+        0.25,
+        found.bundle_id,
+        ConsequenceKind.WITHDRAWN,
+    )
     assert decided(registry.load(trial.bundle_id))[Shape(5, 4), 512] == DEFAULT
     assert act(judged(REFUTED), registry, SETTINGS, "the service") == ()
 
@@ -332,8 +340,10 @@ def test_a_trial_goes_on_where_a_withdrawal_was_interrupted(
 def test_a_harmful_trial_is_stopped_before_a_promotion_ends_it(registry: Registry) -> None:
     """The history says that it did harm, also where the bundle in force is revised at once."""
     registry.step(fitted(0.02).id, 0.25, by="night")
-    found = act(judged(REFUTED, steps=(step(0.25, showed=Trial.HARM),)), registry, SETTINGS, "s")
-    assert [one.kind for one in found] == [Kind.STOPPED, Kind.WITHDRAWN]
+    found = act(
+        judged(REFUTED, steps=(step(0.25, showed=TrialVerdict.HARM),)), registry, SETTINGS, "s"
+    )
+    assert [one.kind for one in found] == [ConsequenceKind.STOPPED, ConsequenceKind.WITHDRAWN]
     assert [e.action for e in registry.history()][-2:] == [Action.STOP, Action.PROMOTE]
 
 
@@ -364,10 +374,12 @@ def test_what_the_machine_did_is_told_by_no_note(registry: Registry) -> None:
 
 def test_drift_is_noted_once_and_changes_nothing(registry: Registry) -> None:
     """Drift makes no event; it is told when it begins, and reported until it ends."""
-    drift = Drift(SLOT, 1.2, "2026-11-22T00:00:00+00:00", "1.20x slower, control group included")
+    drift = ProductionDrift(
+        SLOT, 1.2, "2026-11-22T00:00:00+00:00", "1.20x slower, control group included"
+    )
     for expected in (1, 0):
         found = act(judged(drifts=(drift,)), registry, SETTINGS, "the service")
-        assert [one.kind for one in found] == [Kind.DRIFT] * expected
+        assert [one.kind for one in found] == [ConsequenceKind.DRIFT] * expected
     assert len(registry.history()) == 1
     report = registry.latest_report(REPORT)
     assert report is not None
@@ -382,5 +394,5 @@ def test_a_damaged_bundle_is_told_and_the_rest_goes_on(tmp_path: Path) -> None:
     registry.promote(registry.add(fitted()), by="ann")
     (registry.path(fitted().id) / "bcast.arrays").write_bytes(b"x")
     [done] = act(judged(REFUTED), registry, SETTINGS, "the service")
-    assert (done.kind, "bcast.arrays" in done.text) == (Kind.FAILED, True)
+    assert (done.kind, "bcast.arrays" in done.text) == (ConsequenceKind.FAILED, True)
     assert registry.latest_report(REPORT) is None

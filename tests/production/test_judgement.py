@@ -17,28 +17,28 @@ import numpy as np
 import pytest
 from statsmodels.regression.mixed_linear_model import MixedLM
 
-from colltune.dataset.profile import GAMMA, Job, Kind, Use
+from colltune.dataset.profile import GAMMA, CallKind, ProfiledRun, Use
 from colltune.domain import Collective, Shape
 from colltune.errors import DataError
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
 from colltune.models.guard import Guard
-from colltune.production.arms import Arm, Split, arm_of
+from colltune.production.arms import Arm, ArmShares, arm_of
 from colltune.production.cases import Cases, forget, utc
 from colltune.production.judgement import (
     Judgement,
+    ProductionVerdict,
     Range,
-    Trial,
-    Verdict,
+    TrialVerdict,
     as_json,
     from_json,
     judge,
     latest,
 )
-from colltune.production.observations import Decisions, observed
+from colltune.production.observations import RegistryDecisions, observed
 from colltune.production.settings import Production
 from colltune.production.store import Store
-from colltune.production.summary import Given, Run, Summary
+from colltune.production.summary import Given, MpiRun, Summary
 from colltune.registry import Registry
 from tests.models.machines import configuration, measured
 
@@ -90,7 +90,7 @@ class Bed:
     def summary(self, **changes: Any) -> Summary:
         self.jobs += 1
         job = str(self.jobs)
-        arm = arm_of("m", job, Split(self.settings.control, self.share))
+        arm = arm_of("m", job, ArmShares(self.settings.control, self.share))
         trial = self.registry.trials().get(SLOT)
         ours = trial if arm is Arm.CANDIDATE else self.registry.current()[SLOT]
         assert ours is not None
@@ -101,11 +101,11 @@ class Bed:
             use(size, 1e-5 * math.exp(shift) * ratio.get(size, 1.0)) for size in (SMALL, LARGE)
         )
         head = (LIBRARY, RELEASE, program, job, "-", "2026-11-22T00:00:00Z")
-        profile = Job(*head, SHAPE.nprocs, SHAPE, 20, 50.0, (0.0, 0.0, 0.0), arm=arm.value)
+        profile = ProfiledRun(*head, SHAPE.nprocs, SHAPE, 20, 50.0, (0.0, 0.0, 0.0), arm=arm.value)
         given = Given(LIBRARY, RELEASE, arm, ours.bundle_id)
         user = f"{int(self.rng.integers(self.users)):016x}"
         times = (self.now - 60, self.now)
-        runs = (Run(profile, uses),)
+        runs = (MpiRun(profile, uses),)
         found = Summary(job, *times, SHAPE.nodes, "completed", user, (given,), runs, 0)
         return replace(found, **changes)
 
@@ -120,7 +120,7 @@ def use(size: int, seconds: float, calls: int = 16000, timed: int = 64) -> Use:
     at = math.log(seconds) / math.log(GAMMA) + 0.5
     upper = round((at - math.floor(at)) * timed)
     times = {math.floor(at): timed - upper, math.floor(at) + 1: upper}
-    kind = Kind(Collective.BCAST, SHAPE.nprocs, SHAPE, size)
+    kind = CallKind(Collective.BCAST, SHAPE.nprocs, SHAPE, size)
     sums = (timed, timed * seconds, seconds, seconds, timed * seconds**2)
     return Use(kind, calls, calls * size, size, size, *sums, calls * seconds, {}, times)
 
@@ -137,7 +137,7 @@ def test_a_root_that_leaves_early_is_no_gain_by_itself(bed: Bed) -> None:
     even = use(SMALL, 2e-3)
     early = replace(even, times={-120: 32, -60: 32})
     told = bed.summary()
-    decisions = Decisions(bed.registry, Guard())
+    decisions = RegistryDecisions(bed.registry, Guard())
     for calls in (even, early):
         runs = (replace(told.runs[0], uses=(calls,)),)
         (one,) = observed(replace(told, runs=runs), decisions, Counter())
@@ -151,9 +151,12 @@ def test_harm_is_refuted_and_gain_is_proven(bed: Bed) -> None:
     found = bed.judged()
     bad, good = found.findings
     assert bad.range == Range(Collective.BCAST, 4, 7, 4, 512, 1023)
-    assert (bad.configuration, bad.verdict) == (configuration("binomial").id, Verdict.REFUTED)
+    assert (bad.configuration, bad.verdict) == (
+        configuration("binomial").id,
+        ProductionVerdict.REFUTED,
+    )
     assert good.range == Range(Collective.BCAST, 4, 7, 4, LARGE, 2 * LARGE - 1)
-    assert good.verdict is Verdict.PROVEN
+    assert good.verdict is ProductionVerdict.PROVEN
     assert (found.proven, found.refuted, found.undecided) == (1, 1, 0)
     for finding, gain in ((bad, 0.5), (good, 1.25)):
         assert finding.slot == SLOT
@@ -200,8 +203,8 @@ def test_what_was_refuted_stays_refuted(bed: Bed) -> None:
     bed.ratio = {SMALL: 1.0}
     bed.run(600)
     later = bed.judged().findings[0]
-    assert (first.verdict, first.since_utc) == (Verdict.REFUTED, later.since_utc)
-    assert later.verdict is Verdict.REFUTED
+    assert (first.verdict, first.since_utc) == (ProductionVerdict.REFUTED, later.since_utc)
+    assert later.verdict is ProductionVerdict.REFUTED
 
 
 def test_what_slows_all_jobs_alike_is_drift_and_no_harm(bed: Bed) -> None:
@@ -291,7 +294,7 @@ def test_jobs_that_fall_silent_are_harm(bed: Bed) -> None:
     bed.registry.step(trial, 0.3, by="ann")
     bed.candidate = bed.ratio
     for job in range(400):
-        arm = arm_of("m", str(bed.jobs + 1), Split(SETTINGS.control, 0.3))
+        arm = arm_of("m", str(bed.jobs + 1), ArmShares(SETTINGS.control, 0.3))
         fails = arm is Arm.CANDIDATE and job % 2
         bed.run(1, **({"runs": (), "state": "timeout"} if fails else {}))
     found = bed.judged()
@@ -324,7 +327,7 @@ def test_a_slow_trial_of_few_users_is_never_taken_for_harmless(
         bed.run(100)
         [step] = bed.judged().steps
         assert not step.enough
-    assert step.showed is Trial.HARM
+    assert step.showed is TrialVerdict.HARM
 
 
 def test_one_user_does_not_show_that_a_trial_is_harmless(bed: Bed) -> None:
@@ -335,7 +338,7 @@ def test_one_user_does_not_show_that_a_trial_is_harmless(bed: Bed) -> None:
     bed.candidate = bed.ratio = {SMALL: 1.0, LARGE: 1.0}
     bed.run(1200)
     [step] = bed.judged().steps
-    assert (step.showed, step.enough) == (Trial.NOT_COMPARED, False)
+    assert (step.showed, step.enough) == (TrialVerdict.NOT_COMPARED, False)
     assert "1 user" in step.why
 
 
@@ -347,7 +350,7 @@ def test_a_trial_that_decides_alike_goes_on(bed: Bed) -> None:
     bed.candidate = bed.ratio
     bed.run(300)
     [step] = bed.judged().steps
-    assert (step.showed, step.enough, step.compared) == (Trial.ALIKE, True, None)
+    assert (step.showed, step.enough, step.compared) == (TrialVerdict.ALIKE, True, None)
 
 
 def test_three_programs_of_a_job_count_once(bed: Bed) -> None:
@@ -356,7 +359,7 @@ def test_three_programs_of_a_job_count_once(bed: Bed) -> None:
     for _ in range(200):
         summary = bed.summary()
         [run] = summary.runs
-        runs = tuple(Run(replace(run.job, program=program), run.uses) for program in programs)
+        runs = tuple(MpiRun(replace(run.job, program=program), run.uses) for program in programs)
         bed.now += 60
         bed.store.add(replace(summary, runs=runs), bed.now)
     found = bed.judged()
@@ -392,9 +395,9 @@ def test_what_cannot_be_compared_is_left_out_and_counted(bed: Bed) -> None:
 
     def changed(**changes: Any) -> Summary:
         job = replace(run.job, **changes)
-        return replace(bed.summary(), runs=(Run(job, run.uses),))
+        return replace(bed.summary(), runs=(MpiRun(job, run.uses),))
 
-    few = Run(run.job, (use(SMALL, 1e-5, timed=3),))
+    few = MpiRun(run.job, (use(SMALL, 1e-5, timed=3),))
     wrong = Arm.CONTROL if run.job.arm == "tuned" else Arm.TUNED
     told = [
         changed(arm="own"),

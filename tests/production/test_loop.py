@@ -11,8 +11,8 @@ import pytest
 from colltune.decisions import Status
 from colltune.domain import Shape
 from colltune.models.guard import Guard
-from colltune.production.consequences import Consequence, Kind, act
-from colltune.production.judgement import Verdict
+from colltune.production.consequences import Consequence, ConsequenceKind, act
+from colltune.production.judgement import ProductionVerdict
 from colltune.production.store import Store
 from colltune.registry import Registry
 from tests.models.machines import configuration
@@ -41,7 +41,7 @@ def test_a_slow_decision_is_withdrawn_and_nothing_else(bed: Bed) -> None:
     while not done:
         assert bed.jobs < 200
         done = looked(bed)
-    assert [one.kind for one in done] == [Kind.WITHDRAWN]
+    assert [one.kind for one in done] == [ConsequenceKind.WITHDRAWN]
     bundle = bed.registry.load(bed.registry.current()[SLOT].bundle_id)
     assert {(r.shape, r.first_bytes, r.last_bytes) for r in bundle.confirmations} == {
         (Shape(n, 4), 512, 1023) for n in (4, 5, 6, 7)
@@ -63,22 +63,23 @@ def test_a_slow_decision_is_withdrawn_and_nothing_else(bed: Bed) -> None:
     bed.ratio = {SMALL: 0.77, LARGE: 0.8}
     assert looked(bed, 150) == []
     verdicts = {f.range.first_bytes: f.verdict for f in bed.judged().findings}
-    assert verdicts == {SMALL: Verdict.PROVEN, LARGE: Verdict.PROVEN}
+    assert verdicts == {SMALL: ProductionVerdict.PROVEN, LARGE: ProductionVerdict.PROVEN}
 
 
 @pytest.mark.parametrize(
-    ("small", "ends"), [(0.7, [Kind.STEP, Kind.PROMOTED]), (1.2, [Kind.STOPPED])]
+    ("small", "ends"),
+    [(0.7, [ConsequenceKind.STEP, ConsequenceKind.PROMOTED]), (1.2, [ConsequenceKind.STOPPED])],
 )
-def test_a_trial_ends_by_itself(bed: Bed, small: float, ends: list[Kind]) -> None:
+def test_a_trial_ends_by_itself(bed: Bed, small: float, ends: list[ConsequenceKind]) -> None:
     """A harmless one goes through all steps and comes into force; a harmful one is stopped."""
     bed.settings = replace(SETTINGS, jobs_per_step=40, steps=(0.3, 0.5, 1.0))
     new = bed.registry.add(other())
     bed.candidate = {SMALL: small, LARGE: 0.8}
     bed.registry.step(new, 0.3, by="night")
-    kinds: list[Kind] = []
+    kinds: list[ConsequenceKind] = []
     while bed.registry.trials():
         assert bed.jobs < 1500
         kinds += [one.kind for one in looked(bed, 100)]
     assert kinds == ends
     is_new = bed.registry.current()[SLOT].bundle_id == new
-    assert is_new == (ends[-1] is Kind.PROMOTED)
+    assert is_new == (ends[-1] is ConsequenceKind.PROMOTED)

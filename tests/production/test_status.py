@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from colltune.production.judgement import Judgement, Saved, Verdict
+from colltune.production.judgement import Judgement, ProductionVerdict, SavedNodeHours
 from colltune.production.settings import Production
 from colltune.production.status import ProductionStatus, status_of
 from colltune.registry import Action, Event
@@ -93,7 +93,7 @@ def test_a_refuted_decision_names_what_withdrew_it(
 
 def test_a_candidate_is_withdrawn_by_the_end_of_its_trial() -> None:
     """There is no revision then: the bundle in force stays."""
-    harmful = finding(Verdict.REFUTED, 0.5, bundle_id=TRIED)
+    harmful = finding(ProductionVerdict.REFUTED, 0.5, bundle_id=TRIED)
     stop = event(22, Action.STOP, TRIED, FIRST, share=0.0, note="harm")
     found = told(replace(JUDGEMENT, findings=(harmful,)), (*EVENTS[:2], stop))
     assert [(one.withdrawn_utc, one.revision, one.note) for one in found.refuted] == [
@@ -108,5 +108,5 @@ def test_a_candidate_is_withdrawn_by_the_end_of_its_trial() -> None:
 
 def test_nothing_is_saved_where_no_job_was_judged() -> None:
     """A look at no job is not the same as jobs that gained nothing."""
-    found = told(replace(JUDGEMENT, saved=Saved(0.0, 0.0, 0.0)))
+    found = told(replace(JUDGEMENT, saved=SavedNodeHours(0.0, 0.0, 0.0)))
     assert (found.saved, found.judged_utc) == (None, JUDGEMENT.at_utc)

@@ -25,7 +25,7 @@ from colltune.errors import ConflictError, DataError, OutputError
 from colltune.process import run
 from colltune.production import archive
 from colltune.production.database import META, Database
-from colltune.production.store import LATEST_S, Asked, Refusal, Store
+from colltune.production.store import LATEST_S, AssignedArm, SetAside, Store
 from colltune.production.summary import Summary
 from tests.production.postgresql import postgresql, programs
 from tests.production.reporting import DAY_S, NOW
@@ -288,7 +288,7 @@ def test_space_is_bounded(store: Store, tmp_path: Path) -> None:
     """What is older than the months kept goes, ids of jobs once none of them may still report."""
     store.add(job(1), NOW)
     store.note_given([("9", "openmpi-4.1.4", "tuned", "ab")], NOW)
-    store.set_aside(cast(Refusal, Why.CLOCK), NOW)
+    store.set_aside(cast(SetAside, Why.CLOCK), NOW)
     # never judged, as if the judgement was broken
     store.merge_days(NOW + 40 * DAY_S)
     assert store.archive_rows(0).num_rows == 2
@@ -301,7 +301,7 @@ def test_space_is_bounded(store: Store, tmp_path: Path) -> None:
 
 def test_what_is_set_aside_is_counted(store: Store) -> None:
     """By reason, since a day."""
-    clock, arm = (cast(Refusal, why) for why in Why)
+    clock, arm = (cast(SetAside, why) for why in Why)
     for _ in range(120):
         store.set_aside(clock, NOW)
     store.set_aside(arm, NOW + DAY_S)
@@ -318,7 +318,7 @@ def test_jobs_that_were_given_an_arm_are_added_up_by_day(store: Store) -> None:
     store.note_given([(str(job), *of) for job in range(4, 6)], NOW)
     store.note_given([], NOW)
     days = (datetime.fromtimestamp(NOW - n * DAY_S, UTC).date().isoformat() for n in (0, 40))
-    new, old = (Asked(day, *of) for day in days)
+    new, old = (AssignedArm(day, *of) for day in days)
     assert store.asked(NOW) == {new: 4}
     assert store.asked(0) == {old: 2, new: 4}
 

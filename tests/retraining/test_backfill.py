@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from colltune.bench.campaign_file import load
-from colltune.dataset.profile import Kind, Profile, Use
+from colltune.dataset.profile import CallKind, Profile, Use
 from colltune.domain import Collective, Shape
 from colltune.errors import CampaignError
 from colltune.models.bundle import Bundle
@@ -48,7 +48,7 @@ def test_shapes_beyond_what_was_measured_are_wanted(bundle: Bundle) -> None:
 
 def test_node_hours_of_production_decide_where_they_are_known(bundle: Bundle) -> None:
     """A rare shape on which nodes are busy goes first; others count by the mean of a request."""
-    kind = Kind(Collective.BCAST, 256, Shape(64, 4), 1024)
+    kind = CallKind(Collective.BCAST, 256, Shape(64, 4), 1024)
     use = Use(kind, 10, 10240, 1024, 2047, 10, 0.0, 0.0, 0.0, 0.0, process_s=7200.0)
     asked = _asked((64, 4, 10), (32, 4, 1000))
     plain = backfill.wanted(bundle, asked, Guard())

@@ -14,7 +14,7 @@ from colltune.dataset import PerformanceDataset, read_parquet
 from colltune.dataset.objective import DEFAULT_OBJECTIVE
 from colltune.domain import Collective, Context, Instance, Shape
 from colltune.evaluation.folds import Fold, fold
-from colltune.evaluation.recipes import Choice
+from colltune.evaluation.recipes import FoldDecisions
 from colltune.evaluation.scores import Difference
 from colltune.evidence.clusters import level_of
 from colltune.models.bundle import Bundle
@@ -26,7 +26,7 @@ from colltune.retraining.contest import (
     IN_FORCE,
     Contest,
     Contestants,
-    Judged,
+    JudgedBundle,
     Measurements,
     Parts,
     contest,
@@ -53,10 +53,10 @@ def _arrived(folder: Path) -> Arrived:
     return Arrived(read_parquet(folder))
 
 
-class _Watched(Judged):
+class _Watched(JudgedBundle):
     """Remembers what it was given to learn from."""
 
-    def decide(self, context: Context, fold: Fold, jobs: int | None) -> Choice:
+    def decide(self, context: Context, fold: Fold, jobs: int | None) -> FoldDecisions:
         seen = {(s.nodes, s.ppn) for s in (i.shape for i in fold.training.instances())}
         tested = {(s.nodes, s.ppn) for s in (i.shape for i in fold.testing.instances())}
         assert not seen & tested
@@ -93,9 +93,11 @@ def test_the_bundle_in_force_is_not_flattered_by_shapes_it_has_seen(tmp_path: Pa
     part = fold("4 nodes", own.rows(~held_out), own.rows(held_out), _source(arrived.dataset).noise)
     assert part is not None
     true, false = (
-        Judged(bundle, {c: _mixed(m, scrambled[c], held_out) for c, m in cells.items()}, _GUARD)
+        JudgedBundle(
+            bundle, {c: _mixed(m, scrambled[c], held_out) for c, m in cells.items()}, _GUARD
+        )
         if scramble
-        else Judged(bundle, cells, _GUARD)
+        else JudgedBundle(bundle, cells, _GUARD)
         for scramble in (False, True)
     )
     chosen = [one.decide(arrived.dataset.context, part, 1).chosen for one in (true, false)]

@@ -23,7 +23,7 @@ from colltune.models.published import NearestNeighbours
 from colltune.registry import Action, Registry
 from colltune.retraining import backfill
 from colltune.retraining.lease import LeaseTakenError, held
-from colltune.retraining.site_file import Outcome
+from colltune.retraining.site_file import RunOutcome
 from colltune.selector.demand import DemandLog
 from tests.retraining.site import CONTEXT, SHAPES, launch, retrain, site_of
 
@@ -69,12 +69,12 @@ def test_the_first_bundle_comes_into_force_and_the_same_data_again_change_nothin
 ) -> None:
     """A first night promotes; a second finds nothing new, writes nothing, and says so by status."""
     first = retrain(site_of(root))
-    assert (first.outcomes, first.exit_status) == ((Outcome.PROMOTED,), 0)
+    assert (first.outcomes, first.exit_status) == ((RunOutcome.PROMOTED,), 0)
     promoted = _in_force(root)
     assert promoted == first.results[0].candidate
     before = sorted(p.name for p in (root / "registry").rglob("*") if "retraining" not in p.parts)
     second = retrain(site_of(root))
-    assert (second.outcomes, second.exit_status) == ((Outcome.NOTHING_NEW,), errors.NOTHING_NEW)
+    assert (second.outcomes, second.exit_status) == ((RunOutcome.NOTHING_NEW,), errors.NOTHING_NEW)
     assert _in_force(root) == promoted
     after = sorted(p.name for p in (root / "registry").rglob("*") if "retraining" not in p.parts)
     assert after == before
@@ -86,7 +86,7 @@ def test_new_measurements_make_a_new_bundle(root: Path) -> None:
     launch(root / "data", "launch 3", seed=3)
     second = retrain(site_of(root))
     result = second.results[0]
-    assert result.outcome is Outcome.PROMOTED
+    assert result.outcome is RunOutcome.PROMOTED
     assert (result.judged_bundle, result.in_force) == (first.results[0].in_force, _in_force(root))
     assert result.new == len(read_parquet(root / "data")) - len(first.results[0].arrived.dataset)
     assert result.contest is not None
@@ -111,7 +111,7 @@ def test_few_new_measurements_are_waited_for_until_there_are_enough(root: Path) 
     launch(root / "data", "launch 4", seed=4, shapes=SHAPES)
     night = retrain(few)
     assert night.results[0].new == 144
-    assert night.outcomes == (Outcome.PROMOTED,)
+    assert night.outcomes == (RunOutcome.PROMOTED,)
 
 
 def test_a_worse_candidate_is_kept_back(retrained: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_worse_candidate_is_kept_back(retrained: Path) -> None:
     site = site_of(retrained, '[evaluate]\nheld_out = "shapes"\n[drift]\nratio = 100\n')
     night = retrain(site)
     result = night.results[0]
-    assert (night.outcomes, night.exit_status) == ((Outcome.KEPT,), errors.KEPT)
+    assert (night.outcomes, night.exit_status) == ((RunOutcome.KEPT,), errors.KEPT)
     assert "worse by" in result.reason or "slower than the default" in result.reason
     assert _in_force(retrained) == before
     assert result.candidate in Registry(retrained / "registry").ids()
@@ -138,7 +138,7 @@ def test_in_shadow_nothing_is_promoted(retrained: Path) -> None:
     launch(retrained / "data", "launch 3", seed=3)
     night = retrain(site_of(retrained, "[promote]\nshadow = true\n"))
     result = night.results[0]
-    assert (night.outcomes, night.exit_status) == ((Outcome.SHADOW,), 0)
+    assert (night.outcomes, night.exit_status) == ((RunOutcome.SHADOW,), 0)
     assert _in_force(retrained) == before
     assert result.candidate in Registry(retrained / "registry").ids()
     assert result.candidate != before
@@ -157,9 +157,9 @@ def test_each_release_has_its_own_bundle(root: Path) -> None:
     night = retrain(site_of(root))
     outcomes = {result.slot: result.outcome for result in night.results}
     assert outcomes == {
-        SLOT: Outcome.PROMOTED,
-        "mpich-4.2.0": Outcome.PROMOTED,
-        "openmpi-5.0.8": Outcome.KEPT,
+        SLOT: RunOutcome.PROMOTED,
+        "mpich-4.2.0": RunOutcome.PROMOTED,
+        "openmpi-5.0.8": RunOutcome.KEPT,
     }
     assert set(Registry(root / "registry").current()) == {SLOT, "mpich-4.2.0"}
     assert "cannot be judged: the split parts leaves nothing" in night.results[-1].reason
@@ -183,7 +183,7 @@ def test_a_collective_that_cannot_be_fitted_is_left_out(
     )
     launch(retrained / "data", "launch 3", seed=3)
     night = retrain(site_of(retrained))
-    assert night.outcomes == (Outcome.PROMOTED,)
+    assert night.outcomes == (RunOutcome.PROMOTED,)
     assert list(night.results[0].unfitted) == ["scan"]
     assert "too few cells" in "\n".join(lines(night))
     assert _in_force(retrained) != before
@@ -201,7 +201,7 @@ def test_a_bundle_that_was_rolled_back_is_not_brought_back(retrained: Path) -> N
     assert "root rolled this bundle back" in night.results[0].reason
     assert _in_force(retrained) == before
     launch(retrained / "data", "launch 4", seed=4)
-    assert retrain(site_of(retrained)).outcomes == (Outcome.PROMOTED,)
+    assert retrain(site_of(retrained)).outcomes == (RunOutcome.PROMOTED,)
 
 
 def test_where_production_is_recorded_a_candidate_is_tried(retrained: Path) -> None:
@@ -211,21 +211,21 @@ def test_where_production_is_recorded_a_candidate_is_tried(retrained: Path) -> N
     launch(retrained / "data", "launch 3", seed=3)
     night = retrain(site)
     trial = registry.trials()[SLOT]
-    assert (night.outcomes, night.exit_status) == ((Outcome.TRIAL,), 0)
+    assert (night.outcomes, night.exit_status) == ((RunOutcome.TRIAL,), 0)
     assert (trial.bundle_id, trial.share) == (night.results[0].candidate, 0.1)
     assert _in_force(retrained) == before == night.results[0].in_force
-    assert retrain(site).outcomes == (Outcome.NOTHING_NEW,)
+    assert retrain(site).outcomes == (RunOutcome.NOTHING_NEW,)
     launch(retrained / "data", "launch 4", seed=4)
     waiting = retrain(site)
-    assert waiting.outcomes == (Outcome.TRIAL,)
+    assert waiting.outcomes == (RunOutcome.TRIAL,)
     assert "is on trial with 10% of the jobs since" in waiting.results[0].reason
     assert registry.trials() == {SLOT: trial}
     registry.stop(SLOT, by="the service", note="slower")
-    assert retrain(site).outcomes == (Outcome.TRIAL,)
+    assert retrain(site).outcomes == (RunOutcome.TRIAL,)
     second = registry.trials()[SLOT].bundle_id
     assert second != trial.bundle_id
     registry.promote(second, by="the service")
-    assert retrain(site).outcomes == (Outcome.NOTHING_NEW,)
+    assert retrain(site).outcomes == (RunOutcome.NOTHING_NEW,)
 
 
 def test_a_trial_that_was_stopped_does_not_begin_again(retrained: Path) -> None:
@@ -236,7 +236,7 @@ def test_a_trial_that_was_stopped_does_not_begin_again(retrained: Path) -> None:
     registry = Registry(retrained / "registry")
     registry.stop(SLOT, by="the service", note="1.4 times slower")
     night = retrain(replace(site, min_new=2))
-    assert night.outcomes == (Outcome.KEPT,)
+    assert night.outcomes == (RunOutcome.KEPT,)
     assert "the service ended its trial" in night.results[0].reason
     assert "1.4 times slower" in night.results[0].reason
 
@@ -244,7 +244,7 @@ def test_a_trial_that_was_stopped_does_not_begin_again(retrained: Path) -> None:
 def test_the_first_bundle_of_a_recorded_site_is_promoted(root: Path) -> None:
     """Where nothing is in force there is nothing to try it against."""
     night = retrain(site_of(root, "[production]\nrecord = true\n"))
-    assert night.outcomes == (Outcome.PROMOTED,)
+    assert night.outcomes == (RunOutcome.PROMOTED,)
 
 
 def test_a_bundle_promoted_by_hand_is_compared(root: Path) -> None:
@@ -270,7 +270,10 @@ def test_a_tampered_bundle_in_force_is_left_to_people(retrained: Path) -> None:
         for name in new:
             launch(retrained / "data", name, seed=3)
         night = retrain(site_of(retrained))
-        assert (night.outcomes, night.exit_status) == ((Outcome.FAILED,), BundleError.exit_status)
+        assert (night.outcomes, night.exit_status) == (
+            (RunOutcome.FAILED,),
+            BundleError.exit_status,
+        )
         assert "bcast.arrays: cut short or damaged" in night.results[0].reason
         assert _in_force(retrained) == before
 
@@ -306,7 +309,7 @@ def test_a_damaged_file_does_not_keep_the_others_from_being_learned(root: Path) 
     cut.write_bytes(whole[0].read_bytes()[:300])
     (root / "data" / "text.parquet").write_text("no Parquet")
     night = retrain(site_of(root))
-    assert night.outcomes == (Outcome.PROMOTED,)
+    assert night.outcomes == (RunOutcome.PROMOTED,)
     assert [name.split(": ")[0].rpartition("/")[2] for name in night.left_out] == [
         "cut.parquet",
         "text.parquet",
@@ -338,7 +341,7 @@ def test_a_change_of_the_machine_is_told_whatever_is_promoted(root: Path) -> Non
         launch(root / "data", f"slow {k}", seed=20 + k, factor=lambda _a, _i: 1.5)
     night = retrain(site_of(root))
     assert night.exit_status == errors.DRIFT
-    assert Outcome.DRIFT in night.outcomes
+    assert RunOutcome.DRIFT in night.outcomes
     report = Registry(root / "registry").latest_report("drift")
     assert report is not None
     assert report["alarm"] is True
@@ -360,7 +363,7 @@ def test_somebody_who_promotes_meanwhile_wins(
 
     monkeypatch.setattr(Registry, "add", promote_another)
     night = retrain(site_of(retrained))
-    assert night.outcomes == (Outcome.KEPT,)
+    assert night.outcomes == (RunOutcome.KEPT,)
     assert "expected in force" in night.results[0].reason
     assert _in_force(retrained) == other
 
@@ -376,7 +379,7 @@ def test_a_full_disk_leaves_the_old_bundle(
         with pytest.raises(OutputError, match="No space left"):
             retrain(site_of(retrained))
     assert _in_force(retrained) == before
-    assert retrain(site_of(retrained)).outcomes == (Outcome.PROMOTED,)
+    assert retrain(site_of(retrained)).outcomes == (RunOutcome.PROMOTED,)
     actions = [event.action for event in Registry(retrained / "registry").history()]
     assert actions == [Action.PROMOTE, Action.PROMOTE]
 
@@ -399,7 +402,7 @@ def test_a_site_in_an_object_store_is_retrained_like_any_other(
     put(f"{bucket}/data", path.name, path.read_bytes())
     site = replace(site_of(tmp_path), registry=f"{bucket}/registry", datasets=(f"{bucket}/data",))
     first = retrain(site)
-    assert first.outcomes == (Outcome.PROMOTED,)
+    assert first.outcomes == (RunOutcome.PROMOTED,)
     current = Registry(f"{bucket}/registry").current()
     assert current[SLOT].bundle_id == first.results[0].candidate
     with held(store), pytest.raises(LeaseTakenError):

@@ -18,8 +18,8 @@ from colltune.models.fitting import fit
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.confirming import (
     Cell,
-    Contest,
-    Judgement,
+    ContestedInstance,
+    ContestState,
     confirmations,
     contests,
     evidence,
@@ -34,7 +34,7 @@ FIRST, SECOND, THIRD = (Configuration("openmpi", BCAST, name) for name in ("a", 
 SIZES = (4, 64, 1024, 16384)
 INSTANCES = tuple(Instance(BCAST, SHAPE, size) for size in SIZES)
 INSTANCE = INSTANCES[0]
-CONTEST = Contest(INSTANCE, DEFAULT, (FIRST, SECOND, THIRD), 0, 32768, 1.2, 1e-5)
+CONTEST = ContestedInstance(INSTANCE, DEFAULT, (FIRST, SECOND, THIRD), 0, 32768, 1.2, 1e-5)
 WHEN = "2026-11-22T10:00:00+00:00"
 Times = dict[Cell, dict[str, Sequence[float]]]
 
@@ -49,7 +49,7 @@ def _times(gains: dict[Configuration, float], launches: int = 1) -> Times:
     }
 
 
-def _judged(times: Times, **more: object) -> list[Judgement]:
+def _judged(times: Times, **more: object) -> list[ContestState]:
     return judge([CONTEST], times, **more)  # type: ignore[arg-type]
 
 
@@ -244,7 +244,7 @@ def test_a_gain_beyond_the_noise_is_confirmed_nearly_always() -> None:
     assert found.count(Status.CONFIRMED) >= 0.9 * len(found)
 
 
-def _simulated(gain: float, rng: np.random.Generator) -> list[Judgement]:
+def _simulated(gain: float, rng: np.random.Generator) -> list[ContestState]:
     """Measure until all is decided; a launch shifts each configuration, and turns scatter."""
     asked = [replace(CONTEST, instance=i) for i in INSTANCES]
     times: Times = {}

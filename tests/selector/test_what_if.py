@@ -15,7 +15,7 @@ from colltune.domain import (
 )
 from colltune.errors import BundleError, DataError
 from colltune.models.bundle import Bundle
-from colltune.models.costs.breakdown import Costs, FittedCost, Kind
+from colltune.models.costs.breakdown import CostKind, Costs, FittedCost
 from colltune.models.costs.families import configuration_amounts
 from colltune.models.costs.network import (
     Instances,
@@ -86,7 +86,9 @@ def test_as_measured(bundle: Bundle, costs: Costs) -> None:
     assert not answer.selection.extrapolated
     terms = {share.kind: share for share in answer.chosen_terms}
     assert sum(share.share for share in answer.chosen_terms) == pytest.approx(1.0)
-    assert {Kind.LATENCY_BETWEEN, Kind.BANDWIDTH_BETWEEN, Kind.BANDWIDTH_WITHIN} <= set(terms)
+    assert {CostKind.LATENCY_BETWEEN, CostKind.BANDWIDTH_BETWEEN, CostKind.BANDWIDTH_WITHIN} <= set(
+        terms
+    )
 
 
 def test_four_rails(bundle: Bundle, costs: Costs) -> None:

@@ -12,7 +12,7 @@ import pytest
 from colltune.domain import Collective
 from colltune.models.fitting import fit
 from colltune.server.app import create_app
-from colltune.server.settings import Settings
+from colltune.server.settings import ServiceSettings
 from tests.models.machines import measured
 
 with warnings.catch_warnings():
@@ -34,7 +34,7 @@ def bundle_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def client(bundle_path: Path) -> Iterator[TestClient]:
     """Return a client of a service that serves `bundle_path` and is ready."""
-    app = create_app(Settings(bundle=bundle_path))
+    app = create_app(ServiceSettings(bundle=bundle_path))
     with TestClient(app, raise_server_exceptions=False) as client:
         await_ready(client)
         yield client

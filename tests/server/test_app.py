@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from colltune import process
 from colltune.server import schemas
 from colltune.server.app import create_app
-from colltune.server.settings import Settings
+from colltune.server.settings import ServiceSettings
 from colltune.server.supervisor import log_as_json
 from docs._ext.http_interface import sample
 from tests.cli.report_html import Page
@@ -115,7 +115,7 @@ def test_an_unknown_method_is_named(client: TestClient) -> None:
 
 def test_an_error_of_the_service_shows_nothing_of_itself(bundle_path: Path) -> None:
     """What nobody foresaw is a problem without a traceback, and logged."""
-    app = create_app(Settings(bundle=bundle_path))
+    app = create_app(ServiceSettings(bundle=bundle_path))
 
     @app.get("/broken")
     async def broken() -> None:
@@ -141,17 +141,19 @@ def test_settings_that_make_no_sense_are_refused(subtests: pytest.Subtests) -> N
         {"bundle": "/b", "poll_s": -1},
     ):
         with subtests.test(given=given), pytest.raises(ValidationError):
-            Settings(**given)
+            ServiceSettings(**given)
 
 
 def test_workers_get_the_settings_by_variables(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Settings survive the way through the environment."""
-    made = Settings(bundle=tmp_path, munge=True, munge_users=("a", "b"), caution=2.5, poll_s=0.5)
+    made = ServiceSettings(
+        bundle=tmp_path, munge=True, munge_users=("a", "b"), caution=2.5, poll_s=0.5
+    )
     for name, value in made.environment().items():
         monkeypatch.setenv(name, value)
-    assert Settings() == made
+    assert ServiceSettings() == made
 
 
 def test_a_service_starts_light() -> None:

@@ -15,7 +15,7 @@ import yaml
 from colltune import process
 from colltune.retraining.site_file import deploy_file as unit_text
 from colltune.server.deployment import EXAMPLES, example
-from colltune.server.settings import PREFIX, ConnectionLimits, Settings
+from colltune.server.settings import PREFIX, ConnectionLimits, ServiceSettings
 from tests.dockerfile import stages
 
 ROOT = Path(__file__).parents[2]
@@ -51,7 +51,7 @@ def container() -> dict[str, Any]:
 
 def test_the_examples_know_the_settings() -> None:
     """Variables that they name are ones that the service reads."""
-    fields = (*Settings.model_fields, *ConnectionLimits.model_fields)
+    fields = (*ServiceSettings.model_fields, *ConnectionLimits.model_fields)
     known = {f"{PREFIX}{name.upper()}" for name in fields}
     named = {one for name in EXAMPLES for one in re.findall(rf"{PREFIX}[A-Z_]+", example(name))}
     assert named
@@ -60,7 +60,7 @@ def test_the_examples_know_the_settings() -> None:
 
 def test_nginx_refuses_what_the_service_refuses() -> None:
     """A body that the service would take passes the proxy, and no larger one does."""
-    largest = Settings.model_fields["max_body_bytes"].default
+    largest = ServiceSettings.model_fields["max_body_bytes"].default
     assert f"client_max_body_size {largest >> 20}m;" in example("nginx")
 
 

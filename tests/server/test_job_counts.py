@@ -11,13 +11,13 @@ from fastapi.testclient import TestClient
 from colltune.registry import Registry
 from colltune.server import job_counts
 from colltune.server.app import create_app
-from colltune.server.job_counts import DAYS_KEPT, Asked, JobCounts, Outcome
-from colltune.server.settings import Settings
+from colltune.server.job_counts import DAYS_KEPT, CountedRequest, JobCounts, RequestOutcome
+from colltune.server.settings import ServiceSettings
 from tests.server.conftest import await_ready
 from tests.server.registries import bundle
 
 SLOT = "openmpi-4.1.4"
-ASKED = Asked("openmpi", "4.1.4", SLOT, 8, "4", Outcome.TUNED)
+ASKED = CountedRequest("openmpi", "4.1.4", SLOT, 8, "4", RequestOutcome.TUNED)
 
 
 def _today() -> str:
@@ -30,9 +30,9 @@ def test_counts_survive_a_restart_and_add_up_over_services(tmp_path: Path) -> No
     first.note(ASKED, 3)
     first.flush()
     second.note(ASKED)
-    second.note(ASKED._replace(outcome=Outcome.UNSURE))
+    second.note(ASKED._replace(outcome=RequestOutcome.UNSURE))
     assert second.days() == {
-        _today(): {ASKED: 4, ASKED._replace(outcome=Outcome.UNSURE): 1},
+        _today(): {ASKED: 4, ASKED._replace(outcome=RequestOutcome.UNSURE): 1},
     }
     second.flush()
     assert first.days() == second.days() == JobCounts(tmp_path).days()
@@ -75,7 +75,7 @@ def test_room_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     counts.flush()
     (found,) = JobCounts(tmp_path).days().values()
     assert (len(found), found.total()) == (6, 20)
-    assert found[Asked("", "", SLOT, 0, "", Outcome.TUNED)] == 15
+    assert found[CountedRequest("", "", SLOT, 0, "", RequestOutcome.TUNED)] == 15
     assert len(list(tmp_path.iterdir())) == 1
 
 
@@ -83,7 +83,7 @@ def test_each_request_counts_once_with_what_it_got(tmp_path: Path) -> None:
     """Tuned, or why not: warm and cold, of several shapes at once, and without a bundle."""
     registry = Registry(tmp_path / "registry")
     registry.promote(registry.add(bundle()), by="test")
-    settings = Settings(registry=str(tmp_path / "registry"), demand=tmp_path / "demand")
+    settings = ServiceSettings(registry=str(tmp_path / "registry"), demand=tmp_path / "demand")
     with TestClient(create_app(settings), raise_server_exceptions=False) as client:
         await_ready(client)
         for _ in range(3):
@@ -104,7 +104,7 @@ def test_each_request_counts_once_with_what_it_got(tmp_path: Path) -> None:
     assert found == {
         ASKED: 3,
         ASKED._replace(release="4.1.5", ppn="1 4"): 1,
-        ASKED._replace(nodes=1, ppn="1", outcome=Outcome.ALONE): 1,
-        ASKED._replace(nodes=1 << 20, ppn="1", outcome=Outcome.OUTSIDE): 1,
-        ASKED._replace(release="3.1.6", slot="", outcome=Outcome.NO_BUNDLE): 1,
+        ASKED._replace(nodes=1, ppn="1", outcome=RequestOutcome.ALONE): 1,
+        ASKED._replace(nodes=1 << 20, ppn="1", outcome=RequestOutcome.OUTSIDE): 1,
+        ASKED._replace(release="3.1.6", slot="", outcome=RequestOutcome.NO_BUNDLE): 1,
     }

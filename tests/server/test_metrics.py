@@ -14,7 +14,7 @@ from colltune.selector.demand import Demand, read_demand
 from colltune.server.app import create_app
 from colltune.server.auth import token_file
 from colltune.server.auth.token_file import Scope, Token
-from colltune.server.settings import Settings
+from colltune.server.settings import ServiceSettings
 from tests.server.conftest import await_ready
 from tests.server.registries import bundle
 
@@ -47,7 +47,7 @@ def registry(tmp_path: Path) -> Registry:
 @pytest.fixture
 def client(registry: Registry, tmp_path: Path) -> Iterator[TestClient]:
     """Return a client of a service over `registry` that notes demand."""
-    app = create_app(Settings(registry=str(registry), demand=tmp_path / "demand"))
+    app = create_app(ServiceSettings(registry=str(registry), demand=tmp_path / "demand"))
     with TestClient(app, raise_server_exceptions=False) as client:
         await_ready(client)
         yield client
@@ -129,7 +129,7 @@ JOB = (("nodes", "8"), ("ppn", "4"), ("ppn", "1"), ("folder", "/f"))
 
 def test_what_jobs_ask_for_is_noted(registry: Registry, tmp_path: Path) -> None:
     """Shapes of job files are counted, warm and cold, as far as the machine may have them."""
-    app = create_app(Settings(registry=str(registry), demand=tmp_path / "demand"))
+    app = create_app(ServiceSettings(registry=str(registry), demand=tmp_path / "demand"))
     with TestClient(app) as client:
         await_ready(client)
         for _ in range(3):
@@ -149,7 +149,7 @@ def test_where_there_are_tokens_only_theirs_are_noted(registry: Registry, tmp_pa
     secret = token_file.new_token()
     made = Token("hook", frozenset({Scope.SUMMARIES}), token_file.digest(secret))
     token_file.write(tmp_path / "tokens", [made])
-    settings = Settings(
+    settings = ServiceSettings(
         registry=str(registry), demand=tmp_path / "demand", tokens=tmp_path / "tokens"
     )
     with TestClient(create_app(settings)) as client:

@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 
 from colltune.registry import Registry
 from colltune.server.app import create_app
-from colltune.server.settings import Settings
+from colltune.server.settings import ServiceSettings
 from tests.object_store import s3_bucket, s3_server
 from tests.registry.small import small
 from tests.server.conftest import await_ready
@@ -27,7 +27,7 @@ def test_a_service_follows_a_registry_in_a_store(
         url = environment.enter_context(s3_bucket(address, "colltune-served"))
         registry = Registry(f"{url}/site")
         registry.promote(registry.add(small(0)), by="ann")
-        app = create_app(Settings(registry=f"{url}/site"))
+        app = create_app(ServiceSettings(registry=f"{url}/site"))
         with TestClient(app, raise_server_exceptions=False) as client:
             await_ready(client)
             assert in_force(client) == small(0).id

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from colltune.server.errors import ServiceError
-from colltune.server.limits import Offload
+from colltune.server.limits import ThreadOffload
 
 
 def test_what_is_asked_for_at_once_is_computed_once() -> None:
@@ -22,7 +22,7 @@ def test_what_is_asked_for_at_once_is_computed_once() -> None:
         return "slow"
 
     async def ask() -> list[str]:
-        offload = Offload(2, 8, "busy")
+        offload = ThreadOffload(2, 8, "busy")
         tasks = [asyncio.create_task(offload.run("a", slow)) for _ in range(5)]
         quick = await offload.run("b", lambda: "quick")
         gate.set()
@@ -39,7 +39,7 @@ def test_more_than_can_wait_is_turned_away() -> None:
     gate = threading.Event()
 
     async def ask() -> str:
-        offload = Offload(1, 2, "busy")
+        offload = ThreadOffload(1, 2, "busy")
         tasks = [asyncio.create_task(offload.run(key, lambda: gate.wait(10))) for key in ("a", "b")]
         await asyncio.sleep(0)
         with pytest.raises(ServiceError, match="busy"):
@@ -58,7 +58,7 @@ def test_who_goes_away_takes_nothing_from_the_others() -> None:
     gate = threading.Event()
 
     async def ask() -> bool:
-        offload = Offload(1, 4, "busy")
+        offload = ThreadOffload(1, 4, "busy")
         gone, stays = (
             asyncio.create_task(offload.run("a", lambda: gate.wait(10))) for _ in range(2)
         )
@@ -80,7 +80,7 @@ def test_an_error_is_everybodys_and_not_kept() -> None:
         raise ValueError("no")
 
     async def ask() -> list[object]:
-        offload = Offload(1, 4, "busy")
+        offload = ThreadOffload(1, 4, "busy")
         tasks = [offload.run("a", fails) for _ in range(2)]
         failed = await asyncio.gather(*tasks, return_exceptions=True)
         found = [*map(type, failed), await offload.run("a", lambda: "yes")]

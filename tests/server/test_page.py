@@ -15,7 +15,7 @@ from colltune.models.fitting import fit
 from colltune.registry import Registry
 from colltune.selector.configuration import Target, selector_for
 from colltune.server.app import create_app
-from colltune.server.settings import Settings
+from colltune.server.settings import ServiceSettings
 from colltune.server.views.maps import map_view, prediction_view
 from tests.models.machines import measured
 from tests.server.conftest import await_ready
@@ -99,7 +99,7 @@ def test_the_overview_follows_the_registry(tmp_path: Path, bundle_path: Path) ->
     bundle_id = registry.add(bundle_path)
     registry.promote(bundle_id, by="night", note="first")
     with TestClient(
-        create_app(Settings(registry=str(tmp_path / "registry"), poll_s=0.02))
+        create_app(ServiceSettings(registry=str(tmp_path / "registry"), poll_s=0.02))
     ) as client:
         await_ready(client)
         first = client.get("/v1/view")
@@ -132,7 +132,7 @@ def test_nothing_in_force_is_told_as_not_ready(tmp_path: Path) -> None:
     """An empty registry is a problem that passes, with the reason."""
     (tmp_path / "registry").mkdir()
     with TestClient(
-        create_app(Settings(registry=str(tmp_path / "registry"), poll_s=0.02))
+        create_app(ServiceSettings(registry=str(tmp_path / "registry"), poll_s=0.02))
     ) as client:
         answer = client.get("/v1/view")
         assert answer.status_code == 503

@@ -7,18 +7,18 @@ from pathlib import Path
 from colltune.domain import Shape
 from colltune.selector.demand import DemandLog
 from colltune.server.service import Service
-from colltune.server.settings import Settings
-from colltune.server.state import State
+from colltune.server.settings import ServiceSettings
+from colltune.server.state import ServiceState
 from tests.server.registries import bundle
 
 
 def _service(bundle_path: Path, demand: Path | None) -> Service:
-    service = Service(Settings(bundle=bundle_path, demand=demand))
+    service = Service(ServiceSettings(bundle=bundle_path, demand=demand))
     service.watcher.refresh()
     return service
 
 
-def _rendered(state: State) -> set[tuple[str, str]]:
+def _rendered(state: ServiceState) -> set[tuple[str, str]]:
     """Return release and shape of what is ready, but for what every bundle is tried with."""
     (loaded,) = state.loaded.values()
     tried = str(max(loaded.bundle.training_shapes))

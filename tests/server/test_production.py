@@ -19,11 +19,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from colltune.dataset.profile import bucket
-from colltune.production.arms import Arm, Split, arm_of
+from colltune.production.arms import Arm, ArmShares, arm_of
 from colltune.production.store import Store
 from colltune.production.summary import Given, Summary, text_of
 from colltune.server.production import ProductionJobs
-from colltune.server.settings import Settings
+from colltune.server.settings import ServiceSettings
 from tests.dataset.profiles import profile_text, row
 from tests.server.serving_process import PATIENCE_S, Server
 from tests.server.writable import ONLY_PROMOTES, Writable, bearer, filled, recorded, writable
@@ -54,7 +54,7 @@ def loop_of(service: Writable) -> ProductionJobs:
 
 def job_of(arm: Arm, candidate: float = 0.0, after: int = 0) -> str:
     """Return the number of a job that belongs to `arm`."""
-    split = Split(CONTROL, candidate)
+    split = ArmShares(CONTROL, candidate)
     return next(str(n) for n in range(after, 9999) if arm_of(MACHINE, str(n), split) is arm)
 
 
@@ -321,7 +321,7 @@ def test_the_control_group_of_then_counts(service: Writable) -> None:
     """A job that was control while the group was larger is believed, one that never was is not."""
     loop = loop_of(service)
     arms = {
-        str(n): [arm_of(MACHINE, str(n), Split(share)) for share in (CONTROL, 0.5)]
+        str(n): [arm_of(MACHINE, str(n), ArmShares(share)) for share in (CONTROL, 0.5)]
         for n in range(100)
     }
     before, never = (
@@ -387,7 +387,7 @@ def samples(text: str) -> dict[tuple[str, ...], float]:
 def test_what_came_in_is_judged_and_told(service: Writable) -> None:
     """Jobs by arm, what they saved, and what was set aside become metrics after the next look."""
     loop = loop_of(service)
-    arms = {str(n): arm_of(MACHINE, str(n), Split(CONTROL)) for n in range(60)}
+    arms = {str(n): arm_of(MACHINE, str(n), ArmShares(CONTROL)) for n in range(60)}
     for job, arm in arms.items():
         ask(service, job)
         assert send(service, loaded(service, arm, job)).status_code == 201
@@ -434,12 +434,12 @@ def test_the_settings_travel_to_the_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a site file says of production is the same in another process."""
-    told = Settings(registry="r", machine=MACHINE, production=recorded(tmp_path))
+    told = ServiceSettings(registry="r", machine=MACHINE, production=recorded(tmp_path))
     for name, value in told.environment().items():
         monkeypatch.setenv(name, value)
-    assert Settings() == told
+    assert ServiceSettings() == told
     with pytest.raises(ValueError, match="only bundles of a registry"):
-        Settings(bundle=tmp_path, production=recorded(tmp_path), registry=None)
+        ServiceSettings(bundle=tmp_path, production=recorded(tmp_path), registry=None)
 
 
 def site_file(folder: Path, more: str = "record = true\ncontrol = 0.3\n") -> Path:
@@ -477,7 +477,7 @@ def test_two_workers_count_every_job_once(tmp_path: Path) -> None:
     options = ("--site", site_file(tmp_path), "--tokens", tmp_path / "tokens", "--workers", 2)
     environment = {"COLLTUNE_SERVER_JUDGE_S": "1", "COLLTUNE_SERVER_RATE_PER_S": "1e5"}
     statuses = Counter[int]()
-    arms = {str(n): arm_of(MACHINE, str(n), Split(CONTROL)) for n in range(100)}
+    arms = {str(n): arm_of(MACHINE, str(n), ArmShares(CONTROL)) for n in range(100)}
     with Server(*options, "--uds", tmp_path / "s", environment=environment) as server:
         server.await_ready()
         told = SimpleNamespace(first=first)

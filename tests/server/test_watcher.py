@@ -15,8 +15,8 @@ from fastapi.testclient import TestClient
 from colltune.models.bundle import Bundle
 from colltune.registry import Registry
 from colltune.server.app import create_app
-from colltune.server.settings import Settings
-from colltune.server.watcher import Watcher
+from colltune.server.settings import ServiceSettings
+from colltune.server.watcher import BundleWatcher
 from tests.server.conftest import await_ready
 from tests.server.registries import bundle
 
@@ -43,14 +43,14 @@ def registry(bundles: tuple[Bundle, Bundle], tmp_path: Path) -> Registry:
 @pytest.fixture
 def client(registry: Registry) -> Iterator[TestClient]:
     """Return a client of a service over `registry` that looks only when it is told."""
-    app = create_app(Settings(registry=str(registry), poll_s=3600))
+    app = create_app(ServiceSettings(registry=str(registry), poll_s=3600))
     with TestClient(app, raise_server_exceptions=False) as client:
         await_ready(client)
         yield client
 
 
-def _watcher(client: TestClient) -> Watcher:
-    watcher: Watcher = client.app.state.service.watcher  # type: ignore[attr-defined]
+def _watcher(client: TestClient) -> BundleWatcher:
+    watcher: BundleWatcher = client.app.state.service.watcher  # type: ignore[attr-defined]
     # a bundle that was refused is looked at again at once
     watcher._refused.clear()
     return watcher
@@ -219,14 +219,14 @@ def test_a_service_that_loads_slowly_takes_no_request_before_it_can_answer(
     registry: Registry, bundles: tuple[Bundle, Bundle], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first request is answered by what is in force, however slow the registry is."""
-    refresh = Watcher.refresh
+    refresh = BundleWatcher.refresh
 
-    def slow(watcher: Watcher) -> None:
+    def slow(watcher: BundleWatcher) -> None:
         time.sleep(0.5)
         refresh(watcher)
 
-    monkeypatch.setattr(Watcher, "refresh", slow)
-    with TestClient(create_app(Settings(registry=str(registry), poll_s=3600))) as client:
+    monkeypatch.setattr(BundleWatcher, "refresh", slow)
+    with TestClient(create_app(ServiceSettings(registry=str(registry), poll_s=3600))) as client:
         assert _in_force(client) == bundles[0].id
 
 
@@ -235,9 +235,9 @@ def test_a_registry_that_hangs_does_not_keep_a_service_from_starting(
 ) -> None:
     """It is alive after a while, and says that it is not ready."""
     let_go = threading.Event()
-    monkeypatch.setattr(Watcher, "refresh", lambda _: let_go.wait())
+    monkeypatch.setattr(BundleWatcher, "refresh", lambda _: let_go.wait())
     monkeypatch.setattr("colltune.server.watcher._FIRST_LOOK_S", 0.1)
-    with TestClient(create_app(Settings(registry=str(registry), poll_s=3600))) as client:
+    with TestClient(create_app(ServiceSettings(registry=str(registry), poll_s=3600))) as client:
         assert client.get("/health/live").status_code == 200
         assert client.get("/health/ready").status_code == 503
         let_go.set()
@@ -249,7 +249,7 @@ def test_an_empty_registry_is_alive_but_not_ready(
     """Until something is promoted it says what is missing, and answers 503; then it answers."""
     registry = Registry(tmp_path / "registry")
     registry.add(bundles[0])
-    app = create_app(Settings(registry=str(registry), poll_s=3600))
+    app = create_app(ServiceSettings(registry=str(registry), poll_s=3600))
     with TestClient(app, raise_server_exceptions=False) as client:
         _watcher(client).refresh()
         assert client.get("/health/live").status_code == 200
@@ -294,7 +294,7 @@ def test_releases_get_the_bundle_of_their_series(
 def test_a_folder_that_gets_another_releases_bundle_serves_both_and_says_so(tmp_path: Path) -> None:
     """What was served stays in force until the service is started anew, with a warning."""
     path = bundle().save(tmp_path / "bundle")
-    app = create_app(Settings(bundle=path, poll_s=3600))
+    app = create_app(ServiceSettings(bundle=path, poll_s=3600))
     with TestClient(app, raise_server_exceptions=False) as client:
         await_ready(client)
         bundle("5.0.8").save(path)

@@ -13,7 +13,7 @@ from colltune.production.settings import Production
 from colltune.registry import Registry
 from colltune.server.app import create_app
 from colltune.server.auth.token_file import Scope, Token, digest, new_token, write
-from colltune.server.settings import Settings
+from colltune.server.settings import ServiceSettings
 from tests.registry.small import small
 from tests.server.conftest import await_ready
 
@@ -56,9 +56,9 @@ class Writable:
         return found["openmpi-4.1.4"]
 
 
-def settings(folder: Path, **more: Any) -> Settings:
+def settings(folder: Path, **more: Any) -> ServiceSettings:
     """Return the settings of the service in `folder`, which `filled` has filled."""
-    return Settings(
+    return ServiceSettings(
         **{
             "registry": str(folder / "registry"),
             "data": folder / "data",

@@ -9,14 +9,14 @@ import pytest
 from colltune.decisions import DecisionTable, Interval, Status
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.mpi import library
-from colltune.tune.job import Job, without_same
+from colltune.tune.job import TunedJob, without_same
 
 BCAST, SHAPE = Collective.BCAST, Shape(1, 4)
 CHAIN = Configuration("openmpi", BCAST, "chain")
 DEFAULT = Configuration.default("openmpi", BCAST)
 SIZES = (4, 64, 1024, 16384)
 WHOLE = Interval(0, 1 << 20, CHAIN)
-JOB = Job(SHAPE, SIZES, library("openmpi").at("5.0.11"))
+JOB = TunedJob(SHAPE, SIZES, library("openmpi").at("5.0.11"))
 WHEN = "2026-11-22T10:00:00+00:00"
 
 

@@ -26,9 +26,9 @@ from colltune.models.fitting import fit
 from colltune.mpi import trace
 from colltune.mpi.installation import Installation
 from colltune.selector.argmin import ModelSelector
-from colltune.selector.confirming import Contest
+from colltune.selector.confirming import ContestedInstance
 from colltune.tune import pipeline
-from colltune.tune.pipeline import Settings, TuneResult, slowdown
+from colltune.tune.pipeline import TuneResult, TuneSettings, slowdown
 from colltune.verify.confirm import confirming
 
 NOWHERE = Path("/nowhere")
@@ -110,7 +110,7 @@ class _Slow(ReplayBackend):
         wanted: Mapping[str, str],
         progress: Callable[[float], None] = lambda _: None,
         options: Sequence[str] = (),
-    ) -> process.Outcome:
+    ) -> process.ProcessResult:
         """Write what the benchmark does; with the written file all is three times as fast."""
         through = self.clock.launch(self.seconds)
         factor = 1.0 if wanted else 3.0
@@ -120,7 +120,7 @@ class _Slow(ReplayBackend):
         ]
         text = ["colltune-raw 2", *lines, f"end plan 0.1 {self.seconds}"]
         (folder / "raw.txt").write_text("\n".join(text if through else text[:1]) + "\n")
-        return process.Outcome((), 0 if through else None, "", "", self.seconds)
+        return process.ProcessResult((), 0 if through else None, "", "", self.seconds)
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def tuned(
     ) -> TuneResult:
         monkeypatch.setattr(pipeline, "fit", _Fitting(clock, step_s))
         monkeypatch.setattr(trace, "build", lambda *_: NOWHERE)
-        settings = Settings(CAMPAIGN, tmp_path, learner, 1, clock.now_s)
+        settings = TuneSettings(CAMPAIGN, tmp_path, learner, 1, clock.now_s)
         backend = cast(NativeBackend, _Slow(clock, launch_s, compile_s))
         return pipeline.tune(settings, MPI, backend, lambda _stage, _now: None)
 
@@ -184,7 +184,7 @@ def test_another_backend_measures_and_the_native_one_confirms(
             return super().run(plan, launch, folder, progress)
 
     stages: list[str] = []
-    settings = Settings(CAMPAIGN, tmp_path, "knn", 1, clock.now_s)
+    settings = TuneSettings(CAMPAIGN, tmp_path, "knn", 1, clock.now_s)
     native = cast(NativeBackend, Noted("native"))
     tell = lambda stage, _now: stages.append(stage)  # noqa: E731
     pipeline.tune(settings, MPI, native, tell, Noted("other"))
@@ -235,7 +235,7 @@ def test_what_was_not_measured_again_is_withdrawn(
         assert selection.status is Status.WITHDRAWN
 
 
-def _no_time(campaign: Campaign, found: tuple[Contest, ...]) -> Campaign:
+def _no_time(campaign: Campaign, found: tuple[ContestedInstance, ...]) -> Campaign:
     return confirming(campaign, found).changed(total_s=0.001)
 
 

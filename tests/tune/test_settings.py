@@ -11,12 +11,12 @@ import pytest
 from colltune import process
 from colltune.bench.campaign_file import laptop
 from colltune.errors import BudgetError, ProgramError
-from colltune.tune.pipeline import Settings
+from colltune.tune.pipeline import TuneSettings
 
 
-def _settings(spent_s: float) -> Settings:
+def _settings(spent_s: float) -> TuneSettings:
     campaign = laptop().changed(total_s=30.0)
-    return Settings(campaign, Path("out"), "auto", 0, time.monotonic() - spent_s)
+    return TuneSettings(campaign, Path("out"), "auto", 0, time.monotonic() - spent_s)
 
 
 def test_measuring_gets_a_part_of_what_is_left() -> None:

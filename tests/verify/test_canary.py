@@ -10,11 +10,11 @@ from typing import cast
 from colltune import process
 from colltune.domain import Collective
 from colltune.verify.canary import (
+    CallEnding,
     Canary,
     CanaryCall,
-    Ending,
+    CanaryRun,
     FileSeen,
-    Run,
     execute,
     read_look,
     read_run,
@@ -53,8 +53,8 @@ CANARY done allreduce:64:0:2 refused MPI_ERR_ARG:%20invalid
 """
 
 
-def _outcome(stderr: str, returncode: int | None = 0) -> process.Outcome:
-    return process.Outcome(("mpirun",), returncode, "", stderr, 1.0)
+def _outcome(stderr: str, returncode: int | None = 0) -> process.ProcessResult:
+    return process.ProcessResult(("mpirun",), returncode, "", stderr, 1.0)
 
 
 def test_every_process_is_heard_in_whatever_order() -> None:
@@ -83,23 +83,23 @@ def test_a_job_is_described() -> None:
 def test_calls_have_their_functions_and_errors() -> None:
     """What is traced between the begin of a call and its mark belongs to it."""
     calls = read_run(_outcome(RUN), [BCAST, WHOLE, LATER]).calls
-    assert calls[BCAST].ending is Ending.OK
+    assert calls[BCAST].ending is CallEnding.OK
     assert [f.symbol for f in calls[BCAST].functions] == [
         "ompi_coll_base_bcast_intra_chain",
         "ompi_coll_base_bcast_intra_generic_part",
     ]
     assert calls[BCAST].functions[0].words[:2] == (4096, 3)
-    assert (calls[WHOLE].ending, calls[WHOLE].why) == (Ending.REFUSED, "MPI_ERR_ARG: invalid")
+    assert (calls[WHOLE].ending, calls[WHOLE].why) == (CallEnding.REFUSED, "MPI_ERR_ARG: invalid")
     assert calls[WHOLE].functions == ()
-    assert calls[LATER].ending is Ending.NOT_RUN
+    assert calls[LATER].ending is CallEnding.NOT_RUN
 
 
 def test_the_call_under_way_is_to_blame() -> None:
     """Where the program ends within a call it is a crash, where it was stopped a hang."""
     text = f"{RUN}CANARY begin scan:8:2:1\nTRACE MPI_Scan\nAssertion failed in file x.c\n"
     crashed = read_run(_outcome(text, 134), [BCAST, LATER]).calls[LATER]
-    assert (crashed.ending, crashed.why) == (Ending.CRASH, "Assertion failed in file x.c")
-    assert read_run(_outcome(text, None), [LATER]).calls[LATER].ending is Ending.HANG
+    assert (crashed.ending, crashed.why) == (CallEnding.CRASH, "Assertion failed in file x.c")
+    assert read_run(_outcome(text, None), [LATER]).calls[LATER].ending is CallEnding.HANG
 
 
 def test_several_jobs_of_one_process_are_seen() -> None:
@@ -115,33 +115,33 @@ CALLS = [CanaryCall(Collective.BCAST, size, 4, 1) for size in (1, 2, 3, 4)]
 class Scripted:
     """A canary whose calls end as `endings` says; ``launches`` counts."""
 
-    endings: Mapping[CanaryCall, Ending] = field(default_factory=dict)
+    endings: Mapping[CanaryCall, CallEnding] = field(default_factory=dict)
     starts: bool = True
     launches: list[list[CanaryCall]] = field(default_factory=list)
 
     def run(
         self, calls: Sequence[CanaryCall], wanted: Mapping[str, str], tracer: Path | None
-    ) -> Run:
+    ) -> CanaryRun:
         """Tell what the program would have told."""
         self.launches.append(list(calls))
         if not self.starts:
-            return read_run(process.Outcome(("mpirun",), 1, "", "no such thing", 1.0), calls)
+            return read_run(process.ProcessResult(("mpirun",), 1, "", "no such thing", 1.0), calls)
         lines, status = ["CANARY started 4"], 0
         for call in calls:
-            ending = self.endings.get(call, Ending.OK)
+            ending = self.endings.get(call, CallEnding.OK)
             lines.append(f"CANARY begin {call.word}")
-            if ending in (Ending.CRASH, Ending.HANG):
+            if ending in (CallEnding.CRASH, CallEnding.HANG):
                 status = 139
                 break
             lines.append(f"CANARY done {call.word} {ending}")
-        stopped = Ending.HANG in [self.endings.get(call) for call in calls]
-        outcome = process.Outcome(
+        stopped = CallEnding.HANG in [self.endings.get(call) for call in calls]
+        outcome = process.ProcessResult(
             ("mpirun",), None if stopped else status, "", "\n".join(lines), 1.0
         )
         return read_run(outcome, calls)
 
 
-def _endings(scripted: Scripted) -> list[Ending]:
+def _endings(scripted: Scripted) -> list[CallEnding]:
     found = execute(cast("Canary", scripted), CALLS, {}, None)
     return [found.calls[call].ending for call in CALLS]
 
@@ -149,21 +149,26 @@ def _endings(scripted: Scripted) -> list[Ending]:
 def test_what_works_takes_one_launch() -> None:
     """All calls of a file that breaks nothing are made together."""
     scripted = Scripted()
-    assert _endings(scripted) == [Ending.OK] * 4
+    assert _endings(scripted) == [CallEnding.OK] * 4
     assert len(scripted.launches) == 1
 
 
 def test_a_crash_is_blamed_on_its_call_and_the_rest_goes_on() -> None:
     """The calls behind a crash are made in another launch."""
-    scripted = Scripted({CALLS[1]: Ending.CRASH})
-    assert _endings(scripted) == [Ending.OK, Ending.CRASH, Ending.OK, Ending.OK]
+    scripted = Scripted({CALLS[1]: CallEnding.CRASH})
+    assert _endings(scripted) == [CallEnding.OK, CallEnding.CRASH, CallEnding.OK, CallEnding.OK]
     assert scripted.launches[1] == CALLS[2:]
 
 
 def test_hangs_are_not_waited_for_again_and_again() -> None:
     """After a second hang the rest is left alone: each costs the limit of a launch."""
-    scripted = Scripted({CALLS[0]: Ending.HANG, CALLS[1]: Ending.HANG})
-    assert _endings(scripted) == [Ending.HANG, Ending.HANG, Ending.NOT_RUN, Ending.NOT_RUN]
+    scripted = Scripted({CALLS[0]: CallEnding.HANG, CALLS[1]: CallEnding.HANG})
+    assert _endings(scripted) == [
+        CallEnding.HANG,
+        CallEnding.HANG,
+        CallEnding.NOT_RUN,
+        CallEnding.NOT_RUN,
+    ]
 
 
 def test_a_job_that_does_not_start_is_told() -> None:

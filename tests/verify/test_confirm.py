@@ -10,7 +10,7 @@ from colltune.domain import Collective, Configuration, Shape
 from colltune.models.confirmations import Confirmation
 from colltune.models.fitting import fit
 from colltune.mpi.programs import ANY_LEGAL
-from colltune.verify.confirm import Asked, proposals, unconfirmed, with_refuted
+from colltune.verify.confirm import ToConfirm, proposals, unconfirmed, with_refuted
 from tests.models.machines import MSIZES, configuration, measured
 
 DEFAULT = Configuration.default("openmpi", Collective.BCAST)
@@ -25,7 +25,7 @@ def test_what_production_refuted_is_measured_first() -> None:
     unused = replace(REFUTED, shape=Shape(4, 4))
     bundle = fit(measured(), "knn").with_confirmations([REFUTED, unused])
     asked = [
-        Asked(Collective.BCAST, shape, MSIZES, weight)
+        ToConfirm(Collective.BCAST, shape, MSIZES, weight)
         for shape, weight in ((Shape(8, 4), 2.0), (Shape(16, 4), 9.0))
     ]
     wanted = unconfirmed(bundle, with_refuted(bundle, asked))
@@ -42,7 +42,7 @@ def test_what_production_refuted_is_measured_first() -> None:
 def test_what_was_measured_is_not_asked_again() -> None:
     """A withdrawal by `confirm` is one; one by production is measured, and then no more."""
     bundle = fit(measured(), "knn")
-    asked = Asked(Collective.BCAST, Shape(8, 4), (64, 512, 1024))
+    asked = ToConfirm(Collective.BCAST, Shape(8, 4), (64, 512, 1024))
     for record, left in ((REFUTED, (64, 512, 1024)), (replace(REFUTED, jobs=0), (64, 1024))):
         [found] = unconfirmed(bundle.with_confirmations([record]), [asked])
         assert found.msizes_bytes == left

@@ -13,7 +13,7 @@ from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.evidence.launches import Noise, Sums
 from colltune.mpi.installation import Installation
 from colltune.verify.gains import (
-    Forced,
+    ForcedEnvironments,
     Gain,
     Measuring,
     Timed,
@@ -21,7 +21,7 @@ from colltune.verify.gains import (
     gains_of,
     regressions,
 )
-from colltune.verify.probe_calls import Layout
+from colltune.verify.probe_calls import JobLayout
 from colltune.verify.rule_status import RuleStatus, by_timing
 from colltune.verify.user_line import UserLine
 
@@ -41,8 +41,8 @@ def test_rounds_fit_the_budget(budget_s: float, launch_s: float, rounds: int) ->
 
 def test_too_little_time_measures_nothing_and_says_so() -> None:
     """What is left of the budget is told; nothing is started."""
-    measuring = Measuring(MPI, UserLine(("mpirun",), {}), Layout((4,)), NOWHERE, 1.0)
-    found = measuring.measure([BCAST], {}, Forced(), 3.0, lambda _: None)
+    measuring = Measuring(MPI, UserLine(("mpirun",), {}), JobLayout((4,)), NOWHERE, 1.0)
+    found = measuring.measure([BCAST], {}, ForcedEnvironments(), 3.0, lambda _: None)
     assert found.gains == {}
     assert found.notes == ("nothing was measured: 3 s of the budget were left",)
 
@@ -87,13 +87,13 @@ def test_few_launches_force_many_rules() -> None:
     ring = Configuration.parse("mpich.bcast.scatter_ring_allgather")
     unknown = Configuration.parse("mpich.bcast.nonsense")
     wanted = [(small, binomial), (large, ring), (small, unknown)]
-    forced = Forced.of("mpich", "4.0.2", wanted[:2])
+    forced = ForcedEnvironments.of("mpich", "4.0.2", wanted[:2])
     assert forced.side_of == {small: 0, large: 1}
     assert [e["MPIR_CVAR_BCAST_INTRA_ALGORITHM"] for e in forced.environments] == [
         "binomial",
         "scatter_ring_allgather",
     ]
-    assert Forced.of("mpich", "4.0.2", wanted[2:]) == Forced()
+    assert ForcedEnvironments.of("mpich", "4.0.2", wanted[2:]) == ForcedEnvironments()
 
 
 def test_gains_are_of_what_was_measured_under_both_sides() -> None:

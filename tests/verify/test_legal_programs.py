@@ -13,10 +13,10 @@ from colltune.errors import CampaignError, ProgramError
 from colltune.mpi import programs
 from colltune.mpi.installation import Installation
 from colltune.mpi.openmpi.library import OPENMPI
-from colltune.mpi.programs import Measured, Outcome, kind_of
+from colltune.mpi.programs import Measured, ProgramOutcome, kind_of
 from colltune.verify.legal_programs import (
+    LegalityMeasurement,
     Matrix,
-    Measurement,
     calls,
     configurations,
     large_call,
@@ -70,7 +70,7 @@ class Fake:
 
     def measurement(
         self, bad: dict[str, str], silence_s: float = 30.0, large: tuple[int, ...] = ()
-    ) -> Measurement:
+    ) -> LegalityMeasurement:
         """Return a measurement of barriers; on the processes `large`, with large calls."""
         mpirun, program = self.folder / "mpirun", self.folder / "legal"
         mpirun.write_text(LAUNCHER)
@@ -86,7 +86,7 @@ class Fake:
             silence_s=silence_s,
             large=bool(large),
         )
-        return Measurement(installation, self.folder / "out.toml", matrix, program)
+        return LegalityMeasurement(installation, self.folder / "out.toml", matrix, program)
 
     @property
     def asked(self) -> list[str]:
@@ -98,9 +98,9 @@ def fake(tmp_path: Path) -> Fake:
     return Fake(tmp_path)
 
 
-def outcome(measured: Measured, kind: str, mode: str = "tidy") -> Outcome:
+def outcome(measured: Measured, kind: str, mode: str = "tidy") -> ProgramOutcome:
     """Return what was measured of a kind of barrier."""
-    return measured.outcomes[Collective.BARRIER][kind].get(mode, Outcome.RIGHT)
+    return measured.outcomes[Collective.BARRIER][kind].get(mode, ProgramOutcome.RIGHT)
 
 
 TREE = "coll_tuned_barrier_algorithm=6.*tidy"
@@ -109,56 +109,56 @@ TREE = "coll_tuned_barrier_algorithm=6.*tidy"
 @pytest.mark.parametrize(
     ("ending", "seen"),
     [
-        ("crash", Outcome.ABORTS),
-        ("hangs", Outcome.HANGS),
-        ("refused", Outcome.ABORTS),
-        ("wrong", Outcome.WRONG),
+        ("crash", ProgramOutcome.ABORTS),
+        ("hangs", ProgramOutcome.HANGS),
+        ("refused", ProgramOutcome.ABORTS),
+        ("wrong", ProgramOutcome.WRONG),
     ],
 )
 def test_what_goes_wrong_is_of_its_algorithm_and_mode(
-    fake: Fake, ending: str, seen: Outcome
+    fake: Fake, ending: str, seen: ProgramOutcome
 ) -> None:
     """A crash, a hang or wrong data is noted, and all that follows is measured all the same."""
     measured = fake.measurement({TREE: ending}).run()
     assert outcome(measured, "tree") is seen
-    assert outcome(measured, "tree", "communicators") is Outcome.RIGHT
-    assert outcome(measured, "linear") is Outcome.RIGHT
+    assert outcome(measured, "tree", "communicators") is ProgramOutcome.RIGHT
+    assert outcome(measured, "linear") is ProgramOutcome.RIGHT
 
 
 def test_a_call_that_is_slow_once_does_not_hang(fake: Fake) -> None:
     """What seems to hang is made again with more time."""
     measured = fake.measurement({TREE: "slow", f"{TREE[:-5]}.*in_a_row": "hangs"}).run()
-    assert outcome(measured, "tree") is Outcome.RIGHT
-    assert outcome(measured, "tree", "in_a_row") is Outcome.HANGS
+    assert outcome(measured, "tree") is ProgramOutcome.RIGHT
+    assert outcome(measured, "tree", "in_a_row") is ProgramOutcome.HANGS
 
 
 def test_a_silent_launch_is_stopped(fake: Fake) -> None:
     """A launch that tells nothing any more counts as ended in its last call."""
     measured = fake.measurement({TREE: "silent"}, silence_s=0.5).run()
-    assert outcome(measured, "tree") is not Outcome.RIGHT
-    assert outcome(measured, "linear") is Outcome.RIGHT
+    assert outcome(measured, "tree") is not ProgramOutcome.RIGHT
+    assert outcome(measured, "linear") is ProgramOutcome.RIGHT
 
 
 def test_damage_that_shows_later_is_of_its_mode(fake: Fake) -> None:
     """A launch that ends after right calls is made again mode by mode, to find the guilty one."""
     measured = fake.measurement({"coll_tuned_barrier_algorithm=6.*in_a_row": "damage"}).run()
-    assert outcome(measured, "tree", "in_a_row") is Outcome.ABORTS
-    assert outcome(measured, "tree") is Outcome.RIGHT
-    assert outcome(measured, "bruck", "in_a_row") is Outcome.RIGHT
+    assert outcome(measured, "tree", "in_a_row") is ProgramOutcome.ABORTS
+    assert outcome(measured, "tree") is ProgramOutcome.RIGHT
+    assert outcome(measured, "bruck", "in_a_row") is ProgramOutcome.RIGHT
 
 
 def test_what_the_default_cannot_do_is_not_held_against_algorithms(fake: Fake) -> None:
     """What fails by default is noted there, and not asked of any algorithm."""
     measured = fake.measurement({"tidy": "wrong"}).run()
-    assert outcome(measured, "default") is Outcome.WRONG
-    assert outcome(measured, "linear") is Outcome.NOT_MEASURED
+    assert outcome(measured, "default") is ProgramOutcome.WRONG
+    assert outcome(measured, "linear") is ProgramOutcome.NOT_MEASURED
 
 
 def test_the_worst_outcome_of_a_mode_counts(fake: Fake) -> None:
     """Silently wrong data outranks a crash in the same mode."""
     of = "coll_tuned_barrier_algorithm=6.*communicators"
     measured = fake.measurement({f"{of} 0": "crash", f"{of} 3": "wrong"}).run()
-    assert outcome(measured, "tree", "communicators") is Outcome.WRONG
+    assert outcome(measured, "tree", "communicators") is ProgramOutcome.WRONG
 
 
 def test_an_interrupted_measurement_goes_on(fake: Fake) -> None:

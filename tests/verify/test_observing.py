@@ -12,7 +12,7 @@ FILE = Path("/home/me/my.json")
 
 
 def _said(stdout: str) -> list[str]:
-    outcome = process.Outcome(("mpirun",), 0, stdout, "", 1.0)
+    outcome = process.ProcessResult(("mpirun",), 0, stdout, "", 1.0)
     return list(said(read_run(outcome, []), FILE))
 
 

@@ -11,7 +11,7 @@ from colltune.bench import build
 from colltune.mpi import toolchain
 from colltune.mpi.installation import Installation
 from colltune.verify import canary as seen
-from colltune.verify.canary import Request, canary_of
+from colltune.verify.canary import VerifyRequest, canary_of
 
 NOWHERE = Path("/nowhere/bin/mpirun")
 
@@ -27,7 +27,9 @@ def test_the_users_launcher_serves_root_as_all_of_ours_do(
     monkeypatch.setattr(os, "geteuid", lambda: euid)
     monkeypatch.setattr(seen, "installation_of", lambda *_: found)
     monkeypatch.setattr(build, "canary", lambda *_: NOWHERE)
-    request = Request(NOWHERE, ("true",), None, None, None, NOWHERE, 60.0, 60.0, measure=False)
+    request = VerifyRequest(
+        NOWHERE, ("true",), None, None, None, NOWHERE, 60.0, 60.0, measure=False
+    )
     canary, _ = canary_of(request)
     assert canary.line.user.get("OMPI_ALLOW_RUN_AS_ROOT") == value
     own = {n: v for n, v in canary.line.user.items() if n not in toolchain.root_allowance(0)}

@@ -10,9 +10,9 @@ from colltune.mpi.in_effect import of_environment
 from colltune.mpi.openmpi.library import OPENMPI
 from colltune.mpi.trace import Function
 from colltune.verify import probe_calls
-from colltune.verify.canary import CallSeen, Ending
+from colltune.verify.canary import CallEnding, CallSeen
 from colltune.verify.observing import Observer
-from colltune.verify.probe_calls import Layout
+from colltune.verify.probe_calls import JobLayout
 from colltune.verify.rule_status import Assessment, Assessor, Evidence, JobSettings, RuleStatus
 from tests.verify.fake_format import FakeFile, FakeFormat, dead_rules
 
@@ -21,7 +21,7 @@ PIPELINE = Function("ompi_coll_base_bcast_intra_pipeline", (4096, 4, 0, 0, 0, 0)
 BINOMIAL = Function("ompi_coll_base_bcast_intra_binomial", (0, 0, 0, 0, 0, 0))
 HAN = Function("mca_coll_han_bcast_intra")
 OBSERVER = Observer("openmpi", RELEASE)
-ONE_NODE, TWO_NODES = Layout((4,)), Layout((2, 2))
+ONE_NODE, TWO_NODES = JobLayout((4,)), JobLayout((2, 2))
 
 
 def _file(text: str) -> FakeFile:
@@ -37,9 +37,9 @@ def _judged(
     ran: Function | None,
     *,
     parsed: FakeFile = FILE,
-    layout: Layout = ONE_NODE,
+    layout: JobLayout = ONE_NODE,
     user: dict[str, str] | None = None,
-    ending: Ending = Ending.OK,
+    ending: CallEnding = CallEnding.OK,
     observer: Observer = OBSERVER,
     activation: dict[str, str] | None = None,
 ) -> Assessment:
@@ -48,7 +48,7 @@ def _judged(
     settings = JobSettings.of(OPENMPI, of_environment(user or {}), given)
     search = probe_calls.find(parsed, layout, given, settings.environment)
     seen = CallSeen(ending, "", (ran,) if ran else ())
-    without = CallSeen(Ending.OK, "", (BINOMIAL,))
+    without = CallSeen(CallEnding.OK, "", (BINOMIAL,))
     evidence = [Evidence(probe, seen, without) for probe in search.probes.get(0, ())]
     assess = Assessor(parsed, settings, observer, layout, search.complete, dead_rules(parsed))
     return assess.assess(parsed.rules[0], evidence)[0]
@@ -111,13 +111,13 @@ def test_han_outranks_tuned_across_nodes() -> None:
 @pytest.mark.parametrize(
     ("ending", "text"),
     [
-        (Ending.WRONG, "computes wrong numbers"),
-        (Ending.REFUSED, "refuses the call"),
-        (Ending.CRASH, "ends within the call"),
-        (Ending.HANG, "does not return"),
+        (CallEnding.WRONG, "computes wrong numbers"),
+        (CallEnding.REFUSED, "refuses the call"),
+        (CallEnding.CRASH, "ends within the call"),
+        (CallEnding.HANG, "does not return"),
     ],
 )
-def test_a_call_that_breaks_is_harmful(ending: Ending, text: str) -> None:
+def test_a_call_that_breaks_is_harmful(ending: CallEnding, text: str) -> None:
     """Whatever goes wrong with the file and not without it is told, with the call."""
     assessed = _judged(PIPELINE, ending=ending)
     assert assessed.status is RuleStatus.HARMFUL

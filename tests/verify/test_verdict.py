@@ -9,20 +9,20 @@ import pytest
 from colltune.domain import Collective, Configuration
 from colltune.mpi.rules import Rule
 from colltune.verify.canary import Readability
-from colltune.verify.rule_status import Assessment, Proof, RuleResult, RuleStatus, Verdict
+from colltune.verify.rule_status import Assessment, FileVerdict, Proof, RuleResult, RuleStatus
 
 READ = Readability(Path("f"), 4, ("n1",), {})
 CHAIN = Configuration("openmpi", Collective.BCAST, "chain")
 CASES = [
-    ("", Verdict.PASSED, 0, ""),
-    ("applied", Verdict.PASSED, 0, ""),
-    ("applied unobserved unreachable", Verdict.PASSED, 0, ""),
-    ("unobserved unobserved", Verdict.UNOBSERVED, 17, "--budget"),
-    ("unobserved unreachable", Verdict.UNOBSERVED, 17, "--budget"),
-    ("unreachable", Verdict.UNOBSERVED, 17, "no call of this job reaches a rule"),
-    ("unobserved overridden", Verdict.FAILED, 1, ""),
-    ("applied ignored", Verdict.FAILED, 1, ""),
-    ("harmful", Verdict.FAILED, 1, ""),
+    ("", FileVerdict.PASSED, 0, ""),
+    ("applied", FileVerdict.PASSED, 0, ""),
+    ("applied unobserved unreachable", FileVerdict.PASSED, 0, ""),
+    ("unobserved unobserved", FileVerdict.UNOBSERVED, 17, "--budget"),
+    ("unobserved unreachable", FileVerdict.UNOBSERVED, 17, "--budget"),
+    ("unreachable", FileVerdict.UNOBSERVED, 17, "no call of this job reaches a rule"),
+    ("unobserved overridden", FileVerdict.FAILED, 1, ""),
+    ("applied ignored", FileVerdict.FAILED, 1, ""),
+    ("harmful", FileVerdict.FAILED, 1, ""),
 ]
 
 
@@ -36,7 +36,7 @@ def _proof(statuses: str, *, measured: bool = True) -> Proof:
 
 @pytest.mark.parametrize(("statuses", "verdict", "status", "how"), CASES)
 def test_nothing_observed_is_no_proof(
-    statuses: str, verdict: Verdict, status: int, how: str
+    statuses: str, verdict: FileVerdict, status: int, how: str
 ) -> None:
     """One rule that was seen to be applied passes, a failure fails, and the rest is its own."""
     proof = _proof(statuses)
@@ -53,4 +53,4 @@ def test_measuring_is_advised_where_it_was_left_out() -> None:
 def test_a_dropped_file_fails() -> None:
     """What the library ignores as a whole is no matter of observing."""
     dropped = Proof(READ, dropped="why")
-    assert dropped.verdict is Verdict.FAILED
+    assert dropped.verdict is FileVerdict.FAILED

@@ -21,7 +21,7 @@ from colltune.provenance import usable_cores
 from colltune.text import counted
 
 if TYPE_CHECKING:
-    from colltune.selector.confirming import Contest
+    from colltune.selector.confirming import ContestedInstance
 
 LEAST, MOST = 0.1, 10.0
 """Bounds of a weight; the mean instance of the application has 1."""
@@ -122,7 +122,7 @@ class Focus:
 
 
 @dataclass(frozen=True)
-class Part:
+class CampaignPart:
     """Number ``index`` of the ``count`` parts (from 1) that a campaign is split into."""
 
     index: int = 1
@@ -136,7 +136,7 @@ class Part:
         return f"{self.index}/{self.count}"
 
     @classmethod
-    def parse(cls, text: str) -> Part:
+    def parse(cls, text: str) -> CampaignPart:
         """Return the part written ``2/8``.
 
         Raises
@@ -228,9 +228,9 @@ class Campaign:
     max_reps: int = 500
     cell_s: float = 0.05
     max_buffer_bytes: int = 64 << 20
-    part: Part = field(default_factory=Part)
+    part: CampaignPart = field(default_factory=CampaignPart)
     smpi: Simulation | None = None
-    contests: tuple[Contest, ...] = ()
+    contests: tuple[ContestedInstance, ...] = ()
 
     def __post_init__(self) -> None:
         self._check_lists()

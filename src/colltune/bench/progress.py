@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from colltune.bench.backends.protocol import Backend
 from colltune.bench.campaign import Campaign
-from colltune.bench.schedule import Cell, Forecast
-from colltune.bench.strategies.protocol import Launches, State, Visited, by_shape
+from colltune.bench.schedule import Cell, NearestForecast
+from colltune.bench.strategies.protocol import CampaignState, Launches, Visited, by_shape
 from colltune.dataset import read_parquet
 from colltune.domain import Collective, Instance, Measurement, RunStatus, Shape
 from colltune.errors import CampaignError, DataError
 
 if TYPE_CHECKING:
-    from colltune.selector.confirming import Contest
+    from colltune.selector.confirming import ContestedInstance
 
 _SPREADS = (RunStatus.CRASH, RunStatus.TIMEOUT)
 _OPEN = (RunStatus.OK, RunStatus.TOO_FEW)
@@ -110,7 +110,7 @@ class MeasuredCells:
         self.weights, self._reopens = weights, reopens
         self.times_s: dict[int, tuple[float, ...]] = {}
         self.medians_s: dict[int, float] = {}
-        self.forecast = Forecast()
+        self.forecast = NearestForecast()
         self.by_launch: dict[int, dict[str, tuple[float, ...]]] = {}
         self.closed: set[int] = set()
         self.failed: set[int] = set()
@@ -125,11 +125,11 @@ class MeasuredCells:
         launch_s: float,
         max_reps: int,
         cell_s: float,
-        contests: tuple[Contest, ...] = (),
+        contests: tuple[ContestedInstance, ...] = (),
         repeated: tuple[Shape, ...] = (),
         visits: Mapping[Shape, Launches] | None = None,
-    ) -> State:
-        return State(
+    ) -> CampaignState:
+        return CampaignState(
             cells=self.cells,
             times_s=self.times_s,
             medians_s=self.medians_s,

@@ -14,7 +14,7 @@ from colltune.bench.journal import Journal
 from colltune.bench.launch_costs import LaunchCost, LaunchCosts
 from colltune.bench.progress import Progress, check_globs
 from colltune.bench.runner import CampaignRun
-from colltune.bench.schedule import Cell, Step
+from colltune.bench.schedule import Cell, ScheduleStep
 from colltune.bench.strategies import Visited
 from colltune.bench.strategies.second_launch import SECOND_LAUNCH
 from colltune.domain import Measurement, Shape
@@ -154,7 +154,7 @@ class _RehearsalRun(CampaignRun):
         return Measurement(cell.instance, cell.configuration, launch, times_s=times)
 
 
-def _repetitions(step: Step, time_s: float, left_s: float) -> int:
+def _repetitions(step: ScheduleStep, time_s: float, left_s: float) -> int:
     return max(1, min(step.max_reps, int(min(step.max_seconds, left_s) / time_s)))
 
 

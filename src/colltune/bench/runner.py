@@ -29,8 +29,8 @@ from colltune.bench.campaign import Campaign, weighed
 from colltune.bench.journal import Journal, launch_costs, mark_done, new_launch, salvage_all
 from colltune.bench.launch_costs import LaunchCost, LaunchCosts
 from colltune.bench.progress import CampaignProgress, MeasuredCells, Progress, cells_of, check_globs
-from colltune.bench.schedule import Cell, Step, by_algorithm, too_slow
-from colltune.bench.strategies import STRATEGIES, State, Strategy, Visit, Visited
+from colltune.bench.schedule import Cell, ScheduleStep, by_algorithm, too_slow
+from colltune.bench.strategies import STRATEGIES, CampaignState, Strategy, Visit, Visited
 from colltune.bench.strategies.protocol import Launches
 from colltune.bench.strategies.second_launch import with_second_launch
 from colltune.dataset import append
@@ -40,7 +40,7 @@ from colltune.interrupts import held_back
 from colltune.text import counted
 
 if TYPE_CHECKING:
-    from colltune.selector.confirming import Judgement
+    from colltune.selector.confirming import ContestState
 
 _PROBE_S = 30.0
 _PROBE_SHARE = 0.1
@@ -80,7 +80,7 @@ class CampaignReport:
     complete_before: bool = False
     finished: bool = True
     problems: list[str] = field(default_factory=list)
-    judgements: list[Judgement] = field(default_factory=list)
+    judgements: list[ContestState] = field(default_factory=list)
 
 
 def run_campaign(
@@ -208,7 +208,7 @@ class CampaignRun:
         if self.report.finished:
             self.log.finish(self.spent_s())
 
-    def _state(self, left_s: float) -> State:
+    def _state(self, left_s: float) -> CampaignState:
         limits = (self.campaign.max_reps, self.campaign.cell_s)
         wanted = (self.campaign.contests, self.campaign.repeated_shapes)
         cost_s = {nodes: self.costs.seconds(nodes) for nodes in {s.nodes for s in self.n_launches}}
@@ -242,7 +242,9 @@ class CampaignRun:
         visited = Visited(visit.what, visit.shape, self.spent_s() - began_s)
         self.measured.history.append(visited)
 
-    def _worth_a_launch(self, steps: Sequence[Step], available_s: float, nodes: int) -> bool:
+    def _worth_a_launch(
+        self, steps: Sequence[ScheduleStep], available_s: float, nodes: int
+    ) -> bool:
         """Tell whether a launch with so many seconds for `steps` can visit each of their cells."""
         if not self.costs.known(nodes):
             return self.ends_s - self.spent_s() > self.costs.longest_cut_s
@@ -254,7 +256,9 @@ class CampaignRun:
         first_s = _FIRST_START_SHARE * self.campaign.budget_s
         return max(MOST_PATIENCE_S, min(_LONGEST_START_S, first_s), _STARTS * launch_s)
 
-    def _without_hopeless(self, steps: Sequence[Step], available_s: float) -> list[Step]:
+    def _without_hopeless(
+        self, steps: Sequence[ScheduleStep], available_s: float
+    ) -> list[ScheduleStep]:
         """Leave out closed cells, and those that are predicted not to fit into the time."""
         steps = [step for step in steps if step.cell not in self.measured.closed]
         fresh = [step for step in steps if step.cell not in self.measured.times_s]
@@ -454,14 +458,14 @@ class CampaignRun:
 
 
 def _steps_by_group(
-    backend: Backend, cells: Sequence[Cell], steps: Sequence[Step]
-) -> list[list[Step]]:
+    backend: Backend, cells: Sequence[Cell], steps: Sequence[ScheduleStep]
+) -> list[list[ScheduleStep]]:
     wanted = [cells[index] for index in dict.fromkeys(step.cell for step in steps)]
     groups = backend.together(wanted)
     if len(groups) < 2:
         return [list(steps)]
     group_of = {cell: number for number, group in enumerate(groups) for cell in group}
-    found: list[list[Step]] = [[] for _ in groups]
+    found: list[list[ScheduleStep]] = [[] for _ in groups]
     for step in steps:
         found[group_of[cells[step.cell]]].append(step)
     order = by_algorithm([group[0] for group in groups])

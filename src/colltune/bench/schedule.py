@@ -55,7 +55,7 @@ def grouped(cells: Iterable[Cell], by: Callable[[Cell], Hashable]) -> tuple[tupl
     return tuple(map(tuple, groups.values()))
 
 
-class Step(NamedTuple):
+class ScheduleStep(NamedTuple):
     """A visit to a cell (by index): up to `max_reps` repetitions or `max_seconds` of them."""
 
     cell: int
@@ -70,7 +70,7 @@ def survey(
     cell_s: float,
     rng: random.Random,
     weight: Callable[[int], float] = lambda _cell: 1.0,
-) -> tuple[Step, ...]:
+) -> tuple[ScheduleStep, ...]:
     """Visit the cells `indices` a few times, briefly enough that all get a turn in `budget_s`."""
     fair_s = min(cell_s, _fair_share_s(budget_s, len(indices), _SURVEY_ROUNDS))
     return rounds(cells, indices, _SURVEY_ROUNDS, (SURVEY_REPS, fair_s), rng, weight)
@@ -84,7 +84,7 @@ def survey_once(
     limits: tuple[int, float],
     rng: random.Random,
     weight: Callable[[int], float] = lambda _cell: 1.0,
-) -> tuple[Step, ...]:
+) -> tuple[ScheduleStep, ...]:
     """Visit the cells `indices` as if there were no other launch for them, each long enough.
 
     They take so many `launches` of so many seconds each, and `budget_s` beside those; `limits` are
@@ -135,7 +135,7 @@ def refine(
     rng: random.Random,
     weight: Callable[[int], float] = lambda _cell: 1.0,
     seen_s: Mapping[int, Sequence[float]] = MappingProxyType({}),
-) -> tuple[Step, ...]:
+) -> tuple[ScheduleStep, ...]:
     """Spend `budget_s` on the default and on what is within 1.3x of the best of each instance.
 
     `seen_s` are the repetitions so far of cells whose medians are `times_s`: those that scatter
@@ -155,7 +155,7 @@ def refine(
     shared_s = _shares_s(budget_s / _REFINE_ROUNDS, needed_s, list(map(weight, chosen)))
     visit_s = dict(zip(chosen, shared_s, strict=True))
     return tuple(
-        Step(index, max_reps, max(_LEAST_STEP_S, visit_s[index]))
+        ScheduleStep(index, max_reps, max(_LEAST_STEP_S, visit_s[index]))
         for _ in range(_REFINE_ROUNDS + _SPARE_ROUNDS)
         for index in shuffled(cells, chosen, rng, weight)
     )
@@ -204,10 +204,10 @@ def rounds(
     limits: tuple[int, float],
     rng: random.Random,
     weight: Callable[[int], float] = lambda _cell: 1.0,
-) -> tuple[Step, ...]:
+) -> tuple[ScheduleStep, ...]:
     """Visit the cells `indices` once per round, each time in a new random order."""
     return tuple(
-        Step(index, *limits)
+        ScheduleStep(index, *limits)
         for _ in range(n_rounds)
         for index in shuffled(cells, indices, rng, weight)
     )
@@ -251,7 +251,7 @@ def guessed_s(instance: Instance) -> float:
     return _LATENCY_S * rounds + _SECONDS_PER_BYTE * instance.msize_bytes * blocks * sharing
 
 
-class Forecast:
+class NearestForecast:
     """Predicts runtimes from the nearest measured cell of the same configuration."""
 
     def __init__(self, times_s: Mapping[Cell, float] | None = None) -> None:
@@ -286,7 +286,10 @@ class Forecast:
 
 
 def too_slow(
-    cells: Sequence[Cell], steps: Sequence[Step], forecast: Forecast, available_s: float
+    cells: Sequence[Cell],
+    steps: Sequence[ScheduleStep],
+    forecast: NearestForecast,
+    available_s: float,
 ) -> frozenset[int]:
     """Return the cells, by index, to be left out so that the first visits of all others fit."""
     first = dict.fromkeys(step.cell for step in steps)

@@ -88,7 +88,7 @@ def _takes_one_value(option: click.Parameter) -> TypeGuard[click.Option]:
     )
 
 
-class _Group(typer.core.TyperGroup):
+class _VerbGroup(typer.core.TyperGroup):
     """Says of each verb what it does in a whole sentence."""
 
     def resolve_command(
@@ -104,7 +104,7 @@ class _Group(typer.core.TyperGroup):
             formatter.write_dl(rows)
 
 
-class _Root(_Group):
+class _Root(_VerbGroup):
     """Lists the verbs by what people do, on one screen."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -152,7 +152,7 @@ def app(words: Iterable[str], *, completing: bool = False) -> typer.Typer:
             _add(built, verb)
             continue
         group = typer.Typer(
-            cls=_Group, help=VERBS[verb], no_args_is_help=True, rich_markup_mode=None
+            cls=_VerbGroup, help=VERBS[verb], no_args_is_help=True, rich_markup_mode=None
         )
         for member in [second] if second in members else members:
             _add(group, member)
@@ -166,7 +166,7 @@ def _add(group: typer.Typer, verb: str) -> None:
     if isinstance(found, typer.Typer):
         for command in found.registered_commands:
             command.cls = _Verb
-        group.add_typer(found, cls=_Group, name=verb, epilog=_EPILOG)
+        group.add_typer(found, cls=_VerbGroup, name=verb, epilog=_EPILOG)
     else:
         group.command(verb, cls=_Verb, epilog=_EPILOG)(found)
 

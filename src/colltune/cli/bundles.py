@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import Mark, Table, marked, output
+from colltune.cli.console import Mark, TextTable, marked, output
 from colltune.cli.options import Json, Quiet, parse_shape
 from colltune.cli.progress import progress
 from colltune.domain import parse_collective
@@ -19,9 +19,9 @@ from colltune.text import bytes_text, counted, printable, range_text, time_text
 if TYPE_CHECKING:
     from colltune.cli.progress import Progress
     from colltune.models.bundle import Bundle
-    from colltune.registry import Entry, Event, Registry
-    from colltune.registry.garbage import Item, Plan
-    from colltune.selector.bundle_diff import BundleDiff, Change, Judged
+    from colltune.registry import Event, Registry, RegistryEntry
+    from colltune.registry.garbage import GarbagePlan, Item
+    from colltune.selector.bundle_diff import BundleDiff, DecisionChange, PredictedTimes
 
 
 _HEAD = (
@@ -37,7 +37,7 @@ _HEAD = (
 )
 
 
-def diff_lines(found: BundleDiff, old: Bundle, new: Bundle) -> Iterator[str | Table]:
+def diff_lines(found: BundleDiff, old: Bundle, new: Bundle) -> Iterator[str | TextTable]:
     for side, bundle in (("old", old), ("new", new)):
         about = f"{side} {bundle.id[:12]} of {bundle.context}, fitted {bundle.created_utc}"
         yield printable(about)
@@ -46,7 +46,7 @@ def diff_lines(found: BundleDiff, old: Bundle, new: Bundle) -> Iterator[str | Ta
         yield f"no decision changes on {counted(len(found.shapes), 'shape')}"
         return
     rows = [_row(change) for change in found.changes]
-    yield Table(_HEAD, rows, ("old", "new"), ("before", "old takes", "new takes"))
+    yield TextTable(_HEAD, rows, ("old", "new"), ("before", "old takes", "new takes"))
     yield ""
     for collective, extent in found.extents.items():
         line = f"{collective}: {100 * extent.share:.1f} % of the decisions change"
@@ -63,7 +63,7 @@ def diff_lines(found: BundleDiff, old: Bundle, new: Bundle) -> Iterator[str | Ta
     )
 
 
-def _row(change: Change) -> list[object]:
+def _row(change: DecisionChange) -> list[object]:
     times = (change.by_new.old_s, change.by_new.new_s)
     ratios = (change.by_new.ratio, change.by_old.ratio)
     return [
@@ -109,7 +109,7 @@ def diff_json(found: BundleDiff) -> dict[str, Any]:
     }
 
 
-def _judged(judged: Judged) -> dict[str, float | None]:
+def _judged(judged: PredictedTimes) -> dict[str, float | None]:
     return {**vars(judged), "ratio": judged.ratio}
 
 
@@ -470,7 +470,7 @@ def _listed(registry: Registry) -> dict[str, Any]:
     current, trials = registry.current(), registry.trials()
     in_force = {event.bundle_id for event in current.values()}
     shares = {event.bundle_id: event.share for event in trials.values()}
-    good: list[Entry] = []
+    good: list[RegistryEntry] = []
     damaged = []
     for bundle_id in registry.ids():
         try:
@@ -490,7 +490,7 @@ def _listed(registry: Registry) -> dict[str, Any]:
     }
 
 
-def _list_lines(found: dict[str, Any]) -> Iterator[str | Table]:
+def _list_lines(found: dict[str, Any]) -> Iterator[str | TextTable]:
     if not found["bundles"] and not found["damaged"]:
         yield "no bundles yet; add one with `colltune site bundles add BUNDLE`"
     rows = [
@@ -508,7 +508,7 @@ def _list_lines(found: dict[str, Any]) -> Iterator[str | Table]:
     ]
     if rows:
         head = ("bundle", "slot", "state", "fitted", "collectives", "objective", "size", "machine")
-        yield Table(head, rows, ("machine",), ("objective", "collectives", "size", "fitted"))
+        yield TextTable(head, rows, ("machine",), ("objective", "collectives", "size", "fitted"))
     for b in found["damaged"]:
         yield printable(f"damaged: {b['id'][:12]}: {b['why']}")
 
@@ -538,7 +538,7 @@ def _facts(registry: Registry, bundle: Bundle) -> dict[str, Any]:
     }
 
 
-def _fact_lines(facts: dict[str, Any], bundle: Bundle) -> Iterator[str | Table]:
+def _fact_lines(facts: dict[str, Any], bundle: Bundle) -> Iterator[str | TextTable]:
     yield printable(f"bundle {bundle.id}")
     yield printable(f"  of {bundle.context}, {bundle.objective} times")
     yield printable(
@@ -556,7 +556,7 @@ def _fact_lines(facts: dict[str, Any], bundle: Bundle) -> Iterator[str | Table]:
         yield from _history_lines(facts["events"])
 
 
-def _history_lines(events: Sequence[Event]) -> Iterator[str | Table]:
+def _history_lines(events: Sequence[Event]) -> Iterator[str | TextTable]:
     if not events:
         yield "no bundle was promoted yet"
         return
@@ -574,12 +574,12 @@ def _history_lines(events: Sequence[Event]) -> Iterator[str | Table]:
         ]
         for e in events
     ]
-    yield Table(head, rows, ("note", "by"), ("instead of", "event", "by"))
+    yield TextTable(head, rows, ("note", "by"), ("instead of", "event", "by"))
 
 
 def _collection_lines(
-    plan: Plan, removed: Sequence[Item] | None, repointed: Sequence[str]
-) -> Iterator[str | Table]:
+    plan: GarbagePlan, removed: Sequence[Item] | None, repointed: Sequence[str]
+) -> Iterator[str | TextTable]:
     """Yield what stays and goes, or went; `removed` is None where nothing was to be removed."""
     gone = plan.doomed if removed is None else removed
     verb = "remove" if removed is None else "removed"
@@ -594,7 +594,7 @@ def _collection_lines(
         for what, item in every
     ]
     if rows:
-        yield Table(("", "what", "why", "size"), rows, wrap=("why", "what"))
+        yield TextTable(("", "what", "why", "size"), rows, wrap=("why", "what"))
     freed = bytes_text(sum(item.size_bytes for item in gone), rounded=True)
     yield (
         f"{counted(len(gone), 'bundle')} to remove, {freed}; add --yes to remove"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import Table, output, terminal_width
+from colltune.cli.console import TextTable, output, terminal_width
 from colltune.cli.options import Json, Mpi, Quiet
 from colltune.cli.progress import progress
 from colltune.errors import LibraryError
@@ -19,7 +19,7 @@ from colltune.text import counted
 if TYPE_CHECKING:
     from colltune.mpi import MpiLibrary, Release
     from colltune.mpi.installation import Installation
-    from colltune.mpi.installation_facts import Check
+    from colltune.mpi.installation_facts import CatalogueCheck
     from colltune.mpi.reference import AlgorithmFacts, CollectiveFacts
     from colltune.verify.legal_programs import Matrix
 
@@ -138,13 +138,13 @@ def _matrix(processes: list[int] | None, own: bool, fewer: bool, large: bool) ->
 
 def _measure(found: Installation, out: Path, matrix: Matrix, quiet: bool, json: bool) -> int:
     from colltune.mpi.programs import MODES
-    from colltune.verify.legal_programs import Measurement
+    from colltune.verify.legal_programs import LegalityMeasurement
 
     title = f"measuring {found.mpi.title} {found.release}"
     again = "give the command again to go on"
     with progress(title, quiet=quiet or json, interrupted=again) as shown:
         shown.phase(title, "configurations")
-        measurement = Measurement(found, out, matrix)
+        measurement = LegalityMeasurement(found, out, matrix)
         measured = measurement.run(shown.count)
     rows = [
         (f"{collective} {kind}", str(outcome), MODES[mode].program)
@@ -161,18 +161,18 @@ def _measure(found: Installation, out: Path, matrix: Matrix, quiet: bool, json: 
         "out": out,
         "once": measurement.odd,
     }
-    lines: list[str | Table] = [f"{counted(measured.calls, 'call')}; wrote {out}"]
+    lines: list[str | TextTable] = [f"{counted(measured.calls, 'call')}; wrote {out}"]
     if rows:
         lines += [
             "",
-            Table(("algorithm", "outcome", "programs that"), rows, wrap=("programs that",)),
+            TextTable(("algorithm", "outcome", "programs that"), rows, wrap=("programs that",)),
         ]
     lines += [f"\nfailed once, not again: {call}" for call in measurement.odd]
     output(facts, lines, json=json)
     return 0
 
 
-def _told(library: str | None, collective: str | None) -> tuple[object, Iterable[str | Table]]:
+def _told(library: str | None, collective: str | None) -> tuple[object, Iterable[str | TextTable]]:
     """Return what is known of all libraries, a release or one of its collectives, in both ways."""
     from colltune.mpi import LIBRARIES
     from colltune.mpi.reference import collective_named, facts, release_of
@@ -209,7 +209,7 @@ def _named(library: str) -> tuple[MpiLibrary, str | None]:
     return mpi, release or None
 
 
-def _checked(library: str | None, collective: str | None, mpi: str | None) -> Check:
+def _checked(library: str | None, collective: str | None, mpi: str | None) -> CatalogueCheck:
     from colltune.mpi import installation_facts
 
     if collective is not None:
@@ -275,7 +275,9 @@ def _release_lines(found: Release, shown: str, facts: Sequence[CollectiveFacts])
     yield f"\n{example} shows the algorithms of a collective."
 
 
-def _collective_lines(found: Release, shown: str, facts: CollectiveFacts) -> Iterator[str | Table]:
+def _collective_lines(
+    found: Release, shown: str, facts: CollectiveFacts
+) -> Iterator[str | TextTable]:
     """Yield everything about one collective."""
     pairs = _properties(facts)
     width = max(len(label) for label, _ in pairs)
@@ -284,7 +286,7 @@ def _collective_lines(found: Release, shown: str, facts: CollectiveFacts) -> Ite
     for header, rows in _tables(facts):
         if rows:
             yield ""
-            yield Table(header, rows, wrap=header)
+            yield TextTable(header, rows, wrap=header)
 
 
 def _properties(facts: CollectiveFacts) -> list[tuple[str, str]]:
@@ -327,7 +329,7 @@ def _release_json(release: Release, facts: Sequence[CollectiveFacts]) -> dict[st
     }
 
 
-def _check_lines(found: Check) -> Iterator[str | Table]:
+def _check_lines(found: CatalogueCheck) -> Iterator[str | TextTable]:
     """Yield what differs between the catalogue and an installation."""
     from colltune.mpi import LIBRARIES
 
@@ -350,7 +352,7 @@ def _check_lines(found: Check) -> Iterator[str | Table]:
         for each in found.differences
     ]
     head = ("where", "what", "catalogue", "here")
-    yield Table(head, rows, wrap=head)
+    yield TextTable(head, rows, wrap=head)
     n = counted(len(rows), "difference")
     yield (
         f"\n{n}. The installed MPI is right. If nobody changed these settings here, please report "
@@ -358,7 +360,7 @@ def _check_lines(found: Check) -> Iterator[str | Table]:
     )
 
 
-def _check_json(found: Check) -> dict[str, Any]:
+def _check_json(found: CatalogueCheck) -> dict[str, Any]:
     return {
         "library": found.launcher.library,
         "release": found.launcher.release,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.console import Mark, Table, marked, output, warn
+from colltune.cli.console import Mark, TextTable, marked, output, warn
 from colltune.cli.options import (
     BundleArgument,
     BundleAt,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from colltune.bench.campaign import Campaign
     from colltune.bench.runner import CampaignReport
     from colltune.models.bundle import Bundle
-    from colltune.selector.confirming import Judgement
+    from colltune.selector.confirming import ContestState
 
 _INTERRUPTED = "the measurements are kept. Run the same command again to go on."
 
@@ -200,7 +200,7 @@ def _show(bundle: Bundle, report: CampaignReport, target: Path, *, as_json: bool
     output(facts, _lines(bundle, report, target), json=as_json)
 
 
-def _lines(bundle: Bundle, report: CampaignReport, target: Path) -> Iterator[str | Table]:
+def _lines(bundle: Bundle, report: CampaignReport, target: Path) -> Iterator[str | TextTable]:
     if not report.judgements:
         yield (
             "nothing to confirm: no decision is worth measuring, or all were measured before "
@@ -208,7 +208,7 @@ def _lines(bundle: Bundle, report: CampaignReport, target: Path) -> Iterator[str
         )
         return
     yield str(bundle.context)
-    yield Table(_HEADER, [_row(each) for each in report.judgements], _WRAP, _DROP)
+    yield TextTable(_HEADER, [_row(each) for each in report.judgements], _WRAP, _DROP)
     if not report.finished:
         yield "the time of this job is over. Run the same command again to go on"
         return
@@ -228,7 +228,7 @@ _DROP = ("launches", "predicted")
 _MARKS = {"confirmed": Mark.GOOD, "withdrawn": Mark.DOUBTFUL}
 
 
-def _row(judgement: Judgement) -> list[object]:
+def _row(judgement: ContestState) -> list[object]:
     contest, gain = judgement.contest, judgement.gain
     proposed, used = contest.candidates[0], judgement.configuration
     instead = "" if used.is_default or used == proposed else f": {used.short} instead"
@@ -244,7 +244,7 @@ def _row(judgement: Judgement) -> list[object]:
     ]
 
 
-def _row_json(judgement: Judgement) -> dict[str, object]:
+def _row_json(judgement: ContestState) -> dict[str, object]:
     contest, gain = judgement.contest, judgement.gain
     return {
         "collective": contest.collective,

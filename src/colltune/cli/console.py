@@ -50,7 +50,7 @@ class Verbatim(str):
 
 
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     """Rows of cells below a header, columns aligned (numbers to the right).
 
     Where the terminal is too narrow, the columns titled ``wrap`` are wrapped at words, then those
@@ -144,7 +144,7 @@ def _plain(value: object) -> object:
 
 
 def output(
-    facts: object, lines: Iterable[str | Table], *, json: bool, warnings: Iterable[str] = ()
+    facts: object, lines: Iterable[str | TextTable], *, json: bool, warnings: Iterable[str] = ()
 ) -> None:
     """Print `facts` as one JSON document, or else for people `warnings` and `lines`."""
     if json:
@@ -155,7 +155,7 @@ def output(
     width = terminal_width()
     left_out: dict[str, None] = {}
     for line in lines:
-        if isinstance(line, Table):
+        if isinstance(line, TextTable):
             text, dropped = line.fitted(width)
             left_out |= dict.fromkeys(dropped)
             sys.stdout.write(f"{text}\n")
@@ -224,7 +224,7 @@ def _aligned(text: str, width: int, cell: str, *, right: bool) -> str:
 
 
 def marked(text: str, mark: Mark | None) -> str:
-    """Return `text` as a cell of a `Table` that has a colour on terminals."""
+    """Return `text` as a cell of a `TextTable` that has a colour on terminals."""
     if mark is None:
         return text
     found = _Marked(text)

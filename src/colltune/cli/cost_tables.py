@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colltune.cli.console import Table
+from colltune.cli.console import TextTable
 from colltune.cli.options import parse_pairs, programs_of
 from colltune.decisions import Prediction
 from colltune.domain import Configuration, Instance, Shape
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Part:
+class CostPart:
     """One configuration's predicted time and cost terms; None and empty where not known."""
 
     configuration: Configuration
@@ -42,7 +42,7 @@ class ExplainedCosts:
     decision: Selection
     extrapolated: bool
     source: str | None
-    parts: tuple[Part, ...]
+    parts: tuple[CostPart, ...]
 
 
 def explained_costs(
@@ -75,7 +75,7 @@ def explained_costs(
 
 def _part(
     bundle: Bundle, costs: Costs, configuration: Configuration, shape: Shape, call: Call
-) -> Part:
+) -> CostPart:
     from colltune.models.costs.breakdown import shares
     from colltune.models.costs.network import ONE_RAIL, Instances
 
@@ -88,13 +88,13 @@ def _part(
         prediction = Prediction(*(float(end[at]) for end in ends))
     cost = costs.get(configuration)
     if cost is None:
-        return Part(configuration, prediction, ())
+        return CostPart(configuration, prediction, ())
     instances = Instances.of(shape.nodes, shape.ppn, call.msize_bytes)
     seconds = cost.by_coefficient_s(instances, ONE_RAIL)[0]
-    return Part(configuration, prediction, shares(seconds, generic=cost.is_generic))
+    return CostPart(configuration, prediction, shares(seconds, generic=cost.is_generic))
 
 
-def lines(costs: ExplainedCosts) -> Iterator[str | Table]:
+def lines(costs: ExplainedCosts) -> Iterator[str | TextTable]:
     """Yield the costs for people."""
     decision = costs.decision
     yield (
@@ -157,12 +157,12 @@ GENERIC = (
 )
 
 
-def side_by_side(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+def side_by_side(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> TextTable:
     """Return a table of rows with a label and one cell per head."""
-    return Table(("", *heads), rows, wrap=heads)
+    return TextTable(("", *heads), rows, wrap=heads)
 
 
-def terms_table(heads: Sequence[str], columns: Sequence[Sequence[Share]]) -> Table:
+def terms_table(heads: Sequence[str], columns: Sequence[Sequence[Share]]) -> TextTable:
     """Return seconds and share of each kind of cost, one column of terms per head."""
     found = [{share.kind: share for share in column} for column in columns]
     kinds = sorted({kind for column in found for kind in column})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import Table, output
+from colltune.cli.console import TextTable, output
 from colltune.cli.options import (
     Data,
     Jobs,
@@ -246,7 +246,7 @@ def _show_result(
     output(facts, _lines(result, written), json=json)
 
 
-def _lines(result: Result, written: Sequence[Path]) -> Iterator[str | Table]:
+def _lines(result: Result, written: Sequence[Path]) -> Iterator[str | TextTable]:
     yield from _table_iv(result) if result.paper else _run_lines(result.runs)
     for note in dict.fromkeys(note for run in result.runs for note in run.notes):
         yield printable(f"note: {note}")
@@ -268,14 +268,14 @@ def _show_comparison(paths: Sequence[Path], *, json: bool) -> None:
         )
     first, second = paths
     found = compare(read(first), read(second), (str(first), str(second)))
-    lines: list[str | Table] = [
+    lines: list[str | TextTable] = [
         f"A is {first}, B is {second}; B is better with speed-up above 1, share above 0, harm "
         "below 0"
     ]
     for each in found:
         lines.append(f"\n{each.split}: A {each.first}, B {each.second}")
         rows = [_cells(difference, _DIFFERENCE) for difference in each.differences]
-        lines.append(Table(_titles(_DIFFERENCE), rows, drop=_DROP_DIFFERENCE))
+        lines.append(TextTable(_titles(_DIFFERENCE), rows, drop=_DROP_DIFFERENCE))
     facts = {"first": first, "second": second, "comparisons": [c.as_dict() for c in found]}
     output(facts, lines, json=json)
 
@@ -325,7 +325,7 @@ def _differences(run: Evaluation, learner: str) -> dict[str, Difference]:
     }
 
 
-def _run_lines(runs: Iterable[Evaluation]) -> Iterator[str | Table]:
+def _run_lines(runs: Iterable[Evaluation]) -> Iterator[str | TextTable]:
     from colltune.evaluation.scores import ALL
 
     for run in runs:
@@ -339,12 +339,12 @@ def _run_lines(runs: Iterable[Evaluation]) -> Iterator[str | Table]:
             # a column that nobody has a value in is left out
             every = zip(["selector", *_titles(_SCORE)], *table, strict=True)
             head, *scores = zip(*(column for column in every if any(column[1:])), strict=True)
-            yield Table(head, scores, drop=_DROP)
+            yield TextTable(head, scores, drop=_DROP)
         for mine in run.learners:
             differences = _differences(run, mine).items()
             yield f"\n{mine} less the others, all collectives, same instances"
             rows = [[name, *_cells(d, _DIFFERENCE[1:])] for name, d in differences]
-            yield Table(["other", *_titles(_DIFFERENCE[1:])], rows, drop=_DROP_DIFFERENCE)
+            yield TextTable(["other", *_titles(_DIFFERENCE[1:])], rows, drop=_DROP_DIFFERENCE)
         yield ""
 
 
@@ -377,7 +377,7 @@ def _cells(found: Score | Difference, columns: Sequence[tuple[str, str, str]]) -
     return cells
 
 
-def _table_iv(result: Result) -> Iterator[str | Table]:
+def _table_iv(result: Result) -> Iterator[str | TextTable]:
     """Yield the paper's Table IV, its rows first, and below them what it did not have."""
     from colltune.evaluation.paper import described, table_iv
 
@@ -395,4 +395,4 @@ def _table_iv(result: Result) -> Iterator[str | Table]:
             for name in (*first, *others, *last)
         ]
         yield f"\n({letter}) {size.capitalize()} training dataset"
-        yield Table(["method", *rows["default"]], cells)
+        yield TextTable(["method", *rows["default"]], cells)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from colltune.mpi.rules import Call, Outcome, Rules
 
 
-class Communicator(StrEnum):
+class CallingProcesses(StrEnum):
     """Which processes of a job call: all, one of each node, or all of one node."""
 
     WORLD = "world"
@@ -56,11 +56,11 @@ def explain(
     release: Release = None,
     format_: FormatName = None,
     communicator: Annotated[
-        Communicator,
+        CallingProcesses,
         typer.Option(
             help="Communicator of the call: all processes, one process per node, or one node."
         ),
-    ] = Communicator.WORLD,
+    ] = CallingProcesses.WORLD,
     comm_size: Annotated[
         int | None,
         typer.Option(

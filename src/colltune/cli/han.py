@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.console import Table, Verbatim, output
+from colltune.cli.console import TextTable, Verbatim, output
 from colltune.cli.options import (
     Json,
     Mpi,
@@ -25,10 +25,10 @@ from colltune.text import bytes_text, counted, parse_bytes
 
 if TYPE_CHECKING:
     from colltune.domain import Collective, Configuration, Shape
-    from colltune.han.choosing import Compared, JobSetup, Pick
+    from colltune.han.choosing import Compared, FastestSetup, JobSetup
     from colltune.han.measuring import TaskProgress
     from colltune.han.overlap import Overlap
-    from colltune.han.space import Inputs, Space
+    from colltune.han.space import Space, TuningInputs
     from colltune.han.tasks_file import TaskTimes
 
 han = typer.Typer(
@@ -148,14 +148,14 @@ def measure(
     from colltune.bench.launchers import Placed, launcher_of
     from colltune.han.measuring import TaskBench
     from colltune.han.measuring import measure as measured
-    from colltune.han.space import Request
+    from colltune.han.space import TuningRequest
     from colltune.mpi import installation
     from colltune.mpi.openmpi.releases import LIBRARY
 
     with progress("preparing", quiet=quiet or json, interrupted=_GOES_ON) as shown:
         found = installation.find(mpi, LIBRARY, launcher)
         space = _space(found.release, segsize, up, low, tree, inner)
-        request = Request(_inputs(collective, shape, msize), space, reps, heuristics)
+        request = TuningRequest(_inputs(collective, shape, msize), space, reps, heuristics)
         placed = Placed(launcher_of(found), hostfile=hostfile) if hostfile is not None else None
         bench = TaskBench(found, launcher=placed)
         context = Context(machine or gethostname(), LIBRARY, found.release)
@@ -278,7 +278,7 @@ def compare(
     from colltune.cli.import_ import read_measured
     from colltune.han.choosing import compare as compared
     from colltune.han.choosing import exhaustive_of, mean_regret
-    from colltune.han.space import Inputs
+    from colltune.han.space import TuningInputs
     from colltune.han.tasks_file import read
 
     times = read(tasks)
@@ -289,7 +289,7 @@ def compare(
             "the data have no setups of coll/han. Measure them on several nodes by `colltune "
             "measure` with --only '*.han_intra*'."
         )
-    inputs = Inputs(
+    inputs = TuningInputs(
         tuple(sorted({i.collective for i in exhaustive})),
         tuple(sorted({i.shape for i in exhaustive})),
         tuple(sorted({i.msize_bytes for i in exhaustive})),
@@ -306,7 +306,9 @@ def compare(
         "instances": [_compared_facts(one) for one in found],
     }
     rows = [_compared_row(one) for one in found]
-    lines: list[str | Table] = [Table(_COMPARED, rows, ("picked",), ("median ms", "composed ms"))]
+    lines: list[str | TextTable] = [
+        TextTable(_COMPARED, rows, ("picked",), ("median ms", "composed ms"))
+    ]
     lines.append(f"\nmean regret: {mean_regret(found):.1%}")
     lines += [f"-> {picture}"] * (picture is not None)
     output(facts, lines, json=json)
@@ -367,7 +369,7 @@ def overlap(
         ],
         "files": files,
     }
-    lines: list[str | Table] = [Table(_OVERLAP, rows, _OVERLAP[1:2], _OVERLAP[2:4])]
+    lines: list[str | TextTable] = [TextTable(_OVERLAP, rows, _OVERLAP[1:2], _OVERLAP[2:4])]
     lines += [f"-> {path}" for path in files]
     output(facts, lines, json=json)
 
@@ -398,11 +400,11 @@ _GOES_ON = "the measurements are kept; run the same command again to go on"
 
 
 def _setups(
-    times: TaskTimes, inputs: Inputs, space: Space, heuristics: bool
+    times: TaskTimes, inputs: TuningInputs, space: Space, heuristics: bool
 ) -> dict[Collective, tuple[Configuration, ...]]:
-    from colltune.han.space import Request, setups_of
+    from colltune.han.space import TuningRequest, setups_of
 
-    request = Request(inputs, space, heuristics=heuristics)
+    request = TuningRequest(inputs, space, heuristics=heuristics)
     found: dict[Collective, tuple[Configuration, ...]] = {}
     for shape in inputs.shapes:
         for collective, setups in setups_of(request, times.context.library_version, shape).items():
@@ -469,10 +471,10 @@ def _one_shape(times: TaskTimes, given: str | None) -> str:
     return next(iter(shapes))
 
 
-def _inputs(collectives: str, shapes: Sequence[str] | None, msizes: str) -> Inputs:
-    from colltune.han.space import Inputs
+def _inputs(collectives: str, shapes: Sequence[str] | None, msizes: str) -> TuningInputs:
+    from colltune.han.space import TuningInputs
 
-    return Inputs(
+    return TuningInputs(
         tuple(dict.fromkeys(parse_collective(word) for word in _words(collectives))),
         tuple(dict.fromkeys(parse_shape(text) for text in shapes or ())),
         tuple(sorted({parse_bytes(word) for word in _words(msizes)})),
@@ -498,8 +500,8 @@ def _written(times: TaskTimes, shape: Shape, job: JobSetup, folder: Path) -> tup
 
 
 def _pick_lines(
-    picks: Sequence[Pick], job: JobSetup, files: Sequence[Path]
-) -> Iterator[str | Table]:
+    picks: Sequence[FastestSetup], job: JobSetup, files: Sequence[Path]
+) -> Iterator[str | TextTable]:
     """Yield the best setup of every instance, the job's, and what was written."""
     from colltune.mpi.openmpi.library import OPENMPI
 
@@ -513,7 +515,7 @@ def _pick_lines(
         for pick in picks
     ]
     head = ("collective", "message size", "best setup", "composed ms")
-    yield Table(head, rows, wrap=head[2:3])
+    yield TextTable(head, rows, wrap=head[2:3])
     yield "\nFor a whole job, with one setup per collective for all messages:"
     for collective, setup in job.setups.items():
         mean, worst = job.slowdown[collective], job.worst[collective]

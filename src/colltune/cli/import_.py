@@ -173,7 +173,7 @@ def import_(
     Example: colltune data import old.csv --out data --map time_s=median_us --time-unit us --set
     machine=hydra --set library=openmpi --set library_version=4.1.4
     """
-    from colltune.dataset.importers import Request
+    from colltune.dataset.importers import ImportRequest
     from colltune.dataset.importers.importing import add_to, import_files
 
     settings = parse_pairs(set_ or [], "--set")
@@ -183,7 +183,7 @@ def import_(
         settings["library_version"] = release
     if "library" in settings:
         settings["library"] = algorithms.library(settings["library"])
-    request = Request(
+    request = ImportRequest(
         settings=settings,
         algorithms=algorithms,
         columns=parse_pairs(map_ or [], "--map"),

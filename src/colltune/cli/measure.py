@@ -76,7 +76,7 @@ def measure(
 
     Example: colltune measure reprompi_configs/laptop.toml --out dataset --budget 60
     """
-    from colltune.bench.campaign import Part
+    from colltune.bench.campaign import CampaignPart
     from colltune.cli.campaigns import backend_of, campaign_of, on_named_mpi, run_here
 
     plan = campaign_of(
@@ -91,7 +91,9 @@ def measure(
         programs=programs,
     )
     plan = plan.changed(
-        part=Part.parse(task) if task else None, launch_s=launch_s, launcher_program=launcher
+        part=CampaignPart.parse(task) if task else None,
+        launch_s=launch_s,
+        launcher_program=launcher,
     )
     with progress("preparing", quiet=quiet or json, interrupted=_INTERRUPTED) as shown:
         plan = plan if replay else on_named_mpi(plan, mpi)

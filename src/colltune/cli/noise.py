@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.console import Table, output
+from colltune.cli.console import TextTable, output
 from colltune.cli.options import Data, Json, Quiet, Where, parse_pairs, picture_file
 from colltune.cli.progress import progress
 from colltune.text import bytes_text, counted
 
 if TYPE_CHECKING:
-    from colltune.dataset.noise import Component, Decisions, NoiseReport, NoisyCell
+    from colltune.dataset.noise import Component, NoiseReport, NoisyCell, Separability
     from colltune.dataset.noise.report import Within
 
 _UNTOLD = "-"
@@ -75,9 +75,9 @@ def noise(
     output(report.as_dict(), _lines(report, picture), json=json)
 
 
-def _lines(report: NoiseReport, picture: Path | None) -> Iterator[str | Table]:
+def _lines(report: NoiseReport, picture: Path | None) -> Iterator[str | TextTable]:
     yield _table(report)
-    paragraphs: list[Iterable[str | Table]]
+    paragraphs: list[Iterable[str | TextTable]]
     paragraphs = [_meaning(report), _notes(report), _noisy_cells(report)]
     for paragraph in paragraphs:
         lines = list(paragraph)
@@ -94,7 +94,7 @@ _WRAP = ("between launches", "between allocations")
 _DROP = ("p90/median", "first 10", "launches", "cells")
 
 
-def _table(report: NoiseReport) -> Table:
+def _table(report: NoiseReport) -> TextTable:
     groups = (report.overall, *report.collectives, *report.size_classes)
     rows = [
         [
@@ -109,7 +109,7 @@ def _table(report: NoiseReport) -> Table:
         ]
         for group in groups
     ]
-    return Table(_HEADER, rows, _WRAP, _DROP)
+    return TextTable(_HEADER, rows, _WRAP, _DROP)
 
 
 def _number(value: float | None) -> str:
@@ -162,7 +162,7 @@ def _meaning(report: NoiseReport) -> Iterator[str]:
         )
 
 
-def _needed(decisions: Decisions) -> Iterator[str]:
+def _needed(decisions: Separability) -> Iterator[str]:
     if decisions.launches_here is not None:
         more = max(0, decisions.launches_here - round(decisions.launches_per_cell))
         launches = counted(more, "more launch", "es")
@@ -228,7 +228,7 @@ def _repetition_notes(within: Within) -> Iterator[str]:
         )
 
 
-def _noisy_cells(report: NoiseReport) -> Iterator[str | Table]:
+def _noisy_cells(report: NoiseReport) -> Iterator[str | TextTable]:
     if not report.noisiest:
         return
     yield _cells_table("noisiest cells", report.noisiest)
@@ -238,9 +238,9 @@ def _noisy_cells(report: NoiseReport) -> Iterator[str | Table]:
         yield _cells_table("bimodal cells", report.bimodal)
 
 
-def _cells_table(title: str, cells: Sequence[NoisyCell]) -> Table:
+def _cells_table(title: str, cells: Sequence[NoisyCell]) -> TextTable:
     header = (title, "shape", "message size", "launches", "p90/median", "slowest/fastest", "")
-    return Table(header, [_noisy_row(cell) for cell in cells], (title, ""), header[3:5])
+    return TextTable(header, [_noisy_row(cell) for cell in cells], (title, ""), header[3:5])
 
 
 def _noisy_row(cell: NoisyCell) -> list[object]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.console import Table, Verbatim, output
+from colltune.cli.console import TextTable, Verbatim, output
 from colltune.cli.options import (
     BuiltinOperationsOnly,
     BundleAt,
@@ -98,7 +98,7 @@ def pack(
     output(packed.as_dict(written), _lines(packed, written), json=json, warnings=warnings)
 
 
-def _lines(packed: Packed, written: WrittenConfiguration) -> Iterator[str | Table]:
+def _lines(packed: Packed, written: WrittenConfiguration) -> Iterator[str | TextTable]:
     from colltune.selector.packing import SCRIPT
 
     rows = [
@@ -112,7 +112,7 @@ def _lines(packed: Packed, written: WrittenConfiguration) -> Iterator[str | Tabl
     ]
     if rows:
         head = ("collective", "processes", "message size", "configuration")
-        yield Table(head, rows, wrap=head[3:])
+        yield TextTable(head, rows, wrap=head[3:])
     yield packed.expected
     yield f"{written.written.format} for {written.table.library} {written.written.release}:"
     yield f"  {written.rules_path}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import Table, output
+from colltune.cli.console import TextTable, output
 from colltune.cli.options import (
     CampaignFile,
     CollectivesShare,
@@ -85,7 +85,7 @@ def plan(
 
     Example: colltune plan reprompi_configs/hydra.toml --node-hours-per-month 20000
     """
-    from colltune.bench.campaign import Part
+    from colltune.bench.campaign import CampaignPart
     from colltune.bench.journal import launch_costs
     from colltune.bench.launch_costs import LaunchCosts
     from colltune.bench.profiled_campaign import focused
@@ -104,7 +104,7 @@ def plan(
         profiles=profile,
         programs=programs,
     )
-    chosen = chosen.changed(part=Part.parse(task) if task else None, launch_s=launch_s)
+    chosen = chosen.changed(part=CampaignPart.parse(task) if task else None, launch_s=launch_s)
     with progress("reading", quiet=quiet or json) as shown:
         planned = planned_backend(chosen, mpi)
         context = planned.context(chosen.machine)
@@ -156,7 +156,7 @@ def _runtimes(
     data: Path | None, backend: Backend, campaign: Campaign
 ) -> tuple[str, Callable[[Cell], float]]:
     """Return where the runtimes come from, and the runtime of a cell in seconds."""
-    from colltune.bench.schedule import Cell, Forecast, guessed_s
+    from colltune.bench.schedule import Cell, NearestForecast, guessed_s
     from colltune.cli.import_ import read_measured
 
     if data is None:
@@ -172,7 +172,7 @@ def _runtimes(
         for m in known.measurements()
         if m.status is RunStatus.OK and m.summary is not None
     }
-    forecast = Forecast(times)
+    forecast = NearestForecast(times)
     return (
         f"predicted from {counted(len(times), 'measured cell')} of {data}",
         lambda cell: forecast.time_s(cell) or guessed_s(cell.instance),
@@ -220,7 +220,7 @@ def _facts(campaign: Campaign, rehearsal: Rehearsal, basis: str) -> dict[str, An
 
 def _lines(
     campaign: Campaign, rehearsal: Rehearsal, facts: dict[str, Any]
-) -> Iterator[str | Table]:
+) -> Iterator[str | TextTable]:
     from colltune.bench import durations
 
     yield (
@@ -236,7 +236,7 @@ def _lines(
     for cell in rehearsal.cells:
         members.setdefault(cell.instance.collective, []).append(cell.configuration)
     counts = [(name, len(set(every)), len(every)) for name, every in members.items()]
-    yield Table(("collective", "configurations", "cells"), counts)
+    yield TextTable(("collective", "configurations", "cells"), counts)
     every, within = facts["all_cells"], facts["within_budget"]
     again, most = within["second_launches"], within["worst_node_hours"]
     n, limit_s = every["launches"], campaign.budget_s
@@ -251,7 +251,7 @@ def _lines(
         del costs[3]
     rows = [(what, n, durations.text(wall_s), f"{hours:.3g}") for what, n, wall_s, hours in costs]
     yield ""
-    yield Table(("", "launches", "wall time", "node-hours"), rows)
+    yield TextTable(("", "launches", "wall time", "node-hours"), rows)
     yield ""
     yield from _left_out_lines(rehearsal, facts["cells"])
     yield ""

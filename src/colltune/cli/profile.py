@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import Table, Verbatim, output
+from colltune.cli.console import TextTable, Verbatim, output
 from colltune.cli.options import Caution, Json, ProgramNames, Quiet, picture_file, programs_of
 from colltune.cli.progress import progress
 from colltune.errors import DataError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ddsketch import DDSketch
 
     from colltune.dataset.profile import Profile, Use
-    from colltune.selector.profiled import Changed, Outlook, Saving
+    from colltune.selector.profiled import CallSaving, Outlook, Saving
 
 
 ACCURACY = 0.05
@@ -160,7 +160,7 @@ _DROP = ("95th percentile", "per call", "calls", "time", "of them", "of the run"
 _UNSURE = "~"
 
 
-def _lines(profile: Profile, foreseen: Outlook | None, top: int) -> Iterator[str | Table]:
+def _lines(profile: Profile, foreseen: Outlook | None, top: int) -> Iterator[str | TextTable]:
     yield from _head(profile)
     uses = profile.uses[: top or None]
     if not uses:
@@ -175,7 +175,7 @@ def _lines(profile: Profile, foreseen: Outlook | None, top: int) -> Iterator[str
     if foreseen is not None:
         titles = (*titles, *_FORESEEN)
         rows = [[*r, *_foreseen(profile, c)] for r, c in zip(rows, foreseen.rows, strict=False)]
-    yield Table(titles, rows, (_FORESEEN[0], "processes"), _DROP)
+    yield TextTable(titles, rows, (_FORESEEN[0], "processes"), _DROP)
     left = profile.uses[len(uses) :]
     if left:
         share = sum(use.process_s for use in left) / max(profile.collectives_s, 1e-300)
@@ -235,7 +235,7 @@ def _quantile_cells(use: Use) -> list[str]:
     return [time_text(seconds) for seconds in _quantiles(use) or ()] or ["", ""]
 
 
-def _foreseen(profile: Profile, changed: Changed) -> list[str]:
+def _foreseen(profile: Profile, changed: CallSaving) -> list[str]:
     selection, saving = changed.selection, changed.saving
     if saving is None:
         return [f"unknown: {changed.unknown}", ""]
@@ -305,7 +305,7 @@ def _use_json(use: Use) -> dict[str, Any]:
     }
 
 
-def _changed_json(changed: Changed) -> dict[str, Any]:
+def _changed_json(changed: CallSaving) -> dict[str, Any]:
     selection, saving = changed.selection, changed.saving
     return {
         "configuration": selection.configuration if selection else None,

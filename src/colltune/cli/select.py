@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from colltune.cli.console import (
-    Table,
+    TextTable,
     Verbatim,
     configuration_cell,
     message_text,
@@ -231,9 +231,9 @@ def _show_table(
     ]
     where = f"{counted(shape.nodes, 'node')} x {counted(shape.ppn, 'process', 'es')}"
     header = ("collective", "message size", "configuration", "why")
-    lines: list[str | Table] = [
+    lines: list[str | TextTable] = [
         f"{bundle.context}; {where}; {bundle.objective} times; for {programs.phrase}",
-        Table(header, rows, wrap=("why", "configuration")),
+        TextTable(header, rows, wrap=("why", "configuration")),
     ]
     output(tables_json(bundle, shape, found, programs), lines, json=json)
 

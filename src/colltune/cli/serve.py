@@ -18,7 +18,7 @@ from colltune.errors import BundleError
 from colltune.on_demand import require
 
 if TYPE_CHECKING:
-    from colltune.server.settings import Settings
+    from colltune.server.settings import ServiceSettings
 
 _MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
 _NEEDED = ("fastapi", "httptools", "prometheus_client", "pydantic_settings", "structlog", "uvicorn")
@@ -157,16 +157,16 @@ def serve(
         _run(listening, workers, settings, tls)
 
 
-def _settings(**options: Any) -> Settings:
+def _settings(**options: Any) -> ServiceSettings:
     """Return the service's settings; what is None was not given."""
     from pydantic import ValidationError
 
-    from colltune.server.settings import PREFIX, ConnectionLimits, Settings
+    from colltune.server.settings import PREFIX, ConnectionLimits, ServiceSettings
 
     given = {name: value for name, value in options.items() if value is not None}
     try:
         ConnectionLimits()
-        return Settings(**given)
+        return ServiceSettings(**given)
     except ValidationError as error:
         found = error.errors()[0]
         what = found["msg"].removeprefix("Value error, ")
@@ -188,7 +188,7 @@ def _of_site(path: Path) -> dict[str, Any]:
     return found
 
 
-def _check_there(settings: Settings) -> None:
+def _check_there(settings: ServiceSettings) -> None:
     """Refuse to serve a folder that is not there: one would wait for it for ever."""
     from colltune.files.remote import local_path, url_of
 
@@ -259,7 +259,9 @@ def _counting(workers: int) -> Iterator[None]:
         yield
 
 
-def _run(listening: socket.socket, workers: int, settings: Settings, tls: dict[str, Any]) -> None:
+def _run(
+    listening: socket.socket, workers: int, settings: ServiceSettings, tls: dict[str, Any]
+) -> None:
     import structlog
     import uvicorn
     from uvicorn.supervisors import Multiprocess

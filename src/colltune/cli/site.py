@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import Mark, Table, Verbatim, output, painted, terminal_width
+from colltune.cli.console import Mark, TextTable, Verbatim, output, painted, terminal_width
 from colltune.cli.options import (
     CollectivesShare,
     ForEverybody,
@@ -32,10 +32,10 @@ from colltune.errors import SiteError
 from colltune.text import counted, printable
 
 if TYPE_CHECKING:
-    from colltune.checks import Answer
+    from colltune.checks import CheckResult
     from colltune.production.payback import Payback
     from colltune.retraining.site_file import Site
-    from colltune.site.folder import Change
+    from colltune.site.folder import FileChange
 
 
 _MARKS = {"ok": Mark.GOOD, "note": Mark.DOUBTFUL, "problem": Mark.BAD}
@@ -72,7 +72,7 @@ def doctor(
     return show_answers(found, json=json)
 
 
-def show_answers(found: Mapping[str, Answer], *, json: bool) -> int:
+def show_answers(found: Mapping[str, CheckResult], *, json: bool) -> int:
     """Print what checks found; return 1 if there is a problem, else 0."""
     status = int(any(answer.status == "problem" for answer in found.values()))
     checks = [{"id": name, **answer._asdict()} for name, answer in found.items()]
@@ -80,7 +80,7 @@ def show_answers(found: Mapping[str, Answer], *, json: bool) -> int:
     return status
 
 
-def findings(found: Mapping[str, Answer]) -> Iterator[str]:
+def findings(found: Mapping[str, CheckResult]) -> Iterator[str]:
     """Yield a line for each finding, with its mend, and one that counts them."""
     width = terminal_width() or sys.maxsize
     indent = " " * (11 + max(map(len, found)))
@@ -286,15 +286,15 @@ def _asked(key: str, question: str, default: object) -> object:
 
 
 def _lines(
-    folder: Path, site: Site, changes: tuple[Change, ...], payback: Payback
-) -> Iterator[str | Table]:
+    folder: Path, site: Site, changes: tuple[FileChange, ...], payback: Payback
+) -> Iterator[str | TextTable]:
     from colltune.cli.plan import payback_lines
     from colltune.site.folder import places
 
     yield from _changed(folder, changes)
     rows = [[p.file, p.goes_to, p.read_by, "yes" if p.root else ""] for p in places(site, folder)]
     yield ""
-    yield Table(("file", "goes to", "read by", "root"), rows, wrap=("goes to", "read by"))
+    yield TextTable(("file", "goes to", "read by", "root"), rows, wrap=("goes to", "read by"))
     yield ""
     yield f"look into {folder}/site.toml and run this again after changes; then:"
     for command in (
@@ -307,7 +307,7 @@ def _lines(
     yield from payback_lines(payback)
 
 
-def _changed(folder: Path, changes: tuple[Change, ...]) -> Iterator[str]:
+def _changed(folder: Path, changes: tuple[FileChange, ...]) -> Iterator[str]:
     states = [change.state for change in changes]
     counts = [f"{states.count(state)} {state}" for state in dict.fromkeys(states)]
     yield f"{folder}: {counted(len(changes), 'file')}: {', '.join(counts)}"

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import typer
 
-from colltune.cli.console import Mark, Table, Verbatim, marked, output
+from colltune.cli.console import Mark, TextTable, Verbatim, marked, output
 from colltune.cli.options import Json, writable_file
 from colltune.errors import DataError
 from colltune.on_demand import require
@@ -93,7 +93,7 @@ def _read(site: str, month: str, *, with_report: bool) -> tuple[ProductionView, 
     return production_view(found), text
 
 
-def _lines(found: ProductionView) -> Iterator[str | Table]:
+def _lines(found: ProductionView) -> Iterator[str | TextTable]:
     if not found.recording:
         yield f"{found.machine}: jobs in production are not recorded, so that nothing is known."
         yield "to switch it on, write into site.toml:"
@@ -110,7 +110,7 @@ def _lines(found: ProductionView) -> Iterator[str | Table]:
         yield f"{one.slot}: trial of {one.bundle_id[:12]} stopped {one.at_utc[:16]} by {by}: {why}"
     yield from _table("arms", _arms(found))
     rows = [[one.reason, one.times] for one in (*found.set_aside, *found.left_out)]
-    yield from _table("not judged", Table(("why", "times"), rows, wrap=("why",)))
+    yield from _table("not judged", TextTable(("why", "times"), rows, wrap=("why",)))
 
 
 def _saved(found: ProductionView) -> Iterator[str]:
@@ -134,14 +134,14 @@ def _hours(one: PeriodView) -> str:
     return node_hours_text(one.node_hours, one.lower, one.upper)
 
 
-def _table(title: str, table: Table) -> Iterator[str | Table]:
+def _table(title: str, table: TextTable) -> Iterator[str | TextTable]:
     if table.rows:
         yield ""
         yield f"{title}:"
         yield table
 
 
-def _gains(found: ProductionView) -> Table:
+def _gains(found: ProductionView) -> TextTable:
     header = ("collective", "gain", "95 % interval", "decisions", "node-hours saved")
     rows = [
         [
@@ -153,10 +153,10 @@ def _gains(found: ProductionView) -> Table:
         ]
         for one in found.collectives
     ]
-    return Table(header, rows)
+    return TextTable(header, rows)
 
 
-def _decisions(decisions: Iterable[DecisionView], *, withdrawn: bool = False) -> Table:
+def _decisions(decisions: Iterable[DecisionView], *, withdrawn: bool = False) -> TextTable:
     header = ("collective", "MPI", "nodes x ppn", "bytes", "used", "gain", "jobs", "control")
     ended = ("withdrawn", "revision") if withdrawn else ()
     rows = []
@@ -177,10 +177,10 @@ def _decisions(decisions: Iterable[DecisionView], *, withdrawn: bool = False) ->
         ]
         rows.append(row[: len(header) + len(ended)])
     order = ("control", *ended[1:], "MPI", "jobs")
-    return Table((*header, *ended), rows, ("used", "bytes"), order)
+    return TextTable((*header, *ended), rows, ("used", "bytes"), order)
 
 
-def _roll_outs(found: ProductionView) -> Table:
+def _roll_outs(found: ProductionView) -> TextTable:
     header = (
         "MPI",
         "bundle",
@@ -206,13 +206,13 @@ def _roll_outs(found: ProductionView) -> Table:
         ]
         for one in found.roll_outs
     ]
-    return Table(header, rows, wrap=("by", "state"), drop=("steps", "by", "since"))
+    return TextTable(header, rows, wrap=("by", "state"), drop=("steps", "by", "since"))
 
 
-def _arms(found: ProductionView) -> Table:
+def _arms(found: ProductionView) -> TextTable:
     header = ("MPI", "arm", "bundle", "asked", "reported", "silent", "own settings")
     rows = [
         [one.slot, one.arm, one.bundle_id[:12], one.asked, one.reported, one.silent, one.own]
         for one in found.arms
     ]
-    return Table(header, rows, drop=("bundle", "own settings"))
+    return TextTable(header, rows, drop=("bundle", "own settings"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.console import Table, Verbatim, output
+from colltune.cli.console import TextTable, Verbatim, output
 from colltune.cli.options import ForPrograms, Interposed, Json, Mpi, Only, Skip, StartedBy
 from colltune.domain import Shape
 from colltune.errors import CampaignError
@@ -77,7 +77,7 @@ def submit(
     --partition batch -- --qos=low --constraint='ib&gpu'
     """
     from colltune.bench import slurm
-    from colltune.bench.campaign import Part
+    from colltune.bench.campaign import CampaignPart
     from colltune.cli.campaigns import campaign_of
 
     if status:
@@ -90,7 +90,7 @@ def submit(
     plan = campaign_of(
         campaign, budget, backend, strategy, only, skip, interposed=interposed, programs=programs
     )
-    plan = plan.changed(part=Part(1, tasks))
+    plan = plan.changed(part=CampaignPart(1, tasks))
     _check_everywhere_the_same(campaign)
     same = {"--budget": budget, "--backend": backend, "--strategy": strategy, "--mpi": mpi}
     same["--launcher"] = launcher
@@ -189,6 +189,6 @@ def _show_status(dataset: Path, *, as_json: bool) -> None:
 
     found = tasks(dataset)
     rows = [[task.name, task.state, task.left, task.said] for task in found]
-    table = Table(("task", "state", "time left", "said"), rows, wrap=("said",))
+    table = TextTable(("task", "state", "time left", "said"), rows, wrap=("said",))
     nothing = f"no task has measured into {dataset} yet"
     output(found, [table if found else nothing], json=as_json)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import Mark, Table, Verbatim, marked, output
+from colltune.cli.console import Mark, TextTable, Verbatim, marked, output
 from colltune.cli.options import Json
 from colltune.errors import TokenFileError
 
@@ -87,7 +87,7 @@ def list_(tokens: Tokens, json: Json = False) -> None:
     entries = _read(tokens)
     now = datetime.now(UTC)
     rows = [[e.name, ", ".join(sorted(e.scopes)), _validity(e, now)] for e in entries]
-    table = Table(("name", "scopes", "valid"), rows, wrap=("scopes", "valid"))
+    table = TextTable(("name", "scopes", "valid"), rows, wrap=("scopes", "valid"))
     output([_facts(entry) for entry in entries], [table], json=json)
 
 

@@ -11,7 +11,7 @@ import typer
 from colltune.cli import started_s
 from colltune.cli.console import (
     Mark,
-    Table,
+    TextTable,
     Verbatim,
     marked,
     output,
@@ -39,8 +39,8 @@ from colltune.text import counted, range_text
 if TYPE_CHECKING:
     from colltune.bench.progress import CampaignProgress
     from colltune.cli.progress import Progress
-    from colltune.tune.job import Row
-    from colltune.tune.pipeline import Settings, Tell, TuneResult
+    from colltune.tune.job import TunedRange
+    from colltune.tune.pipeline import Tell, TuneResult, TuneSettings
 
 
 def tune(
@@ -98,7 +98,7 @@ def tune(
     from colltune.bench.backends.native import NativeBackend
     from colltune.cli.campaigns import backend_of, installation_of
     from colltune.tune import pipeline
-    from colltune.tune.pipeline import Settings, slowdown
+    from colltune.tune.pipeline import TuneSettings, slowdown
 
     plan = campaign_file.load(campaign) if campaign else campaign_file.laptop()
     plan = plan.changed(
@@ -118,7 +118,7 @@ def tune(
             f"tune cannot measure by the backend {plan.backend!r}. Use native or reprompi."
         )
     slow = slowdown(began, 0.0)
-    settings = Settings(plan, out, learner, seed, began, slow)
+    settings = TuneSettings(plan, out, learner, seed, began, slow)
     settings.insist_on_enough()
     kept = f"the measurements are kept in {out}; the same command starts from the beginning"
     with (
@@ -137,7 +137,7 @@ def tune(
     output(_facts(result), _lines(result), json=json, warnings=warnings)
 
 
-def _teller(shown: Progress, settings: Settings) -> Tell:
+def _teller(shown: Progress, settings: TuneSettings) -> Tell:
     """Return what tells `shown` which stage goes on, and what is spent of the budget of it all."""
     from colltune.cli.campaigns import cells_done, under_way
 
@@ -163,7 +163,7 @@ _WRAP = ("chosen", "default runs", "verdict")
 _DROP = ("launches", "predicted", "default runs", "in effect")
 
 
-def _lines(result: TuneResult) -> Iterator[str | Table]:
+def _lines(result: TuneResult) -> Iterator[str | TextTable]:
     yield (
         f"{result.context}; {counted(result.shape.nodes, 'node')} x "
         f"{counted(result.shape.ppn, 'process', 'es')}"
@@ -174,7 +174,7 @@ def _lines(result: TuneResult) -> Iterator[str | Table]:
             "too, and not for those with a core for each process"
         )
     shared = " (shared cores)" if result.cores_shared else ""
-    yield Table(_HEADER, [_cells(row, shared) for row in result.rows], _WRAP, _DROP)
+    yield TextTable(_HEADER, [_cells(row, shared) for row in result.rows], _WRAP, _DROP)
     yield ""
     share = result.timed_s / result.wall_s
     yield (
@@ -196,7 +196,7 @@ def _lines(result: TuneResult) -> Iterator[str | Table]:
     yield Verbatim(f"  {result.job_line}")
 
 
-def _cells(row: Row, shared: str) -> list[object]:
+def _cells(row: TunedRange, shared: str) -> list[object]:
     interval, measured = row.interval, row.measured
     configuration, effect, gain = interval.configuration, "", ""
     if measured is not None and configuration.is_default:
@@ -247,7 +247,7 @@ def _facts(result: TuneResult) -> dict[str, Any]:
     }
 
 
-def _row_json(row: Row) -> dict[str, Any]:
+def _row_json(row: TunedRange) -> dict[str, Any]:
     interval, measured = row.interval, row.measured
     withdrawn = measured.proposed if measured and interval.configuration.is_default else None
     return {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import Mark, Table, marked, output, painted
+from colltune.cli.console import Mark, TextTable, marked, output, painted
 from colltune.cli.options import Json, Mpi, Quiet
 from colltune.cli.progress import progress
 from colltune.text import bytes_text, counted, printable
@@ -88,10 +88,10 @@ def verify(
     """
     from colltune.bench import durations
     from colltune.files import cache_folder
-    from colltune.verify.canary import Request, canary_of, readability
+    from colltune.verify.canary import VerifyRequest, canary_of, readability
     from colltune.verify.proving import prove
 
-    request = Request(
+    request = VerifyRequest(
         path=file.absolute(),
         words=tuple(launcher or ()),
         release=release,
@@ -157,7 +157,7 @@ def _readability_lines(found: Readability) -> Iterator[str]:
     )
 
 
-def _lines(proof: Proof) -> Iterator[str | Table]:
+def _lines(proof: Proof) -> Iterator[str | TextTable]:
     if proof.readability.problems:
         yield from _readability_lines(proof.readability)
         return
@@ -170,7 +170,7 @@ def _lines(proof: Proof) -> Iterator[str | Table]:
     if proof.results:
         yield ""
         shown = [result for result in proof.results if not _tells_nothing(result)]
-        yield Table(_HEADER, [_row(result) for result in shown], _WRAP, _DROP)
+        yield TextTable(_HEADER, [_row(result) for result in shown], _WRAP, _DROP)
         if left := len(proof.results) - len(shown):
             leave = "leaves" if left == 1 else "leave"
             yield f"not shown: {counted(left, 'rule')} that {leave} the decision to the library"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.console import Table, message_text, output
+from colltune.cli.console import TextTable, message_text, output
 from colltune.cli.cost_tables import (
     GENERIC,
     costs_of,
@@ -39,10 +39,10 @@ from colltune.text import counted, time_text
 if TYPE_CHECKING:
     from colltune.models.bundle import Bundle
     from colltune.mpi.programs import Programs
-    from colltune.selector.what_if import Answer, Situation, WhatIf
+    from colltune.selector.what_if import Situation, WhatIf, WhatIfAnswer
 
 
-class RailUse(StrEnum):
+class RailOption(StrEnum):
     """How processes use several adapters: all of them for each message, or one each."""
 
     SHARING = "sharing"
@@ -86,12 +86,12 @@ def what_if(
         ),
     ] = None,
     rail_use: Annotated[
-        RailUse,
+        RailOption,
         typer.Option(
             help="How adapters are used: messages are striped over all of them, or each process is "
             "bound to one."
         ),
-    ] = RailUse.SHARING,
+    ] = RailOption.SHARING,
     data: Annotated[
         list[Path] | None,
         typer.Option(
@@ -216,11 +216,11 @@ _HEADS = ("now", "then")
 
 def _lines(
     bundle: Bundle,
-    answers: Sequence[Answer],
+    answers: Sequence[WhatIfAnswer],
     notes: Sequence[str],
     source: str | None,
     programs: Programs,
-) -> Iterator[str | Table]:
+) -> Iterator[str | TextTable]:
     """Yield the report for people; `source` says what the cost model was fitted to."""
     instance = answers[0].situation.instance
     size = message_text(instance.collective, instance.msize_bytes)
@@ -248,7 +248,7 @@ _LABELS = (
 )
 
 
-def _cells(answer: Answer) -> list[str]:
+def _cells(answer: WhatIfAnswer) -> list[str]:
     shape, rails = answer.situation.instance.shape, answer.situation.rails
     selection = answer.selection
     return [
@@ -262,7 +262,7 @@ def _cells(answer: Answer) -> list[str]:
     ]
 
 
-def _terms(answers: Sequence[Answer], source: str) -> Iterator[str | Table]:
+def _terms(answers: Sequence[WhatIfAnswer], source: str) -> Iterator[str | TextTable]:
     parts = [("chosen configuration", [a.chosen_terms for a in answers])]
     if not all(a.selection.configuration.is_default for a in answers):
         parts.append(("default", [a.default_terms for a in answers]))
@@ -274,7 +274,7 @@ def _terms(answers: Sequence[Answer], source: str) -> Iterator[str | Table]:
         yield GENERIC
 
 
-def _designs(answers: Sequence[Answer]) -> Iterator[str | Table]:
+def _designs(answers: Sequence[WhatIfAnswer]) -> Iterator[str | TextTable]:
     """Yield what published designs would take, where there are any for the collective."""
     names = list(dict.fromkeys(d.name for a in answers for d in a.designs))
     if not names:
@@ -285,7 +285,7 @@ def _designs(answers: Sequence[Answer]) -> Iterator[str | Table]:
     yield side_by_side(_HEADS, [[name, *(f.get(name, "-") for f in found)] for name in names])
 
 
-def _answer_json(answer: Answer) -> dict[str, Any]:
+def _answer_json(answer: WhatIfAnswer) -> dict[str, Any]:
     situation, selection = answer.situation, answer.selection
     shape = situation.instance.shape
     return {

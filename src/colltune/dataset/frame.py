@@ -15,10 +15,10 @@ from colltune.domain import (
     Configuration,
     Context,
     Instance,
+    LaunchStatistics,
     Measurement,
     RunStatus,
     Shape,
-    Summary,
 )
 from colltune.errors import DataError
 from colltune.text import counted
@@ -183,7 +183,9 @@ def _measurement(library: str, row: Any) -> Measurement:
     collective, status = Collective(row.collective), RunStatus(row.status)
     summary = None
     if status.is_timed:
-        summary = Summary(int(row.n_reps), *(float(getattr(row, n, np.nan)) for n in ALL_TIMES))
+        summary = LaunchStatistics(
+            int(row.n_reps), *(float(getattr(row, n, np.nan)) for n in ALL_TIMES)
+        )
     return Measurement(
         Instance(collective, Shape(int(row.nodes), int(row.ppn)), int(row.msize_bytes)),
         Configuration.stored(library, collective, row.algorithm, row.parameters),

@@ -67,7 +67,7 @@ _LONGEST_S = 1e12
 
 
 @dataclass(frozen=True)
-class Job:
+class ProfiledRun:
     """One run of the application.
 
     ``shape`` is that of MPI_COMM_WORLD, None if nodes hold different numbers of its ``nprocs``
@@ -99,7 +99,7 @@ class Job:
         return self.wall_s * self.nprocs
 
 
-class Kind(NamedTuple):
+class CallKind(NamedTuple):
     """A collective on communicators of ``nprocs`` processes, with messages of one bin.
 
     ``shape`` tells how the processes lie, None if that is not known or differs among their nodes;
@@ -128,7 +128,7 @@ class Use:
     sketch (see the module), empty where none was kept.
     """
 
-    kind: Kind
+    kind: CallKind
     process_calls: int
     bytes: int
     least_bytes: int
@@ -189,7 +189,7 @@ class Use:
 class Profile:
     """Runs of an application, and what they spent: one `Use` per kind, the longest first."""
 
-    jobs: tuple[Job, ...]
+    jobs: tuple[ProfiledRun, ...]
     uses: tuple[Use, ...]
 
     @property
@@ -241,7 +241,7 @@ def bucket(seconds: float) -> int:
     return min(max(math.ceil(math.log(seconds) / math.log(GAMMA)), FIRST_TIME), LAST_TIME)
 
 
-def added_up(jobs: Iterable[Job], uses: Iterable[Use]) -> Profile:
+def added_up(jobs: Iterable[ProfiledRun], uses: Iterable[Use]) -> Profile:
     jobs = tuple(sorted(jobs, key=lambda job: (job.started, job.job, job.host)))
     libraries = sorted({f"{job.library} {job.release}" for job in jobs})
     if not jobs:
@@ -251,7 +251,7 @@ def added_up(jobs: Iterable[Job], uses: Iterable[Use]) -> Profile:
             f"profiles of different MPI libraries cannot be added up: {', '.join(libraries)}. "
             "Name those of one release."
         )
-    found: dict[Kind, Use] = {}
+    found: dict[CallKind, Use] = {}
     for use in uses:
         found[use.kind] = found[use.kind] + use if use.kind in found else use
     return Profile(jobs, tuple(sorted(found.values(), key=_order)))
@@ -293,7 +293,7 @@ def _files(path: Path) -> list[Path]:
     return found
 
 
-def parse_profile(content: bytes, source: str) -> tuple[Job, list[Use]]:
+def parse_profile(content: bytes, source: str) -> tuple[ProfiledRun, list[Use]]:
     """Return the job in a file's `content`, and its uses; `source` names the file in errors."""
     match = re.fullmatch(rb"colltune-profile (\d{1,9})", content.split(b"\n", 1)[0])
     if match is None:
@@ -309,7 +309,7 @@ def parse_profile(content: bytes, source: str) -> tuple[Job, list[Use]]:
     body, _, last = content.rstrip(b"\n").rpartition(b"\n")
     body += b"\n"
     names = (_HEAD_1, _COLUMNS_1) if version == 1 else (_HEAD, COLUMNS)
-    reader = _Reader(source, body.count(b"\n") + 1, *names)
+    reader = _ProfileReader(source, body.count(b"\n") + 1, *names)
     if last != f"end {fnv1a(body):016x}".encode():
         raise reader.wrong("the checksum is wrong")
     for reader.number, line in enumerate(body.decode("utf-8", "replace").splitlines(), start=1):
@@ -327,7 +327,7 @@ def fnv1a(content: bytes) -> int:
 
 
 @dataclass
-class _Reader:
+class _ProfileReader:
     """Reads line by line, names of the head with so many words each, and rows of ``columns``.
 
     ``head`` has the words of each of its lines, and their numbers.
@@ -368,7 +368,7 @@ class _Reader:
         else:
             raise self.wrong(f"{line[:40]!r} does not belong here")
 
-    def job(self) -> Job:
+    def job(self) -> ProfiledRun:
         missing = [name for name in self.names if name not in self.head]
         if missing or not self.has_columns:
             raise self.wrong(f"{(*missing, 'columns')[0]} is missing")
@@ -383,7 +383,7 @@ class _Reader:
         arm, left_out = self.settings(), self.left_out()
         library, release = self.line_of("library")
         names = {name: self.line_of(name)[0] for name in ("program", "job", "host", "started")}
-        return Job(
+        return ProfiledRun(
             library,
             release,
             **names,
@@ -436,7 +436,7 @@ class _Reader:
             raise self.wrong(f"times {text[:40]!r} is no sketch of {counted(timed, 'timed call')}")
         return found
 
-    def kind(self, row: dict[str, str]) -> Kind:
+    def kind(self, row: dict[str, str]) -> CallKind:
         try:
             collective = parse_collective(row["collective"])
         except DataError as error:
@@ -446,7 +446,7 @@ class _Reader:
         first = self.count(row["first_bytes"], "first_bytes")
         if first & (first - 1):
             raise self.wrong(f"first_bytes {first} is neither 0 nor a power of two")
-        return Kind(collective, nprocs, self.layout(row["layout"], nprocs), first)
+        return CallKind(collective, nprocs, self.layout(row["layout"], nprocs), first)
 
     def layout(self, text: str, nprocs: int) -> Shape | None:
         match = _LAYOUT.fullmatch(text)

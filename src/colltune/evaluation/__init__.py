@@ -8,7 +8,7 @@ configuration, the oracle, and the paper's learners as published (`recipes`). Fi
 instances (`scores`), with intervals over shapes.
 """
 
-from colltune.evaluation.evaluation import Evaluation, Setup
+from colltune.evaluation.evaluation import Evaluation, EvaluationSetup
 from colltune.evaluation.run import evaluate_split
 from colltune.evaluation.scores import ALL, Score
 from colltune.evaluation.splits import (
@@ -25,6 +25,7 @@ from colltune.evaluation.splits import (
 __all__ = [
     "ALL",
     "Evaluation",
+    "EvaluationSetup",
     "Extrapolation",
     "LeaveAllocationOut",
     "LeaveNodesOut",
@@ -32,7 +33,6 @@ __all__ = [
     "MessageSizes",
     "NodeCounts",
     "Score",
-    "Setup",
     "Split",
     "Transfer",
     "evaluate_split",

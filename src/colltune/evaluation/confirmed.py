@@ -18,9 +18,9 @@ import numpy as np
 
 from colltune.dataset import PerformanceDataset
 from colltune.decisions import Status
-from colltune.domain import Context, Instance, Measurement, Shape, Summary
+from colltune.domain import Context, Instance, LaunchStatistics, Measurement, Shape
 from colltune.evaluation.folds import Fold, exhaustive_s
-from colltune.evaluation.recipes import Choice, Learned, OfFolds, decided_by
+from colltune.evaluation.recipes import FoldDecisions, Learned, OfFolds, decided_by
 from colltune.models.bundle import Bundle
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.confirming import (
@@ -28,8 +28,8 @@ from colltune.selector.confirming import (
     MOST_REPS,
     TURN_S,
     Cell,
-    Contest,
-    Judgement,
+    ContestedInstance,
+    ContestState,
     Times,
     contests,
     evidence,
@@ -87,7 +87,7 @@ def _by_repetitions(measurement: Measurement) -> tuple[list[Measurement], list[M
     if len(times_s) < 2:
         return [measurement], [measurement]
     first, second = (
-        replace(measurement, times_s=part, summary=Summary.of(part))
+        replace(measurement, times_s=part, summary=LaunchStatistics.of(part))
         for part in (times_s[::2], times_s[1::2])
     )
     return [first], [second]
@@ -114,7 +114,7 @@ class Confirmed:
     def name(self) -> str:
         return self.label or f"{self.learner.name}, confirmed"
 
-    def decide(self, context: Context, fold: Fold, jobs: int | None) -> Choice:
+    def decide(self, context: Context, fold: Fold, jobs: int | None) -> FoldDecisions:
         """Return the decisions; what is not measured is decided as without confirmation."""
         bundle = self.learner.bundle(context, fold, jobs)
         choice = decided_by(bundle, self.learner.guard, fold)
@@ -128,7 +128,7 @@ class Confirmed:
         chosen = [decided.get(i, c) for i, c in zip(instances, choice.chosen, strict=True)]
         return choice._replace(chosen=tuple(chosen), confirm_s=confirm_s)
 
-    def _replayed(self, bundle: Bundle, fold: Fold) -> tuple[list[Judgement], float]:
+    def _replayed(self, bundle: Bundle, fold: Fold) -> tuple[list[ContestState], float]:
         """Return what is known in the end, and the seconds of measuring it."""
         selector = ModelSelector(bundle, guard=self.learner.guard)
         sizes: dict[Shape, list[int]] = {}
@@ -175,8 +175,8 @@ class Record:
 
 
 def replay(
-    asked: Sequence[Contest], record: Record, budget_s: float = math.inf
-) -> tuple[list[Judgement], float]:
+    asked: Sequence[ContestedInstance], record: Record, budget_s: float = math.inf
+) -> tuple[list[ContestState], float]:
     """Measure what is asked, launch by launch, until all is decided or nothing is left.
 
     As in `colltune confirm`, a contest is begun, or goes on, if the launches fit that it is thought
@@ -188,7 +188,7 @@ def replay(
     made: Counter[Instance] = Counter()
     spent_s = 0.0
 
-    def until_proved_s(judgement: Judgement) -> float:
+    def until_proved_s(judgement: ContestState) -> float:
         counts = _repetitions(judgement, record, made)
         return judgement.launches_left * sum(n * record.time_s(cell) for cell, n in counts.items())
 
@@ -207,7 +207,9 @@ def replay(
             made[instance] += 1
 
 
-def _repetitions(judgement: Judgement, record: Record, made: Counter[Instance]) -> dict[Cell, int]:
+def _repetitions(
+    judgement: ContestState, record: Record, made: Counter[Instance]
+) -> dict[Cell, int]:
     """Return how often the next launch repeats each cell of a judgement."""
     counts: dict[Cell, int] = {}
     contest = judgement.contest

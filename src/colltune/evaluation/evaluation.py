@@ -15,8 +15,8 @@ from colltune.errors import DataError
 from colltune.evaluation.scores import (
     Decided,
     Difference,
-    Instances,
     Score,
+    TestedInstances,
     differences,
     plain,
     scores,
@@ -24,7 +24,7 @@ from colltune.evaluation.scores import (
 
 
 @dataclass(frozen=True)
-class Setup:
+class EvaluationSetup:
     """What an evaluation is of; two with the same setup can be compared instance by instance.
 
     ``split`` and ``options`` say how the dataset with the ``digest`` was parted; ``noise`` was put
@@ -74,12 +74,12 @@ class Evaluation:
     evaluated.
     """
 
-    setup: Setup
+    setup: EvaluationSetup
     guard: bool
     objective: str
     train_nodes: tuple[int, ...]
     test_nodes: tuple[int, ...]
-    tested: Instances
+    tested: TestedInstances
     decided: Mapping[str, Decided]
     colltune_version: str
     notes: tuple[str, ...] = ()
@@ -214,7 +214,7 @@ _MUST_AGREE = {
 }
 
 
-def _same(one: Instances, other: Instances) -> bool:
+def _same(one: TestedInstances, other: TestedInstances) -> bool:
     return len(one) == len(other) and all(
         bool(np.array_equal(a, b)) if isinstance(a, np.ndarray) else a == b
         for a, b in zip(vars(one).values(), vars(other).values(), strict=True)

@@ -100,7 +100,7 @@ class Fold:
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class FoldSource:
     """A dataset with what splits need of it.
 
     ``allocation_of`` names the allocation of each launch; by default each is one of its own.
@@ -155,7 +155,7 @@ class Source:
         cut = {c: m.rows(m.nprocs <= self.max_nprocs) for c, m in whole.items()}
         return {c: m for c, m in cut.items() if len(m)}
 
-    def part(self, mask: pd.Series[bool]) -> Source:
+    def part(self, mask: pd.Series[bool]) -> FoldSource:
         return replace(self, dataset=self.dataset.where(mask), allocation_of=self.allocations)
 
 

@@ -25,7 +25,7 @@ from colltune.selector.argmin import ModelSelector
 BASELINES = ("default", "single_best", "virtual_best")
 
 
-class Choice(NamedTuple):
+class FoldDecisions(NamedTuple):
     """One recipe's decisions on a fold.
 
     ``chosen`` (n) may hold configurations without a time on a test instance; ``problems`` say what
@@ -45,7 +45,7 @@ class Recipe(Protocol):
     @property
     def name(self) -> str: ...
 
-    def decide(self, context: Context, fold: Fold, jobs: int | None) -> Choice:
+    def decide(self, context: Context, fold: Fold, jobs: int | None) -> FoldDecisions:
         """Return the decisions; `context` is that of the training cells."""
         ...
 
@@ -56,7 +56,7 @@ class Baseline:
 
     name: str
 
-    def decide(self, context: Context, fold: Fold, jobs: int | None) -> Choice:
+    def decide(self, context: Context, fold: Fold, jobs: int | None) -> FoldDecisions:
         started = time.perf_counter()
         testing = fold.testing
         if self.name == "virtual_best":
@@ -66,7 +66,7 @@ class Baseline:
             chosen = [_single_best(fold.training)] * len(testing)
         else:
             chosen = [Configuration.default(context.library, fold.collective)] * len(testing)
-        return Choice(tuple(chosen), 0.0, time.perf_counter() - started)
+        return FoldDecisions(tuple(chosen), 0.0, time.perf_counter() - started)
 
 
 def _single_best(cells: CellMatrix) -> Configuration:
@@ -85,7 +85,7 @@ class Published:
 
     name: str
 
-    def decide(self, context: Context, fold: Fold, jobs: int | None) -> Choice:
+    def decide(self, context: Context, fold: Fold, jobs: int | None) -> FoldDecisions:
         """Return the decisions; where nothing can be predicted, the default is left."""
         started = time.perf_counter()
         default = Configuration.default(context.library, fold.collective)
@@ -102,19 +102,19 @@ class Published:
             columns = found.predictor.predict(inputs).argmin(axis=1)
             chosen = tuple(found.cells.configurations[column] for column in columns)
             problems = _unfitted(self.name, found.left_out)
-        return Choice(chosen, time.perf_counter() - started, 0.0, problems)
+        return FoldDecisions(chosen, time.perf_counter() - started, 0.0, problems)
 
 
 def _unfitted(name: str, left_out: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(f"{name}: {what}: {why}" for what, why in left_out.items())
 
 
-def decided_by(bundle: Bundle, guard: bool | Guard, fold: Fold) -> Choice:
+def decided_by(bundle: Bundle, guard: bool | Guard, fold: Fold) -> FoldDecisions:
     """Return what a bundle decides as it is, whatever it was fitted to."""
     started = time.perf_counter()
     selections = ModelSelector(bundle, guard=guard).select_many(fold.testing.instances())
     seconds = time.perf_counter() - started
-    return Choice(tuple(s.configuration for s in selections), 0.0, seconds)
+    return FoldDecisions(tuple(s.configuration for s in selections), 0.0, seconds)
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class Learned:
     def name(self) -> str:
         return self.learner
 
-    def decide(self, context: Context, fold: Fold, jobs: int | None) -> Choice:
+    def decide(self, context: Context, fold: Fold, jobs: int | None) -> FoldDecisions:
         """Return the decisions; where nothing can be fitted, the default is left."""
         started = time.perf_counter()
         try:
@@ -137,7 +137,7 @@ class Learned:
         except DataError as error:
             default = Configuration.default(context.library, fold.collective)
             problem = f"{self.name}: {error}"
-            return Choice((default,) * len(fold.testing), 0.0, 0.0, (problem,))
+            return FoldDecisions((default,) * len(fold.testing), 0.0, 0.0, (problem,))
         fitted_s = time.perf_counter() - started
         problems = _unfitted(self.name, bundle.left_out)
         return decided_by(bundle, self.guard, fold)._replace(fit_s=fitted_s, problems=problems)
@@ -173,7 +173,7 @@ class OfFolds:
         }
         return cls(name, bundles)
 
-    def decide(self, context: Context, fold: Fold, jobs: int | None) -> Choice:
+    def decide(self, context: Context, fold: Fold, jobs: int | None) -> FoldDecisions:
         return decided_by(self.bundle(context, fold, jobs), self.guard, fold)
 
     def bundle(self, context: Context, fold: Fold, jobs: int | None) -> Bundle:

@@ -17,10 +17,10 @@ from colltune.dataset.profile import Profile
 from colltune.domain import Context
 from colltune.errors import DataError
 from colltune.evaluation.confirmed import Confirmed, halves
-from colltune.evaluation.evaluation import Evaluation, Setup
+from colltune.evaluation.evaluation import Evaluation, EvaluationSetup
 from colltune.evaluation.folds import (
     Fold,
-    Source,
+    FoldSource,
     SplitError,
     digest,
     exhaustive_s,
@@ -30,14 +30,14 @@ from colltune.evaluation.folds import (
 from colltune.evaluation.recipes import (
     BASELINES,
     Baseline,
-    Choice,
+    FoldDecisions,
     Learned,
     OfFolds,
     Recipe,
     learned,
     references,
 )
-from colltune.evaluation.scores import Decided, Instances, Score, scores
+from colltune.evaluation.scores import Decided, Score, TestedInstances, scores
 from colltune.evaluation.splits import MaskSplit, Split
 from colltune.models.cells import CellMatrix
 from colltune.models.fitting import Progress
@@ -120,7 +120,7 @@ def evaluate_split(  # noqa: PLR0913
     asked = learned(learners, guard)
     recipes: list[Recipe] = [*(Baseline(name) for name in BASELINES), *others, *asked]
     judge = judged_by or objective
-    source = Source(dataset, allocation_of, noise, seed, max_nprocs, objective, judge)
+    source = FoldSource(dataset, allocation_of, noise, seed, max_nprocs, objective, judge)
     if confirm:
         if not isinstance(split, MaskSplit):
             raise SplitError(
@@ -139,7 +139,7 @@ def evaluate_split(  # noqa: PLR0913
     tested, choices, problems = decided(dataset.context, folds, recipes, jobs, progress)
     if weighting is not None:
         tested = replace(tested, weight=np.concatenate(weights))
-    setup = Setup(
+    setup = EvaluationSetup(
         dataset.context,
         digest(dataset),
         split.name,
@@ -171,7 +171,7 @@ def decided(
     recipes: Sequence[Recipe],
     jobs: int | None = None,
     progress: Progress | None = None,
-) -> tuple[Instances, dict[str, Decided], list[str]]:
+) -> tuple[TestedInstances, dict[str, Decided], list[str]]:
     """Return the tested instances, what each recipe chose, and what could not be fitted."""
     choices = _decided(context, folds, recipes, jobs, progress)
     made = {r.name: _of_recipe(r, folds, choices[r.name]) for r in recipes}
@@ -197,7 +197,9 @@ def guard_effects(
     jobs: int | None = None,
 ) -> list[GuardEffect]:
     """Fit `learners` to each fold of `split` once, and let them decide with and without guard."""
-    source = Source(dataset, train_noise=noise, seed=seed, objective=objective, judged_by=objective)
+    source = FoldSource(
+        dataset, train_noise=noise, seed=seed, objective=objective, judged_by=objective
+    )
     folds = split.folds(source)
     recipes: list[Recipe] = []
     for learner in learners:
@@ -225,7 +227,7 @@ def _decided(
     recipes: Sequence[Recipe],
     jobs: int | None,
     progress: Progress | None,
-) -> dict[str, list[Choice]]:
+) -> dict[str, list[FoldDecisions]]:
     """Let every recipe decide every fold; return the choices by recipe, fold by fold."""
     # fold by fold, not recipe by recipe, so that what is done tells how long the rest takes
     tasks = [(recipe, fold) for fold in folds for recipe in recipes]
@@ -235,7 +237,7 @@ def _decided(
     n_processes = processes(len(folds), n_cells, jobs)
     inner = 1 if n_processes > 1 or cluster() else jobs
     calls = (delayed(_decide)(recipe, context, fold, inner) for recipe, fold in tasks)
-    choices: dict[str, list[Choice]] = {recipe.name: [] for recipe in recipes}
+    choices: dict[str, list[FoldDecisions]] = {recipe.name: [] for recipe in recipes}
     for done, (task, choice) in enumerate(
         zip(tasks, spread(calls, n_processes), strict=True), start=1
     ):
@@ -250,7 +252,9 @@ def _named(recipe: Recipe, fold: Fold) -> str:
     return f"{fold.collective}, without {fold.name}: {recipe.name}"
 
 
-def _decide(recipe: Recipe, context: Context, fold: Fold, jobs: int | None) -> Choice | DataError:
+def _decide(
+    recipe: Recipe, context: Context, fold: Fold, jobs: int | None
+) -> FoldDecisions | DataError:
     try:
         return recipe.decide(context, fold, jobs)
     except DataError as error:
@@ -261,11 +265,11 @@ def _node_counts(nodes: Iterable[NDArray[np.int64]]) -> tuple[int, ...]:
     return tuple(sorted({int(n) for counts in nodes for n in counts}))
 
 
-def _tested(folds: Sequence[Fold]) -> Instances:
+def _tested(folds: Sequence[Fold]) -> TestedInstances:
     cells = [fold.testing for fold in folds]
     best = [np.nanargmin(c.time_s, axis=1) for c in cells]
     default = [np.full(len(c), c.default_column) for c in cells]
-    return Instances(
+    return TestedInstances(
         collective=tuple(f.collective.value for f in folds for _ in range(len(f.testing))),
         fold=tuple(f.name for f in folds for _ in range(len(f.testing))),
         nodes=np.concatenate([c.nodes for c in cells]),
@@ -282,7 +286,7 @@ def _chosen_of_all(cells: Sequence[CellMatrix], columns: Sequence[NDArray[np.int
     return np.concatenate([_chosen(c.time_s, chosen) for c, chosen in pairs])
 
 
-def _of_recipe(recipe: Recipe, folds: Sequence[Fold], choices: Sequence[Choice]) -> Decided:
+def _of_recipe(recipe: Recipe, folds: Sequence[Fold], choices: Sequence[FoldDecisions]) -> Decided:
     columns = [measured_columns(f.testing, c.chosen) for f, c in zip(folds, choices, strict=True)]
     confirmed = isinstance(recipe, Confirmed)
     chosen = [configuration for choice in choices for configuration in choice.chosen]
@@ -323,7 +327,7 @@ def _seconds(folds: Sequence[Fold], spent: Sequence[float]) -> dict[str, float]:
     return total
 
 
-def _problems(choices: Mapping[str, Sequence[Choice]]) -> list[str]:
+def _problems(choices: Mapping[str, Sequence[FoldDecisions]]) -> list[str]:
     """Return what could not be fitted, each configuration once."""
     found = [problem for of_recipe in choices.values() for c in of_recipe for problem in c.problems]
     return list(dict.fromkeys(found))

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltune.dataset import PerformanceDataset
-from colltune.evaluation.folds import Fold, Source, SplitError, digest, fold
+from colltune.evaluation.folds import Fold, FoldSource, SplitError, digest, fold
 from colltune.models.cells import CellMatrix
 
 Flags = NDArray[np.bool_]
@@ -43,7 +43,7 @@ class Split(Protocol):
         """Return what else defines the split, JSON-able."""
         ...
 
-    def folds(self, source: Source) -> list[Fold]:
+    def folds(self, source: FoldSource) -> list[Fold]:
         """Return the folds, collective by collective.
 
         Raises
@@ -65,7 +65,7 @@ class MaskSplit(ABC):
     def masks(self, cells: CellMatrix) -> list[Mask]:
         """Return the folds of one collective, none if the split does not apply to it."""
 
-    def _check(self, source: Source) -> None:  # noqa: B027
+    def _check(self, source: FoldSource) -> None:  # noqa: B027
         """Raise `SplitError` if the options do not fit the data."""
 
     def options(self) -> dict[str, Any]:
@@ -76,7 +76,7 @@ class MaskSplit(ABC):
             if value is not None
         }
 
-    def folds(self, source: Source) -> list[Fold]:
+    def folds(self, source: FoldSource) -> list[Fold]:
         self._check(source)
         found = [
             fold(mask.name, source.learned[c].rows(mask.train), cells.rows(mask.test), source.noise)
@@ -103,7 +103,7 @@ class NodeCounts(MaskSplit):
     train_nodes: tuple[int, ...]
     test_nodes: tuple[int, ...]
 
-    def _check(self, source: Source) -> None:
+    def _check(self, source: FoldSource) -> None:
         known = _distinct(source.dataset.frame["nodes"])
         for what, asked in (("training", self.train_nodes), ("test", self.test_nodes)):
             if not asked:
@@ -148,7 +148,7 @@ class LeavePpnOut(MaskSplit):
     needs: ClassVar[str] = "a collective measured with at least 2 different ppn"
     ppn: tuple[int, ...] | None = None
 
-    def _check(self, source: Source) -> None:
+    def _check(self, source: FoldSource) -> None:
         known = _distinct(source.dataset.frame["ppn"])
         missing = [p for p in self.ppn or () if p not in known]
         if missing:
@@ -181,7 +181,7 @@ class Extrapolation(MaskSplit):
     largest: int | None = None
     above: int | None = None
 
-    def _check(self, source: Source) -> None:
+    def _check(self, source: FoldSource) -> None:
         if self.largest is not None and self.above is not None:
             raise SplitError("--largest and --above exclude each other. Drop one.")
         if self.largest is not None and self.largest < 1:
@@ -236,7 +236,7 @@ def _listed(numbers: Iterable[int]) -> str:
     return ", ".join(map(str, numbers)) or "none"
 
 
-def _described(source: Source) -> str:
+def _described(source: FoldSource) -> str:
     parts = [
         f"{collective} on {_listed(_distinct(cells.nodes))} nodes with ppn"
         f" {_listed(_distinct(cells.ppn))}"
@@ -260,7 +260,7 @@ class LeaveAllocationOut:
         """Return nothing: the data says all."""
         return {}
 
-    def folds(self, source: Source) -> list[Fold]:
+    def folds(self, source: FoldSource) -> list[Fold]:
         """Return a fold per allocation and collective that it decides.
 
         Raises
@@ -301,7 +301,7 @@ class Transfer:
         """Return where the tested times come from."""
         return {"test_data": str(self.test.context), "test_dataset_digest": digest(self.test)}
 
-    def folds(self, source: Source) -> list[Fold]:
+    def folds(self, source: FoldSource) -> list[Fold]:
         """Return a fold per collective that both have.
 
         Raises

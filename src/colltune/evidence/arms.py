@@ -53,7 +53,7 @@ def _nothing() -> NDArray[np.float64]:
     return np.zeros((len(EFFECTS), len(STAKES)))
 
 
-class Interval(NamedTuple):
+class EffectInterval(NamedTuple):
     """An effect and its confidence sequence at one moment, and the jobs that it rests on."""
 
     log: float
@@ -62,7 +62,7 @@ class Interval(NamedTuple):
     jobs: int
 
     @property
-    def closed(self) -> Interval:
+    def closed(self) -> EffectInterval:
         """The same, whose open ends are the largest effects that are supposed."""
         lower, upper = max(self.lower, EFFECTS[0]), min(self.upper, EFFECTS[-1])
         return self._replace(lower=float(lower), upper=float(upper))
@@ -89,15 +89,15 @@ class Usual:
         self.calls += part * (calls - self.calls)
 
 
-class Saved(NamedTuple):
+class SavedHours(NamedTuple):
     """What a job says of hours saved, and how far from its mean the draw brings that."""
 
     hours: float
     error: float
 
-    def plus(self, other: Saved) -> Saved:
+    def plus(self, other: SavedHours) -> SavedHours:
         """Return both together, of one job."""
-        return Saved(self.hours + other.hours, self.error + other.error)
+        return SavedHours(self.hours + other.hours, self.error + other.error)
 
 
 class Seen(NamedTuple):
@@ -196,7 +196,7 @@ class Arms:
         tamed = math.copysign(math.sqrt(square), off)
         self.slope = [self.slope[0] + side * tamed, self.slope[1] + side * side / share]
 
-    def saved(self, one: Seen, *, is_in: bool, probability: float) -> Saved | None:
+    def saved(self, one: Seen, *, is_in: bool, probability: float) -> SavedHours | None:
         """Return what a job says of the hours that the arm saves, None where it cannot say yet.
 
         Added up over all jobs, it is in the mean what the jobs in the arm saved (Robins,
@@ -215,11 +215,11 @@ class Arms:
         scale = self.scales.setdefault("without", list(_FIRST_UNSURE))
         error = usual_hours * math.sqrt(others * scale[1])
         if is_in:
-            return Saved(-longer * usual_hours, error)
+            return SavedHours(-longer * usual_hours, error)
         scale[0] = min(scale[0] + 1, _REMEMBERED_SCALE)
         scale[1] += (longer * longer - scale[1]) / scale[0]
         hours = longer * others * usual_hours
-        return Saved(hours, max(error, abs(hours)))
+        return SavedHours(hours, max(error, abs(hours)))
 
     def _may_speak(self, user: str, share: float) -> bool:
         """Tell whether a user may carry one more bet, and count it."""
@@ -244,13 +244,13 @@ class Arms:
         at = int(np.searchsorted(EFFECTS, effect + _SAME)) - 1
         return float(_mean(self.faster)[max(at, 0)])
 
-    def interval(self, alpha: float = 0.05) -> Interval | None:
+    def interval(self, alpha: float = 0.05) -> EffectInterval | None:
         """Return the effects that are not refuted; None while an end is open."""
         found = self.bounded(alpha)
         is_open = found is None or found.lower < EFFECTS[0] or found.upper > EFFECTS[-1]
         return None if is_open else found
 
-    def bounded(self, alpha: float = 0.05) -> Interval | None:
+    def bounded(self, alpha: float = 0.05) -> EffectInterval | None:
         """Return the same with an infinite end where nothing is refuted; None without any bet."""
         needed = math.log(2.0 / alpha)
         above = EFFECTS[_mean(self.slower) >= needed]
@@ -260,7 +260,7 @@ class Arms:
         if not self.slope[1] or lower > upper:
             return None
         told = self.slope[0] / self.slope[1]
-        return Interval(min(max(told, lower), upper), lower, upper, self.jobs)
+        return EffectInterval(min(max(told, lower), upper), lower, upper, self.jobs)
 
 
 @dataclass
@@ -270,7 +270,7 @@ class Total:
     hours: float = 0.0
     squares: float = 0.0
 
-    def add(self, saved: Saved) -> None:
+    def add(self, saved: SavedHours) -> None:
         self.hours += saved.hours
         self.squares += saved.error**2
 

@@ -47,7 +47,7 @@ def level_of(attempt: int, alpha: float = 0.05) -> float:
     return alpha * (1.0 - _NEXT) * _NEXT ** (attempt - 1)
 
 
-class Change(NamedTuple):
+class LevelChange(NamedTuple):
     """By how much a level changed, and the probability of as much if nothing has."""
 
     log: float
@@ -56,7 +56,7 @@ class Change(NamedTuple):
 
 def changed(
     before: ArrayLike, after: ArrayLike, sd: float, error_before: float = math.nan
-) -> Change | None:
+) -> LevelChange | None:
     """Return how the level of `after` differs from that of `before`, both in order of time.
 
     What follows each other is alike, so medians of blocks of up to 10 are compared. Few blocks tell
@@ -85,7 +85,7 @@ def changed(
     # Satterthwaite's: the error told is not estimated from the blocks
     freedom = (worth + own) * (squared / scatter) ** 2
     shift = float(np.mean(new)) - (float(np.mean(old)) if len(old) else 0.0)
-    return Change(shift, float(2.0 * stdtr(freedom, -abs(shift) / math.sqrt(squared))))
+    return LevelChange(shift, float(2.0 * stdtr(freedom, -abs(shift) / math.sqrt(squared))))
 
 
 def _learnt(sd: float, values: NDArray[np.float64]) -> float:

@@ -54,7 +54,7 @@ _PRIOR = 8.0
 _FEW_CELLS, _USUAL_VARIANCE = 5, 0.1**2
 
 
-class Verdict(StrEnum):
+class LaunchVerdict(StrEnum):
     """What launches prove of a configuration against the default."""
 
     FASTER = "faster"
@@ -123,7 +123,7 @@ class Sums(NamedTuple):
         return Sums(launches, self.log + share * apart, squares, inside)
 
 
-class Interval(NamedTuple):
+class GainInterval(NamedTuple):
     """A log gain, what holds it with 95 % over all looks, and in how many launches."""
 
     log: float
@@ -266,7 +266,7 @@ def interval(
     *,
     candidates: int = _LEAST_CANDIDATES,
     sequence: bool = False,
-) -> Interval | None:
+) -> GainInterval | None:
     """Return what holds the log gain of one of `candidates`; None with less than two launches.
 
     With `sequence`, with more launches than are planned, and where launches may be alike, it holds
@@ -282,7 +282,7 @@ def interval(
         half = _t(_AT_A_LOOK[is_early] / among, freedom) * math.sqrt(variance / n)
     else:
         half = math.sqrt(variance * _mixture(n, freedom, ALPHA / among))
-    return Interval(sums.log, sums.log - half, sums.log + half, n)
+    return GainInterval(sums.log, sums.log - half, sums.log + half, n)
 
 
 def likeness(cells: Iterable[Iterable[Mapping[str, float]]]) -> float:
@@ -348,13 +348,13 @@ def _half(launches: int, noise: Noise) -> float:
     return found.upper if found else math.inf
 
 
-def at_one_look(sums: Sums, noise: Noise, level: float = ALPHA) -> Interval | None:
+def at_one_look(sums: Sums, noise: Noise, level: float = ALPHA) -> GainInterval | None:
     """Return what holds the log gain where nobody looks twice; None with less than two launches."""
     if sums.launches < 2:
         return None
     variance, freedom = _variance(sums, noise)
     half = _t(level, freedom) * math.sqrt(variance / sums.launches)
-    return Interval(sums.log, sums.log - half, sums.log + half, sums.launches)
+    return GainInterval(sums.log, sums.log - half, sums.log + half, sums.launches)
 
 
 def chance_of_slower(sums: Sums, noise: Noise) -> float | None:
@@ -392,15 +392,15 @@ def _t(both_sides: float, freedom: float) -> float:
     return float(stdtrit(freedom, 1.0 - both_sides / 2.0))
 
 
-def verdict(found: Interval | None, worth: float = NO_GAIN) -> Verdict:
+def verdict(found: GainInterval | None, worth: float = NO_GAIN) -> LaunchVerdict:
     """Return what an interval of a log gain proves; `worth` is the least that is worth having."""
     if found is None or math.isnan(found.lower) or math.isnan(found.upper):
-        return Verdict.NOT_COMPARED
+        return LaunchVerdict.NOT_COMPARED
     if found.lower > 0:
-        return Verdict.FASTER
+        return LaunchVerdict.FASTER
     if found.upper < 0:
-        return Verdict.SLOWER
-    return Verdict.ALIKE if found.upper < worth else Verdict.OPEN
+        return LaunchVerdict.SLOWER
+    return LaunchVerdict.ALIKE if found.upper < worth else LaunchVerdict.OPEN
 
 
 def leading(sums: Mapping[K, Sums], noise: Noise) -> set[K]:

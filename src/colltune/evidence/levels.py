@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass
-class Level:
+class BatchLevel:
     """Whether a level shifts: means of batches of jobs, as logarithms.
 
     An e-detector (Shin, Ramdas, Rinaldo, New England Journal of Statistics in Data Science 2,

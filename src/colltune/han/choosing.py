@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from colltune.domain import Collective, Configuration, Instance, Measurement, RunStatus, Shape
 from colltune.errors import DataError
 from colltune.han.space import pipeline
-from colltune.han.tasks_file import Measured, TaskTimes, depth
+from colltune.han.tasks_file import TaskTimes, TimedSeries, depth
 from colltune.models.costs.han import AllreduceTasks, BcastTasks
 from colltune.mpi.openmpi import han_setups
 from colltune.mpi.openmpi.han_setups import ADAPT
@@ -30,7 +30,7 @@ _FILLING_SHARE = 3
 _SHARED = ("ibalg", "ibs")
 
 
-def runtime_s(series: Measured, segments: int) -> float:
+def runtime_s(series: TimedSeries, segments: int) -> float:
     """Return the runtime of a message of so many segments, in seconds.
 
     The lower median over repetitions of the slowest leader's total. The tasks in the middle that
@@ -45,7 +45,7 @@ def runtime_s(series: Measured, segments: int) -> float:
     return totals[(len(totals) - 1) // 2]
 
 
-def _of_repetition(series: Measured, tasks: Numbers, segments: int) -> float:
+def _of_repetition(series: TimedSeries, tasks: Numbers, segments: int) -> float:
     """Return the total of one repetition, whose `tasks` have the shape (leaders, tasks)."""
     fill = depth(series.setup.collective)
     if segments < fill:
@@ -75,7 +75,7 @@ def steady(middle: Numbers) -> Numbers:
 
 
 @dataclass(frozen=True)
-class Pick:
+class FastestSetup:
     """The setup that is fastest for an instance, with its composed runtime in seconds."""
 
     instance: Instance
@@ -110,7 +110,7 @@ def runtimes_s(
     return found
 
 
-def pick(tasks: TaskTimes, setups: Sequence[Configuration], instance: Instance) -> Pick:
+def pick(tasks: TaskTimes, setups: Sequence[Configuration], instance: Instance) -> FastestSetup:
     """Return the fastest setup for an instance (sec. III-C, step 1); of equals the first."""
     times = runtimes_s(tasks, setups, instance)
     if not times:
@@ -120,7 +120,7 @@ def pick(tasks: TaskTimes, setups: Sequence[Configuration], instance: Instance) 
             "`colltune han measure`."
         )
     best = min(times, key=lambda setup: times[setup])
-    return Pick(instance, best, times[best])
+    return FastestSetup(instance, best, times[best])
 
 
 def for_job(

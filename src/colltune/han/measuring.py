@@ -23,8 +23,8 @@ from colltune.domain import Configuration, Context, RunStatus, Shape
 from colltune.errors import BudgetError, DataError, OutputError, ProgramError
 from colltune.files.reading import json_of
 from colltune.han import tasks_file
-from colltune.han.space import Request, needed
-from colltune.han.tasks_file import Manner, Measured, TaskTimes, Wanted
+from colltune.han.space import TuningRequest, needed
+from colltune.han.tasks_file import Manner, TaskSeries, TaskTimes, TimedSeries
 from colltune.mpi import LIBRARIES
 from colltune.mpi.installation import Installation
 from colltune.mpi.openmpi import mca
@@ -67,7 +67,7 @@ class Done:
 def measure(
     bench: TaskBench,
     context: Context,
-    request: Request,
+    request: TuningRequest,
     path: Path,
     budget_s: float,
     progress: Callable[[TaskProgress], None] = lambda _: None,
@@ -77,7 +77,7 @@ def measure(
     tasks = tasks_file.begin(path, context, request.asked())
     started, launches, idle = time.monotonic(), 0, 0
 
-    def keep(found: Sequence[Measured]) -> TaskTimes:
+    def keep(found: Sequence[TimedSeries]) -> TaskTimes:
         tasks_file.append(path, found)
         with suppress(OSError):
             shutil.rmtree(folder)
@@ -130,11 +130,11 @@ class TaskBench(InstalledMpi):
     def run(
         self,
         launched: Shape,
-        wanted: Sequence[Wanted],
+        wanted: Sequence[TaskSeries],
         budget_s: float,
         folder: Path,
         progress: Callable[[int], None],
-    ) -> RawOutput:
+    ) -> TaskOutput:
         """Start the program once; a series that ended it is blamed in what is returned."""
         self.refuse_settings(OPENMPI, mca.environment({"coll_han_priority": ""}))
         raw, plan = folder / _RAW_FILE, folder / _PLAN_FILE
@@ -155,7 +155,7 @@ class TaskBench(InstalledMpi):
             raise FailedError("the program that times tasks failed", outcome=outcome)
         status = RunStatus.TIMEOUT if outcome.timed_out else RunStatus.CRASH
         guilty = _failed(wanted[output.in_flight], status, "ended its launch")
-        return RawOutput((*output.series, guilty), output.in_flight, "")
+        return TaskOutput((*output.series, guilty), output.in_flight, "")
 
 
 def settings_of(release: str, setup: Configuration) -> dict[str, int | str]:
@@ -166,7 +166,7 @@ def settings_of(release: str, setup: Configuration) -> dict[str, int | str]:
 
 def plan_text(
     launched: Shape,
-    wanted: Sequence[Wanted],
+    wanted: Sequence[TaskSeries],
     settings: Sequence[Mapping[str, int | str]],
     budget_s: float,
     owner: str,
@@ -187,19 +187,19 @@ def plan_text(
 
 
 @dataclass(frozen=True)
-class RawOutput:
+class TaskOutput:
     """What the program told: `series` that ended, which one was under way, why it ended.
 
     ``in_flight`` is the index of the series that had begun but not ended, None if none had;
     ``ended`` is ``plan`` or ``budget``, or empty for a program that was killed.
     """
 
-    series: tuple[Measured, ...]
+    series: tuple[TimedSeries, ...]
     in_flight: int | None
     ended: str
 
 
-def read_raw(path: Path, wanted: Sequence[Wanted]) -> RawOutput:
+def read_raw(path: Path, wanted: Sequence[TaskSeries]) -> TaskOutput:
     """Read raw output of a plan of `wanted`, whole or cut off by a kill."""
     try:
         text = path.read_text(errors="replace")
@@ -217,13 +217,13 @@ def read_raw(path: Path, wanted: Sequence[Wanted]) -> RawOutput:
             reading.line(line.split(" "))
         except (IndexError, ValueError) as error:
             raise DataError(f"{path}: line {number} cannot be read: {line[:80]!r}") from error
-    return RawOutput(tuple(reading.series), reading.open_series, reading.ended)
+    return TaskOutput(tuple(reading.series), reading.open_series, reading.ended)
 
 
 @dataclass
 class _Reading:
-    wanted: Sequence[Wanted]
-    series: list[Measured] = field(default_factory=list)
+    wanted: Sequence[TaskSeries]
+    series: list[TimedSeries] = field(default_factory=list)
     problems: dict[int, tuple[RunStatus, str]] = field(default_factory=dict)
     open_series: int | None = None
     ended: str = ""
@@ -245,7 +245,7 @@ class _Reading:
         elif kind == "end":
             self.ended = words[1]
 
-    def _ended(self, index: int, how: str, wall_s: float) -> Iterator[Measured]:
+    def _ended(self, index: int, how: str, wall_s: float) -> Iterator[TimedSeries]:
         wanted = self.wanted[index]
         if index in self.problems:
             yield _failed(wanted, *self.problems[index], wall_s)
@@ -258,16 +258,16 @@ class _Reading:
             by_rep[rep].append(seconds)
         times = tuple(tuple(leaders) for _, leaders in sorted(by_rep.items()))
         manner = Manner.BOUNDED if how == _CUT_SHORT else Manner(how)
-        yield Measured(wanted.shape, wanted.setup, longest, manner, times, wall_s)
+        yield TimedSeries(wanted.shape, wanted.setup, longest, manner, times, wall_s)
 
 
-def _failed(wanted: Wanted, status: RunStatus, why: str, wall_s: float = 0.0) -> Measured:
+def _failed(wanted: TaskSeries, status: RunStatus, why: str, wall_s: float = 0.0) -> TimedSeries:
     """Return what is kept of a series without times: it failed, or ended a launch."""
     exact = Manner.EXACT
-    return Measured(wanted.shape, wanted.setup, wanted.least, exact, (), wall_s, status, why)
+    return TimedSeries(wanted.shape, wanted.setup, wanted.least, exact, (), wall_s, status, why)
 
 
-def _save_wanted(path: Path, wanted: Sequence[Wanted]) -> None:
+def _save_wanted(path: Path, wanted: Sequence[TaskSeries]) -> None:
     series = [[str(w.shape), w.setup.id, w.least, w.most, w.reps] for w in wanted]
     try:
         path.write_text(
@@ -277,7 +277,7 @@ def _save_wanted(path: Path, wanted: Sequence[Wanted]) -> None:
         raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def _load_wanted(path: Path) -> tuple[Wanted, ...]:
+def _load_wanted(path: Path) -> tuple[TaskSeries, ...]:
     try:
         found = json_of(path.read_text(encoding="utf-8"))
         if found["version"] != _WANTED_VERSION:
@@ -285,7 +285,7 @@ def _load_wanted(path: Path) -> tuple[Wanted, ...]:
                 f"{path}: this folder was written by another version of colltune. Remove it."
             )
         return tuple(
-            Wanted(Shape.parse(shape), Configuration.parse(setup), *numbers)
+            TaskSeries(Shape.parse(shape), Configuration.parse(setup), *numbers)
             for shape, setup, *numbers in found["series"]
         )
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import DataError
 from colltune.han.choosing import steady
-from colltune.han.tasks_file import Measured, TaskTimes, depth
+from colltune.han.tasks_file import TaskTimes, TimedSeries, depth
 from colltune.mpi.openmpi import han_setups
 
 Numbers = NDArray[np.float64]
@@ -83,7 +83,7 @@ def overlaps(tasks: TaskTimes, shape: Shape, segsize_bytes: int | None = None) -
     return found
 
 
-_Series = dict[Configuration, Measured]
+_Series = dict[Configuration, TimedSeries]
 
 
 def _longest(tasks: TaskTimes, shape: Shape, collective: Collective) -> _Series:
@@ -127,6 +127,6 @@ def _of_allreduce(series: dict[Collective, _Series]) -> Iterator[Overlap]:
             yield Overlap(setup, one.shape, names, first_s, times[:, 1], times[:, 2], course)
 
 
-def _course(series: Measured, times: Numbers) -> Numbers:
+def _course(series: TimedSeries, times: Numbers) -> Numbers:
     """Return the tasks of the steady kind among `times` (leaders, tasks)."""
     return times[:, depth(series.setup.collective) : series.segments]

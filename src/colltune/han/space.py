@@ -14,7 +14,7 @@ from itertools import product
 
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import CampaignError
-from colltune.han.tasks_file import Asked, Wanted, wanted_for
+from colltune.han.tasks_file import Asked, TaskSeries, wanted_for
 from colltune.mpi.openmpi import han_setups
 from colltune.mpi.openmpi.han_setups import ADAPT, TREES, UP_MODULES
 from colltune.mpi.openmpi.library import OPENMPI
@@ -97,7 +97,7 @@ def pipeline(release: str, setup: Configuration, msize_bytes: int) -> tuple[Conf
 
 
 @dataclass(frozen=True)
-class Inputs:
+class TuningInputs:
     """The inputs of the tuning (table I): collectives, shapes (n, p) and message sizes m."""
 
     collectives: tuple[Collective, ...]
@@ -128,10 +128,10 @@ Setups = tuple[Configuration, ...]
 
 
 @dataclass(frozen=True)
-class Request:
+class TuningRequest:
     """What is to be tuned over which space, repetitions of each series, whether by heuristics."""
 
-    inputs: Inputs
+    inputs: TuningInputs
     space: Space
     reps: int = REPS
     heuristics: bool = False
@@ -151,7 +151,7 @@ class Request:
         }
 
 
-def setups_of(request: Request, release: str, shape: Shape) -> dict[Collective, Setups]:
+def setups_of(request: TuningRequest, release: str, shape: Shape) -> dict[Collective, Setups]:
     """Return the setups to be compared on a shape, by collective."""
     inputs = request.inputs
     found = {c: tuple(request.space.setups(release, c)) for c in inputs.collectives}
@@ -161,10 +161,10 @@ def setups_of(request: Request, release: str, shape: Shape) -> dict[Collective, 
     return {c: worth_measuring(setups, shape, msizes) for c, setups in found.items()}
 
 
-def needed(request: Request, release: str) -> tuple[Wanted, ...]:
+def needed(request: TuningRequest, release: str) -> tuple[TaskSeries, ...]:
     """Return the series that tell the runtimes of all setups and messages, largest shapes first."""
     reps = -(-request.reps // 2) if request.heuristics else request.reps
-    found: list[Wanted] = []
+    found: list[TaskSeries] = []
     for shape in sorted(request.inputs.shapes, reverse=True):
         segments: dict[Configuration, set[int]] = defaultdict(set)
         for setups in setups_of(request, release, shape).values():

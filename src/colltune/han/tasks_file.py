@@ -54,7 +54,7 @@ def depth(collective: Collective) -> int:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TaskSeries:
     """Tasks in a row, from ``least`` to ``most`` segments: as many as it takes to be steady.
 
     ``setup.segsize`` is the segment that really runs.
@@ -68,7 +68,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Measured:
+class TimedSeries:
     """Repetitions of a series of tasks.
 
     ``times_s`` has the shape (repetitions, leaders, tasks): for each node's leader the seconds of
@@ -112,21 +112,21 @@ class Measured:
 
 def wanted_for(
     shape: Shape, setup: Configuration, segments: Iterable[int], reps: int
-) -> tuple[Wanted, ...]:
+) -> tuple[TaskSeries, ...]:
     """Return the series from which the times of messages of so many `segments` can be told."""
     fill = depth(setup.collective)
     short = sorted({u for u in segments if u < fill})
-    found = [Wanted(shape, setup, u, u, reps) for u in short]
+    found = [TaskSeries(shape, setup, u, u, reps) for u in short]
     longest = max(segments, default=0)
     if longest < fill:
         return tuple(found)
     first, last = fill + STEADY_AT_FIRST, fill + MOST_STEADY
     if longest <= first:
-        return (*found, Wanted(shape, setup, longest, longest, reps))
-    return (*found, Wanted(shape, setup, first, min(longest, last), reps))
+        return (*found, TaskSeries(shape, setup, longest, longest, reps))
+    return (*found, TaskSeries(shape, setup, first, min(longest, last), reps))
 
 
-def together(series: Sequence[Measured]) -> Measured | None:
+def together(series: Sequence[TimedSeries]) -> TimedSeries | None:
     """Return all repetitions of `series`, which are of one setup and length; None of none."""
     if not series:
         return None
@@ -145,9 +145,9 @@ class TaskTimes:
     """
 
     context: Context
-    series: tuple[Measured, ...] = ()
+    series: tuple[TimedSeries, ...] = ()
     asked: tuple[Asked, ...] = ()
-    _index: dict[tuple[Shape, Configuration], list[Measured]] = field(
+    _index: dict[tuple[Shape, Configuration], list[TimedSeries]] = field(
         default_factory=dict, repr=False, compare=False
     )
 
@@ -159,13 +159,13 @@ class TaskTimes:
         """Tell whether nothing is to be measured for so many segments."""
         return any(s.covers(segments) for s in self._index.get((shape, setup), ()))
 
-    def of(self, shape: Shape, setup: Configuration, segments: int) -> Measured | None:
+    def of(self, shape: Shape, setup: Configuration, segments: int) -> TimedSeries | None:
         found = self._index.get((shape, setup), ())
         fine = [s for s in found if s.times_s]
         longest = max((s.segments for s in fine if s.covers(segments)), default=None)
         return together([s for s in fine if s.segments == longest])
 
-    def with_series(self, series: Iterable[Measured]) -> TaskTimes:
+    def with_series(self, series: Iterable[TimedSeries]) -> TaskTimes:
         return TaskTimes(self.context, (*self.series, *series), self.asked)
 
     def words(self, option: str) -> tuple[str, ...]:
@@ -216,7 +216,7 @@ def begin(path: Path, context: Context, asked: Asked | None = None) -> TaskTimes
     return replace(found, asked=(*found.asked, asked))
 
 
-def append(path: Path, series: Iterable[Measured]) -> None:
+def append(path: Path, series: Iterable[TimedSeries]) -> None:
     """Append series, each safe on disk when this returns."""
     _append(path, map(_as_dict, series))
 
@@ -232,7 +232,7 @@ def _append(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
         raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def _as_dict(series: Measured) -> dict[str, Any]:
+def _as_dict(series: TimedSeries) -> dict[str, Any]:
     return {
         "shape": str(series.shape),
         "setup": series.setup.id,
@@ -275,12 +275,12 @@ def _asked(path: Path, number: int, found: object) -> Asked:
     return {str(option): tuple(map(str, words)) for option, words in found.items()}
 
 
-def _series(path: Path, number: int, line: Mapping[str, Any]) -> Measured:
+def _series(path: Path, number: int, line: Mapping[str, Any]) -> TimedSeries:
     missing = [key for key in _KEYS if key not in line]
     if missing:
         raise DataError(f"{path}: line {number}: key {missing[0]} is missing")
     try:
-        return Measured(
+        return TimedSeries(
             Shape.parse(str(line["shape"])),
             Configuration.parse(str(line["setup"])),
             int(line["segments"]),

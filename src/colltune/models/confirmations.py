@@ -21,9 +21,9 @@ from colltune.evidence.launches import (
     MACHINE,
     NO_GAIN,
     LaunchGain,
+    LaunchVerdict,
     Noise,
     Sums,
-    Verdict,
     interval,
     verdict,
 )
@@ -211,7 +211,7 @@ def _is_contradicted(record: Confirmation, gains: pd.DataFrame) -> bool:
     told = [found]
     if record.status is Status.CONFIRMED:
         told.append(dict(record.sums).get(judged, _sums_behind(record)).plus(found))
-    wrong = Verdict.SLOWER if record.status is Status.CONFIRMED else Verdict.FASTER
+    wrong = LaunchVerdict.SLOWER if record.status is Status.CONFIRMED else LaunchVerdict.FASTER
     noise = record.noise or MACHINE
     return any(verdict(interval(one, noise, sequence=True)) is wrong for one in told)
 

@@ -213,7 +213,7 @@ class RegretTrees(JointRegressor):
         rng = np.random.default_rng(0)
         slow = np.isposinf(time_s)
         log_times = np.log(np.where(slow, np.nan, time_s))
-        inputs = Inputs.of(features, _input_columns(features.shape[1]))
+        inputs = StandardisedInputs.of(features, _input_columns(features.shape[1]))
         process = SharedProcess.chosen(inputs, log_times, _LEAST_NOISE, rng)
         best, regret = self._targets(process, log_times, slow, rng)
         level = process.level(best, _LEVEL_POINTS, rng)
@@ -320,7 +320,7 @@ def _input_columns(n_features: int) -> list[int]:
 
 
 @dataclass(frozen=True, eq=False)
-class Inputs:
+class StandardisedInputs:
     """Standardised inputs (n, d) made of ``columns`` (d) of a feature matrix.
 
     ``linear`` (d) tells which of them the mean is linear in: those with more than two values.
@@ -333,7 +333,7 @@ class Inputs:
     linear: Flags
 
     @classmethod
-    def of(cls, X: Numbers, columns: Sequence[int]) -> Inputs:
+    def of(cls, X: Numbers, columns: Sequence[int]) -> StandardisedInputs:
         """Standardise `columns` of the features `X` (n, k); what never varies is left out."""
         chosen = np.array(columns, np.int64)
         chosen = chosen[np.ptp(X[:, chosen], axis=0) > 0]
@@ -353,13 +353,17 @@ class SharedProcess:
     chosen on few points and cells are predicted from some hundreds.
     """
 
-    inputs: Inputs
+    inputs: StandardisedInputs
     lengths: Numbers
     noise: float
 
     @classmethod
     def chosen(
-        cls, inputs: Inputs, log_times: Numbers, least_noise: float, rng: np.random.Generator
+        cls,
+        inputs: StandardisedInputs,
+        log_times: Numbers,
+        least_noise: float,
+        rng: np.random.Generator,
     ) -> SharedProcess:
         """Return the kernel most likely given log seconds (n, C), NaN where unknown.
 
@@ -432,7 +436,7 @@ class _Sample(NamedTuple):
     linear: Numbers
 
     @classmethod
-    def of(cls, inputs: Inputs, rows: NDArray[np.int64], residuals: Numbers) -> _Sample:
+    def of(cls, inputs: StandardisedInputs, rows: NDArray[np.int64], residuals: Numbers) -> _Sample:
         values = inputs.values[rows]
         correlations = [[looked_up(v, v, length) for length in _LENGTHS] for v in values.T]
         sloped = values[:, inputs.linear]

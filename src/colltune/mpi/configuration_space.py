@@ -13,7 +13,7 @@ from typing import ClassVar
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.catalogue import NO_ID, Algorithm, Catalogue, CollectiveEntry, Limit, SizeUnit
-from colltune.mpi.programs import MODES, Harm, Harms, Outcome, Programs, harms_of
+from colltune.mpi.programs import MODES, Harm, Harms, ProgramOutcome, Programs, harms_of
 from colltune.text import counted
 
 NON_COMMUTATIVE = MODES["non_commutative"]
@@ -346,7 +346,7 @@ class CatalogueSpace(ConfigurationSpace):
             return found
         if Limit.COMMUTATIVE not in self.algorithm_of(configuration).limits & self.breaks:
             return found
-        return replace(found, found=(*found.found, Harm(NON_COMMUTATIVE, Outcome.WRONG)))
+        return replace(found, found=(*found.found, Harm(NON_COMMUTATIVE, ProgramOutcome.WRONG)))
 
     def _check_library(self, configuration: Configuration) -> None:
         if configuration.library != self.library:

@@ -29,7 +29,7 @@ class IncompleteError(ProgramError):
 
 
 @dataclass(frozen=True)
-class Launcher:
+class LauncherProgram:
     """The program by which an installed MPI starts others; enough to ask it what it knows.
 
     ``library`` is a key of ``colltune.mpi.LIBRARIES``; ``mpirun`` the program's absolute path,
@@ -57,7 +57,7 @@ class Launcher:
 
 
 @dataclass(frozen=True)
-class Installation(Launcher):
+class Installation(LauncherProgram):
     """One installed MPI; all paths absolute.
 
     ``compile_line`` is what mpicc calls: it tells one installation from another where something
@@ -134,7 +134,7 @@ def find(
     return Installation(mpi.name, release, mpirun, mpicc, libmpi, compile_line, starter)
 
 
-def _named_launcher(named: str, launcher: Launcher) -> Path:
+def _named_launcher(named: str, launcher: LauncherProgram) -> Path:
     """Return the program `named`, unless it says that it is of another MPI than `launcher`."""
     mend = "--launcher names the program that starts ranks, such as a script; --mpi names the MPI"
     program = process.find(str(Path(named).expanduser()), mend).absolute()
@@ -151,7 +151,7 @@ def _named_launcher(named: str, launcher: Launcher) -> Path:
     return program
 
 
-def _mpicc_on_path(launcher: Launcher) -> Path:
+def _mpicc_on_path(launcher: LauncherProgram) -> Path:
     """Return the mpicc on PATH that belongs to `launcher`, beside which there is none."""
     toolchain, title = launcher.mpi.toolchain, launcher.mpi.title
     for name in (f"mpicc{toolchain.suffix}", "mpicc"):
@@ -172,7 +172,7 @@ def _mpicc_on_path(launcher: Launcher) -> Path:
     )
 
 
-def find_launcher(named: str | None = None, library: str | None = None) -> Launcher:
+def find_launcher(named: str | None = None, library: str | None = None) -> LauncherProgram:
     """Return the launcher that `find` would take, of an MPI that may lack its compiler wrapper."""
     if library is not None and library not in LIBRARIES:
         raise ProgramError(f"unknown MPI library {library!r}", f"known: {', '.join(LIBRARIES)}")
@@ -205,7 +205,7 @@ def in_effect_here(
     return mpi.in_effect(environment, launcher)
 
 
-def _installed(mpi: MpiLibrary, release: str) -> Launcher | None:
+def _installed(mpi: MpiLibrary, release: str) -> LauncherProgram | None:
     for mpirun in dict.fromkeys((*_on_path(mpi.toolchain), *_beside_python())):
         with suppress(ProgramError):
             found = _identify(mpirun)
@@ -239,7 +239,7 @@ def _beside_python() -> Iterator[Path]:
         yield candidate.absolute()
 
 
-def _search(mpi: MpiLibrary) -> Launcher:
+def _search(mpi: MpiLibrary) -> LauncherProgram:
     """Return the first launcher of `mpi` beside this Python or on PATH."""
     others = []
     for mpirun in dict.fromkeys((*_beside_python(), *_on_path(mpi.toolchain))):
@@ -274,7 +274,7 @@ def _on_path(toolchain: Toolchain) -> Iterator[Path]:
                 yield Path(found).absolute()
 
 
-def _identify(mpirun: Path) -> Launcher:
+def _identify(mpirun: Path) -> LauncherProgram:
     """Tell whose a launcher is, the last of the registry first: derivatives stand behind theirs."""
     # Intel MPI's mpirun is a script that takes the first mpiexec.hydra on PATH
     folders = [str(mpirun.parent), str(mpirun.resolve().parent)]
@@ -288,7 +288,7 @@ def _identify(mpirun: Path) -> Launcher:
             told = "" if program is None else _ask([program, option], {})
         release = release_in(told, mpi.toolchain.launcher_says)
         if release is not None:
-            return Launcher(mpi.name, release, mpirun)
+            return LauncherProgram(mpi.name, release, mpirun)
     misled, mend = misplaced(mpirun, os.environ)
     if misled:
         raise ProgramError(f"{mpirun} does not work: {misled}", mend)
@@ -378,14 +378,14 @@ _MODULE_RELEASE = re.compile(r"\d+(?:\.\d+)*")
 _OTHERS = re.compile(DERIVATIVES, re.IGNORECASE)
 
 
-class Loaded(NamedTuple):
+class LoadedMpi(NamedTuple):
     """A loaded MPI; ``release`` is empty where modules do not tell it."""
 
     library: str
     release: str
 
 
-def loaded(environment: Mapping[str, str]) -> Loaded | None:
+def loaded(environment: Mapping[str, str]) -> LoadedMpi | None:
     """Return the MPI that was loaded last, None if modules tell of none.
 
     The Slurm hooks tell the same, in ``server/slurm/task_prolog.sh``.
@@ -393,14 +393,14 @@ def loaded(environment: Mapping[str, str]) -> Loaded | None:
     latest_first = tuple(reversed([*LIBRARIES.values()]))
     for mpi in latest_first:
         if release := environment.get(mpi.toolchain.easybuild):
-            return Loaded(mpi.name, _module_release(release))
+            return LoadedMpi(mpi.name, _module_release(release))
     found = None
     for module in environment.get("LOADEDMODULES", "").split(":"):
         ours = next((mpi for mpi in latest_first if mpi.toolchain.modules.match(module)), None)
         if ours is not None:
-            found = Loaded(ours.name, _module_release(module.rpartition("/")[2]))
+            found = LoadedMpi(ours.name, _module_release(module.rpartition("/")[2]))
         elif _OTHERS.search(module):
-            found = Loaded(UNKNOWN, "")
+            found = LoadedMpi(UNKNOWN, "")
     return found
 
 

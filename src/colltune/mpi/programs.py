@@ -40,7 +40,7 @@ BUILT_IN = "builtin-operations"
 ANY = "any-legal"
 
 
-class Outcome(StrEnum):
+class ProgramOutcome(StrEnum):
     """What an algorithm does to a legal program."""
 
     RIGHT = "right"
@@ -191,16 +191,16 @@ class Measured:
     processes: tuple[int, ...]
     calls: int
     modes: Mapping[Collective, tuple[str, ...]]
-    outcomes: Mapping[Collective, Mapping[str, Mapping[str, Outcome]]]
+    outcomes: Mapping[Collective, Mapping[str, Mapping[str, ProgramOutcome]]]
     over: str = ""
 
-    def outcome(self, configuration: Configuration, mode: str) -> Outcome:
+    def outcome(self, configuration: Configuration, mode: str) -> ProgramOutcome:
         """Return what `configuration` does to programs of `mode`."""
         kinds = self.outcomes.get(configuration.collective, {})
         kind = kind_of(configuration)
         if kind not in kinds or mode not in self.modes[configuration.collective]:
-            return Outcome.NOT_MEASURED
-        return kinds[kind].get(mode, Outcome.RIGHT)
+            return ProgramOutcome.NOT_MEASURED
+        return kinds[kind].get(mode, ProgramOutcome.RIGHT)
 
 
 def parse(text: str, source: str) -> Measured:
@@ -221,7 +221,7 @@ def parse(text: str, source: str) -> Measured:
             collective = Collective(name)
             modes[collective] = tuple(MODES[mode].name for mode in table["modes"])
             outcomes[collective] = {
-                kind: {MODES[mode].name: Outcome(seen) for mode, seen in seen_in.items()}
+                kind: {MODES[mode].name: ProgramOutcome(seen) for mode, seen in seen_in.items()}
                 for kind, seen_in in table.get("algorithms", {}).items()
             }
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -305,7 +305,7 @@ class Harm:
     """
 
     mode: Mode
-    outcome: Outcome
+    outcome: ProgramOutcome
     seen_in: str = ""
 
     def __str__(self) -> str:
@@ -313,9 +313,9 @@ class Harm:
 
 
 _DOES = {
-    Outcome.WRONG: "gives wrong results in",
-    Outcome.ABORTS: "ends",
-    Outcome.HANGS: "hangs",
+    ProgramOutcome.WRONG: "gives wrong results in",
+    ProgramOutcome.ABORTS: "ends",
+    ProgramOutcome.HANGS: "hangs",
 }
 
 
@@ -377,7 +377,7 @@ def _harms_of(configuration: Configuration, release: str, folder: Path) -> Harms
     for one in reversed(told):
         for mode in MODES.values():
             outcome = one.outcome(configuration, mode.name)
-            known |= outcome is not Outcome.NOT_MEASURED
+            known |= outcome is not ProgramOutcome.NOT_MEASURED
             if outcome in _DOES:
                 found.setdefault(mode.name, Harm(mode, outcome, one.release))
     return Harms(kind_of(configuration), release, tuple(found.values()), names, known)

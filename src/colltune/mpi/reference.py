@@ -36,7 +36,7 @@ _NO_RULES = "the library has no rules for this collective"
 
 
 @dataclass(frozen=True)
-class Parameter:
+class AlgorithmParameter:
     """A parameter of an algorithm: its default and range, and the variable that sets it."""
 
     name: str
@@ -47,7 +47,7 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Condition:
+class Requirement:
     """What an algorithm ``needs``, and what happens ``otherwise`` (empty where it is not known)."""
 
     limit: Limit
@@ -63,9 +63,9 @@ class AlgorithmFacts:
     name: str
     value: str
     aliases: tuple[str, ...]
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[AlgorithmParameter, ...]
     settings: Mapping[str, int | str]
-    conditions: tuple[Condition, ...]
+    conditions: tuple[Requirement, ...]
     wrong: str
     symbol: str
 
@@ -160,10 +160,10 @@ def _algorithm(
         low, high = space.ranges[name]
         low = dict(algorithm.minimums).get(name, low)
         default, variable = unsaid.get(name, 0), variables.get(name, "")
-        parameters.append(Parameter(name, default, low, high, variable))
+        parameters.append(AlgorithmParameter(name, default, low, high, variable))
     settings = {space.variable(entry.collective, name): value for name, value in algorithm.settings}
     conditions = (
-        Condition(limit, _NEEDS[limit], _otherwise(space, algorithm, limit))
+        Requirement(limit, _NEEDS[limit], _otherwise(space, algorithm, limit))
         for limit in sorted(algorithm.limits)
     )
     return AlgorithmFacts(

@@ -22,7 +22,7 @@ from colltune.mpi.programs import MOST_PROMISED, Harms, Programs
 from colltune.mpi.toolchain import Toolchain
 
 if TYPE_CHECKING:
-    from colltune.mpi.installation import Launcher
+    from colltune.mpi.installation import LauncherProgram
 
 SEGSIZES_BYTES = (0, 1024, 4096, 16384, 65536, 131072)
 """Segment sizes of Hunold et al., CLUSTER 2020, sec. IV, and 0 for none."""
@@ -337,7 +337,7 @@ class MpiLibrary:
         return one == other or (other.startswith("/") and same_files(one, other))
 
     def in_effect(
-        self, environment: Mapping[str, str], launcher: Launcher | None = None
+        self, environment: Mapping[str, str], launcher: LauncherProgram | None = None
     ) -> dict[str, Setting]:
         """Return the settings of a program that is started with `environment`, those of files too.
 

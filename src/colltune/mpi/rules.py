@@ -18,8 +18,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from colltune.domain import Collective, Configuration, Shape
-from colltune.mpi.programs import MOST_PROMISED, Harm, Harms
-from colltune.mpi.programs import Outcome as ProgramOutcome
+from colltune.mpi.programs import MOST_PROMISED, Harm, Harms, ProgramOutcome
 
 LARGEST_SIZE = 2**63 - 1
 """No end of message sizes."""

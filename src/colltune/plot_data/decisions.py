@@ -134,7 +134,7 @@ LETTERS = dict(zip(REASONS, "GMUFWEONXH", strict=True))
 """A letter for each reason, as the report and the service's page have them."""
 
 
-class Run(NamedTuple):
+class SizeRun(NamedTuple):
     """Sizes of one shape, as indices from ``first`` to ``last``, for which the same holds."""
 
     shape: int
@@ -189,13 +189,13 @@ class DecisionMap:
     def configuration(self, shape: int, size: int) -> Configuration:
         return self.portfolio[int(self.chosen[shape, size])]
 
-    def runs(self, codes: NDArray[np.int64]) -> Iterator[Run]:
+    def runs(self, codes: NDArray[np.int64]) -> Iterator[SizeRun]:
         """Yield the runs of equal `codes` (S, M) over message size, shape by shape."""
         for shape, row in enumerate(codes):
             starts = np.flatnonzero(np.diff(row, prepend=row[0] - 1))
             ends = np.append(starts[1:], len(row)) - 1
             for first, last in zip(starts.tolist(), ends.tolist(), strict=True):
-                yield Run(shape, first, last)
+                yield SizeRun(shape, first, last)
 
 
 def decision_map(

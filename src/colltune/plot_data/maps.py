@@ -32,7 +32,7 @@ from colltune.selector.configuration import NOT_SLOWER
 
 if TYPE_CHECKING:
     from colltune.dataset import PerformanceDataset
-    from colltune.evaluation.folds import Source
+    from colltune.evaluation.folds import FoldSource
 
 Numbers = NDArray[np.float64]
 
@@ -62,7 +62,7 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Row:
+class ShapeRow:
     """The fields of one shape, by message size; ``measured`` tells whether the shape was."""
 
     shape: Shape
@@ -75,7 +75,7 @@ class ChoiceMap:
     """The rows of one collective, by ppn and nodes; ``left_out`` counts shapes without room."""
 
     collective: Collective
-    rows: tuple[Row, ...]
+    rows: tuple[ShapeRow, ...]
     left_out: int = 0
 
     @property
@@ -180,11 +180,11 @@ def measured(
     return Maps.of(f"measured fastest ({objective}); {dataset.context}", maps, over=over)
 
 
-def _source(dataset: PerformanceDataset, *more: Any, **options: Any) -> Source:
+def _source(dataset: PerformanceDataset, *more: Any, **options: Any) -> FoldSource:
     # it learns, too: the service draws maps without
-    from colltune.evaluation.folds import Source  # noqa: PLC0415
+    from colltune.evaluation.folds import FoldSource  # noqa: PLC0415
 
-    return Source(dataset, *more, **options)
+    return FoldSource(dataset, *more, **options)
 
 
 def _thinned(found: ChoiceMap, over: Over, panels: int) -> ChoiceMap:
@@ -207,7 +207,7 @@ def _shapes(pairs: NDArray[np.int64]) -> tuple[Shape, ...]:
 def choice_map(found: DecisionMap) -> ChoiceMap:
     sizes, gain = found.grid.msize_bytes.tolist(), found.gain
     rows = tuple(
-        Row(
+        ShapeRow(
             shape,
             bool(found.grid.known[s]),
             tuple(
@@ -235,7 +235,7 @@ def _measured(cells: CellMatrix, variance: Numbers | None) -> ChoiceMap:
     ):
         field = Field(instance.msize_bytes, cells.configurations[column], near_default=is_near)
         fields.setdefault(instance.shape, []).append(field)
-    rows = [Row(shape, True, tuple(found)) for shape, found in fields.items()]
+    rows = [ShapeRow(shape, True, tuple(found)) for shape, found in fields.items()]
     ordered = sorted(rows, key=lambda row: (row.shape.ppn, row.shape.nodes))
     return ChoiceMap(cells.collective, tuple(ordered))
 
@@ -278,7 +278,7 @@ def _kind(field: Field) -> Hashable:
     return field.configuration, field.extrapolated, field.near_default
 
 
-def runs(row: Row, kind: Callable[[Field], Hashable] = _kind) -> Iterator[tuple[Field, ...]]:
+def runs(row: ShapeRow, kind: Callable[[Field], Hashable] = _kind) -> Iterator[tuple[Field, ...]]:
     for _, run in groupby(row.fields, kind):
         yield tuple(run)
 

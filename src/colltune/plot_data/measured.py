@@ -31,7 +31,7 @@ PROMISED = 0.9
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class MeasuredDecisions:
     """Decisions of one collective on n measured instances; all fields but the first two (n).
 
     ``chosen`` are columns of ``portfolio``. ``default_s``, ``selected_s``, ``best_s`` are measured
@@ -64,11 +64,11 @@ class Comparison:
         """Measured t_default / t_selected, NaN where one is unknown."""
         return self.default_s / self.selected_s
 
-    def rows(self, mask: NDArray[Any]) -> Comparison:
+    def rows(self, mask: NDArray[Any]) -> MeasuredDecisions:
         kept = {f.name: getattr(self, f.name)[mask] for f in fields(self)[2:]}
-        return Comparison(self.collective, self.portfolio, **kept)
+        return MeasuredDecisions(self.collective, self.portfolio, **kept)
 
-    def merged(self, other: Comparison) -> Comparison:
+    def merged(self, other: MeasuredDecisions) -> MeasuredDecisions:
         union = tuple(sorted({*self.portfolio, *other.portfolio}))
         both = {}
         for name in (f.name for f in fields(self)[2:]):
@@ -76,21 +76,21 @@ class Comparison:
             if name == "chosen":
                 parts = [c._columns_in(union) for c in (self, other)]
             both[name] = np.concatenate(parts)
-        return Comparison(self.collective, union, **both)
+        return MeasuredDecisions(self.collective, union, **both)
 
     def _columns_in(self, portfolio: tuple[Configuration, ...]) -> Integers:
         at = np.array([portfolio.index(c) for c in self.portfolio], np.int64)
         return at[self.chosen]
 
-    def summary(self) -> Summary:
+    def summary(self) -> MeasuredSummary:
         """Return the figures over all instances whose default and choice were measured."""
         known = np.isfinite(self.default_s) & np.isfinite(self.selected_s)
         default, selected, best = (t[known] for t in (self.default_s, self.selected_s, self.best_s))
         if not known.any():
-            return Summary(len(known), 0, *[None] * 7)
+            return MeasuredSummary(len(known), 0, *[None] * 7)
         gained = float(np.log(default / selected).mean())
         possible = float(np.log(default / best).mean())
-        return Summary(
+        return MeasuredSummary(
             len(known),
             int(known.sum()),
             float(np.exp(gained)),
@@ -104,7 +104,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Summary:
+class MeasuredSummary:
     """Figures of measured decisions, None where nothing could be told.
 
     Of ``instances`` the default and the choice were measured on ``compared``. ``speedup`` and
@@ -156,7 +156,7 @@ def _geometric_mean(values: Numbers) -> float | None:
     return mean if np.isfinite(mean) else None
 
 
-def compare(selector: ModelSelector, cells: CellMatrix) -> Comparison:
+def compare(selector: ModelSelector, cells: CellMatrix) -> MeasuredDecisions:
     """Return what `selector` decides on the instances of `cells`, with what was measured there."""
     collective, model = cells.collective, selector.bundle.model(cells.collective)
     portfolio = selector.portfolio(collective)
@@ -167,7 +167,7 @@ def compare(selector: ModelSelector, cells: CellMatrix) -> Comparison:
     default = cells.default_column
     shapes = {(int(n), int(p)) for n, p in model.coverage.shapes}
     pairs = zip(cells.nodes.tolist(), cells.ppn.tolist(), strict=True)
-    return Comparison(
+    return MeasuredDecisions(
         collective,
         portfolio,
         cells.nodes,
@@ -279,7 +279,7 @@ class GainBin:
     above_bound_share: float | None
 
 
-def gain_bins(comparison: Comparison) -> tuple[GainBin, ...]:
+def gain_bins(comparison: MeasuredDecisions) -> tuple[GainBin, ...]:
     measured = comparison.measured_gain
     known = comparison.replaced & np.isfinite(measured)
     found = []

@@ -24,7 +24,7 @@ from colltune.evaluation import (
 from colltune.evaluation.folds import SplitError
 from colltune.models.fitting import Progress
 from colltune.models.guard import Guard
-from colltune.plot_data.measured import Comparison, comparable_cells, compare
+from colltune.plot_data.measured import MeasuredDecisions, comparable_cells, compare
 from colltune.plot_data.pick import ALL, Pick, beside
 from colltune.plot_data.runtimes import listed
 from colltune.selector.argmin import ModelSelector
@@ -212,7 +212,7 @@ def of_bundle(selector: ModelSelector, dataset: PerformanceDataset, pick: Pick =
     return Regrets(subject, _with_all(groups), (label,), tuple(notes))
 
 
-def _compared(found: Comparison, label: str) -> InstanceRegrets:
+def _compared(found: MeasuredDecisions, label: str) -> InstanceRegrets:
     known = np.isfinite(found.default_s) & np.isfinite(found.selected_s)
     best = found.best_s[known]
     ratios = {DEFAULT: found.default_s[known] / best, label: found.selected_s[known] / best}

@@ -13,7 +13,7 @@ from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective, launch_time
 from colltune.domain import Collective, Configuration, Shape
 from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.plot_data.decisions import DecisionMap, Grid
-from colltune.plot_data.measured import Comparison, comparable_cells, compare
+from colltune.plot_data.measured import MeasuredDecisions, comparable_cells, compare
 from colltune.plot_data.pick import ALL, Pick, beside, notes_on, panels_each, picked, spread_shapes
 from colltune.selector.argmin import ModelSelector
 
@@ -26,7 +26,7 @@ _Key = tuple[str, str, str, int, int, int]
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
+class RuntimeLine:
     """What runs at M message sizes, and its runtimes with their intervals.
 
     ``configurations`` (M) are None and ``time_s``, ``lower_s``, ``upper_s`` (M), in seconds, NaN
@@ -44,7 +44,7 @@ class Line:
         columns: Integers,
         configurations: Sequence[Configuration],
         times: tuple[Numbers, Numbers, Numbers],
-    ) -> Line:
+    ) -> RuntimeLine:
         """Return the line of `columns` (M) of `times`, (M, C) each; -1 where nothing is."""
         rows = np.arange(len(columns))
         found = [np.where(columns < 0, np.nan, time_s[rows, columns]) for time_s in times]
@@ -82,8 +82,8 @@ class ShapeRuntimes:
     msize_bytes: Integers
     configurations: tuple[Configuration, ...]
     time_s: Numbers
-    default: Line
-    chosen: Line
+    default: RuntimeLine
+    chosen: RuntimeLine
     extrapolated: NDArray[np.bool_]
     points: Points | None = None
 
@@ -223,8 +223,8 @@ def _predicted(
                 grid.msize_bytes,
                 model.configurations,
                 shown[rows].T,
-                Line.along(np.full(n_sizes, default), portfolio, here),
-                Line.along(decisions.chosen[rows], portfolio, here),
+                RuntimeLine.along(np.full(n_sizes, default), portfolio, here),
+                RuntimeLine.along(decisions.chosen[rows], portfolio, here),
                 forecast.extrapolated[rows],
                 None if cells is None else _points(selector, cells, shape),
             )
@@ -254,8 +254,8 @@ def _measured(cells: CellMatrix, ends: Mapping[_Key, tuple[float, float]]) -> li
                 here.msize_bytes,
                 here.configurations,
                 here.time_s.T,
-                Line.along(np.full(len(here), column), here.configurations, times),
-                Line.along(np.nanargmin(here.time_s, axis=1), here.configurations, times),
+                RuntimeLine.along(np.full(len(here), column), here.configurations, times),
+                RuntimeLine.along(np.nanargmin(here.time_s, axis=1), here.configurations, times),
                 np.zeros(len(here), np.bool_),
             )
         )
@@ -312,7 +312,7 @@ class Curve:
         return self.selected_s / self.best_s
 
 
-def curves(found: DecisionMap, comparison: Comparison | None) -> tuple[Curve, ...]:
+def curves(found: DecisionMap, comparison: MeasuredDecisions | None) -> tuple[Curve, ...]:
     """Return one curve per shape: those compared if there are any, else the fitted ones."""
     if comparison is None:
         return _predicted_curves(found)
@@ -320,7 +320,7 @@ def curves(found: DecisionMap, comparison: Comparison | None) -> tuple[Curve, ..
     return tuple(_measured_curve(comparison, Shape(nodes, ppn)) for ppn, nodes in pairs)
 
 
-def _measured_curve(comparison: Comparison, shape: Shape) -> Curve:
+def _measured_curve(comparison: MeasuredDecisions, shape: Shape) -> Curve:
     here = comparison.rows((comparison.nodes == shape.nodes) & (comparison.ppn == shape.ppn))
     here = here.rows(np.argsort(here.msize_bytes, kind="stable"))
     return Curve(

@@ -15,7 +15,7 @@ from colltune.plot_data.decisions import REASONS, DecisionMap, Why
 
 if TYPE_CHECKING:
     # they bring pandas, which a service would load for nothing
-    from colltune.plot_data.measured import Comparison, Summary
+    from colltune.plot_data.measured import MeasuredDecisions, MeasuredSummary
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class ShapeGain:
     bound: float | None
     largest: float
     largest_bytes: int
-    outcome: Summary | None
+    outcome: MeasuredSummary | None
 
 
 def decision_runs(found: DecisionMap) -> Iterator[DecisionRun]:
@@ -153,7 +153,7 @@ def reason_counts(found: DecisionMap) -> dict[Why, tuple[int, int]]:
     }
 
 
-def shape_gains(found: DecisionMap, comparison: Comparison | None) -> tuple[ShapeGain, ...]:
+def shape_gains(found: DecisionMap, comparison: MeasuredDecisions | None) -> tuple[ShapeGain, ...]:
     sizes = np.flatnonzero(found.grid.known_size)
     gain, replaced = found.gain[:, sizes], found.replaced[:, sizes]
     bound = np.where(replaced, found.bound[:, sizes], 1.0)
@@ -176,7 +176,7 @@ def shape_gains(found: DecisionMap, comparison: Comparison | None) -> tuple[Shap
     return tuple(rows)
 
 
-def _outcome(comparison: Comparison | None, shape: Shape) -> Summary | None:
+def _outcome(comparison: MeasuredDecisions | None, shape: Shape) -> MeasuredSummary | None:
     if comparison is None:
         return None
     rows = (comparison.nodes == shape.nodes) & (comparison.ppn == shape.ppn)

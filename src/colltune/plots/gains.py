@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from colltune.decisions import Selection
 from colltune.domain import Instance
 from colltune.models.guard import HARM
-from colltune.plot_data.measured import PROMISED, Calibration, Comparison
+from colltune.plot_data.measured import PROMISED, Calibration, MeasuredDecisions
 from colltune.plot_data.summaries import ShapeGain
 from colltune.plots import scaffold
 from colltune.selector.argmin import ModelSelector
@@ -120,7 +120,7 @@ def _rows(names: Sequence[str]) -> tuple[Figure, Axes]:
     return figure, panel
 
 
-def predicted_and_measured(comparison: Comparison) -> Figure | None:
+def predicted_and_measured(comparison: MeasuredDecisions) -> Figure | None:
     """Draw predicted beside measured gains where the default is replaced, None where it never is.
 
     At most 600 instances are drawn; rings lie outside the measured range.

@@ -17,7 +17,7 @@ from matplotlib.patches import Patch
 
 from colltune.domain import Collective
 from colltune.plot_data.decisions import Why
-from colltune.plot_data.maps import ChoiceMap, Field, Maps, Over, Row, runs
+from colltune.plot_data.maps import ChoiceMap, Field, Maps, Over, ShapeRow, runs
 from colltune.plot_data.pick import spread
 from colltune.plots import scaffold
 from colltune.plots.styles import (
@@ -64,7 +64,7 @@ class _Line(NamedTuple):
     """A row of a panel: a label and its fields, and those drawn on top as points."""
 
     label: str
-    row: Row
+    row: ShapeRow
     points: tuple[Field, ...]
 
 
@@ -215,7 +215,7 @@ def _boxes(
 
 
 def _runs(
-    row: Row, x: Places, kind: Callable[[Field], Hashable]
+    row: ShapeRow, x: Places, kind: Callable[[Field], Hashable]
 ) -> Iterator[tuple[float, float, tuple[Field, ...]]]:
     if not row.fields:
         return
@@ -272,7 +272,7 @@ def _outline(axes: Axes, lines: Sequence[_Line], x: Places) -> None:
     )
 
 
-def _inside(row: Row, x: Places) -> tuple[float, float] | None:
+def _inside(row: ShapeRow, x: Places) -> tuple[float, float] | None:
     """Return the ends of what is not extrapolated in a row."""
     spans = [(a, b) for a, b, run in _runs(row, x, _is_outside) if not run[0].extrapolated]
     return (spans[0][0], spans[-1][1]) if spans else None

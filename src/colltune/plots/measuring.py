@@ -16,7 +16,12 @@ from matplotlib.ticker import FormatStrFormatter, LogLocator
 
 from colltune.domain import Collective, Shape
 from colltune.errors import DataError
-from colltune.mpi.libcolltune.adaptation import Adaptation, Iteration, Kind, Verdict
+from colltune.mpi.libcolltune.adaptation import (
+    Adaptation,
+    Iteration,
+    IterationKind,
+    IterationVerdict,
+)
 from colltune.plots.scaffold import entitle
 from colltune.text import bytes_text
 
@@ -26,10 +31,10 @@ if TYPE_CHECKING:
 
 _MS = 1e3
 _MARKS = {
-    Verdict.KEPT: ("^", "tab:green", "tested and kept"),
-    Verdict.REJECTED: ("v", "crimson", "tested and rejected"),
-    Verdict.RESTARTED: ("s", "tab:purple", "workload changed: all values tried again"),
-    Verdict.NONE: (".", "tab:orange", "tested, not decided yet"),
+    IterationVerdict.KEPT: ("^", "tab:green", "tested and kept"),
+    IterationVerdict.REJECTED: ("v", "crimson", "tested and rejected"),
+    IterationVerdict.RESTARTED: ("s", "tab:purple", "workload changed: all values tried again"),
+    IterationVerdict.NONE: (".", "tab:orange", "tested, not decided yet"),
 }
 _BARS = (
     ("median of all setups", "mean of all setups", "picked by tasks", "best of all setups"),
@@ -57,7 +62,7 @@ def threshold_over_iterations(adaptation: Adaptation, title: str = "") -> Figure
 
 
 def _draw_times(panel: Axes, iterations: Sequence[Iteration]) -> None:
-    usual = [i for i in iterations if i.kind is not Kind.TEST]
+    usual = [i for i in iterations if i.kind is not IterationKind.TEST]
     panel.plot(
         [i.number for i in usual],
         [i.time_s * _MS for i in usual],
@@ -83,14 +88,14 @@ def _draw_times(panel: Axes, iterations: Sequence[Iteration]) -> None:
 
 
 def _is_marked(iteration: Iteration) -> bool:
-    return iteration.kind is Kind.TEST or iteration.verdict is Verdict.RESTARTED
+    return iteration.kind is IterationKind.TEST or iteration.verdict is IterationVerdict.RESTARTED
 
 
 def _draw_thresholds(panel: Axes, iterations: Sequence[Iteration]) -> None:
-    usual = [i for i in iterations if i.kind is not Kind.TEST]
+    usual = [i for i in iterations if i.kind is not IterationKind.TEST]
     numbers, values = [i.number for i in usual], [i.threshold_bytes for i in usual]
     panel.step(numbers, values, where="post", color="black", linewidth=1.4, label="in force")
-    tested = [i for i in iterations if i.kind is Kind.TEST]
+    tested = [i for i in iterations if i.kind is IterationKind.TEST]
     panel.plot(
         [i.number for i in tested],
         [i.threshold_bytes for i in tested],

@@ -160,7 +160,7 @@ def _say(panel: Axes, text: str) -> None:
     panel.text(0.5, 0.5, text, ha="center", va="center", transform=panel.transAxes, color="0.4")
 
 
-class _Launch(NamedTuple):
+class _DrawnLaunch(NamedTuple):
     """One launch's repetitions in seconds, and the colour of its allocation."""
 
     times_s: NDArray[np.float64]
@@ -191,7 +191,7 @@ def repetitions(table: pd.DataFrame, cell: NoisyCell) -> Figure:
     return figure
 
 
-def _launches(table: pd.DataFrame, cell: NoisyCell) -> list[_Launch]:
+def _launches(table: pd.DataFrame, cell: NoisyCell) -> list[_DrawnLaunch]:
     configuration = Configuration.parse(cell.configuration)
     wanted = {
         "collective": configuration.collective.value,
@@ -205,14 +205,14 @@ def _launches(table: pd.DataFrame, cell: NoisyCell) -> list[_Launch]:
     rows = rows[rows["times_s"].map(len) > 0].sort_values("launch")
     allocations = list(dict.fromkeys(rows["allocation"]))
     return [
-        _Launch(
+        _DrawnLaunch(
             np.asarray(times, np.float64), COLOURS[allocations.index(allocation) % len(COLOURS)]
         )
         for times, allocation in zip(rows["times_s"], rows["allocation"], strict=True)
     ]
 
 
-def _along(panel: Axes, launches: list[_Launch]) -> None:
+def _along(panel: Axes, launches: list[_DrawnLaunch]) -> None:
     begins = 0
     for launch in launches:
         ends = begins + len(launch.times_s)
@@ -231,7 +231,7 @@ def _along(panel: Axes, launches: list[_Launch]) -> None:
     panel.grid(axis="y", color="0.92")
 
 
-def _across(panel: Axes, launches: list[_Launch]) -> None:
+def _across(panel: Axes, launches: list[_DrawnLaunch]) -> None:
     times_us = np.concatenate([launch.times_s for launch in launches]) * 1e6
     low, high = times_us.min() / 1.02, times_us.max() * 1.02
     bins = np.geomspace(low, high, _BINS).tolist()

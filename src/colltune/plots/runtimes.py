@@ -17,7 +17,7 @@ from colltune.decisions import DecisionTable, Interval
 from colltune.domain import DEFAULT_ALGORITHM, Collective, Shape
 from colltune.plot_data.runtimes import (
     Curve,
-    Line,
+    RuntimeLine,
     Runtimes,
     ShapeRuntimes,
 )
@@ -84,7 +84,7 @@ def _draw_panel(axes: Axes, panel: ShapeRuntimes, styles: AlgorithmStyles) -> No
     axes.set_xlabel("message size", fontsize="small")
 
 
-def _thick(axes: Axes, x: Any, line: Line, colour: str, name: str, dashes: Any) -> None:
+def _thick(axes: Axes, x: Any, line: RuntimeLine, colour: str, name: str, dashes: Any) -> None:
     axes.fill_between(
         x, line.lower_s, line.upper_s, color=colour, alpha=0.16, linewidth=0, label=f"{name} band"
     )

@@ -66,7 +66,7 @@ def _has_glyph(character: str) -> bool:
     return bool(font.get_char_index(ord(character)))
 
 
-class Block(NamedTuple):
+class PanelGroup(NamedTuple):
     """The panels of one collective, and where in the figure their legend stands."""
 
     panels: list[Axes]
@@ -88,7 +88,7 @@ def blocks(
     frame: Frame,
     labels_in: float = 0.72,
     legend_in: float = LEGEND_IN,
-) -> tuple[Figure, list[Block]]:
+) -> tuple[Figure, list[PanelGroup]]:
     """Return a figure of blocks with `counts` empty panels each.
 
     Blocks stand side by side, in order, as far as there is room; one of more than four panels has
@@ -140,7 +140,7 @@ class _Cell(NamedTuple):
 
 def _block(
     figure: Figure, count: int, corner_in: tuple[float, float], cell: _Cell, down: int
-) -> Block:
+) -> PanelGroup:
     """Make the axes of a block `down` cells high, from its upper left corner."""
     left, top = corner_in
     width, height = cell.width - cell.labels - _GAP_IN, cell.height - _AROUND_IN
@@ -152,7 +152,7 @@ def _block(
     across, up = figure.get_size_inches().tolist()
     beside = left + min(count, _MOST_ACROSS) * cell.width
     middle = top - down * cell.height / 2 + _BELOW_IN - _AROUND_IN / 2
-    return Block(panels, (beside / across, middle / up))
+    return PanelGroup(panels, (beside / across, middle / up))
 
 
 def _axes(figure: Figure, x: float, y: float, width: float, height: float) -> Axes:
@@ -204,7 +204,7 @@ def legend_columns(figure: Figure, labels: Sequence[str]) -> int:
     return max(1, min(len(labels), int(figure.get_figwidth() / longest_in)))
 
 
-def label_rows(block: Block, words: str) -> None:
+def label_rows(block: PanelGroup, words: str) -> None:
     for panel in block.panels[::_MOST_ACROSS]:
         panel.set_ylabel(words, fontsize="small")
 

@@ -17,7 +17,7 @@ from matplotlib.patches import Patch
 
 from colltune.domain import DEFAULT_ALGORITHM, Collective, Configuration
 from colltune.plot_data.decisions import LETTERS, Why
-from colltune.plots.scaffold import Block, shortened
+from colltune.plots.scaffold import PanelGroup, shortened
 
 _COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#f0e442")
 _HATCHES = ("", "////", "....", "xxxx")
@@ -121,7 +121,7 @@ def _assigned(
     return {name: _STYLES[at] for name, at in given.items()}
 
 
-def legend(block: Block, named: Iterable[tuple[str, Style]], *, markers: bool = False) -> None:
+def legend(block: PanelGroup, named: Iterable[tuple[str, Style]], *, markers: bool = False) -> None:
     """Draw a legend of names and their looks beside a block's panels."""
     figure = block.panels[0].get_figure(root=True)
     assert figure is not None

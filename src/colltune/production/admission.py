@@ -10,10 +10,10 @@ from itertools import chain
 from threading import Lock
 
 from colltune.dataset.profile import UNKNOWN_ARM, Use
-from colltune.production.arms import Arm, Split, arm_of
+from colltune.production.arms import Arm, ArmShares, arm_of
 from colltune.production.settings import Production
-from colltune.production.store import LATEST_S, Refusal, Store
-from colltune.production.summary import Given, Run, Summary
+from colltune.production.store import LATEST_S, SetAside, Store
+from colltune.production.summary import Given, MpiRun, Summary
 from colltune.registry import Event, Registry
 from colltune.registry.events import in_force, trials
 from colltune.registry.names import nearest_release
@@ -31,7 +31,7 @@ _LEAST_S = 1e-3
 _NO_JOB = "-"
 
 
-class Admission:
+class SummaryCheck:
     """Compares summaries with the registry's history and with what is possible at all.
 
     Safe among threads. What was in force is read anew every few seconds.
@@ -49,10 +49,10 @@ class Admission:
         self._events: tuple[Event, ...] = ()
         self._ids: frozenset[str] = frozenset()
 
-    def refusal(self, summary: Summary, now: float) -> Refusal | None:
+    def refusal(self, summary: Summary, now: float) -> SetAside | None:
         """Return why a summary that came `now` is not to be judged, None if it is."""
         if not _clock_is_right(summary, now):
-            return Refusal.CLOCK_OFF
+            return SetAside.CLOCK_OFF
         self._read_registry()
         kept = self._store.given(summary.job)
         releases = {(given.library, given.release): given for given in summary.given}
@@ -71,19 +71,19 @@ class Admission:
 
     def _refused(
         self, given: Given, summary: Summary, kept: Set[tuple[str, str, str]]
-    ) -> Refusal | None:
+    ) -> SetAside | None:
         """Compare what a job says that it was given with what the service answered it.
 
         Of a job that the service does not know (any more), with what it can have been given.
         """
         slots = {e.slot for e in self._events if e.bundle_id == given.bundle_id}
         if not slots and given.bundle_id not in self._ids:
-            return Refusal.UNKNOWN_BUNDLE
+            return SetAside.UNKNOWN_BUNDLE
         fitting = [slot for slot in slots if _serves(slot, given)]
         answered = {(arm, bundle_id) for slot, arm, bundle_id in kept if slot in fitting}
         possible = (found for slot in fitting for found in self._possible(slot, summary))
         is_possible = (given.arm, given.bundle_id) in (answered or possible)
-        return None if is_possible else Refusal.ARM_NOT_GIVEN
+        return None if is_possible else SetAside.ARM_NOT_GIVEN
 
     def _possible(self, slot: str, summary: Summary) -> Iterator[tuple[Arm, str]]:
         """Yield the arms and bundles that the job can have been given when it started."""
@@ -92,7 +92,7 @@ class Admission:
         controls = {self._settings.control if share is None else share for share in shares}
         for now, trial in self._states(slot, first, last):
             for control in controls:
-                split = Split(control, trial.share or 0.0 if trial else 0.0)
+                split = ArmShares(control, trial.share or 0.0 if trial else 0.0)
                 arm = arm_of(self._machine, summary.job, split)
                 if arm is Arm.CANDIDATE and trial is not None:
                     yield arm, trial.bundle_id
@@ -136,20 +136,20 @@ def _clock_is_right(summary: Summary, now: float) -> bool:
 
 
 def _refused_run(
-    run: Run, releases: Mapping[tuple[str, str], Given], summary: Summary
-) -> Refusal | None:
+    run: MpiRun, releases: Mapping[tuple[str, str], Given], summary: Summary
+) -> SetAside | None:
     job = run.job
     given = releases.get((job.library, job.release))
     if given is None:
-        return Refusal.OTHER_LIBRARY
+        return SetAside.OTHER_LIBRARY
     if job.job not in (summary.job, _NO_JOB):
-        return Refusal.OTHER_JOB
+        return SetAside.OTHER_JOB
     if job.arm not in (given.arm, "own", UNKNOWN_ARM):
-        return Refusal.ARM_NOT_GIVEN
-    return None if _is_possible(run, summary) else Refusal.IMPOSSIBLE
+        return SetAside.ARM_NOT_GIVEN
+    return None if _is_possible(run, summary) else SetAside.IMPOSSIBLE
 
 
-def _is_possible(run: Run, summary: Summary) -> bool:
+def _is_possible(run: MpiRun, summary: Summary) -> bool:
     """Tell whether such numbers can have been measured in such a job."""
     job, most = run.job, summary.nodes * _MOST_PER_NODE
     nodes = job.shape.nodes if job.shape else 1

@@ -36,7 +36,7 @@ import pyarrow.parquet as pq
 from colltune.domain import Shape
 from colltune.errors import DataError
 from colltune.files import whole, writing
-from colltune.production.summary import Run, Summary
+from colltune.production.summary import MpiRun, Summary
 
 FORMAT_VERSION = 1
 SCHEMA = pa.schema(
@@ -98,7 +98,7 @@ _Sums: TypeAlias = list[Any]
 """The columns after the key; ``times`` is a dict."""
 
 
-class Part(NamedTuple):
+class ArchivePart(NamedTuple):
     """The summaries of a day that a store numbered from ``first`` to ``last``."""
 
     day: str
@@ -117,12 +117,12 @@ class Archive:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def parts(self, store: int) -> list[Part]:
+    def parts(self, store: int) -> list[ArchivePart]:
         """Return the parts that came from the store `store`, by day."""
         return [part for part in self._parts() if part.store == store]
 
     @contextmanager
-    def merging(self, part: Part) -> Iterator[Merged]:
+    def merging(self, part: ArchivePart) -> Iterator[Merged]:
         """Yield what takes the summaries of `part`; at the end its file is there, whole."""
         with writing(self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -156,10 +156,10 @@ class Archive:
                 if part.day < day:
                     (self._folder / part.file).unlink(missing_ok=True)
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[ArchivePart]:
         names = sorted(path.name for path in self._folder.glob("*.parquet"))
         found = [
-            Part(match[1], int(match[2], 16), int(match[3]), int(match[4]))
+            ArchivePart(match[1], int(match[2], 16), int(match[3]), int(match[4]))
             for match in map(_NAME.fullmatch, names)
             if match
         ]
@@ -211,7 +211,7 @@ def _of_job(summary: Summary) -> dict[_Key, _Sums]:
     return found
 
 
-def _group(summary: Summary, run: Run) -> tuple[str | int, ...]:
+def _group(summary: Summary, run: MpiRun) -> tuple[str | int, ...]:
     job = run.job
     given = next(
         (g for g in summary.given if (g.library, g.release) == (job.library, job.release)), None
@@ -251,7 +251,7 @@ def _bounded(sums: _Sums) -> _Sums:
     return [*(min(number, _MOST) for number in numbers), buckets]
 
 
-def _is_within(part: Part, other: Part) -> bool:
+def _is_within(part: ArchivePart, other: ArchivePart) -> bool:
     return (
         part != other
         and part[:2] == other[:2]

@@ -16,14 +16,14 @@ class Arm(StrEnum):
     CONTROL = "control"
 
 
-class Split(NamedTuple):
+class ArmShares(NamedTuple):
     """Shares of jobs, from 0 to 1; the rest is tuned. Control goes before candidate."""
 
     control: float
     candidate: float = 0.0
 
 
-def arm_of(machine: str, job: str, split: Split) -> Arm:
+def arm_of(machine: str, job: str, split: ArmShares) -> Arm:
     """Return the arm of a job.
 
     A hash of the job's id decides, so every part of a job gets the same answer. As a share grows,
@@ -46,7 +46,7 @@ class Side(NamedTuple):
 class Draw(NamedTuple):
     """How the arm of a job was drawn: the shares, and the bundles in force and on trial then."""
 
-    split: Split
+    split: ArmShares
     in_force: str | None
     trial: str | None
 

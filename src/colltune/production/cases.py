@@ -27,12 +27,19 @@ from dataclasses import astuple, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from colltune.dataset.profile import Kind
+from colltune.dataset.profile import CallKind
 from colltune.errors import DataError
-from colltune.evidence.arms import Arms, Saved, Seen, Total, Usual, usual_of
-from colltune.evidence.levels import Level
+from colltune.evidence.arms import Arms, SavedHours, Seen, Total, Usual, usual_of
+from colltune.evidence.levels import BatchLevel
 from colltune.production.arms import Arm, Draw, Side
-from colltune.production.observations import Choice, Decisions, Observed, Row, is_own, observed
+from colltune.production.observations import (
+    HandedOut,
+    Observed,
+    ObservedCalls,
+    RegistryDecisions,
+    is_own,
+    observed,
+)
 from colltune.production.settings import Production
 from colltune.production.summary import Given, Summary
 from colltune.registry import Event
@@ -68,7 +75,7 @@ class Received(Protocol):
     def received(self) -> float: ...
 
 
-def cell_key(slot: str, kind: Kind) -> str:
+def cell_key(slot: str, kind: CallKind) -> str:
     """Return where the decisions of a shape's class are kept."""
     if kind.shape is None:
         raise ValueError("only calls whose layout is known are judged")
@@ -86,7 +93,7 @@ class Cases:
     def __init__(
         self,
         values: Values,
-        decisions: Decisions,
+        decisions: RegistryDecisions,
         settings: Production,
         in_force: Mapping[str, Event],
         trials: Mapping[str, Event],
@@ -155,7 +162,9 @@ class Cases:
     def leave_out(self, reason: str) -> None:
         self._left_out[reason] += 1
 
-    def choice(self, bundle_id: str | None, found: Observed, row: Row) -> Choice | None:
+    def choice(
+        self, bundle_id: str | None, found: Observed, row: ObservedCalls
+    ) -> HandedOut | None:
         """Return what a bundle decides for calls; None for the default, and without a bundle."""
         if bundle_id is None:
             return None
@@ -230,7 +239,7 @@ class _Compared:
         self,
         near: tuple[dict[str, Any], str],
         elsewhere: tuple[dict[str, Any], str],
-        row: Row,
+        row: ObservedCalls,
         hours: float,
     ) -> Seen | None:
         """Compare calls with what is usual; None if nothing is known of it yet."""
@@ -263,7 +272,7 @@ class _Job:
         self._decided: dict[tuple[str, str], _Compared] = {}
         self._tried: dict[str, _Compared] = {}
         self._counted: set[tuple[str, str]] = set()
-        self._saved: dict[tuple[str, str], Saved] = {}
+        self._saved: dict[tuple[str, str], SavedHours] = {}
 
     def take(self, several: Sequence[Observed]) -> None:
         residuals: dict[str, list[tuple[float, float]]] = {}
@@ -284,7 +293,7 @@ class _Job:
             self._level(slot, told)
 
     def _row(
-        self, found: Observed, row: Row, here: dict[str, Any], draw: Draw | None
+        self, found: Observed, row: ObservedCalls, here: dict[str, Any], draw: Draw | None
     ) -> list[tuple[float, float]]:
         """Take in one kind of calls; return by how much calls that the library decides differ."""
         choice = None
@@ -303,7 +312,7 @@ class _Job:
             return []
         return self._residual(found.slot, row.log_s, row.process_s, here)
 
-    def _use(self, found: Observed, row: Row, choice: Choice) -> None:
+    def _use(self, found: Observed, row: ObservedCalls, choice: HandedOut) -> None:
         """Note that calls were decided so."""
         key, name = cell_key(found.slot, row.kind), _name(row, choice.configuration)
         cell = self._cell(key, name)
@@ -332,7 +341,9 @@ class _Job:
             jobs = self._cell(key, name).setdefault("jobs", {})
             jobs[arm.value] = jobs.get(arm.value, 0) + 1
 
-    def _compare(self, found: Observed, row: Row, here: dict[str, Any], draw: Draw) -> None:
+    def _compare(
+        self, found: Observed, row: ObservedCalls, here: dict[str, Any], draw: Draw
+    ) -> None:
         """Compare jobs with a decision and those of the control group."""
         choices = {
             bundle_id: choice.configuration
@@ -358,20 +369,22 @@ class _Job:
         while len(kept) > _MOST_LABELS:
             del kept[next(iter(kept))]
 
-    def _save(self, kind: Kind, key: str, name: str, hours: float, saved: Saved | None) -> None:
+    def _save(
+        self, kind: CallKind, key: str, name: str, hours: float, saved: SavedHours | None
+    ) -> None:
         """Add up what a job says of the hours that decisions save."""
         judged = self._cases.value(JUDGED)
         if saved is None:
             judged["unjudged"] = judged.get("unjudged", 0.0) + hours
             return
         for of in (("all", ""), ("months", self._month), ("collectives", kind.collective)):
-            self._saved[of] = saved.plus(self._saved.get(of, Saved(0.0, 0.0)))
+            self._saved[of] = saved.plus(self._saved.get(of, SavedHours(0.0, 0.0)))
         by = judged.setdefault("hours", {})
         by[kind.collective] = by.get(kind.collective, 0.0) + hours
         cell = self._cell(key, name)
         cell["saved"] = _plus(cell.get("saved"), saved)
 
-    def _try(self, found: Observed, row: Row, here: dict[str, Any], draw: Draw) -> None:
+    def _try(self, found: Observed, row: ObservedCalls, here: dict[str, Any], draw: Draw) -> None:
         """Compare jobs of a trial with those of the bundle in force, where these differ."""
         trial = self._cases.trial(found.slot)
         if trial is None or draw.trial != trial[0].bundle_id or draw.in_force != trial[1]:
@@ -450,7 +463,7 @@ class _Job:
         longest = min(_MOST_BATCH_S, max(_LEAST_BATCH_S, (now - state["begun"]) / _BATCHES))
         if jobs + 1 < _BATCH_JOBS or now - since < longest:
             return
-        level = Level(state["batches"])
+        level = BatchLevel(state["batches"])
         shifted = level.add((sum_ + tamed) / (jobs + 1))
         starts = [*state["starts"], since][-len(level.batches) :]
         del state["batch"]
@@ -464,15 +477,15 @@ class _Job:
             known["drifts"][-1]["now"] = level.mean
 
 
-def _name(row: Row, configuration: str) -> str:
+def _name(row: ObservedCalls, configuration: str) -> str:
     return f"{row.kind.first_bytes}|{configuration}"
 
 
-def _hours(found: Observed, row: Row) -> float:
+def _hours(found: Observed, row: ObservedCalls) -> float:
     return row.process_s / found.shape.ppn / 3600
 
 
-def _plus(sums: Sequence[float] | None, saved: Saved) -> list[float]:
+def _plus(sums: Sequence[float] | None, saved: SavedHours) -> list[float]:
     total = Total(*sums or ())
     total.add(saved)
     return list(astuple(total))

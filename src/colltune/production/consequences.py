@@ -28,7 +28,7 @@ from colltune.models.bundle import Bundle
 from colltune.models.confirmations import Confirmation
 from colltune.models.guard import Guard
 from colltune.mpi.programs import Programs
-from colltune.production.judgement import Finding, Judgement, Step, Verdict
+from colltune.production.judgement import Judgement, ProductionFinding, ProductionVerdict, TrialStep
 from colltune.production.settings import Production
 from colltune.registry import Action, Event, Registry
 from colltune.registry.events import Cause, time_of, trials
@@ -45,7 +45,7 @@ _SETTLED: dict[Hashable, None] = {}
 """Findings that a bundle decides nothing of (any more)."""
 
 
-class Kind(StrEnum):
+class ConsequenceKind(StrEnum):
     """What was done; ``failed``: it could not be, and is tried again after the next judgement."""
 
     WITHDRAWN = "withdrawn"
@@ -59,7 +59,7 @@ class Kind(StrEnum):
 class Consequence(NamedTuple):
     """What was done in a slot, why, and which bundle came of it or was meant."""
 
-    kind: Kind
+    kind: ConsequenceKind
     slot: str
     text: str
     bundle_id: str
@@ -87,7 +87,7 @@ def act(
             # somebody else was first: the next judgement tells what is left to be done
             continue
         except ColltuneError as error:
-            found.append(Consequence(Kind.FAILED, slot, str(error), ""))
+            found.append(Consequence(ConsequenceKind.FAILED, slot, str(error), ""))
     return (*found, *_noted(judgement, registry, found))
 
 
@@ -104,7 +104,7 @@ class _Slot(NamedTuple):
         refuted = [
             finding
             for finding in self.judgement.findings
-            if finding.slot == self.name and finding.verdict is Verdict.REFUTED
+            if finding.slot == self.name and finding.verdict is ProductionVerdict.REFUTED
         ]
         in_force = self.registry.current().get(self.name)
         if not refuted or in_force is None:
@@ -122,7 +122,7 @@ class _Slot(NamedTuple):
                 expected=in_force.bundle_id,
                 cause=Cause.WITHDRAWAL,
             )
-            yield Consequence(Kind.WITHDRAWN, self.name, note, new[0])
+            yield Consequence(ConsequenceKind.WITHDRAWN, self.name, note, new[0])
         if trial and trial.share and (new or tried or interrupted):
             # a promotion ends a trial, which goes on with what is left of its bundle
             bundle_id, records = tried or (trial.bundle_id, [])
@@ -134,7 +134,7 @@ class _Slot(NamedTuple):
                 bundle_id, trial.share, by=self.by, note=note, expected=now, cause=cause
             )
             if records:
-                yield Consequence(Kind.WITHDRAWN, self.name, note, bundle_id)
+                yield Consequence(ConsequenceKind.WITHDRAWN, self.name, note, bundle_id)
 
     def _interrupted(self) -> Event | None:
         """Return the trial that the latest withdrawal ended, before it was said to go on."""
@@ -150,13 +150,13 @@ class _Slot(NamedTuple):
         undone = {e.previous_id for e in events if e.action is Action.ROLLBACK}
         return tuple(sorted(ours & undone))
 
-    def _steps(self, trial: Event) -> list[Step]:
+    def _steps(self, trial: Event) -> list[TrialStep]:
         """Return what was judged of `trial` as it is now."""
         now = (trial.slot, trial.bundle_id, trial.share)
         return [s for s in self.judgement.steps if (s.slot, s.bundle_id, s.share) == now]
 
     def _revised(
-        self, event: Event, refuted: Iterable[Finding], kept: tuple[str, ...]
+        self, event: Event, refuted: Iterable[ProductionFinding], kept: tuple[str, ...]
     ) -> tuple[str, list[Confirmation]] | None:
         """Add a revision without what is `refuted`; None if the bundle decides nothing of it.
 
@@ -201,19 +201,21 @@ class _Slot(NamedTuple):
             named: Mapping[str, Any] = {"by": self.by, "note": _step_note(step)}
             if step.harmed:
                 self.registry.stop(self.name, expected=step.bundle_id, **named)
-                yield Consequence(Kind.STOPPED, self.name, named["note"], step.bundle_id)
+                yield Consequence(ConsequenceKind.STOPPED, self.name, named["note"], step.bundle_id)
             elif step.enough:
                 share = min((s for s in self.settings.steps if s > step.share), default=1.0)
                 if share < 1.0:
                     self.registry.step(step.bundle_id, share, expected=step.bundle_id, **named)
                     text = f"on trial with {share:.0%} of the jobs: {named['note']}"
-                    yield Consequence(Kind.STEP, self.name, text, step.bundle_id)
+                    yield Consequence(ConsequenceKind.STEP, self.name, text, step.bundle_id)
                 else:
                     self.registry.promote(step.bundle_id, expected=in_force.bundle_id, **named)
-                    yield Consequence(Kind.PROMOTED, self.name, named["note"], step.bundle_id)
+                    yield Consequence(
+                        ConsequenceKind.PROMOTED, self.name, named["note"], step.bundle_id
+                    )
 
 
-def _step_note(step: Step) -> str:
+def _step_note(step: TrialStep) -> str:
     text = f"{step.jobs} jobs with {step.share:.0%} of all"
     if step.lower is not None and step.upper is not None:
         text += f": {step.lower:.3f} to {step.upper:.3f} times as long as without it"
@@ -229,7 +231,7 @@ def _selector(bundle: Bundle, guard: Guard, programs: Programs) -> tuple[ModelSe
 def withdrawals(
     selector: ModelSelector,
     target: Target,
-    finding: Finding,
+    finding: ProductionFinding,
     at_utc: str,
     known: Sequence[Confirmation],
 ) -> list[Confirmation]:
@@ -265,7 +267,10 @@ def withdrawals(
 
 
 def _decided(
-    selector: ModelSelector, target: Target, finding: Finding, configuration: Configuration
+    selector: ModelSelector,
+    target: Target,
+    finding: ProductionFinding,
+    configuration: Configuration,
 ) -> Iterator[tuple[Shape, int, int]]:
     """Yield the shapes with the message sizes of a finding where `selector` decides so."""
     of = finding.range
@@ -284,7 +289,7 @@ def _decided(
 
 
 def _intervals(
-    selector: ModelSelector, finding: Finding, configuration: Configuration
+    selector: ModelSelector, finding: ProductionFinding, configuration: Configuration
 ) -> Iterator[tuple[Shape, int, int]]:
     of = finding.range
     table = decision_table(
@@ -303,7 +308,7 @@ def _intervals(
                 yield shape, first, last
 
 
-def _shapes(finding: Finding) -> list[Shape]:
+def _shapes(finding: ProductionFinding) -> list[Shape]:
     """Return the shapes of the class, or where these are many those that jobs used."""
     of = finding.range
     nodes: Sequence[int] = range(of.nodes_first, of.nodes_last + 1)
@@ -313,7 +318,7 @@ def _shapes(finding: Finding) -> list[Shape]:
 
 
 def _is_settled(
-    known: Iterable[Confirmation], finding: Finding, shape: Shape, first: int, last: int
+    known: Iterable[Confirmation], finding: ProductionFinding, shape: Shape, first: int, last: int
 ) -> bool:
     """Tell whether it is withdrawn, or `confirm` measured it after the verdict to be faster."""
     fallen = time_of(finding.since_utc)
@@ -370,11 +375,11 @@ def _noted(
     last: dict[str, str] = {}
     with suppress(ColltuneError):
         last = (registry.latest_report(REPORT) or {}).get("drifts", {})
-    done = [one for one in done if one.kind is not Kind.FAILED]
+    done = [one for one in done if one.kind is not ConsequenceKind.FAILED]
     if not done and set(drifts) == set(last):
         return
     new = [
-        Consequence(Kind.DRIFT, drift.slot, drift.text, "")
+        Consequence(ConsequenceKind.DRIFT, drift.slot, drift.text, "")
         for key, drift in zip(drifts, judgement.drifts, strict=True)
         if key not in last
     ]

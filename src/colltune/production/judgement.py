@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltune.domain import Collective, Shape
 from colltune.errors import DataError
-from colltune.evidence.arms import WORTH, Arms, Interval, Total
+from colltune.evidence.arms import WORTH, Arms, EffectInterval, Total
 from colltune.evidence.multiple import discoveries
 from colltune.models.guard import Guard
 from colltune.mpi.programs import Programs
-from colltune.production.arms import Arm, Draw, Split
+from colltune.production.arms import Arm, ArmShares, Draw
 from colltune.production.cases import CELLS, JUDGED, SLOTS, STRATA, Cases, Draws, forget, utc
-from colltune.production.observations import Decisions
+from colltune.production.observations import RegistryDecisions
 from colltune.production.settings import Production
 from colltune.registry import Event, Registry
 from colltune.registry.events import at, time_of
@@ -51,7 +51,7 @@ _MOST_WAITS = 10
 """After so many times as many jobs as a step has, a trial that tells nothing is said to."""
 
 
-class Verdict(StrEnum):
+class ProductionVerdict(StrEnum):
     """Whether a decision proved faster than the default, slower (harm), neither so far, or nothing.
 
     ``not_compared``: there were no two jobs of different arms to compare.
@@ -63,7 +63,7 @@ class Verdict(StrEnum):
     NOT_COMPARED = "not_compared"
 
 
-class Trial(StrEnum):
+class TrialVerdict(StrEnum):
     """What a trial showed: it harms, decides as before, does no harm, or nothing so far."""
 
     HARM = "harm"
@@ -98,7 +98,7 @@ class Range(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Finding:
+class ProductionFinding:
     """What production says of one decision.
 
     ``configuration`` is its id; ``arm`` and ``bundle_id`` are those by which jobs last got it.
@@ -118,7 +118,7 @@ class Finding:
     gain: float | None
     lower: float | None
     upper: float | None
-    verdict: Verdict
+    verdict: ProductionVerdict
     saved_node_hours: float
     saved_lower: float
     saved_upper: float
@@ -127,7 +127,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Drift:
+class ProductionDrift:
     """Calls that the library decides itself take ``ratio`` times as long as before ``since_utc``.
 
     ``text`` says so for people.
@@ -140,7 +140,7 @@ class Drift:
 
 
 @dataclass(frozen=True)
-class Step:
+class TrialStep:
     """How the trial of a bundle goes at a ``share`` of the jobs.
 
     ``jobs`` had it since the step began. ``lower`` to ``upper`` is the interval (95 %, at every
@@ -157,17 +157,17 @@ class Step:
     lower: float | None
     upper: float | None
     compared: float | None
-    showed: Trial
+    showed: TrialVerdict
     enough: bool
     why: str
 
     @property
     def harmed(self) -> bool:
         """Whether it is slower, or more of its jobs tell nothing."""
-        return self.showed is Trial.HARM
+        return self.showed is TrialVerdict.HARM
 
 
-class Saved(NamedTuple):
+class SavedNodeHours(NamedTuple):
     """Node-hours, with the 95 % interval."""
 
     expected: float
@@ -204,12 +204,12 @@ class Judgement:
     """
 
     at_utc: str
-    findings: tuple[Finding, ...]
-    drifts: tuple[Drift, ...]
-    steps: tuple[Step, ...]
-    saved: Saved
-    months: Mapping[str, Saved]
-    collectives: Mapping[str, Saved]
+    findings: tuple[ProductionFinding, ...]
+    drifts: tuple[ProductionDrift, ...]
+    steps: tuple[TrialStep, ...]
+    saved: SavedNodeHours
+    months: Mapping[str, SavedNodeHours]
+    collectives: Mapping[str, SavedNodeHours]
     arms: tuple[ArmJobs, ...]
     set_aside: Mapping[str, int]
     left_out: Mapping[str, int]
@@ -254,15 +254,15 @@ def judge(
     return found
 
 
-_LAST: list[tuple[Registry, tuple[Guard, str], Decisions]] = []
+_LAST: list[tuple[Registry, tuple[Guard, str], RegistryDecisions]] = []
 
 
-def _decisions(registry: Registry, guard: Guard, settings: Production) -> Decisions:
+def _decisions(registry: Registry, guard: Guard, settings: Production) -> RegistryDecisions:
     """Return what the bundles decide, with what was looked up at the last time."""
     told = guard, settings.promise
     if not (_LAST and _LAST[0][0] is registry and _LAST[0][1] == told):
         programs = Programs.parse(settings.promise)
-        _LAST[:] = [(registry, told, Decisions(registry, guard, programs))]
+        _LAST[:] = [(registry, told, RegistryDecisions(registry, guard, programs))]
     return _LAST[0][2]
 
 
@@ -283,7 +283,7 @@ def _draws(store: Store, registry: Registry, settings: Production) -> Draws:
             shares[minute] = store.control_at(started)
         told = shares[minute]
         control = settings.control if told is None else told
-        split = Split(control, trial.share or 0.0 if trial else 0.0)
+        split = ArmShares(control, trial.share or 0.0 if trial else 0.0)
         ids = (None if event is None else event.bundle_id for event in (in_force, trial))
         return Draw(split, *ids)
 
@@ -372,32 +372,32 @@ class _Bench:
             tuple(self._arms(store.asked(since))),
             dict(store.set_aside_counts(since)),
             self._judged.get("left_out", {}),
-            verdicts[Verdict.PROVEN],
-            verdicts[Verdict.REFUTED],
-            verdicts[Verdict.OPEN],
-            verdicts[Verdict.NOT_COMPARED],
+            verdicts[ProductionVerdict.PROVEN],
+            verdicts[ProductionVerdict.REFUTED],
+            verdicts[ProductionVerdict.OPEN],
+            verdicts[ProductionVerdict.NOT_COMPARED],
             self._judged.get("jobs", 0),
             waiting,
             self._judged.get("unjudged", 0.0),
         )
 
-    def _finding(self, case: _Case) -> Finding:
+    def _finding(self, case: _Case) -> ProductionFinding:
         cell, interval = case.cell, case.bets.interval()
-        verdict = Verdict.OPEN if case.bets.jobs else Verdict.NOT_COMPARED
+        verdict = ProductionVerdict.OPEN if case.bets.jobs else ProductionVerdict.NOT_COMPARED
         since = cell["first"]
         if "refuted" in cell:
-            verdict, since = Verdict.REFUTED, cell["refuted"]
+            verdict, since = ProductionVerdict.REFUTED, cell["refuted"]
             told = cell.get("refuted_by")
-            interval = interval or (Interval(*told) if told else None)
+            interval = interval or (EffectInterval(*told) if told else None)
         elif case.name in self._proven:
-            verdict = Verdict.PROVEN
+            verdict = ProductionVerdict.PROVEN
             bounded = case.bets.bounded()
             interval = interval or (bounded and bounded.closed)
         gain = lower = upper = None
         if interval:
             told = (interval.log, interval.upper, interval.lower)
             gain, lower, upper = (math.exp(-effect) for effect in told)
-        return Finding(
+        return ProductionFinding(
             case.slot,
             case.range,
             case.configuration,
@@ -413,14 +413,17 @@ class _Bench:
             utc(since),
         )
 
-    def _gains(self, saved: Mapping[str, Sequence[float]]) -> Iterator[tuple[str, Saved]]:
+    def _gains(self, saved: Mapping[str, Sequence[float]]) -> Iterator[tuple[str, SavedNodeHours]]:
         """Yield by collective the time without decisions over that with them."""
         for collective, sums in sorted(saved.items()):
             hours = self._judged["hours"][collective]
             if hours:
-                yield collective, Saved(*(1.0 + one / hours for one in Total(*sums).interval))
+                yield (
+                    collective,
+                    SavedNodeHours(*(1.0 + one / hours for one in Total(*sums).interval)),
+                )
 
-    def _drifts(self) -> Iterator[Drift]:
+    def _drifts(self) -> Iterator[ProductionDrift]:
         for slot, known in self._slots.items():
             for drift in known.get("drifts", ()):
                 if drift["told"] < self._now - _SHOWN_DAYS * _DAY_S:
@@ -431,23 +434,23 @@ class _Bench:
                     f"long since {since}. No bundle causes that: look at the fabric, firmware and "
                     "nodes."
                 )
-                yield Drift(slot, ratio, since, text)
+                yield ProductionDrift(slot, ratio, since, text)
 
-    def _steps(self) -> Iterator[Step]:
+    def _steps(self) -> Iterator[TrialStep]:
         for slot in self._slots:
             found = self._taking.trial(slot)
             if found is not None:
                 step, _, known = found
                 yield self._step(slot, step.bundle_id, step.share or 0.0, known)
 
-    def _step(self, slot: str, bundle_id: str, share: float, known: Mapping[str, Any]) -> Step:
+    def _step(self, slot: str, bundle_id: str, share: float, known: Mapping[str, Any]) -> TrialStep:
         bets = Arms.of(known.get("bets", {}))
         interval = bets.interval()
         differing = known.get("differing_s", 0.0)
         compared = known.get("compared_s", 0.0) / differing if differing else None
         showed = self._showed(known, bets, compared)
-        goes_on = showed in (Trial.ALIKE, Trial.NO_HARM)
-        return Step(
+        goes_on = showed in (TrialVerdict.ALIKE, TrialVerdict.NO_HARM)
+        return TrialStep(
             slot,
             bundle_id,
             share,
@@ -460,31 +463,31 @@ class _Bench:
             self._why(showed, known, bets, compared),
         )
 
-    def _showed(self, known: Mapping[str, Any], bets: Arms, compared: float | None) -> Trial:
+    def _showed(self, known: Mapping[str, Any], bets: Arms, compared: float | None) -> TrialVerdict:
         surely = -math.log(self._settings.alpha)
         silent = known.get("silent", [])
         is_silent = bool(silent) and math.fsum(map(math.exp, silent)) / len(silent) >= 1 / (
             self._settings.alpha
         )
         if is_silent or bets.log_e_above(math.log(self._settings.harm)) >= surely:
-            return Trial.HARM
+            return TrialVerdict.HARM
         if compared is None:
             ran = known["ran"] >= self._settings.jobs_per_step
-            return Trial.ALIKE if ran else Trial.NOT_COMPARED
+            return TrialVerdict.ALIKE if ran else TrialVerdict.NOT_COMPARED
         is_harmless = bets.log_e_below(WORTH) >= -math.log(_PROMOTED_WRONGLY)
         if is_harmless and compared >= _LEAST_COMPARED:
-            return Trial.NO_HARM
-        return Trial.NOT_COMPARED
+            return TrialVerdict.NO_HARM
+        return TrialVerdict.NOT_COMPARED
 
     def _why(
-        self, showed: Trial, known: Mapping[str, Any], bets: Arms, compared: float | None
+        self, showed: TrialVerdict, known: Mapping[str, Any], bets: Arms, compared: float | None
     ) -> str:
         """Return in words what a trial showed."""
-        if showed is Trial.HARM:
+        if showed is TrialVerdict.HARM:
             return "this harms them"
-        if showed is Trial.ALIKE:
+        if showed is TrialVerdict.ALIKE:
             return "it decides as before for all that ran"
-        if showed is Trial.NO_HARM:
+        if showed is TrialVerdict.NO_HARM:
             return "no harm"
         if known["jobs"] < _MOST_WAITS * self._settings.jobs_per_step:
             return "not enough to judge"
@@ -514,15 +517,19 @@ def _obstacle(bets: Arms, known: Mapping[str, Any], compared: float | None) -> s
     return "its times scatter too much"
 
 
-def _saved(sums: Sequence[float] | None) -> Saved:
-    return Saved(*Total(*sums or ()).interval)
+def _saved(sums: Sequence[float] | None) -> SavedNodeHours:
+    return SavedNodeHours(*Total(*sums or ()).interval)
 
 
-def _rank(finding: Finding) -> tuple[bool, bool, float]:
+def _rank(finding: ProductionFinding) -> tuple[bool, bool, float]:
     """Order refuted ones first, then proven ones, then by what they save or cost."""
     verdict = finding.verdict
     at_stake = -abs(finding.saved_node_hours)
-    return (verdict is not Verdict.REFUTED, verdict is not Verdict.PROVEN, at_stake)
+    return (
+        verdict is not ProductionVerdict.REFUTED,
+        verdict is not ProductionVerdict.PROVEN,
+        at_stake,
+    )
 
 
 def latest(store: Store) -> Judgement | None:
@@ -550,27 +557,30 @@ def from_json(values: Mapping[str, Any]) -> Judgement:
         **values
         | {
             "findings": tuple(map(_finding, values["findings"])),
-            "drifts": tuple(Drift(**drift) for drift in values["drifts"]),
+            "drifts": tuple(ProductionDrift(**drift) for drift in values["drifts"]),
             "steps": tuple(
-                Step(**step | {"showed": Trial(step["showed"])}) for step in values["steps"]
+                TrialStep(**step | {"showed": TrialVerdict(step["showed"])})
+                for step in values["steps"]
             ),
-            "saved": Saved(*values["saved"]),
-            "months": {month: Saved(*saved) for month, saved in values["months"].items()},
-            "collectives": {name: Saved(*gain) for name, gain in values["collectives"].items()},
+            "saved": SavedNodeHours(*values["saved"]),
+            "months": {month: SavedNodeHours(*saved) for month, saved in values["months"].items()},
+            "collectives": {
+                name: SavedNodeHours(*gain) for name, gain in values["collectives"].items()
+            },
             "arms": tuple(ArmJobs(row[0], Arm(row[1]), *row[2:]) for row in values["arms"]),
         }
     )
 
 
-def _finding(values: Mapping[str, Any]) -> Finding:
+def _finding(values: Mapping[str, Any]) -> ProductionFinding:
     collective, *numbers = values["range"]
-    return Finding(
+    return ProductionFinding(
         **{
             **values,
             "range": Range(Collective(collective), *numbers),
             "arm": Arm(values["arm"]),
             "jobs": {Arm(arm): jobs for arm, jobs in values["jobs"].items()},
-            "verdict": Verdict(values["verdict"]),
+            "verdict": ProductionVerdict(values["verdict"]),
             "shapes": tuple(Shape(s["nodes"], s["ppn"]) for s in values["shapes"]),
         }
     )

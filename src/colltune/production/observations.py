@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from colltune.dataset.profile import UNKNOWN_ARM, Kind, Use
+from colltune.dataset.profile import UNKNOWN_ARM, CallKind, Use
 from colltune.decisions import DecisionTable, Status
 from colltune.domain import Shape
 from colltune.errors import ColltuneError
 from colltune.models.bundle import Bundle
 from colltune.models.guard import Guard
 from colltune.mpi.programs import FOR_EVERYBODY, Programs
-from colltune.production.summary import Given, Run, Summary
+from colltune.production.summary import Given, MpiRun, Summary
 from colltune.registry import Registry, slot_of
 from colltune.selector.configuration import selector_for, table_for, target_of
 
@@ -25,14 +25,14 @@ _OWN = "own"
 _MOST_TABLES, _MOST_BUNDLES = 512, 4
 
 
-class Choice(NamedTuple):
+class HandedOut(NamedTuple):
     """What a bundle hands out: a configuration's id, and whether a measurement confirmed it."""
 
     configuration: str
     is_confirmed: bool
 
 
-class Decisions:
+class RegistryDecisions:
     """What the bundles of a registry decide, as the service hands it out to jobs.
 
     `guard` and `programs` are those of the service.
@@ -44,7 +44,7 @@ class Decisions:
         self._registry, self._guard, self._programs = registry, guard, programs
         self._bundles: dict[str, Bundle] = {}
         self._slots: dict[str, str] = {}
-        self._tables: dict[tuple[str, Shape], _Table] = {}
+        self._tables: dict[tuple[str, Shape], _SizedTable] = {}
 
     def slot(self, bundle_id: str) -> str | None:
         """Return the slot of a bundle, None if the registry has it no more."""
@@ -55,7 +55,7 @@ class Decisions:
                 return None
         return self._slots[bundle_id]
 
-    def choice(self, bundle_id: str, job: Shape, kind: Kind) -> Choice | None:
+    def choice(self, bundle_id: str, job: Shape, kind: CallKind) -> HandedOut | None:
         """Return what a job of a shape was given for calls of a kind; None for the default."""
         key = bundle_id, job
         if key not in self._tables:
@@ -69,7 +69,7 @@ class Decisions:
             self._bundles[bundle_id] = self._registry.load(bundle_id)
         return self._bundles[bundle_id]
 
-    def _table(self, bundle_id: str, job: Shape) -> _Table:
+    def _table(self, bundle_id: str, job: Shape) -> _SizedTable:
         try:
             bundle = self._bundle(bundle_id)
             target = target_of(bundle, self._programs)
@@ -77,17 +77,17 @@ class Decisions:
             found = table_for(selector, job, target, describe=False)
         except ColltuneError:
             # nothing was handed out where nothing can be written
-            return _Table(DecisionTable("", job, {}), None)
-        return _Table(found, job.nprocs if target.form.single_algorithm else None)
+            return _SizedTable(DecisionTable("", job, {}), None)
+        return _SizedTable(found, job.nprocs if target.form.single_algorithm else None)
 
 
-class _Table(NamedTuple):
+class _SizedTable(NamedTuple):
     """Decisions; ``all_sizes`` is the size of communicators whose rules hold for all, if any."""
 
     table: DecisionTable
     all_sizes: int | None
 
-    def choice(self, kind: Kind) -> Choice | None:
+    def choice(self, kind: CallKind) -> HandedOut | None:
         rules = None
         if kind.shape is not None:
             rules = self.table.by_layout.get((kind.collective, kind.shape))
@@ -98,7 +98,7 @@ class _Table(NamedTuple):
         found = next((interval for interval in rules if interval.holds(size)), None)
         if found is None or found.configuration.is_default:
             return None
-        return Choice(found.configuration.id, found.status is Status.CONFIRMED)
+        return HandedOut(found.configuration.id, found.status is Status.CONFIRMED)
 
 
 def _drop_oldest(known: dict[Any, Any], most: int) -> None:
@@ -106,14 +106,14 @@ def _drop_oldest(known: dict[Any, Any], most: int) -> None:
         del known[next(iter(known))]
 
 
-class Row(NamedTuple):
+class ObservedCalls(NamedTuple):
     """Calls of a kind in a job: the logarithm of their mean seconds, None where few were timed.
 
     With the mean logarithm the root of a broadcast, which only sends, would weigh as much as those
     who wait: that it leaves after 10 us instead of 1 ms is no gain of 100.
     """
 
-    kind: Kind
+    kind: CallKind
     log_s: float | None
     process_s: float
 
@@ -130,7 +130,7 @@ class Observed:
     given: Given
     program: str
     shape: Shape
-    rows: tuple[Row, ...]
+    rows: tuple[ObservedCalls, ...]
 
     @property
     def strata(self) -> str:
@@ -138,10 +138,12 @@ class Observed:
         return f"strata/{self.slot}/{self.shape}/{self.program}"
 
 
-def observed(summary: Summary, decisions: Decisions, left_out: Counter[str]) -> list[Observed]:
+def observed(
+    summary: Summary, decisions: RegistryDecisions, left_out: Counter[str]
+) -> list[Observed]:
     """Return what can be compared; `left_out` counts what cannot, by reason."""
     given = {(one.library, one.release): one for one in summary.given}
-    runs: dict[tuple[Given, str, Shape], list[Run]] = {}
+    runs: dict[tuple[Given, str, Shape], list[MpiRun]] = {}
     for run in summary.runs:
         told = given.get((run.job.library, run.job.release))
         why = _why_not(run, told)
@@ -164,7 +166,7 @@ def is_own(summary: Summary) -> bool:
     return any(run.job.arm == _OWN for run in summary.runs)
 
 
-def _why_not(run: Run, given: Given | None) -> str:
+def _why_not(run: MpiRun, given: Given | None) -> str:
     if given is None:
         return "the job was given nothing for the library it ran with"
     if run.job.arm == _OWN:
@@ -176,12 +178,14 @@ def _why_not(run: Run, given: Given | None) -> str:
     return ""
 
 
-def _rows(runs: list[Run]) -> Iterator[Row]:
-    uses: dict[Kind, Use] = {}
+def _rows(runs: list[MpiRun]) -> Iterator[ObservedCalls]:
+    uses: dict[CallKind, Use] = {}
     for use in (use for run in runs for use in run.uses):
         kind = use.kind
         if kind.shape is not None and kind.nprocs > 1:
             uses[kind] = uses[kind] + use if kind in uses else use
     for kind, use in uses.items():
         is_timed = sum(use.times.values()) >= LEAST_TIMED
-        yield Row(kind, math.log(use.call_s) if is_timed and use.call_s else None, use.process_s)
+        yield ObservedCalls(
+            kind, math.log(use.call_s) if is_timed and use.call_s else None, use.process_s
+        )

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from colltune.dataset.profile import Job, Kind, Profile, Use, added_up
+from colltune.dataset.profile import CallKind, Profile, ProfiledRun, Use, added_up
 from colltune.domain import Collective, Shape
 from colltune.errors import DataError, SiteError
 from colltune.evidence.launches import held, sd_behind
@@ -54,7 +54,7 @@ def usage(settings: Production, slot: str, since: float = 0.0) -> Profile | None
     finally:
         store.close()
     library, _, release = slot.partition("-")
-    site = Job(library, release, "site", "-", "-", "", 1, None, 1, 0.0, (0.0, 0.0, 0.0))
+    site = ProfiledRun(library, release, "site", "-", "-", "", 1, None, 1, 0.0, (0.0, 0.0, 0.0))
     return added_up([site], uses) if uses else None
 
 
@@ -63,7 +63,7 @@ def _merged(store: Store, slot: str, since: float) -> Iterator[Use]:
     summed = rows.group_by(_KIND).aggregate([(name, "sum") for name in _SUMS])
     for row in summed.to_pylist():
         if row["slot"] == slot:
-            kind = Kind(
+            kind = CallKind(
                 Collective(row["collective"]),
                 row["nprocs"],
                 _shape(row["layout"]),
@@ -85,7 +85,7 @@ def _shape(layout: str) -> Shape | None:
     return Shape.parse(layout) if layout else None
 
 
-def _use(kind: Kind, job: Shape | None, calls: int, timed: int, process_s: float) -> Use:
+def _use(kind: CallKind, job: Shape | None, calls: int, timed: int, process_s: float) -> Use:
     ppn = (job or kind.shape or Shape(1, 1)).ppn
     sizes = (calls * kind.first_bytes, kind.first_bytes, kind.last_bytes)
     return Use(kind, calls, *sizes, timed, 0.0, 0.0, 0.0, 0.0, process_s / ppn)

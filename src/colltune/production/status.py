@@ -11,13 +11,13 @@ from colltune.domain import Collective, Configuration
 from colltune.production.arms import Arm
 from colltune.production.judgement import (
     ArmJobs,
-    Drift,
-    Finding,
     Judgement,
-    Saved,
-    Step,
-    Trial,
-    Verdict,
+    ProductionDrift,
+    ProductionFinding,
+    ProductionVerdict,
+    SavedNodeHours,
+    TrialStep,
+    TrialVerdict,
     latest,
 )
 from colltune.production.settings import Production
@@ -41,7 +41,7 @@ class Period:
 
 
 @dataclass(frozen=True)
-class CollectiveGain:
+class ProductionGain:
     """How much faster a collective's tuned calls were than those of the control group."""
 
     mpi_name: str
@@ -53,7 +53,7 @@ class CollectiveGain:
 
 
 @dataclass(frozen=True)
-class Decision:
+class JudgedDecision:
     """A decision that was proven or refuted; the rest is empty where nobody withdrew it."""
 
     slot: str
@@ -93,7 +93,7 @@ class RollOut:
     lower: float | None
     upper: float | None
     compared: float | None
-    showed: Trial
+    showed: TrialVerdict
     harmed: bool
     why: str
     since_utc: str
@@ -124,16 +124,16 @@ class ProductionStatus:
     waiting: bool = False
     saved: Period | None = None
     months: tuple[Period, ...] = ()
-    collectives: tuple[CollectiveGain, ...] = ()
+    collectives: tuple[ProductionGain, ...] = ()
     proven_count: int = 0
     refuted_count: int = 0
     open_count: int = 0
     not_compared_count: int = 0
-    proven: tuple[Decision, ...] = ()
-    refuted: tuple[Decision, ...] = ()
+    proven: tuple[JudgedDecision, ...] = ()
+    refuted: tuple[JudgedDecision, ...] = ()
     roll_outs: tuple[RollOut, ...] = ()
     stopped: tuple[Event, ...] = ()
-    drifts: tuple[Drift, ...] = ()
+    drifts: tuple[ProductionDrift, ...] = ()
     arms: tuple[ArmJobs, ...] = ()
     set_aside: tuple[NotJudged, ...] = ()
     left_out: tuple[NotJudged, ...] = ()
@@ -163,9 +163,11 @@ def status_of(
         on_trial = tuple(_roll_outs((), settings, events))
         return ProductionStatus(machine, True, "", settings.control, roll_outs=on_trial)
     decisions = sorted(judgement.findings, key=lambda f: f.since_utc, reverse=True)
-    proven = [f for f in decisions if f.verdict is Verdict.PROVEN and f.gain is not None]
+    proven = [f for f in decisions if f.verdict is ProductionVerdict.PROVEN and f.gain is not None]
     # a verdict of an earlier colltune can be without its figures
-    refuted = [f for f in decisions if f.verdict is Verdict.REFUTED and f.gain is not None]
+    refuted = [
+        f for f in decisions if f.verdict is ProductionVerdict.REFUTED and f.gain is not None
+    ]
     return ProductionStatus(
         machine,
         True,
@@ -192,7 +194,9 @@ def status_of(
     )
 
 
-def _latest_first(months: Mapping[str, Saved]) -> Iterator[tuple[str, float, float, float]]:
+def _latest_first(
+    months: Mapping[str, SavedNodeHours],
+) -> Iterator[tuple[str, float, float, float]]:
     for month in sorted(months, reverse=True):
         yield month, *months[month]
 
@@ -201,22 +205,22 @@ def _not_judged(counts: Mapping[str, int]) -> tuple[NotJudged, ...]:
     return tuple(NotJudged(reason, counts[reason]) for reason in sorted(counts))
 
 
-def _gains(judgement: Judgement) -> Iterator[CollectiveGain]:
+def _gains(judgement: Judgement) -> Iterator[ProductionGain]:
     for collective in Collective:
         gain = judgement.collectives.get(collective.value)
         of = [f for f in judgement.findings if f.range.collective is collective]
         if gain is not None:
             saved = sum(f.saved_node_hours for f in of)
-            yield CollectiveGain(collective.mpi_name, len(of), *gain, saved)
+            yield ProductionGain(collective.mpi_name, len(of), *gain, saved)
 
 
-def _decision(one: Finding, withdrawal: Event | None) -> Decision:
+def _decision(one: ProductionFinding, withdrawal: Event | None) -> JudgedDecision:
     where = one.range
     gain, lower, upper = one.gain, one.lower, one.upper
     if gain is None or lower is None or upper is None:
         raise ValueError("a verdict without an interval")
     revision = withdrawal is not None and withdrawal.bundle_id != one.bundle_id
-    return Decision(
+    return JudgedDecision(
         slot=one.slot,
         mpi_name=where.collective.mpi_name,
         nodes_first=where.nodes_first,
@@ -239,7 +243,7 @@ def _decision(one: Finding, withdrawal: Event | None) -> Decision:
     )
 
 
-def _withdrawal(one: Finding, events: Iterable[Event]) -> Event | None:
+def _withdrawal(one: ProductionFinding, events: Iterable[Event]) -> Event | None:
     """Return what took the bundle of a refuted decision away from jobs: a revision, or a stop."""
     for event in events:
         if event.slot != one.slot or event.at_utc[:_TO_SECONDS] < one.since_utc[:_TO_SECONDS]:
@@ -252,7 +256,7 @@ def _withdrawal(one: Finding, events: Iterable[Event]) -> Event | None:
 
 
 def _roll_outs(
-    steps: Iterable[Step], settings: Production, events: Sequence[Event]
+    steps: Iterable[TrialStep], settings: Production, events: Sequence[Event]
 ) -> Iterator[RollOut]:
     judged = {(step.slot, step.bundle_id, step.share): step for step in steps}
     for slot, event in sorted(trials(events).items()):
@@ -268,7 +272,7 @@ def _roll_outs(
             step.lower if step else None,
             step.upper if step else None,
             step.compared if step else None,
-            step.showed if step else Trial.NOT_COMPARED,
+            step.showed if step else TrialVerdict.NOT_COMPARED,
             step is not None and step.harmed,
             step.why if step else "no job reported yet",
             event.at_utc,

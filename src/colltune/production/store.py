@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltune.errors import ConflictError
-from colltune.production.archive import Archive, Part
+from colltune.production.archive import Archive, ArchivePart
 from colltune.production.database import (
     ASKED,
     CONTROL,
@@ -52,7 +52,7 @@ _AT_ONCE = 500
 _LAST_CHARACTER = chr(0x10FFFF)
 
 
-class Refusal(StrEnum):
+class SetAside(StrEnum):
     """Why a summary is set aside and never judged."""
 
     UNKNOWN_BUNDLE = "unknown_bundle"
@@ -69,12 +69,12 @@ class Refusal(StrEnum):
 
 
 _REASONS = {
-    Refusal.UNKNOWN_BUNDLE: "the registry never had the bundle that the job was given",
-    Refusal.ARM_NOT_GIVEN: "the job was not given this arm with this bundle",
-    Refusal.CLOCK_OFF: "its times cannot be right. Look at the clocks of the nodes.",
-    Refusal.OTHER_LIBRARY: "a run used a library or release that the job was not given",
-    Refusal.OTHER_JOB: "a run belongs to another job",
-    Refusal.IMPOSSIBLE: "its numbers cannot have been measured in such a job",
+    SetAside.UNKNOWN_BUNDLE: "the registry never had the bundle that the job was given",
+    SetAside.ARM_NOT_GIVEN: "the job was not given this arm with this bundle",
+    SetAside.CLOCK_OFF: "its times cannot be right. Look at the clocks of the nodes.",
+    SetAside.OTHER_LIBRARY: "a run used a library or release that the job was not given",
+    SetAside.OTHER_JOB: "a run belongs to another job",
+    SetAside.IMPOSSIBLE: "its numbers cannot have been measured in such a job",
 }
 
 
@@ -86,7 +86,7 @@ class Stored(NamedTuple):
     received: float
 
 
-class Asked(NamedTuple):
+class AssignedArm(NamedTuple):
     """What a job was given on a ``day`` (UTC, ``2026-11-22``)."""
 
     day: str
@@ -134,7 +134,7 @@ class Store:
             db.execute(DETAILS.insert().values(**row, content=content))
         return True
 
-    def set_aside(self, reason: Refusal, now: float) -> None:
+    def set_aside(self, reason: SetAside, now: float) -> None:
         """Count a summary that is not judged, and why."""
         insert = self._database.insert(SET_ASIDE)
         counted = insert.values(day=_day(now), reason=reason.value, jobs=1).on_conflict_do_update(
@@ -156,7 +156,7 @@ class Store:
         rows = [dict(zip(names, one, strict=True)) | {"at": now} for one in sorted(given)]
         keep, add = self._database.insert(GIVEN), self._database.insert(ASKED)
         added = add.on_conflict_do_update(
-            index_elements=(*Asked._fields[:-1], "bundle"),
+            index_elements=(*AssignedArm._fields[:-1], "bundle"),
             set_={"jobs": ASKED.c.jobs + add.excluded.jobs},
         )
         counts: Counter[tuple[str, ...]] = Counter()
@@ -175,10 +175,10 @@ class Store:
         columns = (GIVEN.c.slot, GIVEN.c.arm, GIVEN.c.bundle)
         return {tuple(row) for row in self._rows(sa.select(*columns).where(GIVEN.c.job == job))}
 
-    def asked(self, since: float) -> Counter[Asked]:
+    def asked(self, since: float) -> Counter[AssignedArm]:
         """Return how many jobs were given an arm, since the day of `since`."""
         query = sa.select(ASKED).where(ASKED.c.day >= _day(since))
-        return Counter({Asked(*key): jobs for *key, jobs in self._rows(query)})
+        return Counter({AssignedArm(*key): jobs for *key, jobs in self._rows(query)})
 
     def received(self, since: float) -> int:
         """Return how many jobs reported since then, of those that still count."""
@@ -237,7 +237,7 @@ class Store:
                 self._drop(part)
             ranges = sa.select(day, sa.func.min(number), sa.func.max(number)).where(is_over)
             for row in self._rows(ranges.group_by(day).order_by(day)):
-                part = Part(row[0], store, row[1], row[2])
+                part = ArchivePart(row[0], store, row[1], row[2])
                 with self._archive.merging(part) as merged:
                     for stored in self._between(part):
                         merged.take(stored.summary)
@@ -263,7 +263,7 @@ class Store:
             for table in (ASKED, SET_ASIDE):
                 db.execute(sa.delete(table).where(table.c.day < oldest))
 
-    def _between(self, part: Part) -> Iterator[Stored]:
+    def _between(self, part: ArchivePart) -> Iterator[Stored]:
         """Yield the summaries of a part, a few in memory at a time."""
         at = part.first - 1
         while True:
@@ -275,7 +275,7 @@ class Store:
             yield from map(_stored, rows)
             at = rows[-1][0]
 
-    def _drop(self, part: Part) -> None:
+    def _drop(self, part: ArchivePart) -> None:
         """Remove the summaries of a part that is archived, so that reports hardly wait."""
         number, day = DETAILS.c.number, DETAILS.c.day
         of_part = sa.and_(day == part.day, number >= part.first, number <= part.last)

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from colltune.dataset.profile import Job, Kind, Use, parse_profile
+from colltune.dataset.profile import CallKind, ProfiledRun, Use, parse_profile
 from colltune.domain import Collective, Shape
 from colltune.errors import DataError
 from colltune.production.arms import Arm
@@ -53,10 +53,10 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Run:
+class MpiRun:
     """One MPI run of a job: its profile."""
 
-    job: Job
+    job: ProfiledRun
     uses: tuple[Use, ...]
 
 
@@ -71,7 +71,7 @@ class Summary:
     state: str
     user: str
     given: tuple[Given, ...]
-    runs: tuple[Run, ...]
+    runs: tuple[MpiRun, ...]
     left_out: int
 
 
@@ -102,10 +102,10 @@ def text_without_slurm(profiles: Iterable[bytes]) -> bytes:
 
 def parse_summary(content: bytes) -> Summary:
     """Return what the text of an epilog says; a `SummaryError` if it is anything else."""
-    return _Reader(content).summary()
+    return _SummaryReader(content).summary()
 
 
-class _Reader:
+class _SummaryReader:
     """One text, line by line; ``number`` is that of the line read last."""
 
     def __init__(self, content: bytes) -> None:
@@ -149,8 +149,8 @@ class _Reader:
             found[library, release] = given
         return tuple(found.values()), line
 
-    def _runs(self) -> tuple[Run, ...]:
-        runs: list[Run] = []
+    def _runs(self) -> tuple[MpiRun, ...]:
+        runs: list[MpiRun] = []
         while (line := self._line()) != "end":
             if len(runs) == MOST_RUNS:
                 raise self._wrong(f"more than {MOST_RUNS} profiles")
@@ -159,14 +159,14 @@ class _Reader:
             if len(content) < length:
                 raise self._wrong("it is not complete")
             job, uses = self._profile(content)
-            runs.append(Run(job, tuple(uses)))
+            runs.append(MpiRun(job, tuple(uses)))
             self._at += length
             self.number += content.count(b"\n")
         if self._at != len(self._content):
             raise self._wrong("text after the end")
         return tuple(runs)
 
-    def _profile(self, content: bytes) -> tuple[Job, list[Use]]:
+    def _profile(self, content: bytes) -> tuple[ProfiledRun, list[Use]]:
         try:
             return parse_profile(content, f"the profile after line {self.number}")
         except DataError as error:
@@ -210,14 +210,14 @@ def from_json(values: Mapping[str, Any]) -> Summary:
         )
     named = {f.name: values[f.name] for f in fields(Summary)}
     given = tuple(Given(**g | {"arm": Arm(g["arm"])}) for g in values["given"])
-    runs = tuple(Run(_job(job), tuple(map(_use, uses))) for job, uses in values["runs"])
+    runs = tuple(MpiRun(_job(job), tuple(map(_use, uses))) for job, uses in values["runs"])
     return Summary(**named | {"given": given, "runs": runs})
 
 
-def _job(values: Mapping[str, Any]) -> Job:
+def _job(values: Mapping[str, Any]) -> ProfiledRun:
     named: dict[str, Any] = dict(values)
     named |= {n: tuple(each) for n, each in values.items() if isinstance(each, list)}
-    return Job(**named | {"shape": _shape(values["shape"])})
+    return ProfiledRun(**named | {"shape": _shape(values["shape"])})
 
 
 def _values(use: Use) -> list[Any]:
@@ -231,7 +231,7 @@ def _values(use: Use) -> list[Any]:
 def _use(values: Iterable[Any]) -> Use:
     named = dict(zip((f.name for f in fields(Use)), values, strict=True))
     collective, nprocs, shape, first_bytes = named["kind"]
-    named["kind"] = Kind(Collective(collective), nprocs, _shape(shape), first_bytes)
+    named["kind"] = CallKind(Collective(collective), nprocs, _shape(shape), first_bytes)
     named["times"] = {int(key): count for key, count in named["times"].items()}
     return Use(**named)
 

@@ -23,6 +23,6 @@ systems and NFS) and `colltune.registry.object_store` (S3).
 
 from colltune.registry.events import Action, Event
 from colltune.registry.names import slot_of
-from colltune.registry.registry import Entry, Registry
+from colltune.registry.registry import Registry, RegistryEntry
 
-__all__ = ["Action", "Entry", "Event", "Registry", "slot_of"]
+__all__ = ["Action", "Event", "Registry", "RegistryEntry", "slot_of"]

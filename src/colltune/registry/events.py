@@ -20,7 +20,7 @@ from enum import StrEnum
 from colltune.errors import BundleError, OutputError
 from colltune.files.reading import json_of
 from colltune.registry.names import is_id, is_slot
-from colltune.registry.store import Store, numbered, numbers
+from colltune.registry.store import RegistryStore, numbered, numbers
 
 FORMAT = "colltune-registry-event"
 FORMAT_VERSION = 3
@@ -211,14 +211,14 @@ Draft = Callable[[tuple[Event, ...]], Event]
 class History:
     """Reads events, each once, and appends them."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: RegistryStore) -> None:
         self._store = store
         self._known: dict[int, Event] = {}
         self._listed: list[int] = []
         self._in_order: tuple[Event, ...] = ()
 
     def events(self, *, fresh: bool = False) -> tuple[Event, ...]:
-        """Return what happened, the oldest first; `fresh` as for `Store.names`."""
+        """Return what happened, the oldest first; `fresh` as for `RegistryStore.names`."""
         listed = numbers(self._store, "history", fresh=fresh)
         self._forget_what_was_replaced()
         if listed != self._listed:

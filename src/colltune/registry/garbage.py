@@ -38,7 +38,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Plan:
+class GarbagePlan:
     """What a collection would keep (bundles) and remove (bundles and leftovers)."""
 
     kept: tuple[Item, ...]
@@ -54,7 +54,7 @@ class Collection:
         self._keep_events = keep_events
         self._min_age_s = max(min_age_s, LEAST_AGE_S)
 
-    def plan(self) -> Plan:
+    def plan(self) -> GarbagePlan:
         kept: list[Item] = []
         doomed: list[Item] = []
         needed = self._needed()
@@ -67,7 +67,7 @@ class Collection:
                 self._store.size_bytes(_bundle_key(bundle_id)),
             )
             (kept if why else doomed).append(item)
-        return Plan(tuple(kept), (*doomed, *self._leftovers()))
+        return GarbagePlan(tuple(kept), (*doomed, *self._leftovers()))
 
     def remove(self, items: Iterable[Item]) -> tuple[Item, ...]:
         """Remove those of `items` that are still not needed, and return them."""

@@ -35,12 +35,12 @@ from colltune.registry.events import (
 from colltune.registry.folder_store import FolderStore
 from colltune.registry.names import checked_id, checked_prefix, checked_slot, is_id, slot_of
 from colltune.registry.object_store import ObjectStore
-from colltune.registry.store import MANIFEST, Store, is_abandoned, numbered, numbers
+from colltune.registry.store import MANIFEST, RegistryStore, is_abandoned, numbered, numbers
 from colltune.text import counted
 
 
 @dataclass(frozen=True)
-class Entry:
+class RegistryEntry:
     """A bundle of a registry, without its models; ``size_bytes`` is what its files hold.
 
     ``id`` is the bundle's, ``slot`` where it would come into force, ``collectives`` and
@@ -57,7 +57,7 @@ class Entry:
     slot: str
 
     @classmethod
-    def of(cls, bundle: Bundle, size_bytes: int) -> Entry:
+    def of(cls, bundle: Bundle, size_bytes: int) -> RegistryEntry:
         """Return what there is to be told of `bundle`."""
         facts = (bundle.context, bundle.collectives, bundle.objective, bundle.created_utc)
         return cls(bundle.id, *facts, size_bytes, slot_of(bundle.context))
@@ -122,9 +122,9 @@ class Registry:
     """
 
     def __init__(self, root: str | Path) -> None:
-        self.store: Store = _store(root)
+        self.store: RegistryStore = _store(root)
         self._history = History(self.store)
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, RegistryEntry] = {}
 
     def __str__(self) -> str:
         return self.store.where
@@ -159,23 +159,23 @@ class Registry:
         """Return the ids of all bundles, sorted, damaged ones included."""
         return tuple(name for name in self.store.names("bundles") if is_id(name))
 
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[RegistryEntry, ...]:
         """Return all bundles that can be read, the oldest first; `entry` says why others cannot.
 
         What was read once is remembered, since a bundle never changes.
         """
-        entries: dict[str, Entry] = {}
+        entries: dict[str, RegistryEntry] = {}
         for bundle_id in self.ids():
             with suppress(BundleError):
                 entries[bundle_id] = self._entries.get(bundle_id) or self.entry(bundle_id)
         self._entries = entries
         return tuple(sorted(entries.values(), key=lambda e: (e.created_utc, e.id)))
 
-    def entry(self, bundle_id: str) -> Entry:
+    def entry(self, bundle_id: str) -> RegistryEntry:
         """Return what there is to be told of one bundle; only its manifest is read."""
         bundle = self.store.described(_folder(checked_id(bundle_id)))
         self._check_name(bundle, bundle_id)
-        return Entry.of(bundle, self.store.size_bytes(_folder(bundle.id)))
+        return RegistryEntry.of(bundle, self.store.size_bytes(_folder(bundle.id)))
 
     def find(self, prefix: str) -> str:
         """Return the id that begins with `prefix` (at least 4 digits)."""
@@ -461,7 +461,7 @@ class Registry:
             self.store.remove(key)
 
 
-def _store(root: str | Path) -> Store:
+def _store(root: str | Path) -> RegistryStore:
     if not str(root):
         raise BundleError("the registry is missing", "Name its folder or URL with --registry.")
     url = url_of(root)

@@ -16,7 +16,7 @@ MANIFEST = "manifest.json"
 """A bundle's file that is written last and removed first: without it there is no bundle."""
 
 
-class Store(Protocol):
+class RegistryStore(Protocol):
     """A tree of small files under ``where``; keys are paths below it, ``history/00000001.json``.
 
     What cannot be read is a `BundleError`, what cannot be written an `OutputError`.
@@ -79,7 +79,7 @@ class Store(Protocol):
         """Return for which bundle ``current/<name>`` stands, None if for none."""
 
 
-def is_abandoned(store: Store, key: str) -> bool:
+def is_abandoned(store: RegistryStore, key: str) -> bool:
     """Tell whether the file `key`, which holds the mark of who made it, is left over."""
     age_s, made_by = store.age_s(key), b""
     with suppress(BundleError):
@@ -95,7 +95,7 @@ def numbered(folder: str, number: int) -> str:
     return f"{folder}/{number:08d}.json"
 
 
-def numbers(store: Store, folder: str, *, fresh: bool = False) -> list[int]:
+def numbers(store: RegistryStore, folder: str, *, fresh: bool = False) -> list[int]:
     """Return the numbers of the files in a folder, ascending."""
     matches = map(_NUMBERED.fullmatch, store.names(folder, fresh=fresh))
     return [int(match[1]) for match in matches if match]

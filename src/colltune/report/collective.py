@@ -10,7 +10,7 @@ import numpy as np
 from colltune.models.bundle import Bundle
 from colltune.plot_data.decisions import LETTERS, DecisionMap
 from colltune.plot_data.maps import Maps, choice_map
-from colltune.plot_data.measured import Comparison, Errors, GainBin, gain_bins
+from colltune.plot_data.measured import Errors, GainBin, MeasuredDecisions, gain_bins
 from colltune.plot_data.runtimes import Curve
 from colltune.plot_data.summaries import (
     DecisionRun,
@@ -306,7 +306,7 @@ def _calibration(found: CollectiveFigures) -> Iterator[Markup]:
         yield from _judged(judged.comparison, judged.errors, judged.sample.partition(":")[0])
 
 
-def _judged(comparison: Comparison, errors: Errors, where: str) -> Iterator[Markup]:
+def _judged(comparison: MeasuredDecisions, errors: Errors, where: str) -> Iterator[Markup]:
     rows = (errors.all(), *errors.by_nodes())
     yield beside(
         figure(

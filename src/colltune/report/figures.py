@@ -20,7 +20,13 @@ from colltune.models.cells import CellMatrix
 from colltune.models.learners import learner_entry
 from colltune.mpi.programs import FOR_A_PROGRAM, Programs
 from colltune.plot_data.decisions import DecisionMap, decision_map
-from colltune.plot_data.measured import Comparison, Errors, comparable_cells, compare, gain_bins
+from colltune.plot_data.measured import (
+    Errors,
+    MeasuredDecisions,
+    comparable_cells,
+    compare,
+    gain_bins,
+)
 from colltune.plot_data.runtimes import Curve, curves
 from colltune.plot_data.summaries import (
     ShapeGain,
@@ -50,16 +56,16 @@ class Sample(StrEnum):
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class JudgedSample:
     """Decisions and errors on measured instances."""
 
     sample: Sample
-    comparison: Comparison
+    comparison: MeasuredDecisions
     errors: Errors
 
-    def merged(self, other: Judged) -> Judged:
+    def merged(self, other: JudgedSample) -> JudgedSample:
         comparison = self.comparison.merged(other.comparison)
-        return Judged(self.sample, comparison, self.errors.merged(other.errors))
+        return JudgedSample(self.sample, comparison, self.errors.merged(other.errors))
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,15 +80,15 @@ class CollectiveFigures:
     decisions: DecisionMap
     gains: tuple[ShapeGain, ...]
     curves: tuple[Curve, ...]
-    judged: tuple[Judged, ...]
+    judged: tuple[JudgedSample, ...]
 
     @property
-    def data(self) -> Judged | None:
+    def data(self) -> JudgedSample | None:
         """Return the bundle's own decisions on all data."""
         parts = [one for one in self.judged if one.sample is not Sample.HELD_OUT]
-        return reduce(Judged.merged, parts) if parts else None
+        return reduce(JudgedSample.merged, parts) if parts else None
 
-    def of(self, sample: Sample) -> Judged | None:
+    def of(self, sample: Sample) -> JudgedSample | None:
         return next((one for one in self.judged if one.sample is sample), None)
 
 
@@ -165,7 +171,7 @@ def _of_collective(
     selector: ModelSelector,
     collective: Collective,
     cells: CellMatrix | None,
-    held_out: Judged | None,
+    held_out: JudgedSample | None,
 ) -> CollectiveFigures:
     decisions = decision_map(selector, collective)
     judged = [held_out] if held_out else []
@@ -175,7 +181,7 @@ def _of_collective(
         for sample, rows in ((Sample.UNSEEN, ~trained), (Sample.IN_SAMPLE, trained)):
             if rows.any():
                 part = cells.rows(rows)
-                judged.append(Judged(sample, compare(selector, part), Errors.of(model, part)))
+                judged.append(JudgedSample(sample, compare(selector, part), Errors.of(model, part)))
     best = judged[0].comparison if judged else None
     return CollectiveFigures(
         collective,
@@ -200,7 +206,7 @@ def leave_node_counts_out(
     guard: bool = True,
     jobs: int | None = None,
     step: Callable[[], None] = lambda: None,
-) -> Judged | None:
+) -> JudgedSample | None:
     """Fit the collective's learner again without each node count and look at that one."""
     parts = []
     for count in node_counts(cells):
@@ -211,9 +217,9 @@ def leave_node_counts_out(
             tested = cells.rows(held_out)
             model = selector.bundle.model(cells.collective)
             comparison = compare(selector, tested)
-            parts.append(Judged(Sample.HELD_OUT, comparison, Errors.of(model, tested)))
+            parts.append(JudgedSample(Sample.HELD_OUT, comparison, Errors.of(model, tested)))
         step()
-    return reduce(Judged.merged, parts) if parts else None
+    return reduce(JudgedSample.merged, parts) if parts else None
 
 
 def _fitted_without(
@@ -290,7 +296,7 @@ def _judged_on(found: CollectiveFigures) -> str | None:
     return "held_out" if found.judged[0].sample is Sample.HELD_OUT else "data"
 
 
-def _evidence(judged: Judged | None) -> dict[str, Any] | None:
+def _evidence(judged: JudgedSample | None) -> dict[str, Any] | None:
     if judged is None:
         return None
     return {

@@ -9,7 +9,7 @@ from colltune import __version__
 from colltune.models.bundle import Bundle
 from colltune.plot_data.summaries import predicted_gain
 from colltune.report.collective import collective_section, factor, percent
-from colltune.report.figures import CollectiveFigures, Figures, Judged, Sample
+from colltune.report.figures import CollectiveFigures, Figures, JudgedSample, Sample
 from colltune.report.markup import Child, Markup, document, element, escaped, folded, joined, table
 from colltune.report.summary import summary
 
@@ -160,7 +160,7 @@ def _measured(found: Figures, sample: Sample) -> Markup:
     )
 
 
-def _measured_row(judged: Judged) -> list[Child]:
+def _measured_row(judged: JudgedSample) -> list[Child]:
     one = judged.comparison.summary()
     gains = map(factor, (one.speedup, one.oracle_speedup))
     shares = (one.log_gain_share, one.slower_share, judged.errors.all().inside)

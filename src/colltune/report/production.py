@@ -9,7 +9,7 @@ from colltune import __version__
 from colltune.errors import DataError
 from colltune.plots.gains import intervals
 from colltune.plots.saving import inline_svg
-from colltune.production.status import Decision, Period, ProductionStatus
+from colltune.production.status import JudgedDecision, Period, ProductionStatus
 from colltune.registry.events import Action, Event
 from colltune.report.markup import Child, Markup, document, element, figure, table
 from colltune.report.page import STYLE
@@ -115,7 +115,7 @@ def _refuted(status: ProductionStatus, month: str) -> Iterator[Markup]:
             yield element("p", f"{one.withdrawn_utc[:10]}: {one.note}")
 
 
-def _decisions(title: str, decisions: Sequence[Decision], month: str) -> Iterator[Markup]:
+def _decisions(title: str, decisions: Sequence[JudgedDecision], month: str) -> Iterator[Markup]:
     shown = [one for one in decisions if _is_in(one.since_utc, month)]
     yield element("h2", title)
     if not shown:
@@ -133,7 +133,7 @@ def _decisions(title: str, decisions: Sequence[Decision], month: str) -> Iterato
     )
 
 
-def _cells(one: Decision) -> list[Child]:
+def _cells(one: JudgedDecision) -> list[Child]:
     first, last = one.nodes_first, one.nodes_last
     return [
         one.mpi_name,

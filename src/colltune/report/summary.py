@@ -23,7 +23,7 @@ from colltune.mpi.libcolltune import is_libcolltune
 from colltune.mpi.openmpi.han_setups import is_setup
 from colltune.plot_data.decisions import REASONS, Why
 from colltune.plot_data.measured import PROMISED
-from colltune.report.figures import CollectiveFigures, Figures, Judged, Sample
+from colltune.report.figures import CollectiveFigures, Figures, JudgedSample, Sample
 from colltune.text import bytes_text, counted
 
 _MOST_NAMES = 4
@@ -164,11 +164,11 @@ def _sure(found: Figures, decisions: Sequence[_Decision]) -> Iterator[str]:
         yield f"The guard leaves {left} to the library: held-out decisions gained nothing."
 
 
-def _pooled(found: Figures, sample: Sample) -> list[Judged]:
+def _pooled(found: Figures, sample: Sample) -> list[JudgedSample]:
     return [judged for f in found.collectives if (judged := f.of(sample))]
 
 
-def _judged(parts: Sequence[Judged], collectives: int) -> Iterator[str]:
+def _judged(parts: Sequence[JudgedSample], collectives: int) -> Iterator[str]:
     told = f"Held-out decisions, on {parts[0].sample.partition(': ')[2]}"
     if len(parts) < collectives:
         told += f", for {len(parts)} of {collectives} collectives"

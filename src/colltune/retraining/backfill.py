@@ -58,7 +58,7 @@ _MOST_SHAPES = 60
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedShape:
     """A collective on a shape: the message sizes that want measuring, and how often jobs ask.
 
     ``node_hours`` are those that jobs spent in these calls, where production told any.
@@ -87,7 +87,7 @@ class NextCampaign:
     """A campaign with what it answers: the share of what is wanted, and the seconds expected."""
 
     campaign: Campaign
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[WantedShape, ...]
     covered: float
     expected_s: float
 
@@ -120,7 +120,7 @@ def wanted(
     guard: Guard,
     measured: Collection[Shape] = (),
     usage: Profile | None = None,
-) -> tuple[Wanted, ...]:
+) -> tuple[WantedShape, ...]:
     """Return the cells that jobs asked for and that want measuring; not those `measured` since.
 
     With `usage`, what production jobs spend, cells count by node-hours.
@@ -133,7 +133,7 @@ def wanted(
         if (d.library, d.release) == (context.library, context.library_version)
         and (shape := Shape(d.nodes, d.ppn)) not in known
     ]
-    found: list[Wanted] = []
+    found: list[WantedShape] = []
     for shape, count in sorted(asked, key=lambda pair: (-pair[1], pair[0]))[:_MOST_SHAPES]:
         for collective in bundle.collectives:
             sizes = bundle.model(collective).coverage.sizes
@@ -145,11 +145,11 @@ def wanted(
             if wants.any():
                 chosen = tuple(sizes[wants].tolist())
                 counts = int(extrapolated.sum()), int(abstained.sum())
-                found.append(Wanted(collective, shape, count, chosen, *counts))
+                found.append(WantedShape(collective, shape, count, chosen, *counts))
     return tuple(_by_node_hours(found, usage) if usage else found)
 
 
-def _by_node_hours(cells: Sequence[Wanted], usage: Profile) -> Iterator[Wanted]:
+def _by_node_hours(cells: Sequence[WantedShape], usage: Profile) -> Iterator[WantedShape]:
     """Yield `cells` with their node-hours; where none are known, by the mean of a request."""
     hours = [sum(_hours(cell, usage)) for cell in cells]
     requests = sum(cell.requests for cell, h in zip(cells, hours, strict=True) if h)
@@ -158,7 +158,7 @@ def _by_node_hours(cells: Sequence[Wanted], usage: Profile) -> Iterator[Wanted]:
         yield replace(cell, node_hours=known or estimated)
 
 
-def _hours(cell: Wanted, usage: Profile) -> Iterator[float]:
+def _hours(cell: WantedShape, usage: Profile) -> Iterator[float]:
     for use in usage.uses:
         if (use.kind.collective, use.kind.shape) == (cell.collective, cell.shape):
             yield use.process_s / 3600
@@ -183,7 +183,7 @@ def _fits(collective: Collective, shape: Shape, sizes: NDArray[np.int64]) -> Fla
 
 def plan(
     bundle: Bundle,
-    cells: Sequence[Wanted],
+    cells: Sequence[WantedShape],
     budget_s: float,
     launch_s: float,
     programs: Programs = FOR_EVERYBODY,
@@ -246,7 +246,7 @@ def _cells_s(
             yield float(np.maximum(time_s, np.minimum(reps * time_s, most_s)).sum())
 
 
-def _sizes(cells: Iterable[Wanted]) -> dict[Collective, tuple[int, ...]]:
+def _sizes(cells: Iterable[WantedShape]) -> dict[Collective, tuple[int, ...]]:
     found: dict[Collective, set[int]] = {}
     for cell in cells:
         found.setdefault(cell.collective, set()).update(cell.msizes_bytes)
@@ -254,7 +254,7 @@ def _sizes(cells: Iterable[Wanted]) -> dict[Collective, tuple[int, ...]]:
 
 
 def _campaign(
-    bundle: Bundle, cells: Sequence[Wanted], shapes: frozenset[Shape], budget_s: float
+    bundle: Bundle, cells: Sequence[WantedShape], shapes: frozenset[Shape], budget_s: float
 ) -> Campaign:
     inside = [cell for cell in cells if cell.shape in shapes]
     sizes = _sizes(inside)

@@ -40,15 +40,15 @@ from numpy.typing import NDArray
 
 from colltune.dataset.objective import Objective, parse_objective
 from colltune.domain import Collective, Configuration, Context
-from colltune.evaluation.folds import CellNoise, Fold, Source
-from colltune.evaluation.recipes import Choice, Learned, Recipe, decided_by
+from colltune.evaluation.folds import CellNoise, Fold, FoldSource
+from colltune.evaluation.recipes import FoldDecisions, Learned, Recipe, decided_by
 from colltune.evaluation.run import decided
 from colltune.evaluation.scores import (
     ALL,
     Decided,
     Difference,
-    Instances,
     Score,
+    TestedInstances,
     differences,
     scores,
 )
@@ -75,7 +75,7 @@ class Contest:
     ``how`` says how the bundle in force was judged, ``attempt`` the how manieth it is against it.
     """
 
-    tested: Instances
+    tested: TestedInstances
     candidate: Decided
     in_force: Decided | None
     how: str
@@ -110,7 +110,7 @@ class Contest:
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class JudgedBundle:
     """How a bundle is judged: its learners on ``cells``, or, where these are None, as it is."""
 
     bundle: Bundle
@@ -122,7 +122,7 @@ class Judged:
         """How its figures are called."""
         return IN_FORCE
 
-    def decide(self, context: Context, fold: Fold, jobs: int | None) -> Choice:
+    def decide(self, context: Context, fold: Fold, jobs: int | None) -> FoldDecisions:
         """Return the decisions; what it knows nothing of is left to the default."""
         model = next((m for m in self.bundle.models if m.collective is fold.collective), None)
         if model is None:
@@ -138,7 +138,7 @@ class Judged:
 
 
 @dataclass(frozen=True, eq=False)
-class Measurements(Source):
+class Measurements(FoldSource):
     """Measurements without an estimate of each cell's noise, which no threshold asks for."""
 
     @cached_property
@@ -151,7 +151,7 @@ class Measurements(Source):
 class Contestants:
     """Who is judged, and on what: ``source`` has all measurements, ``parts`` what is left out."""
 
-    source: Source
+    source: FoldSource
     parts: Parts
     learner: str
     guard: Guard
@@ -159,7 +159,7 @@ class Contestants:
 
 
 def contest(
-    of: Contestants, in_force: Judged | None, how: str, progress: Progress | None = None
+    of: Contestants, in_force: JudgedBundle | None, how: str, progress: Progress | None = None
 ) -> Contest:
     """Let the candidate's learner and the bundle in force decide what is held out."""
     folds = of.parts.folds(of.source)
@@ -170,12 +170,12 @@ def contest(
     return Contest(tested, found[of.learner], found.get(IN_FORCE), how)
 
 
-def judged(bundle: Bundle, arrived: Arrived, known: frozenset[str], guard: Guard) -> Judged:
+def judged(bundle: Bundle, arrived: Arrived, known: frozenset[str], guard: Guard) -> JudgedBundle:
     """Return how `bundle` is judged, which was fitted to the launches `known`."""
     if not _can_be_made_again(bundle) or not known:
-        return Judged(bundle, None, guard)
+        return JudgedBundle(bundle, None, guard)
     cells = cell_matrices(arrived.of(known), objective_of(bundle))
-    return Judged(bundle, cells, guard)
+    return JudgedBundle(bundle, cells, guard)
 
 
 def objective_of(bundle: Bundle) -> Objective:
@@ -194,9 +194,9 @@ def _among(cells: CellMatrix, others: CellMatrix) -> Flags:
     return np.array([instance in known for instance in cells.instances()], np.bool_)
 
 
-def _left_alone(context: Context, fold: Fold) -> Choice:
+def _left_alone(context: Context, fold: Fold) -> FoldDecisions:
     default = Configuration.default(context.library, fold.collective)
-    return Choice((default,) * len(fold.testing), 0.0, 0.0)
+    return FoldDecisions((default,) * len(fold.testing), 0.0, 0.0)
 
 
 _INSTEAD = ("shapes", "msizes")

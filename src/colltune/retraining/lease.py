@@ -29,7 +29,7 @@ from pathlib import Path
 from colltune.errors import BUSY, ColltuneError, ProgramError
 from colltune.files.reading import json_of
 from colltune.registry.registry import RETRAINING
-from colltune.registry.store import Store
+from colltune.registry.store import RegistryStore
 
 PATIENCE_S = 300.0
 _BEATS = 15
@@ -50,7 +50,7 @@ class LeaseLostError(ProgramError):
 class Lease:
     """A lease that is held; ``took_over`` says whose it was if they died holding it."""
 
-    store: Store
+    store: RegistryStore
     number: int
     took_over: str | None = None
 
@@ -65,7 +65,7 @@ class Lease:
 
 @contextmanager
 def held(
-    store: Store,
+    store: RegistryStore,
     *,
     patience_s: float = PATIENCE_S,
     sleep: Callable[[float], None] = time.sleep,
@@ -92,7 +92,7 @@ def held(
 
 
 def _taken(
-    store: Store, me: dict[str, object], patience_s: float, sleep: Callable[[float], None]
+    store: RegistryStore, me: dict[str, object], patience_s: float, sleep: Callable[[float], None]
 ) -> Lease:
     highest = _highest(store)
     took_over = None
@@ -115,7 +115,7 @@ def _taken(
 
 
 def _dead_holder(
-    store: Store, number: int, patience_s: float, sleep: Callable[[float], None]
+    store: RegistryStore, number: int, patience_s: float, sleep: Callable[[float], None]
 ) -> str:
     """Return who holds the lease `number`, if they are dead; raise `LeaseTakenError` if not."""
     holder = _holder(store, number)
@@ -172,7 +172,7 @@ def _started(pid: int) -> str | None:
     return None if state in "ZX" else fields[18]
 
 
-def _holder(store: Store, number: int) -> dict[str, object]:
+def _holder(store: RegistryStore, number: int) -> dict[str, object]:
     try:
         found = json_of(store.read(_key(number)) or b"{}")
     except ValueError:
@@ -180,11 +180,11 @@ def _holder(store: Store, number: int) -> dict[str, object]:
     return found if isinstance(found, dict) else {}
 
 
-def _is_released(store: Store, number: int) -> bool:
+def _is_released(store: RegistryStore, number: int) -> bool:
     return f"{number:08}.released" in store.names(RETRAINING, fresh=True)
 
 
-def _give_back(store: Store, me: dict[str, object]) -> None:
+def _give_back(store: RegistryStore, me: dict[str, object]) -> None:
     """Say that my lease is free; where nothing can be written, removing it says so, too."""
     number = _highest(store)
     if _holder(store, number).get("token") != me["token"]:
@@ -196,13 +196,13 @@ def _give_back(store: Store, me: dict[str, object]) -> None:
             store.remove(_key(number))
 
 
-def _beat(store: Store, number: int, every_s: float, ended: threading.Event) -> None:
+def _beat(store: RegistryStore, number: int, every_s: float, ended: threading.Event) -> None:
     while not ended.wait(every_s):
         with suppress(ColltuneError, OSError):
             store.touch(_key(number))
 
 
-def _highest(store: Store) -> int:
+def _highest(store: RegistryStore) -> int:
     return max((_number(name) for name in store.names(RETRAINING, fresh=True)), default=0)
 
 

@@ -28,7 +28,7 @@ from colltune.registry import Registry
 from colltune.retraining import lease, record
 from colltune.retraining.arrivals import Arrivals, arrivals
 from colltune.retraining.lease import LeaseTakenError
-from colltune.retraining.site_file import Hooks, Outcome, Site, Webhook
+from colltune.retraining.site_file import Hooks, RunOutcome, Site, Webhook
 from colltune.retraining.slot_run import SlotResult, SlotRun
 
 Phase = Callable[[str], AbstractContextManager[Progress]]
@@ -56,10 +56,10 @@ class Night:
         return any(r.drift is not None and r.drift.alarms for r in self.results)
 
     @property
-    def outcomes(self) -> tuple[Outcome, ...]:
+    def outcomes(self) -> tuple[RunOutcome, ...]:
         """All that happened, once each, drift included."""
         found = dict.fromkeys(result.outcome for result in self.results)
-        return (*found, Outcome.DRIFT) if self.drifted else tuple(found)
+        return (*found, RunOutcome.DRIFT) if self.drifted else tuple(found)
 
     @property
     def exit_status(self) -> int:
@@ -69,14 +69,14 @@ class Night:
         was kept back; then what was done; then that nothing was to be done.
         """
         outcomes = {result.outcome for result in self.results}
-        if Outcome.FAILED in outcomes:
+        if RunOutcome.FAILED in outcomes:
             failures = [r.failure for r in self.results if r.failure is not None]
             return failures[0].exit_status if failures else 1
         if self.drifted:
             return errors.DRIFT
-        if Outcome.KEPT in outcomes:
+        if RunOutcome.KEPT in outcomes:
             return errors.KEPT
-        return errors.NOTHING_NEW if outcomes == {Outcome.NOTHING_NEW} else 0
+        return errors.NOTHING_NEW if outcomes == {RunOutcome.NOTHING_NEW} else 0
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything, JSON-able."""
@@ -109,11 +109,11 @@ def retrain(site: Site, phase: Phase, lines: Callable[[Night], Iterable[str]]) -
 
 
 def _tell_failure(site: Site, error: ColltuneError) -> None:
-    if Outcome.FAILED in site.hooks.told:
+    if RunOutcome.FAILED in site.hooks.told:
         facts = {
             "machine": site.machine,
             "registry": site.registry,
-            "outcomes": [Outcome.FAILED.value],
+            "outcomes": [RunOutcome.FAILED.value],
             "exit_status": error.exit_status,
             "text": str(error),
         }
@@ -154,7 +154,7 @@ def _report(
         "outcomes": list(night.outcomes),
         "host": socket.gethostname(),
         "left_out": list(night.left_out),
-        "failed": {r.slot: r.reason for r in night.results if r.outcome is Outcome.FAILED},
+        "failed": {r.slot: r.reason for r in night.results if r.outcome is RunOutcome.FAILED},
     }
     found = {r.slot: r.drift for r in night.results if r.drift is not None}
     if found:
@@ -164,7 +164,7 @@ def _report(
             if r.slot in found
         }
         registry.put_report(DRIFT, {"alarm": night.drifted, "slots": slots})
-    if set(night.outcomes) != {Outcome.NOTHING_NEW} or content["slots"] != _slots(known):
+    if set(night.outcomes) != {RunOutcome.NOTHING_NEW} or content["slots"] != _slots(known):
         registry.put_report(record.KIND, content)
 
 

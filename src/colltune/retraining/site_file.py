@@ -123,7 +123,7 @@ def deploy_file(kind: str) -> str:
     return file.read_text(encoding="utf-8")
 
 
-class Outcome(StrEnum):
+class RunOutcome(StrEnum):
     """What became of the slot of a library, or of a run.
 
     ``shadow``: compared only; ``kept``: the bundle in force stays, since the new one was not shown
@@ -235,7 +235,7 @@ class Webhook:
     header: str = "X-Colltune-Secret"
 
 
-_TOLD = tuple(outcome.value for outcome in Outcome if outcome is not Outcome.NOTHING_NEW)
+_TOLD = tuple(outcome.value for outcome in RunOutcome if outcome is not RunOutcome.NOTHING_NEW)
 
 
 @dataclass(frozen=True)
@@ -321,7 +321,7 @@ def _several(such_as: str, convert: Callable[[str], object]) -> Key:
 
 
 def _outcomes(value: object) -> bool:
-    return list_of(str)(value) and set(value) <= set(Outcome)  # type: ignore[call-overload]
+    return list_of(str)(value) and set(value) <= set(RunOutcome)  # type: ignore[call-overload]
 
 
 def _rising(value: object) -> bool:
@@ -430,7 +430,7 @@ _CHECKS: Tables = {
         "user_share": _number(0.001, 1),
     },
     "hooks": {
-        "on": Key("", f"a list of {', '.join(Outcome)}", _outcomes),
+        "on": Key("", f"a list of {', '.join(RunOutcome)}", _outcomes),
         "command": Key("", "a program and its arguments, a list of strings", _words),
         "timeout_s": _number(0.1, 600),
     },

@@ -12,7 +12,7 @@ from typing import Any
 
 from colltune.dataset.profile import Profile
 from colltune.errors import BundleError, ColltuneError, DataError, LibraryError, RegistryConflict
-from colltune.evaluation.folds import Source
+from colltune.evaluation.folds import FoldSource
 from colltune.models.bundle import Bundle
 from colltune.models.confirmations import upheld
 from colltune.models.fitting import Progress, fit_cells
@@ -41,7 +41,7 @@ from colltune.retraining.record import (
     TrainingLaunches,
     training_launches,
 )
-from colltune.retraining.site_file import Outcome, Site
+from colltune.retraining.site_file import RunOutcome, Site
 from colltune.selector.demand import read_demand
 from colltune.text import counted
 
@@ -67,7 +67,7 @@ class SlotResult:
     """
 
     slot: str
-    outcome: Outcome
+    outcome: RunOutcome
     reason: str
     arrived: Arrived
     settings: dict[str, Any]
@@ -107,7 +107,7 @@ class SlotResult:
     @property
     def ended(self) -> bool:
         """Whether the measurements were learned from, whatever came of it."""
-        return self.outcome is not Outcome.FAILED and self.candidate is not None
+        return self.outcome is not RunOutcome.FAILED and self.candidate is not None
 
     def record(self) -> SlotRecord:
         """Return what the next run has to know."""
@@ -155,7 +155,7 @@ class SlotRun:
         in_force = None if event is None else event.bundle_id
         start = SlotResult(
             self.slot,
-            Outcome.FAILED,
+            RunOutcome.FAILED,
             "",
             arrived,
             self.site.settings(),
@@ -179,7 +179,7 @@ class SlotRun:
             is_same = dict(last.settings) == start.settings and last.in_force == start.in_force
         if is_same and last is not None and last.data == arrived.digest:
             reason = "no measurements came in since the last run"
-            return replace(start, outcome=Outcome.NOTHING_NEW, reason=reason)
+            return replace(start, outcome=RunOutcome.NOTHING_NEW, reason=reason)
         knows = None
         if bundle is not None:
             knows = training_launches(bundle, arrived, self.known)
@@ -198,14 +198,14 @@ class SlotRun:
                 f"there are {counted(start.new, 'new measurement')}, fewer than the minimum of "
                 f"{self.site.min_new}"
             )
-            return replace(start, outcome=Outcome.NOTHING_NEW, reason=reason)
+            return replace(start, outcome=RunOutcome.NOTHING_NEW, reason=reason)
         trial = self.registry.trials().get(self.slot)
         if trial is not None and not self.site.thresholds.shadow:
             reason = (
                 f"{trial.bundle_id[:12]} is on trial with {trial.share or 0:.0%} of the jobs since "
                 f"{trial.at_utc}. The new measurements are fitted when the trial has ended."
             )
-            return replace(start, outcome=Outcome.TRIAL, reason=reason)
+            return replace(start, outcome=RunOutcome.TRIAL, reason=reason)
         objective = self.site.objective
         source = Measurements(
             arrived.fitted, arrived.allocation_of, objective=objective, judged_by=objective
@@ -217,14 +217,14 @@ class SlotRun:
         start = replace(start, candidate=candidate.id, unfitted=candidate.left_out)
         if candidate.id == start.in_force:
             reason = "the bundle in force was fitted to these measurements already"
-            return replace(start, outcome=Outcome.NOTHING_NEW, reason=reason)
+            return replace(start, outcome=RunOutcome.NOTHING_NEW, reason=reason)
         self.registry.add(candidate)
         if bundle is not None:
             start = replace(start, changes=decision_changes(bundle, candidate))
         try:
             found = self._contest(source, bundle, knows)
         except DataError as error:
-            return replace(start, outcome=Outcome.KEPT, reason=f"it cannot be judged: {error}")
+            return replace(start, outcome=RunOutcome.KEPT, reason=f"it cannot be judged: {error}")
         found = replace(found, attempt=self._attempt(start))
         verdict = judge(found, self.site.thresholds, candidate, bundle)
         return self._decided(replace(start, contest=found), candidate.id, verdict)
@@ -253,7 +253,7 @@ class SlotRun:
         self.site.insist_own(bundle)
         return bundle
 
-    def _fitted(self, source: Source) -> Bundle:
+    def _fitted(self, source: FoldSource) -> Bundle:
         with self.phase(f"{self.slot}: fitting") as progress:
             matrices = source.matrices
             if not matrices:
@@ -269,7 +269,7 @@ class SlotRun:
             )
 
     def _contest(
-        self, source: Source, bundle: Bundle | None, knows: TrainingLaunches | None
+        self, source: FoldSource, bundle: Bundle | None, knows: TrainingLaunches | None
     ) -> Contest:
         site = self.site
         parts = Parts(site.examination.held_out, site.examination.folds)
@@ -285,7 +285,7 @@ class SlotRun:
         if self.site.thresholds.shadow:
             would = "would be promoted" if verdict.promote else "would be kept back"
             reason = f"compared only; it {would}: {verdict.text}"
-            return replace(start, outcome=Outcome.SHADOW, reason=reason)
+            return replace(start, outcome=RunOutcome.SHADOW, reason=reason)
         against = self._undone(candidate) if verdict.promote else verdict.text
         if not against:
             try:
@@ -295,8 +295,8 @@ class SlotRun:
             except RegistryConflict as error:
                 against = str(error)
         if against:
-            return replace(start, outcome=Outcome.KEPT, reason=against)
-        return replace(start, outcome=Outcome.PROMOTED, reason=verdict.text, in_force=candidate)
+            return replace(start, outcome=RunOutcome.KEPT, reason=against)
+        return replace(start, outcome=RunOutcome.PROMOTED, reason=verdict.text, in_force=candidate)
 
     def _tried(self, start: SlotResult, candidate: str, verdict: PromotionVerdict) -> SlotResult:
         """Begin a trial: production decides whether the candidate comes into force."""
@@ -304,7 +304,7 @@ class SlotRun:
         share, note = self.site.production.steps[0], verdict.text[:_NOTE_CHARACTERS]
         self.registry.step(candidate, share, by=_by(), note=note, expected=NOTHING)
         reason = f"on trial with {share:.0%} of the jobs: {verdict.text}"
-        return replace(start, outcome=Outcome.TRIAL, reason=reason)
+        return replace(start, outcome=RunOutcome.TRIAL, reason=reason)
 
     def _promote(self, bundle_id: str, note: str, expected: str) -> None:
         self.lease.check()

@@ -21,7 +21,7 @@ MOST_SHAPES = 16
 
 
 @dataclass(frozen=True)
-class Judged:
+class PredictedTimes:
     """What a bundle's models predict for the old and the new choice; None where they cannot."""
 
     old_s: float | None
@@ -36,7 +36,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Change:
+class DecisionChange:
     """A range of message sizes that is decided differently, with times at its geometric middle."""
 
     collective: Collective
@@ -46,8 +46,8 @@ class Change:
     old: Configuration
     new: Configuration
     at_bytes: int
-    by_new: Judged
-    by_old: Judged
+    by_new: PredictedTimes
+    by_old: PredictedTimes
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,9 @@ class BundleDiff:
     new: str
     shapes: tuple[Shape, ...]
     extents: dict[Collective, Extent]
-    changes: tuple[Change, ...]
+    changes: tuple[DecisionChange, ...]
 
-    def ranked(self) -> list[Change]:
+    def ranked(self) -> list[DecisionChange]:
         """Return the changes whose effect is known, those with the largest one first."""
         known = [(abs(math.log(c.by_new.ratio)), c) for c in self.changes if c.by_new.ratio]
         return [change for _, change in sorted(known, key=lambda pair: -pair[0])]
@@ -115,7 +115,7 @@ def diff(
         collectives = sorted({*old.collectives, *new.collectives})
     sides = _Side(old), _Side(new)
     extents: dict[Collective, Extent] = {}
-    changes: list[Change] = []
+    changes: list[DecisionChange] = []
     for collective in collectives:
         rows = [side.decisions(collective, shapes) for side in sides]
         bound = max(side.bound(collective) for side in sides)
@@ -129,8 +129,8 @@ def diff(
         middles = [Interval(d.first_bytes, d.last_bytes, d.new).middle(bound) for d in found]
         by_old, by_new = (side.times_s(collective, found, middles) for side in sides)
         for d, middle, *times_s in zip(found, middles, by_new, by_old, strict=True):
-            judged = (Judged(known.get(d.old), known.get(d.new)) for known in times_s)
-            changes.append(Change(collective, *d, middle, *judged))
+            judged = (PredictedTimes(known.get(d.old), known.get(d.new)) for known in times_s)
+            changes.append(DecisionChange(collective, *d, middle, *judged))
     return BundleDiff(old.id, new.id, tuple(shapes), extents, tuple(changes))
 
 

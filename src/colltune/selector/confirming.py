@@ -32,11 +32,11 @@ from colltune.domain import Collective, Configuration, Instance, Measurement, Ru
 from colltune.evidence.launches import (
     LOOKS,
     MACHINE,
-    Interval,
+    GainInterval,
     LaunchGain,
+    LaunchVerdict,
     Noise,
     Sums,
-    Verdict,
     chance_of_proof,
     interval,
     launch_gain,
@@ -74,7 +74,7 @@ Times = Mapping[Cell, Mapping[str, Sequence[float]]]
 
 
 @dataclass(frozen=True)
-class Contest:
+class ContestedInstance:
     """An instance whose decision is to be proved.
 
     ``candidates`` are compared with ``default``, the proposal first; they stand for messages of
@@ -108,7 +108,7 @@ class Contest:
         return tuple((c, self.instance) for c in (self.default, *self.candidates))
 
 
-class Gain(NamedTuple):
+class CandidateGain(NamedTuple):
     """What was measured of a candidate: its log gains over the default, and their noise.
 
     ``found`` is its interval, None after a single launch; ``expected`` the log gain that is to be
@@ -117,7 +117,7 @@ class Gain(NamedTuple):
 
     sums: Sums
     noise: Noise
-    found: Interval | None
+    found: GainInterval | None
     expected: float
 
     @property
@@ -144,7 +144,7 @@ class Gain(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Judgement:
+class ContestState:
     """What is known of a contest.
 
     ``status`` is predicted where no verdict is possible yet. ``best`` is the candidate that was
@@ -154,10 +154,10 @@ class Judgement:
     of each candidate.
     """
 
-    contest: Contest
+    contest: ContestedInstance
     status: Status
     best: Configuration | None
-    gain: Gain | None
+    gain: CandidateGain | None
     open_candidates: tuple[Configuration, ...]
     sums: Mapping[Configuration, Sums] = field(default_factory=dict)
 
@@ -199,17 +199,17 @@ class Judgement:
 
 
 def worth_measuring(
-    judgements: Iterable[Judgement],
-    seconds: Callable[[Judgement], float],
+    judgements: Iterable[ContestState],
+    seconds: Callable[[ContestState], float],
     limit_s: float,
     *,
     spent_s: float = 0.0,
     always_one: bool = False,
-) -> list[Judgement]:
+) -> list[ContestState]:
     """Return what fits into `limit_s`, most worth per second first, `always_one` at least."""
     timed = [(judgement, seconds(judgement)) for judgement in judgements if judgement.is_open]
     timed.sort(key=lambda pair: pair[0].value / pair[1] if pair[1] else 0.0, reverse=True)
-    found: list[Judgement] = []
+    found: list[ContestState] = []
     for judgement, needed_s in timed:
         if spent_s + needed_s <= limit_s or (always_one and not found):
             spent_s += needed_s
@@ -218,11 +218,11 @@ def worth_measuring(
 
 
 def judge(
-    contests: Sequence[Contest],
+    contests: Sequence[ContestedInstance],
     times: Times,
     failed: Collection[Cell] = frozenset(),
     closed: Collection[Cell] = frozenset(),
-) -> list[Judgement]:
+) -> list[ContestState]:
     """Return what `times` tell of each contest; what is `closed` is not measured any more."""
     gains = [
         {cell: _gains(times.get(default, {}), times.get(cell, {})) for cell in candidates}
@@ -230,7 +230,9 @@ def judge(
         for default, *candidates in [contest.cells]
     ]
     known = [
-        _Known.of(contest, {cell: found for cell, found in own.items() if cell not in failed})
+        _ContestKnown.of(
+            contest, {cell: found for cell, found in own.items() if cell not in failed}
+        )
         for contest, own in zip(contests, gains, strict=True)
     ]
     alike = likeness(
@@ -252,15 +254,17 @@ def judge(
 
 
 @dataclass(frozen=True)
-class _Known:
+class _ContestKnown:
     """What is known of a contest: ``fresh`` of this occasion, ``sums`` with those before."""
 
-    contest: Contest
+    contest: ContestedInstance
     fresh: Mapping[Cell, Sums]
     sums: Mapping[Cell, Sums]
 
     @classmethod
-    def of(cls, contest: Contest, gains: Mapping[Cell, Mapping[str, LaunchGain]]) -> _Known:
+    def of(
+        cls, contest: ContestedInstance, gains: Mapping[Cell, Mapping[str, LaunchGain]]
+    ) -> _ContestKnown:
         told = {cell: Sums.of(found.values()) for cell, found in gains.items()}
         fresh = {cell: found for cell, found in told.items() if found}
         sums = dict(fresh)
@@ -270,7 +274,7 @@ class _Known:
                 sums[cell] = found.plus(fresh[cell]) if cell in fresh else found
         return cls(contest, fresh, sums)
 
-    def interval(self, cell: Cell, noise: Noise) -> Interval | None:
+    def interval(self, cell: Cell, noise: Noise) -> GainInterval | None:
         """Return what holds the gain of `cell`; what it was confirmed by still holds with it."""
         found, before = self._of_all(cell, noise), self.contest.before
         if before is None or found is None or before.confirmed != cell[0]:
@@ -280,11 +284,11 @@ class _Known:
         lower = max(found.lower, math.log(before.lower))
         upper = min(found.upper, math.log(before.upper))
         alone = verdict(interval(self.fresh.get(cell), noise, sequence=True))
-        if lower >= upper or alone is Verdict.SLOWER:
+        if lower >= upper or alone is LaunchVerdict.SLOWER:
             return found
-        return Interval(min(max(found.log, lower), upper), lower, upper, found.launches)
+        return GainInterval(min(max(found.log, lower), upper), lower, upper, found.launches)
 
-    def _of_all(self, cell: Cell, noise: Noise) -> Interval | None:
+    def _of_all(self, cell: Cell, noise: Noise) -> GainInterval | None:
         candidates, is_later = len(self.contest.candidates), self.contest.before is not None
         return interval(self.sums[cell], noise, candidates=candidates, sequence=is_later)
 
@@ -292,12 +296,12 @@ class _Known:
         """Tell whether `cell` is decided, on a later occasion by launches of that one, too."""
         fresh = self.fresh[cell].launches if cell in self.fresh else 0
         told = cell in self.sums and verdict(self._of_all(cell, noise))
-        is_told = told not in (False, Verdict.OPEN, Verdict.NOT_COMPARED)
+        is_told = told not in (False, LaunchVerdict.OPEN, LaunchVerdict.NOT_COMPARED)
         least = 0 if self.contest.before is None else LOOKS[0]
         return fresh >= MOST_LAUNCHES or (is_told and fresh >= least)
 
 
-def _noises(known: Sequence[_Known]) -> list[Noise]:
+def _noises(known: Sequence[_ContestKnown]) -> list[Noise]:
     """Return the noise of each contest, by what all other contests in the same launches tell."""
     by_shape: dict[Shape, list[int]] = defaultdict(list)
     for number, one in enumerate(known):
@@ -317,18 +321,18 @@ def _noises(known: Sequence[_Known]) -> list[Noise]:
 
 
 def _judged(
-    known: _Known,
+    known: _ContestKnown,
     noise: Noise,
     expected: Mapping[Cell, float],
     failed: Collection[Cell],
     closed: Collection[Cell],
-) -> Judgement:
+) -> ContestState:
     contest, found = known.contest, known.sums
     default, *candidates = contest.cells
     sound = [cell for cell in candidates if cell not in failed]
     intervals = {cell: known.interval(cell, noise) for cell in found}
     verdicts = {cell: verdict(one) for cell, one in intervals.items()}
-    proved = [cell for cell, one in verdicts.items() if one is Verdict.FASTER]
+    proved = [cell for cell, one in verdicts.items() if one is LaunchVerdict.FASTER]
     is_proved = any(known.is_measured_enough(cell, noise) for cell in proved)
     ahead = leading(found, noise)
     left = tuple(
@@ -341,7 +345,9 @@ def _judged(
     )
     if not known.fresh:
         gone = not sound and default not in failed
-        return Judgement(contest, Status.WITHDRAWN if gone else Status.PREDICTED, None, None, left)
+        return ContestState(
+            contest, Status.WITHDRAWN if gone else Status.PREDICTED, None, None, left
+        )
 
     def rank(cell: Cell) -> tuple[bool, float]:
         limits = intervals[cell]
@@ -349,14 +355,16 @@ def _judged(
 
     best = max(found, key=rank)
     # one launch proves nothing, but what is far behind in it is not measured again
-    is_told = not ahead or any(verdicts[cell] is not Verdict.NOT_COMPARED for cell in ahead)
+    is_told = not ahead or any(verdicts[cell] is not LaunchVerdict.NOT_COMPARED for cell in ahead)
     status = Status.CONFIRMED if proved else Status.WITHDRAWN if is_told else Status.PREDICTED
-    gain = Gain(found[best], noise, intervals[best], _inside(expected[best], intervals[best]))
+    gain = CandidateGain(
+        found[best], noise, intervals[best], _inside(expected[best], intervals[best])
+    )
     sums = {cell[0]: one for cell, one in found.items()}
-    return Judgement(contest, status, best[0], gain, left, sums)
+    return ContestState(contest, status, best[0], gain, left, sums)
 
 
-def _inside(log: float, within: Interval | None) -> float:
+def _inside(log: float, within: GainInterval | None) -> float:
     return min(max(log, within.lower), within.upper) if within else log
 
 
@@ -399,7 +407,7 @@ def contests(
     sizes: Iterable[int],
     *,
     weight: float = 1.0,
-) -> list[Contest]:
+) -> list[ContestedInstance]:
     """Return what is to be measured of a collective on a shape, so that its decisions are proved.
 
     At each of `sizes` (bytes) the fastest predicted candidate but the default is proposed, also
@@ -426,7 +434,7 @@ def contests(
         chosen = [c for c in ranked.tolist() if gains[row, c] > _LEAST_PROPOSED]
         if chosen:
             found.append(
-                Contest(
+                ContestedInstance(
                     Instance(collective, shape, size),
                     selector.default(collective),
                     tuple(model.configurations[c] for c in chosen),
@@ -461,7 +469,9 @@ def evidence(
     return times, failed
 
 
-def confirmations(judgements: Iterable[Judgement], measured_utc: str) -> tuple[Confirmation, ...]:
+def confirmations(
+    judgements: Iterable[ContestState], measured_utc: str
+) -> tuple[Confirmation, ...]:
     """Return what was decided by measuring at `measured_utc` (ISO); what is open is withdrawn."""
     return tuple(
         Confirmation(

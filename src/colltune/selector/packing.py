@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from colltune.dataset.profile import Kind, Profile
+from colltune.dataset.profile import CallKind, Profile
 from colltune.decisions import ENOUGH_CORES, DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import BundleError, DataError
@@ -88,7 +88,7 @@ def calls_on(profile: Profile, shape: Shape) -> Calls:
     )
 
 
-def _carried(kind: Kind, known: Shape, shape: Shape) -> Shape | None:
+def _carried(kind: CallKind, known: Shape, shape: Shape) -> Shape | None:
     """Return the layout of a communicator of a job of shape `known` in one of `shape`."""
     layout = kind.shape
     if layout is None or known == shape:

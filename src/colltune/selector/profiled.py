@@ -45,7 +45,7 @@ NOTHING = Saving(0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
-class Changed:
+class CallSaving:
     """What would become of one kind of calls; ``unknown`` says why ``saving`` is None."""
 
     use: Use
@@ -59,7 +59,7 @@ class Outlook:
     """What would become of all kinds of calls of a profile, in its order."""
 
     profile: Profile
-    rows: tuple[Changed, ...]
+    rows: tuple[CallSaving, ...]
 
     @property
     def saving(self) -> Saving:
@@ -98,15 +98,15 @@ def _unanswerable(use: Use, selector: ModelSelector) -> str:
     return NO_LAYOUT if use.kind.shape is None else ""
 
 
-def _changed(use: Use, selection: Selection | None, selector: ModelSelector) -> Changed:
+def _changed(use: Use, selection: Selection | None, selector: ModelSelector) -> CallSaving:
     if selection is None:
-        return Changed(use, None, None, _unanswerable(use, selector))
+        return CallSaving(use, None, None, _unanswerable(use, selector))
     if use.default_share == 0:
-        return Changed(use, selection, None, NOT_DEFAULT)
+        return CallSaving(use, selection, None, NOT_DEFAULT)
     if selection.configuration.is_default:
-        return Changed(use, selection, NOTHING)
+        return CallSaving(use, selection, NOTHING)
     saving = _saving(use, selection)
-    return Changed(use, selection, saving, "" if saving else NO_DEFAULT)
+    return CallSaving(use, selection, saving, "" if saving else NO_DEFAULT)
 
 
 def _saving(use: Use, selection: Selection) -> Saving | None:

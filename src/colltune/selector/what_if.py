@@ -46,7 +46,7 @@ class Situation(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Answer:
+class WhatIfAnswer:
     """What is selected in a situation, and what it is made of.
 
     ``outside`` says in words which counts are out of the measured range; ``chosen_terms`` and
@@ -94,7 +94,7 @@ class WhatIf:
         self._costs = costs or {}
         self._guard, self._programs = guard, programs
 
-    def answer(self, situation: Situation) -> Answer:
+    def answer(self, situation: Situation) -> WhatIfAnswer:
         """Return the selection with its cost terms.
 
         Raises
@@ -116,7 +116,7 @@ class WhatIf:
         selection = self._selector(model, used).select(instance)
         default = Configuration.default(self._bundle.context.library, instance.collective)
         network = breakdown.network(self._costs, self._measured, situation.rails)
-        return Answer(
+        return WhatIfAnswer(
             situation,
             selection,
             self.outside(situation),

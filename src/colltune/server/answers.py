@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Generic, NamedTuple, TypeVar
 
 from colltune.domain import Shape
-from colltune.server.job_counts import Asked
+from colltune.server.job_counts import CountedRequest
 
 Headers = tuple[tuple[bytes, bytes], ...]
 Key = TypeVar("Key", bound=Hashable)
@@ -37,7 +37,7 @@ class GivenArm(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Document:
+class ResponseDocument:
     """What a request is answered with.
 
     ``etag`` is empty where the content is not to be kept; ``bundle_id`` is what it was made from;
@@ -55,12 +55,12 @@ class Document:
     kept: tuple[str, ...] = ()
     replaced: tuple[str, ...] = ()
     demanded: tuple[tuple[str, str, Shape], ...] = ()
-    asked: Asked | None = None
+    asked: CountedRequest | None = None
     given: GivenArm | None = None
     is_for_job: bool = False
 
 
-Recipe = tuple[Callable[..., Document], tuple[object, ...]]
+Recipe = tuple[Callable[..., ResponseDocument], tuple[object, ...]]
 """A function of a state and these arguments, which makes another state's answer to the same."""
 
 
@@ -69,7 +69,9 @@ class Answer:
 
     __slots__ = ("body", "document", "etag", "headers", "hits", "recipe", "route", "short_headers")
 
-    def __init__(self, document: Document, route: str, recipe: Recipe | None = None) -> None:
+    def __init__(
+        self, document: ResponseDocument, route: str, recipe: Recipe | None = None
+    ) -> None:
         self.document = document
         self.route = route
         self.recipe = recipe

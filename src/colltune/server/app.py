@@ -16,10 +16,10 @@ from colltune import __version__
 from colltune.server import errors
 from colltune.server.auth.gate import Gatekeeper
 from colltune.server.endpoints import ROUTERS, Writing
-from colltune.server.limits import Limits, Offload, RateLimit
+from colltune.server.limits import Limits, RateLimit, ThreadOffload
 from colltune.server.middleware import CacheMiddleware, Protected
 from colltune.server.service import Service
-from colltune.server.settings import Settings
+from colltune.server.settings import ServiceSettings
 from colltune.server.supervisor import end_with_supervisor, log_as_json
 
 _COUNT_S, _WRITE_S = 1.0, 10.0
@@ -30,7 +30,7 @@ _BUSY = "the service is too busy. Ask again in a second."
 _DESCRIPTION = "Which algorithm of each MPI collective a job should use, from fitted bundles."
 
 
-def create_app(settings: Settings | None = None) -> FastAPI:
+def create_app(settings: ServiceSettings | None = None) -> FastAPI:
     """Return the application.
 
     Parameters
@@ -38,7 +38,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     settings
         By default those of the environment.
     """
-    settings = settings or Settings()
+    settings = settings or ServiceSettings()
     service = Service(settings)
     app = _Application(
         title="colltune",
@@ -49,11 +49,11 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         lifespan=_lifespan,
     )
     app.state.service = service
-    app.state.offload = Offload(settings.threads, settings.max_pending, _BUSY)
-    app.state.slow = Offload(1, _SLOW_PENDING, _BUSY)
+    app.state.offload = ThreadOffload(settings.threads, settings.max_pending, _BUSY)
+    app.state.slow = ThreadOffload(1, _SLOW_PENDING, _BUSY)
     app.state.gatekeeper = Gatekeeper(settings)
     app.state.writing = Writing(settings, service.watcher.refresh)
-    app.state.writes = Offload(_WRITE_THREADS, _MOST_WRITES, _BUSY)
+    app.state.writes = ThreadOffload(_WRITE_THREADS, _MOST_WRITES, _BUSY)
     errors.install(app)
     for router in ROUTERS:
         app.include_router(router)
@@ -77,7 +77,7 @@ class _Application(FastAPI):
 def worker_app() -> FastAPI:
     """Return the application of a server's process, which logs as it was told."""
     end_with_supervisor()
-    settings = Settings()
+    settings = ServiceSettings()
     log_as_json(settings.log_level)
     return create_app(settings)
 

@@ -17,14 +17,14 @@ from colltune.errors import BundleError, RegistryConflict
 from colltune.registry.events import Event
 from colltune.registry.registry import NOTHING, Registry
 from colltune.server import queries, schemas
-from colltune.server.answers import CONTENT_POLICY, PAGE_POLICY, Answer, Document
+from colltune.server.answers import CONTENT_POLICY, PAGE_POLICY, Answer, ResponseDocument
 from colltune.server.auth.gate import Admission, Gatekeeper, promoter, reporter
 from colltune.server.errors import PROBLEM, ServiceError
 from colltune.server.limits import (
     MOST_SUMMARY_BYTES,
     SUMMARIES,
-    Offload,
     RateLimit,
+    ThreadOffload,
     chunks,
     refuse_other_types,
 )
@@ -40,7 +40,7 @@ from colltune.server.schemas import (
     Table,
 )
 from colltune.server.service import Service
-from colltune.server.settings import Settings
+from colltune.server.settings import ServiceSettings
 from colltune.server.views.changes import ChangesView
 from colltune.server.views.front import FrontView, GainView
 from colltune.server.views.job import JobView
@@ -52,7 +52,7 @@ from colltune.server.views.production import ProductionView
 class Writing:
     """Writes for those who may."""
 
-    def __init__(self, settings: Settings, changed: Callable[[], None]) -> None:
+    def __init__(self, settings: ServiceSettings, changed: Callable[[], None]) -> None:
         self._root = settings.registry
         self._registry = Registry(settings.registry) if settings.registry else None
         self._changed = changed
@@ -137,7 +137,10 @@ def service_of(request: Request) -> Service:
 
 
 async def answered(
-    request: Request, compute: Callable[..., Document], *arguments: object, keep: bool = True
+    request: Request,
+    compute: Callable[..., ResponseDocument],
+    *arguments: object,
+    keep: bool = True,
 ) -> Response:
     """Return what `compute` makes of the state in force and `arguments`.
 
@@ -146,7 +149,7 @@ async def answered(
     service = service_of(request)
     state = service.state
     key = (id(state), compute.__name__, arguments)
-    offload: Offload = request.app.state.offload
+    offload: ThreadOffload = request.app.state.offload
     try:
         document = await offload.run(key, lambda: compute(state, *arguments))
     except ServiceError as error:
@@ -168,14 +171,17 @@ async def _has_token(request: Request) -> bool:
 
 
 async def computed(
-    request: Request, compute: Callable[..., Document], *arguments: object, slow: bool = True
+    request: Request,
+    compute: Callable[..., ResponseDocument],
+    *arguments: object,
+    slow: bool = True,
 ) -> Response:
     """Return what `compute` makes of `arguments`; nothing is kept.
 
     What is `slow` has its own thread.
     """
     state = request.app.state
-    offload: Offload = state.slow if slow else state.offload
+    offload: ThreadOffload = state.slow if slow else state.offload
     document = await offload.run((compute.__name__, arguments), lambda: compute(*arguments))
     return _response(request, Answer(document, request.scope["route"].path))
 
@@ -183,7 +189,7 @@ async def computed(
 async def written(request: Request, write: Callable[[Writing], Result]) -> Result:
     """Return what `write` does; in other threads, so that answers do not wait for it."""
     writing: Writing = request.app.state.writing
-    writes: Offload = request.app.state.writes
+    writes: ThreadOffload = request.app.state.writes
     return await writes.run(object(), lambda: write(writing))
 
 
@@ -408,7 +414,7 @@ async def report_job(request: Request, response: Response, admission: Reporter) 
         raise ServiceError(429, why, retry_s=wait_s)
     body = b"".join([chunk async for chunk in chunks(request, MOST_SUMMARY_BYTES)])
     admission.check_body(hashlib.sha256(body).hexdigest())
-    writes: Offload = request.app.state.writes
+    writes: ThreadOffload = request.app.state.writes
     receipt = await writes.run(object(), lambda: production.take(body))
     response.status_code = {"stored": 201, "known": 200, "set_aside": 202}[receipt.outcome]
     return receipt

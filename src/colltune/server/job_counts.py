@@ -41,7 +41,7 @@ MOST_ROWS = 2000
 _MOST_FILES = 500
 
 
-class Outcome(StrEnum):
+class RequestOutcome(StrEnum):
     """What a request for a job's files was answered with."""
 
     TUNED = "tuned"
@@ -53,7 +53,7 @@ class Outcome(StrEnum):
     BUSY = "the service was not ready, or too busy"
 
 
-class Asked(NamedTuple):
+class CountedRequest(NamedTuple):
     """What one request asked for, the slot whose bundle answered, and what came of it."""
 
     library: str
@@ -61,10 +61,10 @@ class Asked(NamedTuple):
     slot: str
     nodes: int
     ppn: str
-    outcome: Outcome
+    outcome: RequestOutcome
 
 
-Counts = Counter[Asked]
+Counts = Counter[CountedRequest]
 
 
 class JobCounts:
@@ -79,12 +79,12 @@ class JobCounts:
         self._lock = Lock()
         self._fails = False
 
-    def note(self, asked: Asked, times: int = 1) -> None:
+    def note(self, asked: CountedRequest, times: int = 1) -> None:
         today = _today().isoformat()
         with self._lock:
             counts = self._by_day.setdefault(today, Counter())
             if asked not in counts and len(counts) >= MOST_ROWS:
-                asked = Asked("", "", asked.slot, 0, "", asked.outcome)
+                asked = CountedRequest("", "", asked.slot, 0, "", asked.outcome)
             counts[asked] += times
             self._unwritten.add(today)
 
@@ -121,7 +121,7 @@ class JobCounts:
     def _path(self, day: str) -> Path:
         return (self._folder or Path()) / f"jobs-{day}-{self._name}"
 
-    def _of_others(self) -> Iterator[tuple[str, Mapping[Asked, int]]]:
+    def _of_others(self) -> Iterator[tuple[str, Mapping[CountedRequest, int]]]:
         if self._folder is None:
             return
         oldest = _oldest()
@@ -140,14 +140,16 @@ class JobCounts:
 
 
 @lru_cache(_MOST_FILES)
-def _read(file: Path, _changed_ns: int) -> tuple[str, Mapping[Asked, int]]:
+def _read(file: Path, _changed_ns: int) -> tuple[str, Mapping[CountedRequest, int]]:
     """Return a file's day and counts; ValueError, KeyError or TypeError if it is damaged."""
     told = json_of(file.read_bytes())
     if told["version"] != FORMAT_VERSION:
         raise ValueError("it is of another version")
     counts: Counts = Counter()
     for library, release, slot, nodes, ppn, outcome, count in told["rows"]:
-        asked = Asked(str(library), str(release), str(slot), int(nodes), str(ppn), Outcome(outcome))
+        asked = CountedRequest(
+            str(library), str(release), str(slot), int(nodes), str(ppn), RequestOutcome(outcome)
+        )
         counts[asked] += int(count)
     return date.fromisoformat(told["day"]).isoformat(), counts
 

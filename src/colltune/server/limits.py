@@ -34,7 +34,7 @@ _MOST_DIGITS = 20
 Result = TypeVar("Result")
 
 
-class Offload:
+class ThreadOffload:
     """Computes in a few threads what would hold up the event loop, each thing once.
 
     At most ``max_pending`` computations are under way or wait; to more `busy` is said.

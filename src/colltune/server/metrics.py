@@ -27,8 +27,8 @@ from prometheus_client.registry import Collector
 
 from colltune.decisions import Status
 from colltune.errors import OutputError
-from colltune.server.answers import Document
-from colltune.server.state import State
+from colltune.server.answers import ResponseDocument
+from colltune.server.state import ServiceState
 
 if TYPE_CHECKING:
     from colltune.production.judgement import Judgement
@@ -109,7 +109,7 @@ class Metrics:
         self.requests.labels(route, method, str(status)).inc()
         self.seconds.labels(route).observe(seconds)
 
-    def answered(self, document: Document, times: int) -> None:
+    def answered(self, document: ResponseDocument, times: int) -> None:
         """Count the decisions of a document that went out so many times."""
         for outcome, names in (("default", document.kept), ("replaced", document.replaced)):
             for name in names:
@@ -141,7 +141,7 @@ _Described = tuple[str, str, tuple[str, ...], Rows]
 
 
 def gauges(
-    state: State,
+    state: ServiceState,
     reachable: bool,
     looked_at: float,
     reports: Mapping[str, Any],
@@ -230,7 +230,7 @@ def gauges(
     return [_gauge(*one) for one in rows]
 
 
-def _production(state: State, found: Judgement | None) -> Iterator[_Described]:
+def _production(state: ServiceState, found: Judgement | None) -> Iterator[_Described]:
     """Yield what production told by the last look."""
     jobs: Counts[tuple[str, ...]] = Counts()
     for row in found.arms if found else ():
@@ -317,7 +317,7 @@ def _age_s(iso: str) -> float:
     return max(0.0, (datetime.now(UTC) - then).total_seconds())
 
 
-def _confirmed_gains(state: State) -> Rows:
+def _confirmed_gains(state: ServiceState) -> Rows:
     for slot, one in state.loaded.items():
         confirmed = (c for c in one.bundle.confirmations if c.status is Status.CONFIRMED)
         gains = [c.gain for c in confirmed if c.gain is not None]

@@ -16,8 +16,8 @@ import structlog
 
 from colltune.errors import ColltuneError, OutputError
 from colltune.models.guard import Guard
-from colltune.production.admission import Admission
-from colltune.production.arms import Arm, Split, arm_of
+from colltune.production.admission import SummaryCheck
+from colltune.production.arms import Arm, ArmShares, arm_of
 from colltune.production.consequences import act
 from colltune.production.judgement import Judgement, judge, latest
 from colltune.production.settings import Production
@@ -28,8 +28,8 @@ from colltune.registry import Registry
 from colltune.server.answers import GivenArm
 from colltune.server.metrics import Metrics
 from colltune.server.schemas import Receipt
-from colltune.server.settings import Settings
-from colltune.server.state import Loaded, State
+from colltune.server.settings import ServiceSettings
+from colltune.server.state import LoadedBundle, ServiceState
 
 _STOP_S, _BREATH_S = 5.0, 1.0
 _MOST_JOBS = 20_000
@@ -44,7 +44,11 @@ class ProductionJobs:
     """
 
     def __init__(
-        self, settings: Settings, site: Production, metrics: Metrics, changed: Callable[[], None]
+        self,
+        settings: ServiceSettings,
+        site: Production,
+        metrics: Metrics,
+        changed: Callable[[], None],
     ) -> None:
         self._site = site
         self._machine = settings.machine
@@ -55,7 +59,7 @@ class ProductionJobs:
         self._log = structlog.get_logger("colltune.server.production")
         self.registry = Registry(settings.registry or "")
         self.store = Store(site.store, site.archive)
-        self._admission = Admission(self.registry, self.store, self._machine, site)
+        self._admission = SummaryCheck(self.registry, self.store, self._machine, site)
         self._given: set[GivenArm] = set()
         self._seen: OrderedDict[GivenArm, None] = OrderedDict()
         self._lock = Lock()
@@ -65,10 +69,10 @@ class ProductionJobs:
         self._noted_share = False
         self.judgement: Judgement | None = None
 
-    def arm(self, state: State, loaded: Loaded, job: str) -> tuple[Arm, Loaded]:
+    def arm(self, state: ServiceState, loaded: LoadedBundle, job: str) -> tuple[Arm, LoadedBundle]:
         """Return the arm of a job, and the bundle of that arm: the one in force or on trial."""
         trial = state.trials.get(loaded.slot)
-        split = Split(self._site.control, trial.share if trial else 0.0)
+        split = ArmShares(self._site.control, trial.share if trial else 0.0)
         arm = arm_of(self._machine, job, split)
         return arm, trial.loaded if trial and arm is Arm.CANDIDATE else loaded
 

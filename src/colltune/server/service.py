@@ -20,7 +20,7 @@ from colltune.mpi.programs import Programs
 from colltune.production.arms import Arm
 from colltune.production.settings import Production
 from colltune.production.status import ProductionStatus, status_of
-from colltune.registry import Entry, Registry
+from colltune.registry import Registry, RegistryEntry
 from colltune.selector.argmin import ModelSelector, legal_selector
 from colltune.selector.configuration import Target, render, selector_for
 from colltune.selector.demand import Demand, DemandLog
@@ -30,31 +30,31 @@ from colltune.server.answers import (
     CONTENT_POLICY,
     DOCUMENT_POLICY,
     Answer,
-    Document,
     GivenArm,
     Lru,
+    ResponseDocument,
 )
 from colltune.server.errors import ServiceError
-from colltune.server.job_counts import Asked, JobCounts, Outcome
+from colltune.server.job_counts import CountedRequest, JobCounts, RequestOutcome
 from colltune.server.metrics import MULTIPROCESS, Metrics, gauges
 from colltune.server.schemas import View
-from colltune.server.settings import Settings
+from colltune.server.settings import ServiceSettings
 from colltune.server.slurm.job_file import (
     MAIN,
     JobDecisions,
-    Section,
+    JobSection,
     main_file,
     section_of,
     text_of,
 )
-from colltune.server.state import BundleFolder, Loaded, Rendering, Source, State
+from colltune.server.state import BundleFolder, LoadedBundle, Rendering, ServiceState, Source
 from colltune.server.views.changes import changes_view
 from colltune.server.views.front import front_view, gain_view
 from colltune.server.views.job import job_view
 from colltune.server.views.maps import map_view, prediction_view
 from colltune.server.views.overview import overview_view
 from colltune.server.views.production import production_view
-from colltune.server.watcher import Watcher
+from colltune.server.watcher import BundleWatcher
 
 if TYPE_CHECKING:
     from colltune.server.production import ProductionJobs
@@ -64,7 +64,7 @@ TEXT = "text/plain; charset=utf-8"
 HTML = "text/html; charset=utf-8"
 _MOST_PINNED = 4
 _TIMES_MEASURED, _MOST_UNKNOWN = 16, 1024
-_REFUSALS = {404: Outcome.NO_BUNDLE, 503: Outcome.BUSY}
+_REFUSALS = {404: RequestOutcome.NO_BUNDLE, 503: RequestOutcome.BUSY}
 _MOST_REPORTS, _MOST_REPORT_BYTES = 8, 64 << 20
 
 
@@ -76,25 +76,27 @@ class Service:
     `ColltuneError`.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ServiceSettings) -> None:
         self.settings = settings
         self.metrics = Metrics()
         self.source: Source = (
             BundleFolder(settings.bundle) if settings.bundle else Registry(settings.registry or "")
         )
-        self.watcher = Watcher(self.source, settings, self.metrics, self.count, self._render_ahead)
+        self.watcher = BundleWatcher(
+            self.source, settings, self.metrics, self.count, self._render_ahead
+        )
         self.guard = Guard(caution=settings.caution)
         self.demand = DemandLog(settings.demand) if settings.demand is not None else None
         shared = os.environ.get(MULTIPROCESS)
         self.jobs = JobCounts(settings.demand or (Path(shared) if shared else None))
         self.production = self._production()
         self.started = time.time()
-        self._pinned: Lru[str, Loaded] = Lru(_MOST_PINNED, 4 * _MOST_PINNED, lambda _k, _v: 1)
+        self._pinned: Lru[str, LoadedBundle] = Lru(_MOST_PINNED, 4 * _MOST_PINNED, lambda _k, _v: 1)
         self._reports: Lru[str, bytes] = Lru(
             _MOST_REPORTS, _MOST_REPORT_BYTES, lambda _k, v: len(v)
         )
-        self._listed: tuple[float, Document] | None = None
-        self._counted: tuple[State, ...] = ()
+        self._listed: tuple[float, ResponseDocument] | None = None
+        self._counted: tuple[ServiceState, ...] = ()
 
     def _production(self) -> ProductionJobs | None:
         if self.settings.production is None:
@@ -111,7 +113,7 @@ class Service:
         return self.settings.tokens is not None
 
     @property
-    def state(self) -> State:
+    def state(self) -> ServiceState:
         return self.watcher.state
 
     def why_not_ready(self) -> list[str]:
@@ -156,7 +158,7 @@ class Service:
         if self.production is not None:
             self.production.flush()
 
-    def count_first(self, document: Document, *, by_token: bool = False) -> None:
+    def count_first(self, document: ResponseDocument, *, by_token: bool = False) -> None:
         """Count an answer that was not ready, and whether a good token asked for it."""
         self.metrics.miss.inc()
         self._went_out(document, 1, by_token=by_token)
@@ -168,7 +170,7 @@ class Service:
         now = gauges(self.state, *looks, judgement)
         return self.metrics.text(now)
 
-    def _went_out(self, document: Document, times: int, *, by_token: bool) -> None:
+    def _went_out(self, document: ResponseDocument, times: int, *, by_token: bool) -> None:
         self.metrics.answered(document, times)
         if document.asked is not None:
             self._asked(document.asked, times)
@@ -180,7 +182,7 @@ class Service:
             for asked in document.demanded:
                 self.demand.note(*asked, times)
 
-    def _asked(self, asked: Asked, times: int = 1) -> None:
+    def _asked(self, asked: CountedRequest, times: int = 1) -> None:
         self.jobs.note(asked, times)
         self.metrics.jobs.labels(asked.slot, asked.outcome.name.lower()).inc(times)
 
@@ -192,7 +194,7 @@ class Service:
                 if outcome is not None:
                     self._asked(_asked(library, release, "", query, outcome))
 
-    def select(self, state: State, query: queries.SelectQuery) -> Document:
+    def select(self, state: ServiceState, query: queries.SelectQuery) -> ResponseDocument:
         """Return decisions as JSON: one instance's, or all intervals of message sizes."""
         loaded = self.pick(state, query.bundle, query.library, query.release)
         bundle, shape = loaded.bundle, Shape(query.nodes, query.ppn)
@@ -210,7 +212,7 @@ class Service:
             content = rows[0] if query.collective else rows
             decided = [(s.instance.collective, s.configuration.is_default) for s in selections]
         replaced = {c.value for c, is_default in decided if not is_default}
-        return Document(
+        return ResponseDocument(
             _json(content),
             JSON,
             self._etag(loaded, f"select {query!r}", shape),
@@ -220,8 +222,8 @@ class Service:
         )
 
     def configuration(
-        self, state: State, library: str, release: str, query: queries.ConfigQuery
-    ) -> Document:
+        self, state: ServiceState, library: str, release: str, query: queries.ConfigQuery
+    ) -> ResponseDocument:
         loaded = self.pick(state, query.bundle, library, release)
         shape = Shape(query.nodes, query.ppn)
         target = _target(library, release, query.format, self._programs(query.programs))
@@ -229,7 +231,7 @@ class Service:
         text = _part(found, query.part, query.folder)
         parts = [end for end in found.rendered.written.texts if end]
         is_json = query.part != ".params" and target.form.name.endswith("-json")
-        return Document(
+        return ResponseDocument(
             text.encode(),
             JSON if is_json else TEXT,
             self._etag(loaded, f"config {library} {release} {query!r}", shape),
@@ -247,7 +249,9 @@ class Service:
             _asked(library, release, loaded.slot, query, found.outcome),
         )
 
-    def job(self, state: State, library: str, release: str, query: queries.JobQuery) -> Document:
+    def job(
+        self, state: ServiceState, library: str, release: str, query: queries.JobQuery
+    ) -> ResponseDocument:
         loaded, given = self._given(state, library, release, query)
         is_control = given is not None and given.arm == Arm.CONTROL
         target = _target(library, release, query.format, self._programs(query.programs))
@@ -255,7 +259,9 @@ class Service:
         found = [loaded.rendering(shape, target, self.guard) for shape in shapes]
         # where nothing is replaced, a job is better told nothing
         sections = [
-            Section(shape) if is_control or one.is_empty else section_of(one.rendered, query.folder)
+            JobSection(shape)
+            if is_control or one.is_empty
+            else section_of(one.rendered, query.folder)
             for shape, one in zip(shapes, found, strict=True)
         ]
         patterns = target.mpi.user_patterns
@@ -265,9 +271,9 @@ class Service:
         )
         replaced = {name for one in found for name in one.replaced if not is_control}
         kept = {name for one in found for name in (*one.kept, *one.replaced)}
-        outcome = Outcome.CONTROL if is_control else _common(one.outcome for one in found)
+        outcome = RequestOutcome.CONTROL if is_control else _common(one.outcome for one in found)
         told_arm = {"X-Colltune-Arm": arm.value} if arm else {}
-        return Document(
+        return ResponseDocument(
             text_of(told).encode(),
             TEXT,
             self._etag(loaded, f"job {library} {release} {query!r} {arm}", shapes[0]),
@@ -282,8 +288,8 @@ class Service:
         )
 
     def _given(
-        self, state: State, library: str, release: str, query: queries.JobQuery
-    ) -> tuple[Loaded, GivenArm | None]:
+        self, state: ServiceState, library: str, release: str, query: queries.JobQuery
+    ) -> tuple[LoadedBundle, GivenArm | None]:
         """Return the bundle for a job, and its arm; who names a bundle gets that and has none."""
         loaded = self.pick(state, query.bundle, library, release)
         if self.production is None or query.job is None or query.bundle is not None:
@@ -291,12 +297,12 @@ class Service:
         arm, loaded = self.production.arm(state, loaded, query.job)
         return loaded, GivenArm(query.job, loaded.slot, arm, loaded.bundle.id)
 
-    def _render_ahead(self, state: State, asked: Demand) -> None:
+    def _render_ahead(self, state: ServiceState, asked: Demand) -> None:
         loaded = state.pick(asked.library, asked.release)
         target = _target(asked.library, asked.release, None, self._programs(None))
         loaded.rendering(Shape(asked.nodes, asked.ppn), target, self.guard)
 
-    def bundles(self) -> Document:
+    def bundles(self) -> ResponseDocument:
         """Return all bundles, what is in force and what was, as JSON.
 
         It is made anew as often as the registry is looked at.
@@ -310,11 +316,11 @@ class Service:
             "bundles": [_entry_json(entry, loaded) for entry in self.source.entries()],
             "history": [asdict(event) for event in self.source.history()],
         }
-        document = Document(_json(content), JSON)
+        document = ResponseDocument(_json(content), JSON)
         self._listed = time.monotonic(), document
         return document
 
-    def report(self, state: State, prefix: str) -> Document:
+    def report(self, state: ServiceState, prefix: str) -> ResponseDocument:
         """Return the report of a bundle as a page; it is made once."""
         loaded = self.pick(state, prefix)
         bundle = loaded.bundle
@@ -327,9 +333,9 @@ class Service:
             content = page(figures(bundle, programs=self._programs(None))).encode()
             self._reports.put(bundle.id, content)
         etag = f'"{bundle.id}-report-{self.settings.programs}-{__version__}"'
-        return Document(content, HTML, etag, bundle.id, {CONTENT_POLICY: DOCUMENT_POLICY})
+        return ResponseDocument(content, HTML, etag, bundle.id, {CONTENT_POLICY: DOCUMENT_POLICY})
 
-    def overview(self, query: queries.Query) -> Document:
+    def overview(self, query: queries.Query) -> ResponseDocument:
         why_not = self.why_not_ready()
         if why_not:
             raise ServiceError(503, "; ".join(why_not))
@@ -337,19 +343,19 @@ class Service:
         looked_at = None if query.bundle is None else self.pick(state, query.bundle)
         view = overview_view(state.loaded.values(), events, self.warnings(), looked_at)
         body = _body(view)
-        return Document(body, JSON, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
+        return ResponseDocument(body, JSON, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
 
-    def front(self) -> Document:
+    def front(self) -> ResponseDocument:
         """Return what the page's front shows; made anew each time."""
         stored = self.settings.demand is not None
         view = front_view(self.state, self.watcher, self.jobs.days(), self.started, stored=stored)
-        return Document(_body(view), JSON)
+        return ResponseDocument(_body(view), JSON)
 
-    def in_production(self) -> Document:
+    def in_production(self) -> ResponseDocument:
         """Return what production jobs proved; made anew each time."""
-        return Document(_body(production_view(self._production_status())), JSON)
+        return ResponseDocument(_body(production_view(self._production_status())), JSON)
 
-    def production_report(self, query: queries.MonthQuery) -> Document:
+    def production_report(self, query: queries.MonthQuery) -> ResponseDocument:
         """Return the report of a month as a page."""
         # its pictures take a second to import, and few ask for a report
         from colltune.report.production import page  # noqa: PLC0415
@@ -359,29 +365,29 @@ class Service:
             content = page(status, self.source.history(), query.month)
         except DataError as error:
             raise ServiceError(404, str(error)) from error
-        return Document(content.encode(), HTML, headers={CONTENT_POLICY: DOCUMENT_POLICY})
+        return ResponseDocument(content.encode(), HTML, headers={CONTENT_POLICY: DOCUMENT_POLICY})
 
     def _production_status(self) -> ProductionStatus:
         if self.production is None:
             return status_of(None, Production(), (), "")
         return self.production.status()
 
-    def gain(self, state: State, query: queries.PageQuery) -> Document:
+    def gain(self, state: ServiceState, query: queries.PageQuery) -> ResponseDocument:
         loaded = self.pick(state, query.bundle, query.library, query.release)
         return self._view_document(loaded, query, gain_view(self._selector(loaded)[0], loaded.slot))
 
-    def changes(self, state: State, query: queries.ChangesQuery) -> Document:
+    def changes(self, state: ServiceState, query: queries.ChangesQuery) -> ResponseDocument:
         new, old = (self.pick(state, one) for one in (query.bundle, query.against))
         return self._view_document(new, query, changes_view(old.bundle, new.bundle, new.slot))
 
-    def decision_map(self, state: State, query: queries.MapQuery) -> Document:
+    def decision_map(self, state: ServiceState, query: queries.MapQuery) -> ResponseDocument:
         loaded = self.pick(state, query.bundle, query.library, query.release)
         selector, _ = self._selector(loaded)
         old = None if query.against is None else self.pick(state, query.against).bundle
         view = map_view(selector, loaded.slot, Collective(query.collective), old)
         return self._view_document(loaded, query, view)
 
-    def predictions(self, state: State, query: queries.PredictionsQuery) -> Document:
+    def predictions(self, state: ServiceState, query: queries.PredictionsQuery) -> ResponseDocument:
         loaded = self.pick(state, query.bundle, query.library, query.release)
         selector, target = self._selector(loaded)
         shape = Shape(query.nodes, query.ppn)
@@ -389,7 +395,7 @@ class Service:
         view = prediction_view(selector, loaded.slot, instance, target)
         return self._view_document(loaded, query, view)
 
-    def job_view(self, state: State, query: queries.JobViewQuery) -> Document:
+    def job_view(self, state: ServiceState, query: queries.JobViewQuery) -> ResponseDocument:
         loaded = self.pick(state, query.bundle, query.library, query.release)
         context = loaded.bundle.context
         target = Target.named(
@@ -407,7 +413,7 @@ class Service:
         """Return for which programs an answer is: those of the job that asks, or all of here."""
         return Programs.parse(asked or self.settings.programs)
 
-    def _selector(self, loaded: Loaded) -> tuple[ModelSelector, Target | None]:
+    def _selector(self, loaded: LoadedBundle) -> tuple[ModelSelector, Target | None]:
         """Return what decides for the files that are handed out, if any can be written."""
         context, programs = loaded.bundle.context, self._programs(None)
         try:
@@ -416,17 +422,19 @@ class Service:
             return ModelSelector(loaded.bundle, guard=self.guard), None
         return selector_for(loaded.bundle, target, guard=self.guard), target
 
-    def _view_document(self, loaded: Loaded, query: queries.Query, view: View) -> Document:
+    def _view_document(
+        self, loaded: LoadedBundle, query: queries.Query, view: View
+    ) -> ResponseDocument:
         etag = self._etag(loaded, f"{type(query).__name__} {query!r}")
-        return Document(_body(view), JSON, etag, loaded.bundle.id)
+        return ResponseDocument(_body(view), JSON, etag, loaded.bundle.id)
 
     def pick(
         self,
-        state: State,
+        state: ServiceState,
         prefix: str | None,
         library: str | None = None,
         release: str | None = None,
-    ) -> Loaded:
+    ) -> LoadedBundle:
         """Return what is in force for a release, or the bundle that a client insists on."""
         if prefix is None:
             return state.pick(library, release)
@@ -438,11 +446,11 @@ class Service:
         pinned = self._pinned.get(bundle_id)
         if pinned is None:
             bundle = self.source.load(bundle_id)
-            pinned = Loaded(bundle, bundle.created_utc)
+            pinned = LoadedBundle(bundle, bundle.created_utc)
             self._pinned.put(bundle_id, pinned)
         return pinned
 
-    def _etag(self, loaded: Loaded, what: str, shape: Shape | None = None) -> str:
+    def _etag(self, loaded: LoadedBundle, what: str, shape: Shape | None = None) -> str:
         """Return a tag that covers everything that an answer hangs on."""
         salt = f"{__version__} {self.settings.caution} {self.settings.programs} {what}"
         short = hashlib.sha256(salt.encode()).hexdigest()[:16]
@@ -464,7 +472,7 @@ def _target(library: str, release: str, format_name: str | None, programs: Progr
 
 
 def _within(
-    loaded: Loaded, library: str, release: str, shapes: Iterable[Shape]
+    loaded: LoadedBundle, library: str, release: str, shapes: Iterable[Shape]
 ) -> tuple[tuple[str, str, Shape], ...]:
     """Return what a campaign could be planned for: shapes that the machine may have."""
     known = loaded.bundle.training_shapes
@@ -478,16 +486,16 @@ def _asked(
     release: str,
     slot: str,
     query: queries.ConfigQuery | queries.JobQuery,
-    outcome: Outcome,
-) -> Asked:
+    outcome: RequestOutcome,
+) -> CountedRequest:
     several = query.ppn if isinstance(query.ppn, tuple) else (query.ppn,)
     ppn = " ".join(map(str, sorted(set(several))))
-    return Asked(library, release, slot, query.nodes, ppn, outcome)
+    return CountedRequest(library, release, slot, query.nodes, ppn, outcome)
 
 
-def _common(outcomes: Iterable[Outcome]) -> Outcome:
+def _common(outcomes: Iterable[RequestOutcome]) -> RequestOutcome:
     """Return what a request got whose job may run on any of several shapes."""
-    return min(outcomes, key=list(Outcome).index)
+    return min(outcomes, key=list(RequestOutcome).index)
 
 
 def _part(found: Rendering, part: str | None, folder: str | None) -> str:
@@ -509,7 +517,7 @@ def _part(found: Rendering, part: str | None, folder: str | None) -> str:
     return found.rendered.parameter_text(variables)
 
 
-def _entry_json(entry: Entry, loaded: Mapping[str, str]) -> dict[str, Any]:
+def _entry_json(entry: RegistryEntry, loaded: Mapping[str, str]) -> dict[str, Any]:
     names = [collective.value for collective in entry.collectives]
     told = asdict(entry) | {"collectives": names}
     return told | {"in_force": loaded.get(entry.slot) == entry.id}

@@ -72,7 +72,7 @@ def _known_programs(text: str) -> str:
         raise ValueError(str(error)) from None
 
 
-class Settings(BaseSettings):
+class ServiceSettings(BaseSettings):
     """All settings of a service.
 
     Parameters
@@ -155,7 +155,7 @@ class Settings(BaseSettings):
     log_level: Annotated[str, AfterValidator(_known_level)] = "INFO"
 
     @model_validator(mode="after")
-    def _one_source(self) -> Settings:
+    def _one_source(self) -> ServiceSettings:
         if (self.registry is None) == (self.bundle is None):
             raise ValueError("give either a registry or a bundle to serve")
         if self.production is not None and self.registry is None:
@@ -166,7 +166,7 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
-    def _known_users(self) -> Settings:
+    def _known_users(self) -> ServiceSettings:
         if self.munge and not self.munge_users:
             raise ValueError(
                 "name the users whose MUNGE credentials are accepted: --munge-users alice,@admins"

@@ -13,12 +13,12 @@ from colltune.errors import BundleError
 from colltune.files.reading import json_of
 from colltune.models.bundle import Bundle, load
 from colltune.models.guard import Guard
-from colltune.registry import Action, Entry, Event, Registry, slot_of
+from colltune.registry import Action, Event, Registry, RegistryEntry, slot_of
 from colltune.registry.names import nearest_release
 from colltune.selector.configuration import Rendered, Target, render, selector_for
 from colltune.server.answers import Answers, Lru
 from colltune.server.errors import ServiceError
-from colltune.server.job_counts import Outcome
+from colltune.server.job_counts import RequestOutcome
 
 _MOST_RENDERINGS, _MOST_BYTES = 1024, 32 << 20
 _OVERHEAD_BYTES = 2048
@@ -38,11 +38,11 @@ class Rendering:
     kept: tuple[str, ...]
     replaced: tuple[str, ...]
     is_empty: bool
-    outcome: Outcome
+    outcome: RequestOutcome
 
 
 @dataclass(frozen=True, eq=False)
-class Loaded:
+class LoadedBundle:
     """A bundle in memory, since when it is in force (ISO time), and what was rendered from it."""
 
     bundle: Bundle
@@ -82,15 +82,15 @@ def _slim(bundle: Bundle, rendered: Rendered) -> Rendering:
         tuple(sorted(c.value for c in asked - replaced)),
         tuple(sorted(c.value for c in replaced)),
         not is_any_replaced((*table.rules.values(), *table.by_layout.values())),
-        Outcome.TUNED if replaced else _why_default(bundle, table.shape),
+        RequestOutcome.TUNED if replaced else _why_default(bundle, table.shape),
     )
 
 
-def _why_default(bundle: Bundle, shape: Shape) -> Outcome:
+def _why_default(bundle: Bundle, shape: Shape) -> RequestOutcome:
     if shape.nprocs == 1:
-        return Outcome.ALONE
+        return RequestOutcome.ALONE
     outside = all(model.coverage.is_outside(shape) for model in bundle.models)
-    return Outcome.OUTSIDE if outside else Outcome.UNSURE
+    return RequestOutcome.OUTSIDE if outside else RequestOutcome.UNSURE
 
 
 def is_any_replaced(rules: Iterable[Iterable[Interval]]) -> bool:
@@ -100,24 +100,24 @@ def is_any_replaced(rules: Iterable[Iterable[Interval]]) -> bool:
 class Trial(NamedTuple):
     """A bundle beside the one in force, and the share of jobs that get it."""
 
-    loaded: Loaded
+    loaded: LoadedBundle
     share: float
 
 
 @dataclass(frozen=True, eq=False)
-class State:
+class ServiceState:
     """All that is in force.
 
     ``loaded`` holds a bundle by slot; ``problems`` why a slot keeps an older bundle, or has none;
     ``trials`` the bundles on trial where production is recorded.
     """
 
-    loaded: Mapping[str, Loaded]
+    loaded: Mapping[str, LoadedBundle]
     answers: Answers
     problems: Mapping[str, str] = field(default_factory=dict)
     trials: Mapping[str, Trial] = field(default_factory=dict)
 
-    def pick(self, library: str | None, release: str | None) -> Loaded:
+    def pick(self, library: str | None, release: str | None) -> LoadedBundle:
         """Return what is in force for a library's release, or the nearest of its series.
 
         Where the client named neither, there must be one only.
@@ -182,9 +182,9 @@ class BundleFolder:
                 return in_force.bundle_id
         raise BundleError(f"no bundle {prefix}", "this service has one bundle and no registry")
 
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[RegistryEntry, ...]:
         size = sum(f.stat().st_size for f in self._path.iterdir() if f.is_file())
-        return (Entry.of(load(self._path, ()), size),)
+        return (RegistryEntry.of(load(self._path, ()), size),)
 
     def history(self) -> tuple[Event, ...]:
         return ()

@@ -23,8 +23,8 @@ from colltune.selector.demand import Demand, read_demand
 from colltune.server.answers import Answer, Answers, Lru, answer_bytes
 from colltune.server.errors import ServiceError
 from colltune.server.metrics import Metrics
-from colltune.server.settings import Settings
-from colltune.server.state import Loaded, Source, State, Trial
+from colltune.server.settings import ServiceSettings
+from colltune.server.state import LoadedBundle, ServiceState, Source, Trial
 
 _REPORTS = ("drift", "retrain", "verify")
 _REPORTS_S = 15.0
@@ -37,7 +37,7 @@ _MOST_AGAIN, _PATIENCE_S = 64, 3.0
 _MOST_SHAPES = 256
 
 
-class Watcher:
+class BundleWatcher:
     """Looks at a source of bundles from time to time, in its own thread.
 
     ``dropped`` is called with every answer that is no longer kept; ``render`` makes ahead what a
@@ -47,17 +47,17 @@ class Watcher:
     def __init__(
         self,
         source: Source,
-        settings: Settings,
+        settings: ServiceSettings,
         metrics: Metrics,
         dropped: Callable[[Answer], None],
-        render: Callable[[State, Demand], object],
+        render: Callable[[ServiceState, Demand], object],
     ) -> None:
         self._source = source
         self._settings = settings
         self._metrics = metrics
         self._dropped = dropped
         self._render = render
-        self._rendered_for: State | None = None
+        self._rendered_for: ServiceState | None = None
         self._to_render: Iterator[Demand] = iter(())
         self._log = structlog.get_logger()
         self._refused: dict[tuple[str, str], float] = {}
@@ -72,7 +72,7 @@ class Watcher:
         self.retrained_at: float | None = None
         self.arrived: int | None = None
         self._reports_at = -math.inf
-        self.state = State({}, self._answers())
+        self.state = ServiceState({}, self._answers())
 
     def _answers(self) -> Answers:
         settings = self._settings
@@ -108,7 +108,7 @@ class Watcher:
                 self._log.exception("the registry could not be read")
             self._ended.wait(self._settings.poll_s)
 
-    def _render_next(self, state: State) -> bool:
+    def _render_next(self, state: ServiceState) -> bool:
         """Render the next shape that jobs ask for, most often first; tell whether there was one."""
         if self._rendered_for is None or self._rendered_for.loaded != state.loaded:
             self._rendered_for, self._to_render = state, islice(self._demand(), _MOST_SHAPES)
@@ -197,11 +197,11 @@ class Watcher:
             problems[slot] = self._withdrawn(slot, loaded[slot])
         trials = self._trials(on_trial)
         if loaded != self.state.loaded:
-            new = State(loaded, self._answers(), problems, trials)
+            new = ServiceState(loaded, self._answers(), problems, trials)
             _carry_over(self.state, new)
             self.state = new
         elif (problems, trials) != (self.state.problems, self.state.trials):
-            self.state = State(loaded, self.state.answers, problems, trials)
+            self.state = ServiceState(loaded, self.state.answers, problems, trials)
 
     def _trials(self, on_trial: Mapping[str, registry.Event]) -> dict[str, Trial]:
         """Return the trials whose bundles can be loaded; jobs of others get what is in force."""
@@ -218,7 +218,7 @@ class Watcher:
                     self._refuse(slot, event.bundle_id, error, None)
         return found
 
-    def _withdrawn(self, slot: str, have: Loaded) -> str:
+    def _withdrawn(self, slot: str, have: LoadedBundle) -> str:
         what = (
             f"{slot}: no bundle is in force any more; the bundle {have.bundle.id[:12]} stays loaded"
         )
@@ -226,9 +226,9 @@ class Watcher:
             self._log.warning("no bundle is in force", slot=slot, kept=have.bundle.id)
         return what
 
-    def _loaded(self, slot: str, event: registry.Event) -> Loaded:
+    def _loaded(self, slot: str, event: registry.Event) -> LoadedBundle:
         started = time.monotonic()
-        loaded = Loaded(self._source.load(event.bundle_id), event.at_utc)
+        loaded = LoadedBundle(self._source.load(event.bundle_id), event.at_utc)
         if loaded.slot != slot:
             raise BundleError(f"it is a bundle for {loaded.slot}, not for {slot}")
         insist_answers(loaded.bundle)
@@ -240,7 +240,9 @@ class Watcher:
         self._log.info("bundle loaded", slot=slot, bundle=event.bundle_id, seconds=seconds)
         return loaded
 
-    def _refuse(self, slot: str, bundle_id: str, error: Exception, have: Loaded | None) -> str:
+    def _refuse(
+        self, slot: str, bundle_id: str, error: Exception, have: LoadedBundle | None
+    ) -> str:
         self._refused[slot, bundle_id] = time.monotonic()
         self._metrics.refusals.labels(slot).inc()
         known = isinstance(error, (ColltuneError, OSError))
@@ -250,7 +252,7 @@ class Watcher:
         return f"{slot}: the bundle {bundle_id[:12]} was refused: {why}"
 
 
-def _prepare(loaded: Loaded, guard: Guard, programs: Programs) -> None:
+def _prepare(loaded: LoadedBundle, guard: Guard, programs: Programs) -> None:
     """Make one configuration, so that catalogues are read and the first client does not wait."""
     context = loaded.bundle.context
     try:
@@ -262,7 +264,7 @@ def _prepare(loaded: Loaded, guard: Guard, programs: Programs) -> None:
         structlog.get_logger().info("no configuration", slot=loaded.slot, why=str(error))
 
 
-def _carry_over(old: State, new: State) -> None:
+def _carry_over(old: ServiceState, new: ServiceState) -> None:
     """Put the answers that `old` gave last into `new`, so that clients need not wait for them.
 
     What the same bundle gives is taken over; the rest is computed, for a few seconds at most.

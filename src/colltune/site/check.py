@@ -24,7 +24,7 @@ from colltune.bench.launchers import Mpirun
 from colltune.bench.rehearsal import Rehearsal, rehearse
 from colltune.bench.schedule import guessed_s
 from colltune.bench.slurm import configuration
-from colltune.checks import Answer, Check, first_line, note, ok, problem
+from colltune.checks import Check, CheckResult, first_line, note, ok, problem
 from colltune.dataset import read_parquet
 from colltune.domain import Shape
 from colltune.errors import ColltuneError
@@ -112,7 +112,7 @@ class Subject:
         return f"sudo sh {self.folder}/install"
 
 
-def _site(subject: Subject) -> Answer:
+def _site(subject: Subject) -> CheckResult:
     if not (subject.folder / stage.SITE).exists():
         return problem(f"{subject.folder / stage.SITE} is not there", subject.init)
     site, cluster = subject.site, subject.cluster
@@ -120,14 +120,14 @@ def _site(subject: Subject) -> Answer:
     return ok(f"{site.machine}: {mpis}; {counted(len(cluster.nodes), 'node count')}")
 
 
-def _files(subject: Subject) -> Answer:
+def _files(subject: Subject) -> CheckResult:
     changes = stage.compared(subject.folder, stage.files_of(subject.site, subject.folder))
     wrote = stage.stamp_of(subject.folder).colltune
     if wrote not in ("", __version__):
         mend = f"colltune site upgrade {subject.folder} --check"
         return note(f"written by colltune {wrote}, this is {__version__}", mend)
-    edited = [change.file for change in changes if change.state is stage.State.EDITED]
-    as_said = (stage.State.EDITED, stage.State.UNCHANGED)
+    edited = [change.file for change in changes if change.state is stage.FileState.EDITED]
+    as_said = (stage.FileState.EDITED, stage.FileState.UNCHANGED)
     if stale := [change.file for change in changes if change.state not in as_said]:
         finding = f"not as site.toml says: {', '.join(stale)}"
         return problem(finding, f"{subject.init}; {subject.install}")
@@ -142,7 +142,7 @@ def _files(subject: Subject) -> Answer:
     return ok(f"{counted(len(changes), 'file')} as colltune {wrote} wrote them")
 
 
-def _registry(subject: Subject) -> Answer:
+def _registry(subject: Subject) -> CheckResult:
     root, user = subject.site.registry, subject.cluster.user
     if url_of(root) is not None:
         return ok(f"{root}: {counted(len(Registry(root).ids()), 'bundle')} (writing is not tried)")
@@ -168,7 +168,7 @@ def _registry(subject: Subject) -> Answer:
     return ok(f"{folder}: {bundles}, can be written, a file appears whole and once")
 
 
-def _campaigns(subject: Subject) -> Answer:
+def _campaigns(subject: Subject) -> CheckResult:
     said = []
     for path in sorted((subject.folder / "campaigns").glob("*.toml")):
         campaign = campaign_file.load(path).changed(strategy="full_grid")
@@ -194,7 +194,7 @@ def _planned(campaign: Campaign) -> Rehearsal:
     )
 
 
-def _slurm(subject: Subject) -> Answer:
+def _slurm(subject: Subject) -> CheckResult:
     cluster = subject.cluster
     sinfo = process.find("sinfo", "run this where Slurm's client programs are")
     asked = process.run([sinfo, "--noheader", "--format=%R %D %c"], timeout_s=_ASK_S)
@@ -218,7 +218,7 @@ def _slurm(subject: Subject) -> Answer:
     return ok(f"Slurm {subject.slurm.get('SLURM_VERSION', '')}; {shown}, up to {cores} cores each")
 
 
-def _hooks(subject: Subject) -> Answer:
+def _hooks(subject: Subject) -> CheckResult:
     where = subject.folder / "slurm"
     if not subject.cluster.service:
         return ok("none: users load the module, since cluster.service is empty")
@@ -265,7 +265,7 @@ def _wrong(path: Path, trusted: int = 0) -> str:
     return f"users cannot read {path}" if _mode(path, 0o004) else ""
 
 
-def _service(subject: Subject) -> Answer:
+def _service(subject: Subject) -> CheckResult:
     url = subject.cluster.service
     if not url:
         return ok("none, since cluster.service is empty")
@@ -279,7 +279,7 @@ def _service(subject: Subject) -> Answer:
     return ok(f"{url} answers for {', '.join(ready['bundles'])}")
 
 
-def _bundles(subject: Subject) -> Answer:
+def _bundles(subject: Subject) -> CheckResult:
     current, said = subject.in_force, []
     for mpi in subject.cluster.mpi:
         slots = [slot.partition(f"{mpi.library}-") for slot in current]
@@ -300,7 +300,7 @@ def _bundles(subject: Subject) -> Answer:
     return ok("; ".join(said))
 
 
-def _nothing_in_force(subject: Subject, mpi: SiteMpi) -> Answer:
+def _nothing_in_force(subject: Subject, mpi: SiteMpi) -> CheckResult:
     finding = f"nothing is in force for {mpi.name}"
     slot = record.latest(subject.registry).slots.get(f"{mpi.library}-{mpi.release}")
     if slot is None or not slot.facts.get("candidate"):
@@ -313,7 +313,7 @@ def _nothing_in_force(subject: Subject, mpi: SiteMpi) -> Answer:
     )
 
 
-def _job(subject: Subject) -> Answer:
+def _job(subject: Subject) -> CheckResult:
     """Print what a job, started as users start theirs, was told by the hooks."""
     if not subject.job:
         return note("not started, since --no-job was given")
@@ -338,7 +338,7 @@ def _job(subject: Subject) -> Answer:
     return _as_told(subject, lines)
 
 
-def _started(subject: Subject) -> process.Outcome:
+def _started(subject: Subject) -> process.ProcessResult:
     srun = process.find("srun", "run this where Slurm's client programs are")
     shape, partitions = subject.shape, ",".join(subject.cluster.partitions)
     options = [f"--nodes={shape.nodes}", f"--ntasks-per-node={shape.ppn}", "--time=2"]
@@ -357,7 +357,7 @@ def _started(subject: Subject) -> process.Outcome:
     )
 
 
-def _recording(subject: Subject) -> Answer:
+def _recording(subject: Subject) -> CheckResult:
     """Judge whether jobs can report, and did."""
     site, url = subject.site, subject.cluster.service
     if not site.production.record:
@@ -377,7 +377,7 @@ def _recording(subject: Subject) -> Answer:
     return ok(f"all ranks of a job preload a library; one call in {site.production.rate} is timed")
 
 
-def _reports(subject: Subject) -> Answer:
+def _reports(subject: Subject) -> CheckResult:
     """Judge whether jobs did report."""
     from colltune.production.store import Store  # noqa: PLC0415 - an extra
 
@@ -398,7 +398,7 @@ def _reports(subject: Subject) -> Answer:
     return note(f"no job reported within a day; {given} got an arm", mend)
 
 
-def _libraries(subject: Subject) -> Answer | None:
+def _libraries(subject: Subject) -> CheckResult | None:
     """Return what is wrong with a library that jobs preload."""
     for mpi in subject.cluster.mpi:
         library = recording.library_of(mpi, subject.folder)
@@ -447,7 +447,7 @@ def _waiting(spool: Path) -> int:
         return 0
 
 
-def _as_told(subject: Subject, lines: list[str]) -> Answer:
+def _as_told(subject: Subject, lines: list[str]) -> CheckResult:
     """Judge what a job printed."""
     told = next((line.removeprefix(_TOLD) for line in lines if line.startswith(_TOLD)), "")
     settings = sorted({line.partition("=")[0] for line in lines if "=" in line})
@@ -479,7 +479,7 @@ def _question(mpi: SiteMpi, shape: Shape, folder: Path) -> str:
     return f"/v1/job/{mpi.name}?nodes={shape.nodes}&ppn={shape.ppn}&folder={folder}/jobs/0"
 
 
-def _nightly(subject: Subject) -> Answer:
+def _nightly(subject: Subject) -> CheckResult:
     how, user = subject.cluster.nightly, subject.cluster.user
     if how == "none":
         command = f"colltune site retrain --config {subject.folder / stage.SITE}"

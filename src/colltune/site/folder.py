@@ -324,7 +324,7 @@ def _unit(text: str, settings: Mapping[str, str]) -> str:
     return _HEAD + "[Unit]\n" + "".join(line for line in lines if not line.startswith("# adapt"))
 
 
-class Place(NamedTuple):
+class FilePlace(NamedTuple):
     """Where a file of the folder takes effect, who reads it there, and whether root puts it."""
 
     file: str
@@ -333,7 +333,7 @@ class Place(NamedTuple):
     root: bool
 
 
-def places(site: Site, folder: Path) -> tuple[Place, ...]:
+def places(site: Site, folder: Path) -> tuple[FilePlace, ...]:
     """Return what of a site's folder goes where."""
     cluster = _cluster(site, folder)
     user, units, jobs = cluster.user, "/etc/systemd/system", cluster.jobs
@@ -356,7 +356,7 @@ def places(site: Site, folder: Path) -> tuple[Place, ...]:
     ]
     has = {"", cluster.nightly, "service" if cluster.service else ""}
     has |= {"records"} if records(site) else set()
-    return tuple(Place(*row[:4]) for row in rows if row[4] in has)
+    return tuple(FilePlace(*row[:4]) for row in rows if row[4] in has)
 
 
 def payback_of(
@@ -392,7 +392,7 @@ def _readme(site: Site, folder: Path) -> str:
     return _script("README.txt").format(**values)
 
 
-class State(StrEnum):
+class FileState(StrEnum):
     """What becomes of a file: ``edited`` ones are kept, ``obsolete`` ones are removed."""
 
     NEW = "new"
@@ -403,11 +403,11 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True)
-class Change:
+class FileChange:
     """A file of the folder, and for an edited one what would be written, as a diff."""
 
     file: str
-    state: State
+    state: FileState
     diff: tuple[str, ...] = ()
 
 
@@ -492,7 +492,7 @@ def check_release(folder: Path) -> None:
         )
 
 
-def compared(folder: Path, texts: Mapping[str, str]) -> tuple[Change, ...]:
+def compared(folder: Path, texts: Mapping[str, str]) -> tuple[FileChange, ...]:
     """Return what writing `texts` into `folder` would do."""
     stamp = stamp_of(folder)
     found = []
@@ -502,22 +502,24 @@ def compared(folder: Path, texts: Mapping[str, str]) -> tuple[Change, ...]:
             now = path.read_text(encoding="utf-8", errors="surrogateescape")
         except FileNotFoundError:
             if text is not None:
-                found.append(Change(name, State.NEW))
+                found.append(FileChange(name, FileState.NEW))
             continue
         except OSError as error:
             raise OutputError(f"{path}: {error.strerror}", "move it away") from error
         if now == text:
-            found.append(Change(name, State.UNCHANGED))
+            found.append(FileChange(name, FileState.UNCHANGED))
         elif stamp.wrote(name, now):
-            found.append(Change(name, State.OBSOLETE if text is None else State.CHANGED))
+            found.append(
+                FileChange(name, FileState.OBSOLETE if text is None else FileState.CHANGED)
+            )
         else:
             old, new = now.splitlines(), (text or "").splitlines()
             diff = difflib.unified_diff(old, new, name, "as colltune writes it", lineterm="")
-            found.append(Change(name, State.EDITED, tuple(diff)))
+            found.append(FileChange(name, FileState.EDITED, tuple(diff)))
     return tuple(found)
 
 
-def write(folder: Path, texts: Mapping[str, str]) -> tuple[Change, ...]:
+def write(folder: Path, texts: Mapping[str, str]) -> tuple[FileChange, ...]:
     """Write `texts` into `folder`; edited files are kept, files that nothing stands for removed."""
     changes, stamp = compared(folder, texts), stamp_of(folder)
     states = {change.file: change.state for change in changes}
@@ -527,13 +529,13 @@ def write(folder: Path, texts: Mapping[str, str]) -> tuple[Change, ...]:
     both = {n: (*known.get(n, ()), *hashes.get(n, ())) for n in states}
     _stamp(folder, {name: tuple(dict.fromkeys(each)) for name, each in both.items()})
     for name, state in states.items():
-        if state in (State.NEW, State.CHANGED):
+        if state in (FileState.NEW, FileState.CHANGED):
             make((folder / name).parent)
             write_text(folder / name, texts[name], 0o755 if name in _RUN else 0o644)
-        elif state is State.OBSOLETE:
+        elif state is FileState.OBSOLETE:
             (folder / name).unlink(missing_ok=True)
-    kept = {n for n, state in states.items() if state is State.EDITED}
-    gone = {n for n, state in states.items() if state is State.OBSOLETE}
+    kept = {n for n, state in states.items() if state is FileState.EDITED}
+    gone = {n for n, state in states.items() if state is FileState.OBSOLETE}
     _stamp(folder, {n: (known.get(n, ()) if n in kept else hashes[n]) for n in {*states} - gone})
     return changes
 

@@ -13,7 +13,7 @@ from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.models.bundle import Bundle
 from colltune.models.confirmations import Confirmation
 from colltune.mpi import Release
-from colltune.selector.confirming import Judgement, cuts_between
+from colltune.selector.confirming import ContestState, cuts_between
 from colltune.selector.decision_table import merged
 
 _SAME_REASON = "the default runs this algorithm by itself"
@@ -22,7 +22,7 @@ Watched = Mapping[Instance, str]
 
 
 @dataclass(frozen=True)
-class Row:
+class TunedRange:
     collective: Collective
     interval: Interval
     default_algorithms: tuple[str, ...]
@@ -40,7 +40,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Job:
+class TunedJob:
     shape: Shape
     msizes_bytes: tuple[int, ...]
     release: Release
@@ -117,17 +117,17 @@ class Job:
         self,
         table: DecisionTable,
         bundle: Bundle,
-        judgements: Sequence[Judgement],
+        judgements: Sequence[ContestState],
         default_seen: Watched,
         tuned_seen: Watched,
-    ) -> list[Row]:
+    ) -> list[TunedRange]:
         """Return the result of each interval; sizes between those measured join their neighbour."""
         names = self._names(bundle.collectives)
         predicted = {
             (judgement.contest.collective, judgement.contest.first_bytes): judgement.contest.gain
             for judgement in judgements
         }
-        rows: list[Row] = []
+        rows: list[TunedRange] = []
         for collective, interval in self.intervals(table):
             instances = self.instances(collective, interval)
             measured = self._record(bundle, collective, interval)
@@ -137,7 +137,7 @@ class Job:
                 continue
             default_names = [names.get(default_seen.get(i, ""), "") for i in instances]
             rows.append(
-                Row(
+                TunedRange(
                     collective,
                     interval,
                     tuple(dict.fromkeys(name for name in default_names if name)),
@@ -176,7 +176,7 @@ class Job:
 
 
 def _is_alike(
-    row: Row, collective: Collective, interval: Interval, measured: Confirmation | None
+    row: TunedRange, collective: Collective, interval: Interval, measured: Confirmation | None
 ) -> bool:
     """Tell whether sizes between those measured are left to the default, as the row before."""
     return (

@@ -45,10 +45,10 @@ from colltune.selector.configuration import (
     table_for,
     write_rendered,
 )
-from colltune.selector.confirming import Judgement, confirmations
+from colltune.selector.confirming import ContestState, confirmations
 from colltune.text import counted
-from colltune.tune.job import Job, Row, Watched
-from colltune.verify.confirm import Asked, confirming, proposals
+from colltune.tune.job import TunedJob, TunedRange, Watched
+from colltune.verify.confirm import ToConfirm, confirming, proposals
 from colltune.verify.observing import watch_algorithms
 
 _LEAST_BUDGET_S = 15.0
@@ -60,7 +60,7 @@ _LEAST_MEASURING_S = 10.0
 
 
 @dataclass(frozen=True)
-class Settings:
+class TuneSettings:
     """What the user asked for; ``started`` is the monotonic time from which the budget counts."""
 
     campaign: Campaign
@@ -153,7 +153,7 @@ class TuneResult:
     mpirun: Path
     shape: Shape
     context: str
-    rows: tuple[Row, ...]
+    rows: tuple[TunedRange, ...]
     dataset_path: Path
     bundle_path: Path
     picture_path: Path | None
@@ -173,7 +173,7 @@ class TuneResult:
 
 
 def tune(
-    settings: Settings,
+    settings: TuneSettings,
     installation: Installation,
     backend: NativeBackend,
     tell: Tell,
@@ -194,7 +194,7 @@ def tune(
         return _Tuning(settings, installation, target, backend, first, tell, folder).run()
 
 
-def _unproven(rows: Sequence[Row], judgements: Sequence[Judgement]) -> str:
+def _unproven(rows: Sequence[TunedRange], judgements: Sequence[ContestState]) -> str:
     """Return why no row has anything but the default; empty if one has."""
     if any(not row.interval.configuration.is_default for row in rows):
         return ""
@@ -221,7 +221,7 @@ class _TooLateError(Exception):
 class _Tuning:
     """``ends_s`` are the times at which the phases ended, ``notes`` what is to be told of them."""
 
-    settings: Settings
+    settings: TuneSettings
     installation: Installation
     target: Target
     backend: NativeBackend
@@ -277,10 +277,10 @@ class _Tuning:
         )
 
     @property
-    def job(self) -> Job:
+    def job(self) -> TunedJob:
         campaign = self.settings.campaign
         shape, sizes = campaign.shapes[0], campaign.msizes_bytes
-        return Job(shape, sizes, self.target.mpi.at(self.installation.release))
+        return TunedJob(shape, sizes, self.target.mpi.at(self.installation.release))
 
     def _ended(self, phase: str) -> None:
         self.ends_s[phase] = self.settings.spent_s()
@@ -363,7 +363,7 @@ class _Tuning:
         """Measure what the bundle proposes beside the default, within `budget_s`."""
         campaign, job = self.settings.campaign, self.job
         asked = [
-            Asked(c, job.shape, campaign.msizes_of(c))
+            ToConfirm(c, job.shape, campaign.msizes_of(c))
             for c in bundle.collectives
             if job.shape.nprocs > 1
         ]
@@ -386,7 +386,7 @@ class _Tuning:
             return CampaignReport()
 
     def _kept(
-        self, bundle: Bundle, judgements: Sequence[Judgement], default_seen: Watched
+        self, bundle: Bundle, judgements: Sequence[ContestState], default_seen: Watched
     ) -> tuple[Bundle, DecisionTable]:
         """Revise the bundle by what was measured, save it, and return what it decides then."""
 

@@ -30,7 +30,7 @@ _MOST_HANGS = 1
 _CALLS_PER_LAUNCH = 200
 
 
-class Ending(StrEnum):
+class CallEnding(StrEnum):
     OK = "ok"
     WRONG = "wrong"
     REFUSED = "refused"
@@ -83,16 +83,16 @@ class Look:
 class CallSeen:
     """What became of a call, and the functions behind it where they can be traced."""
 
-    ending: Ending
+    ending: CallEnding
     why: str = ""
     functions: tuple[Function, ...] = ()
 
 
 @dataclass(frozen=True)
-class Run:
+class CanaryRun:
     """What a launch with MPI told."""
 
-    outcome: process.Outcome
+    outcome: process.ProcessResult
     nprocs: int = 0  # 0: MPI_Init never came back
     starts: int = 0
     library: str = ""
@@ -130,12 +130,12 @@ class Canary:
 
     def run(
         self, calls: Sequence[CanaryCall], wanted: Mapping[str, str], tracer: Path | None = None
-    ) -> Run:
+    ) -> CanaryRun:
         words = ["run"] if tracer is None else ["traced", str(tracer)]
         outcome = self._launch([*words, *(call.word for call in calls)], wanted)
         return read_run(outcome, calls)
 
-    def start(self, wanted: Mapping[str, str]) -> Run:
+    def start(self, wanted: Mapping[str, str]) -> CanaryRun:
         """Start MPI without any call, and insist that it comes up as one job."""
         run = self.run([], wanted)
         if run.outcome.timed_out or not run.nprocs:
@@ -154,13 +154,13 @@ class Canary:
             )
         return run
 
-    def _launch(self, words: Sequence[str], wanted: Mapping[str, str]) -> process.Outcome:
+    def _launch(self, words: Sequence[str], wanted: Mapping[str, str]) -> process.ProcessResult:
         command = [*self.line.words, str(self.program), *words]
         environment = self.line.variables(wanted)
         mark = leftovers.new_mark()
         return process.run(command, timeout_s=self.limit_s, env=environment, mark=mark)
 
-    def _failed(self, outcome: process.Outcome) -> process.FailedError:
+    def _failed(self, outcome: process.ProcessResult) -> process.FailedError:
         if outcome.timed_out:
             what = f"the job did not end within {self.limit_s:g} s and was stopped"
         else:
@@ -192,14 +192,14 @@ def _file_seen(kind: str, words: Sequence[str]) -> FileSeen:
     return FileSeen(int(rank), host, int(index), size_bytes=int(words[4]), crc=int(words[5], 16))
 
 
-def read_run(outcome: process.Outcome, calls: Sequence[CanaryCall]) -> Run:
+def read_run(outcome: process.ProcessResult, calls: Sequence[CanaryCall]) -> CanaryRun:
     text = f"{outcome.stderr}\n{outcome.stdout}"
     told = list(_told(text))
     started = [int(words[0]) for kind, words in told if kind == "started" and words]
     first = {kind: words[0] for kind, words in reversed(told) if words}
     nodes = {int(words[0]): (words[2], int(words[1])) for k, words in told if k == "node"}
     pairs = [words[0].partition("=") for kind, words in told if kind == "set" and words]
-    return Run(
+    return CanaryRun(
         outcome,
         nprocs=started[0] if started else 0,
         starts=len(started),
@@ -227,7 +227,9 @@ def _shown(text: str) -> dict[str, tuple[str, str]]:
     }
 
 
-def _calls(outcome: process.Outcome, calls: Sequence[CanaryCall]) -> dict[CanaryCall, CallSeen]:
+def _calls(
+    outcome: process.ProcessResult, calls: Sequence[CanaryCall]
+) -> dict[CanaryCall, CallSeen]:
     by_word = {call.word: call for call in calls}
     seen: dict[CanaryCall, CallSeen] = {}
     current: CanaryCall | None = None
@@ -239,14 +241,14 @@ def _calls(outcome: process.Outcome, calls: Sequence[CanaryCall]) -> dict[Canary
             current, traced = by_word.get(words[0]), []
         elif found and len(words) > 1 and found["kind"] == "done" and current:
             why = unquote(words[2]) if len(words) > 2 else ""
-            seen[current] = CallSeen(Ending(words[1]), why, _functions(traced))
+            seen[current] = CallSeen(CallEnding(words[1]), why, _functions(traced))
             current = None
         else:
             traced.append(line)
     if current is not None:
-        ending = Ending.HANG if outcome.timed_out else Ending.CRASH
+        ending = CallEnding.HANG if outcome.timed_out else CallEnding.CRASH
         seen[current] = CallSeen(ending, _last_words(traced), _functions(traced))
-    return seen | {call: CallSeen(Ending.NOT_RUN) for call in calls if call not in seen}
+    return seen | {call: CallSeen(CallEnding.NOT_RUN) for call in calls if call not in seen}
 
 
 def _functions(lines: Sequence[str]) -> tuple[Function, ...]:
@@ -265,7 +267,7 @@ class Executed:
     """What became of the calls; ``first`` is the first launch, None if there was nothing to do."""
 
     calls: Mapping[CanaryCall, CallSeen] = field(default_factory=dict)
-    first: Run | None = None
+    first: CanaryRun | None = None
     broken: str = ""
 
 
@@ -277,7 +279,7 @@ def execute(
 ) -> Executed:
     left = sorted(dict.fromkeys(calls), key=lambda call: (-call.comm_size, -call.nodes, call))
     seen: dict[CanaryCall, CallSeen] = {}
-    first: Run | None = None
+    first: CanaryRun | None = None
     broken = ""
     allowed = _MOST_LAUNCHES + len(left) // _CALLS_PER_LAUNCH
     hangs = 0
@@ -285,16 +287,16 @@ def execute(
         allowed -= 1
         run = canary.run(left[:_CALLS_PER_LAUNCH], wanted, tracer)
         first = first or run
-        made = {call: s for call, s in run.calls.items() if s.ending is not Ending.NOT_RUN}
+        made = {call: s for call, s in run.calls.items() if s.ending is not CallEnding.NOT_RUN}
         hangs += run.outcome.timed_out
         if not made:
             broken = _why_nothing(run)
         seen |= made
         left = [call for call in left if call not in made]
-    return Executed(seen | dict.fromkeys(left, CallSeen(Ending.NOT_RUN)), first, broken)
+    return Executed(seen | dict.fromkeys(left, CallSeen(CallEnding.NOT_RUN)), first, broken)
 
 
-def _why_nothing(run: Run) -> str:
+def _why_nothing(run: CanaryRun) -> str:
     what = "MPI_Init does not return" if run.outcome.timed_out else "MPI_Init fails"
     if run.nprocs:
         what = "the program ends before its first call"
@@ -305,7 +307,7 @@ _COMPANIONS = (".dispatch", ".ch4", ".posix")
 
 
 @dataclass(frozen=True)
-class Request:
+class VerifyRequest:
     """What the user asked for; see `colltune verify`."""
 
     path: Path
@@ -329,7 +331,7 @@ class Readability:
     problems: Mapping[str, str]
 
 
-def readability(request: Request, canary: Canary) -> tuple[Readability, Look]:
+def readability(request: VerifyRequest, canary: Canary) -> tuple[Readability, Look]:
     """Ask every process of the job for the file, without starting MPI."""
     paths = [request.path, *companions(request.path).values()]
     here = [_here(path) for path in paths]
@@ -349,7 +351,7 @@ def readability(request: Request, canary: Canary) -> tuple[Readability, Look]:
     return Readability(request.path, len(ranks), hosts, told), look
 
 
-def canary_of(request: Request) -> tuple[Canary, Installation]:
+def canary_of(request: VerifyRequest) -> tuple[Canary, Installation]:
     """Return the canary, compiled for the MPI of the user's launcher."""
     check_line(request.words)
     installation = installation_of(request.words, request.mpi)

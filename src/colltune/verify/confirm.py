@@ -26,7 +26,7 @@ from colltune.mpi import LIBRARIES
 from colltune.mpi.programs import Programs
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.configuration import selector_for, target_of
-from colltune.selector.confirming import Contest, Judgement, confirmations, contests
+from colltune.selector.confirming import ContestedInstance, ContestState, confirmations, contests
 from colltune.selector.demand import Demand
 
 _MOST_SHAPES = 60
@@ -36,7 +36,7 @@ _REFUTED_FIRST = 1e6
 
 
 @dataclass(frozen=True)
-class Asked:
+class ToConfirm:
     """Decisions to be confirmed: a collective on a shape, and how much it matters."""
 
     collective: Collective
@@ -56,7 +56,7 @@ def insist_on_context(bundle: Bundle, campaign: Campaign, backend: Backend) -> N
         )
 
 
-def asked_by_campaign(bundle: Bundle, campaign: Campaign) -> tuple[Asked, ...]:
+def asked_by_campaign(bundle: Bundle, campaign: Campaign) -> tuple[ToConfirm, ...]:
     """Return all that a campaign names: its shapes, or what its application uses, by weight."""
     spent: dict[tuple[Collective, Shape], list[int]] = {}
     if campaign.focus is None:
@@ -67,7 +67,7 @@ def asked_by_campaign(bundle: Bundle, campaign: Campaign) -> tuple[Asked, ...]:
         for use in campaign.focus.spent:
             spent.setdefault((use.collective, use.shape), []).append(use.msize_bytes)
     return tuple(
-        Asked(collective, shape, tuple(sizes), _weight(campaign, collective, shape, sizes))
+        ToConfirm(collective, shape, tuple(sizes), _weight(campaign, collective, shape, sizes))
         for (collective, shape), sizes in spent.items()
         if collective in bundle.collectives and shape.nprocs > 1
     )
@@ -81,7 +81,7 @@ def _weight(
     return fmean(campaign.focus.weights(Instance(collective, shape, m) for m in sizes))
 
 
-def asked_by_jobs(bundle: Bundle, demand: Iterable[Demand]) -> tuple[Asked, ...]:
+def asked_by_jobs(bundle: Bundle, demand: Iterable[Demand]) -> tuple[ToConfirm, ...]:
     """Return the shapes that jobs asked for most with the bundle's library, by how often."""
     context = bundle.context
     wanted = [
@@ -93,7 +93,7 @@ def asked_by_jobs(bundle: Bundle, demand: Iterable[Demand]) -> tuple[Asked, ...]
     wanted = sorted(wanted, key=lambda one: -one.count)[:_MOST_SHAPES]
     mean = fmean(one.count for one in wanted) if wanted else 1.0
     return tuple(
-        Asked(
+        ToConfirm(
             collective,
             Shape(one.nodes, one.ppn),
             measured_sizes(bundle, collective),
@@ -108,25 +108,25 @@ def measured_sizes(bundle: Bundle, collective: Collective) -> tuple[int, ...]:
     return tuple(bundle.model(collective).coverage.sizes.tolist())
 
 
-def with_refuted(bundle: Bundle, asked: Iterable[Asked]) -> tuple[Asked, ...]:
+def with_refuted(bundle: Bundle, asked: Iterable[ToConfirm]) -> tuple[ToConfirm, ...]:
     """Return `asked` and, on other shapes, what production refuted."""
     found = {(one.collective, one.shape): one for one in asked}
     for record in bundle.confirmations:
         key = record.collective, record.shape
         if record.jobs and key not in found:
-            found[key] = Asked(*key, measured_sizes(bundle, record.collective), _UNUSED)
+            found[key] = ToConfirm(*key, measured_sizes(bundle, record.collective), _UNUSED)
     return tuple(found.values())
 
 
 def unconfirmed(
-    bundle: Bundle, asked: Iterable[Asked], *, undecided: bool = False
-) -> tuple[Asked, ...]:
+    bundle: Bundle, asked: Iterable[ToConfirm], *, undecided: bool = False
+) -> tuple[ToConfirm, ...]:
     """Return `asked` without what was measured before; what production refuted stays.
 
     So does what is `undecided`, if that is asked for.
     """
 
-    def known(one: Asked, msize_bytes: int) -> bool:
+    def known(one: ToConfirm, msize_bytes: int) -> bool:
         return any(
             not record.jobs and not (undecided and record.is_undecided)
             for record in _records(bundle, one.collective, one.shape, msize_bytes)
@@ -139,8 +139,8 @@ def unconfirmed(
 
 
 def proposals(
-    bundle: Bundle, backend: Backend, asked: Iterable[Asked], programs: Programs
-) -> tuple[Contest, ...]:
+    bundle: Bundle, backend: Backend, asked: Iterable[ToConfirm], programs: Programs
+) -> tuple[ContestedInstance, ...]:
     """Return what is to be measured so that what is `asked` is proved, for `programs`."""
     selector = _selector(bundle, backend, programs)
     found = [
@@ -153,7 +153,7 @@ def proposals(
     return tuple(_with_record(bundle, contest) for contest in found)
 
 
-def _with_record(bundle: Bundle, contest: Contest) -> Contest:
+def _with_record(bundle: Bundle, contest: ContestedInstance) -> ContestedInstance:
     """Return the contest with what is known of it from before; what jobs refuted goes first."""
     at = contest.instance
     for record in _records(bundle, at.collective, at.shape, at.msize_bytes):
@@ -174,7 +174,7 @@ def _records(
             yield record
 
 
-def _fitting(bundle: Bundle, asked: Asked) -> tuple[int, ...]:
+def _fitting(bundle: Bundle, asked: ToConfirm) -> tuple[int, ...]:
     """Return the sizes asked for that can be measured, one within each refuted range."""
     blocks = asked.shape.nprocs if asked.collective.has_block_per_rank else 1
     refuted = [
@@ -217,7 +217,7 @@ def campaign_for(bundle: Bundle, total_s: float) -> Campaign:
     )
 
 
-def confirming(campaign: Campaign, found: tuple[Contest, ...]) -> Campaign:
+def confirming(campaign: Campaign, found: tuple[ContestedInstance, ...]) -> Campaign:
     """Return the campaign that measures the contests `found`, of one launch per shape."""
     return campaign.changed(
         collectives=tuple(dict.fromkeys(contest.collective for contest in found)),
@@ -228,7 +228,7 @@ def confirming(campaign: Campaign, found: tuple[Contest, ...]) -> Campaign:
     )
 
 
-def revised(bundle: Bundle, judgements: Iterable[Judgement]) -> Bundle:
+def revised(bundle: Bundle, judgements: Iterable[ContestState]) -> Bundle:
     """Return `bundle` as it decides by what was measured just now."""
     now_utc = datetime.now(UTC).isoformat(timespec="seconds")
     return bundle.with_confirmations(confirmations(judgements, now_utc))

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from colltune.bench.backends import raw
 from colltune.bench.backends.native import NativeBackend
 from colltune.bench.backends.protocol import LaunchPlan, barriers_before
-from colltune.bench.schedule import Cell, Step
+from colltune.bench.schedule import Cell, ScheduleStep
 from colltune.domain import Collective, Configuration, Instance
 from colltune.errors import LibraryError
 from colltune.evidence.launches import (
@@ -36,7 +36,7 @@ from colltune.mpi import LIBRARIES
 from colltune.mpi.installation import Installation
 from colltune.mpi.libcolltune.library import with_libcolltune
 from colltune.text import counted
-from colltune.verify.probe_calls import Layout, ProbeCall
+from colltune.verify.probe_calls import JobLayout, ProbeCall
 from colltune.verify.user_line import UserLine
 
 _MOST_SIDES = 3
@@ -130,7 +130,7 @@ class Timed:
 
 
 @dataclass(frozen=True)
-class Forced:
+class ForcedEnvironments:
     """Environments that force configurations, and which of them shows which call."""
 
     environments: tuple[Mapping[str, str], ...] = ()
@@ -139,7 +139,7 @@ class Forced:
     @classmethod
     def of(
         cls, library: str, release: str, wanted: Sequence[tuple[Instance, Configuration]]
-    ) -> Forced:
+    ) -> ForcedEnvironments:
         """Spread the configurations over few environments: each forces one per collective."""
         chosen: list[dict[Collective, Configuration]] = []
         side_of: dict[Instance, int] = {}
@@ -177,7 +177,7 @@ class Measuring:
 
     installation: Installation
     line: UserLine
-    layout: Layout
+    layout: JobLayout
     work: Path
     launch_s: float
 
@@ -192,7 +192,7 @@ class Measuring:
         self,
         instances: Sequence[Instance],
         activation: Mapping[str, str],
-        forced: Forced,
+        forced: ForcedEnvironments,
         budget_s: float,
         progress: Callable[[float], None],
     ) -> Gains:
@@ -259,7 +259,7 @@ class Measuring:
         cells = tuple(Cell(Configuration.default(library, i.collective), i) for i in instances)
         visit = (_MAX_REPS, within_s / (_VISITS * len(instances)))
         visits = range(_VISITS + _SPARE_VISITS)
-        steps = tuple(Step(i, *visit) for _ in visits for i in range(len(cells)))
+        steps = tuple(ScheduleStep(i, *visit) for _ in visits for i in range(len(cells)))
         shape = self.layout.regular
         barriers = barriers_before(backend, shape, turn)
         plan = LaunchPlan(shape, cells, steps, within_s, barriers=barriers)
@@ -274,7 +274,7 @@ class Measuring:
 
 
 def _timed(
-    rounds: Sequence[Sequence[Times]], cells: Sequence[Instance], forced: Forced
+    rounds: Sequence[Sequence[Times]], cells: Sequence[Instance], forced: ForcedEnvironments
 ) -> dict[Instance, Timed]:
     file = gains_of(rounds, cells, 1)
     found = {}

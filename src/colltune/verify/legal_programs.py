@@ -28,7 +28,7 @@ from colltune.mpi.installation import Installation
 from colltune.mpi.libcolltune import PRELOAD
 from colltune.mpi.libcolltune.library import with_libcolltune
 from colltune.mpi.libcolltune.space import LIBCOLLTUNE
-from colltune.mpi.programs import MODES, Measured, Outcome, kind_of, text_of
+from colltune.mpi.programs import MODES, Measured, ProgramOutcome, kind_of, text_of
 from colltune.mpi.release import Release
 
 PROCESSES = (2, 3, 4, 5, 8)
@@ -78,7 +78,12 @@ _ENOUGH_ENDINGS = 2
 """So many launches that a mode ended tell of all its variants."""
 _STARTS = 3
 _ATTEMPTS = 2
-_SEVERITY = (Outcome.RIGHT, Outcome.ABORTS, Outcome.HANGS, Outcome.WRONG)
+_SEVERITY = (
+    ProgramOutcome.RIGHT,
+    ProgramOutcome.ABORTS,
+    ProgramOutcome.HANGS,
+    ProgramOutcome.WRONG,
+)
 _ON_PARTS = ("communicators", "between_groups")
 _SKIPPED = "skip"
 _ANSWERS = {"right", "wrong", "aborts"}
@@ -99,7 +104,7 @@ Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True, order=True)
-class Call:
+class LegalCall:
     """What a program may call, by way `variant` of `mode`, with blocks of `ints` elements."""
 
     collective: Collective
@@ -109,28 +114,28 @@ class Call:
     nprocs: int
 
 
-def calls(collective: Collective, nprocs: int) -> Iterator[Call]:
+def calls(collective: Collective, nprocs: int) -> Iterator[LegalCall]:
     """Yield all calls of a collective that are tried on `nprocs` processes."""
     for mode in MODES:
         if mode == _LARGE:
             continue
         variants = range(VARIANTS.get(mode, 1))
         for variant, ints in product(variants, _INTS_OF.get(mode, INTS)):
-            yield Call(collective, mode, variant, ints, nprocs)
+            yield LegalCall(collective, mode, variant, ints, nprocs)
 
 
-def large_call(collective: Collective, nprocs: int) -> Call:
+def large_call(collective: Collective, nprocs: int) -> LegalCall:
     """Return the call that moves more than 2^31 bytes."""
     ints = _LARGE_INTS // (nprocs if collective.has_block_per_rank else 1)
-    return Call(collective, _LARGE, 0, ints, nprocs)
+    return LegalCall(collective, _LARGE, 0, ints, nprocs)
 
 
 @dataclass(frozen=True)
-class Trial:
+class LegalTrial:
     """One call under one configuration."""
 
     configuration: Configuration
-    call: Call
+    call: LegalCall
 
     @property
     def suspect(self) -> tuple[Collective, str, str, int]:
@@ -144,11 +149,11 @@ class Trial:
         return f"{call.collective} {call.mode} {call.variant} {call.ints}"
 
 
-class Journal:
+class OutcomeJournal:
     """What was found out so far, in a file beside the result; ``head`` tells of what."""
 
     def __init__(self, path: Path, head: str) -> None:
-        self.path, self.seen = path, dict[tuple[str, Call], str]()
+        self.path, self.seen = path, dict[tuple[str, LegalCall], str]()
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         if lines[:1] != [head]:
             write_text(path, f"{head}\n")
@@ -156,17 +161,17 @@ class Journal:
         for line in lines[1:]:
             words = line.split()
             if len(words) == len(_COLUMNS):  # the last line may have been cut
-                call = Call(Collective(words[1]), words[2], *map(int, words[3:6]))
+                call = LegalCall(Collective(words[1]), words[2], *map(int, words[3:6]))
                 self.seen[words[0], call] = words[6]
 
-    def note(self, found: Iterable[tuple[Trial, str]]) -> None:
+    def note(self, found: Iterable[tuple[LegalTrial, str]]) -> None:
         with writing(self.path), self.path.open("a", encoding="utf-8") as stream:
             for trial, answer in found:
                 self.seen[trial.configuration.id, trial.call] = answer
                 words = f"{trial.configuration.id} {trial.words} {trial.call.nprocs} {answer}"
                 stream.write(f"{words}\n")
 
-    def answer(self, configuration: Configuration, call: Call) -> str | None:
+    def answer(self, configuration: Configuration, call: LegalCall) -> str | None:
         return self.seen.get((configuration.id, call))
 
 
@@ -180,8 +185,8 @@ class Launched:
     ``refused`` tells that the call returned an error on some rank while others wait for ever.
     """
 
-    answers: Mapping[Trial, str]
-    ended_in: Trial | None = None
+    answers: Mapping[LegalTrial, str]
+    ended_in: LegalTrial | None = None
     ending: str = ""
     refused: bool = False
     whole: bool = False
@@ -227,7 +232,7 @@ def configurations(
     return tuple(found)
 
 
-def chosen_at(release: Release, configuration: Configuration, call: Call) -> bool:
+def chosen_at(release: Release, configuration: Configuration, call: LegalCall) -> bool:
     """Tell whether `configuration` is ever chosen where `call` is made.
 
     What is for two processes alone ends programs elsewhere, and is never chosen there. Segments by
@@ -256,13 +261,13 @@ class Matrix:
     processes: tuple[int, ...] = PROCESSES
     collectives: tuple[Collective, ...] = tuple(Collective)
     own: bool = False
-    calls: Callable[[Collective, int], Iterable[Call]] = calls
+    calls: Callable[[Collective, int], Iterable[LegalCall]] = calls
     keeps: Callable[[Release, Configuration], bool] = lambda _release, _configuration: True
     limit_s: int = _LIMIT_S
     silence_s: float = _SILENCE_S
     large: bool = False
 
-    def every_call(self, collective: Collective, nprocs: int) -> Iterator[Call]:
+    def every_call(self, collective: Collective, nprocs: int) -> Iterator[LegalCall]:
         """Yield what is called on `nprocs` processes."""
         yield from self.calls(collective, nprocs)
         if self.large and nprocs == min(self.processes):
@@ -284,7 +289,7 @@ class Matrix:
 def reduced(matrix: Matrix) -> Matrix:
     """Return about a third of it: few, some and many elements, one segment size and fan-out."""
 
-    def fewer_calls(collective: Collective, nprocs: int) -> Iterator[Call]:
+    def fewer_calls(collective: Collective, nprocs: int) -> Iterator[LegalCall]:
         for call in matrix.calls(collective, nprocs):
             if call.ints in _FEWER_INTS and not (call.mode == "operations" and call.ints == 1):
                 yield call
@@ -299,7 +304,7 @@ def reduced(matrix: Matrix) -> Matrix:
     return replace(matrix, calls=fewer_calls, keeps=keeps)
 
 
-class Measurement:
+class LegalityMeasurement:
     """Measures `matrix` of the installed `mpi`, and writes the outcomes to `out`.
 
     `program` is the conformance program, where it is not the one that is compiled for `mpi`.
@@ -322,12 +327,12 @@ class Measurement:
         self._found = matrix.configurations(self._release)
         told = (mpi.library, mpi.release, self._program.name, matrix.own)
         digest = hashlib.sha256(repr(told).encode()).hexdigest()[:16]
-        self._journal = Journal(out.with_name(f"{out.name}.journal"), f"calls {digest}")
+        self._journal = OutcomeJournal(out.with_name(f"{out.name}.journal"), f"calls {digest}")
         self._bad = Counter[tuple[Collective, str, str, int]]()
         self._endings = Counter[tuple[Collective, str, str]]()
         self.odd: list[str] = []
         """Configurations under which a launch ended once, and not when it was tried again."""
-        self.answers = Counter[Outcome]()
+        self.answers = Counter[ProgramOutcome]()
         """What became of the calls of algorithms, the default's left out."""
 
     def run(self, progress: Progress = lambda _done, _total, _now: None) -> Measured:
@@ -373,25 +378,25 @@ class Measurement:
     def _default(self, collective: Collective) -> Configuration:
         return Configuration.default(self.mpi.library, collective)
 
-    def _trials(self, launch: Launch, nprocs: int) -> Iterator[Trial]:
+    def _trials(self, launch: Launch, nprocs: int) -> Iterator[LegalTrial]:
         for each in launch.configurations:
             for call in self.matrix.every_call(each.collective, nprocs):
                 if self._journal.answer(each, call) is None and self._is_fair(each, call):
-                    yield Trial(each, call)
+                    yield LegalTrial(each, call)
 
-    def _is_fair(self, configuration: Configuration, call: Call) -> bool:
+    def _is_fair(self, configuration: Configuration, call: LegalCall) -> bool:
         """Tell whether the default does it right, and the algorithm can be chosen there at all."""
         if configuration.is_default:
             return True
         default = self._default(configuration.collective)
-        if self._journal.answer(default, call) != Outcome.RIGHT:
+        if self._journal.answer(default, call) != ProgramOutcome.RIGHT:
             return False
         return chosen_at(self._release, configuration, call)
 
     def _finish(self, launch: Launch, nprocs: int) -> None:
         """Make all trials, in as many launches as it takes."""
         trials, again, failures = list(self._trials(launch, nprocs)), None, 0
-        before = list[Trial]()
+        before = list[LegalTrial]()
         while trials := [trial for trial in trials if not self._is_known(trial)]:
             batch = trials[:_CALLS_PER_LAUNCH]
             seen = self._launch(launch, batch, nprocs, patient=int(again == batch[0]))
@@ -411,7 +416,7 @@ class Measurement:
             left = [t for t in trials if self._journal.answer(t.configuration, t.call) is None]
             trials = sorted(left, key=lambda trial: trial != again)
 
-    def _isolate(self, launch: Launch, made: Iterable[Trial], nprocs: int) -> None:
+    def _isolate(self, launch: Launch, made: Iterable[LegalTrial], nprocs: int) -> None:
         """Find whose calls do harm that shows only later, and in which way of which mode.
 
         A launch ended outside of its calls, or in one that is right when it is made first: an
@@ -420,37 +425,37 @@ class Measurement:
         """
         tried = list(dict.fromkeys(trial.configuration for trial in made))
         for configuration in reversed(tried):
-            right: dict[tuple[str, int], list[Trial]] = defaultdict(list)
+            right: dict[tuple[str, int], list[LegalTrial]] = defaultdict(list)
             for call in self.matrix.every_call(configuration.collective, nprocs):
-                if self._journal.answer(configuration, call) == Outcome.RIGHT:
-                    right[call.mode, call.variant].append(Trial(configuration, call))
+                if self._journal.answer(configuration, call) == ProgramOutcome.RIGHT:
+                    right[call.mode, call.variant].append(LegalTrial(configuration, call))
             if self._is_harmless(launch, list(chain.from_iterable(right.values())), nprocs):
                 continue
             guilty = [way for way, b in right.items() if not self._is_harmless(launch, b, nprocs)]
             for way in guilty:
                 # what the default only seems to do right is not to be asked of any algorithm
                 for trial in right[way][: None if configuration.is_default else 1]:
-                    self._condemn(trial, Outcome.ABORTS.value)
+                    self._condemn(trial, ProgramOutcome.ABORTS.value)
             if guilty:
                 return
         self.odd.append(f"{tried[-1].id} on {nprocs} processes")
 
-    def _is_harmless(self, launch: Launch, batch: Sequence[Trial], nprocs: int) -> bool:
+    def _is_harmless(self, launch: Launch, batch: Sequence[LegalTrial], nprocs: int) -> bool:
         patient = len(batch)
         tries = (self._launch(launch, batch, nprocs, patient) for _ in range(_ATTEMPTS))
         return not batch or any(seen.whole for seen in tries)
 
-    def _is_known(self, trial: Trial) -> bool:
+    def _is_known(self, trial: LegalTrial) -> bool:
         """Tell whether enough is known of what is alike; of the default, all ways are tried."""
         ended = 0 if trial.configuration.is_default else self._endings[trial.suspect[:3]]
         return self._bad[trial.suspect] >= _ENOUGH or ended >= _ENOUGH_ENDINGS
 
-    def _take(self, answers: Mapping[Trial, str]) -> None:
+    def _take(self, answers: Mapping[LegalTrial, str]) -> None:
         for trial, answer in answers.items():
-            if answer not in (Outcome.RIGHT, _SKIPPED):
+            if answer not in (ProgramOutcome.RIGHT, _SKIPPED):
                 self._bad[trial.suspect] += 1
 
-    def _condemn(self, trial: Trial, ending: str) -> None:
+    def _condemn(self, trial: LegalTrial, ending: str) -> None:
         self._journal.note([(trial, ending)])
         self._bad[trial.suspect] += _ENOUGH
         self._endings[trial.suspect[:3]] += 1
@@ -464,10 +469,10 @@ class Measurement:
                 alone = self._release.forced_environment(each)
                 self._finish(Launch((each,), alone, at_start=True), nprocs)
             return
-        self._journal.note((t, Outcome.ABORTS.value) for t in self._trials(launch, nprocs))
+        self._journal.note((t, ProgramOutcome.ABORTS.value) for t in self._trials(launch, nprocs))
 
     def _launch(
-        self, launch: Launch, batch: Sequence[Trial], nprocs: int, patient: int = 0
+        self, launch: Launch, batch: Sequence[LegalTrial], nprocs: int, patient: int = 0
     ) -> Launched:
         """Make the calls of `batch`, of which the first `patient` ones may take long."""
         longest_s = max(limit_s for _, limit_s in self._limits(batch, patient))
@@ -490,14 +495,16 @@ class Measurement:
                 self._journal.note(seen.answers.items())
         return replace(seen, explained=outcome.explain())
 
-    def _limits(self, batch: Sequence[Trial], patient: int) -> Iterator[tuple[Trial, int]]:
+    def _limits(
+        self, batch: Sequence[LegalTrial], patient: int
+    ) -> Iterator[tuple[LegalTrial, int]]:
         """Yield each trial with the seconds that it may take."""
         for number, trial in enumerate(batch):
             longer = _PATIENCE if number < patient else 1
             large_s = _LARGE_S if trial.call.mode == _LARGE else 0
             yield trial, max(self.matrix.limit_s * longer, large_s)
 
-    def _plan(self, batch: Sequence[Trial], patient: int) -> Iterator[str]:
+    def _plan(self, batch: Sequence[LegalTrial], patient: int) -> Iterator[str]:
         chosen: Configuration | None = None
         told_s = self.matrix.limit_s
         for number, (trial, limit_s) in enumerate(self._limits(batch, patient)):
@@ -529,21 +536,21 @@ class Measurement:
         modes, outcomes, n_calls = {}, {}, 0
         for collective, found in self._found.items():
             default = self._default(collective)
-            worst: dict[str, dict[str, Outcome]] = defaultdict(dict)
+            worst: dict[str, dict[str, ProgramOutcome]] = defaultdict(dict)
             for configuration in (default, *found):
                 of_kind = worst[kind_of(configuration)]
                 for call, answer in self._of(configuration):
-                    n_calls, outcome = n_calls + 1, Outcome(answer)
+                    n_calls, outcome = n_calls + 1, ProgramOutcome(answer)
                     self.answers[outcome] += not configuration.is_default
-                    before = of_kind.get(call.mode, Outcome.RIGHT)
+                    before = of_kind.get(call.mode, ProgramOutcome.RIGHT)
                     of_kind[call.mode] = max(before, outcome, key=_SEVERITY.index)
             tried = worst[kind_of(default)]
             modes[collective] = tuple(mode for mode in MODES if mode in tried)
             outcomes[collective] = {
                 kind: {
-                    mode: seen.get(mode, Outcome.NOT_MEASURED)
+                    mode: seen.get(mode, ProgramOutcome.NOT_MEASURED)
                     for mode in modes[collective]
-                    if seen.get(mode) is not Outcome.RIGHT
+                    if seen.get(mode) is not ProgramOutcome.RIGHT
                 }
                 for kind, seen in worst.items()
             }
@@ -552,7 +559,7 @@ class Measurement:
         release = self.mpi.release
         return Measured(library, release, self.matrix.processes, n_calls, modes, outcomes, over)
 
-    def _of(self, configuration: Configuration) -> Iterator[tuple[Call, str]]:
+    def _of(self, configuration: Configuration) -> Iterator[tuple[LegalCall, str]]:
         """Yield the calls that were made under a configuration, and what became of them."""
         for nprocs in self.matrix.processes:
             for call in self.matrix.every_call(configuration.collective, nprocs):
@@ -575,9 +582,14 @@ class _Speaking:
         return time.monotonic() - self._grown < self._silence_s
 
 
-def read(lines: Sequence[str], batch: Sequence[Trial]) -> Launched:
+def read(lines: Sequence[str], batch: Sequence[LegalTrial]) -> Launched:
     """Return what the lines of a launch's results tell of the trials of `batch`."""
-    answers, begun, ending, refused = dict[Trial, str](), None, Outcome.ABORTS.value, False
+    answers, begun, ending, refused = (
+        dict[LegalTrial, str](),
+        None,
+        ProgramOutcome.ABORTS.value,
+        False,
+    )
     for line in lines:
         words = line.split()
         if words[:1] == ["end"]:
@@ -595,7 +607,7 @@ def read(lines: Sequence[str], batch: Sequence[Trial]) -> Launched:
             # another process than the one that tells of beginnings may be ahead
             begun = trial
             refused |= words[0] == "refused"
-            ending = Outcome.HANGS.value if words[0] == Outcome.HANGS else ending
+            ending = ProgramOutcome.HANGS.value if words[0] == ProgramOutcome.HANGS else ending
     if refused:
-        ending = Outcome.ABORTS.value
+        ending = ProgramOutcome.ABORTS.value
     return Launched(answers, begun, ending, refused)

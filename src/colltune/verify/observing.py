@@ -12,14 +12,14 @@ from pathlib import Path
 from colltune.bench.backends import Ending, raw
 from colltune.bench.backends.native import NativeBackend
 from colltune.bench.backends.protocol import LaunchPlan
-from colltune.bench.schedule import Cell, Step
+from colltune.bench.schedule import Cell, ScheduleStep
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import LIBRARIES, trace
 from colltune.mpi.libcolltune.library import with_libcolltune
 from colltune.mpi.openmpi.library import TunedSpace
 from colltune.mpi.trace import Function
-from colltune.verify.canary import CallSeen, Run
+from colltune.verify.canary import CallSeen, CanaryRun
 
 _BASE, _HAN = "ompi_coll_base_", "mca_coll_han_"
 _COMPONENT = re.compile(r"mca_coll_(?P<component>[a-z0-9]+)_(?P<what>\w+)")
@@ -160,7 +160,7 @@ def parameters(function: Function) -> dict[str, int]:
     return {key: min(max(low, value), high) for key, value, low, high in ranges}
 
 
-def said(run: Run, file: Path) -> Iterator[str]:
+def said(run: CanaryRun, file: Path) -> Iterator[str]:
     """Yield in sentences what the library said in a launch with `file`."""
     text = f"{run.outcome.stdout}\n{run.outcome.stderr}"
     for taken in dict.fromkeys(match["what"] for match in _TAKEN.finditer(text)):
@@ -182,7 +182,7 @@ def watch_algorithms(
     """Return the function that ran for each instance under the environment `wanted`."""
     library = backend.context("").library
     cells = tuple(Cell(Configuration.default(library, i.collective), i) for i in instances)
-    steps = tuple(Step(i, 0, 0.0) for i in range(len(cells)))
+    steps = tuple(ScheduleStep(i, 0, 0.0) for i in range(len(cells)))
     plan = LaunchPlan(shape, cells, steps, _TRACE_BUDGET_S)
     options = [*trace.launch_options(tracer), "-x", "COLLBENCH_MARK=1"]
     with tempfile.TemporaryDirectory(prefix="colltune-") as folder:

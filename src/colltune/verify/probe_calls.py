@@ -35,7 +35,7 @@ class Communicator:
 
 
 @dataclass(frozen=True)
-class Layout:
+class JobLayout:
     """How many processes of the job lie on each of its nodes."""
 
     processes: tuple[int, ...]
@@ -118,7 +118,7 @@ class Search:
 
 def find(
     parsed: Rules,
-    layout: Layout,
+    layout: JobLayout,
     activation: Mapping[str, str],
     environment: Mapping[str, str],
 ) -> Search:
@@ -160,7 +160,7 @@ def _ordered(found: Mapping[int, _Places]) -> dict[int, tuple[ProbeCall, ...]]:
 
 def _decided(
     parsed: Rules,
-    layout: Layout,
+    layout: JobLayout,
     collective: Collective,
     environments: tuple[Mapping[str, str], Mapping[str, str]],
 ) -> Iterator[tuple[ProbeCall, Rule]]:
@@ -220,7 +220,7 @@ def largest_msize(collective: Collective, comm_size: int) -> int:
 
 
 def reached_elsewhere(
-    parsed: Rules, rule: Rule, layout: Layout, activation: Mapping[str, str]
+    parsed: Rules, rule: Rule, layout: JobLayout, activation: Mapping[str, str]
 ) -> str:
     """Return what a call would need beyond those of the job, for `rule` to decide it."""
     sizes = parsed.comm_sizes(rule.collective)

@@ -17,21 +17,21 @@ from colltune.mpi.libcolltune.library import with_libcolltune
 from colltune.mpi.rules import Finding, Rules
 from colltune.verify import probe_calls
 from colltune.verify.canary import (
+    CallEnding,
     CallSeen,
     Canary,
-    Ending,
+    CanaryRun,
     Executed,
     Readability,
-    Request,
-    Run,
+    VerifyRequest,
     canary_of,
     companions,
     execute,
     readability,
 )
-from colltune.verify.gains import Forced, Gains, Measuring
+from colltune.verify.gains import ForcedEnvironments, Gains, Measuring
 from colltune.verify.observing import UNTRACED, Observer, said
-from colltune.verify.probe_calls import Layout, ProbeCall
+from colltune.verify.probe_calls import JobLayout, ProbeCall
 from colltune.verify.rule_status import (
     Assessment,
     Assessor,
@@ -49,7 +49,7 @@ _MEASURED = (RuleStatus.APPLIED, RuleStatus.UNOBSERVED)
 Progress = Callable[[str, float], None]
 
 
-def prove(request: Request, progress: Progress = lambda _what, _spent_s: None) -> Proof:
+def prove(request: VerifyRequest, progress: Progress = lambda _what, _spent_s: None) -> Proof:
     started = time.monotonic()
     progress("compiling the test program", 0.0)
     canary, installation = canary_of(request)
@@ -69,7 +69,7 @@ def prove(request: Request, progress: Progress = lambda _what, _spent_s: None) -
 class _Proving:
     """The stages behind the check of readability."""
 
-    request: Request
+    request: VerifyRequest
     canary: Canary
     installation: Installation
     progress: Progress
@@ -89,7 +89,7 @@ class _Proving:
         if reason := kind.unreadable_by(release):
             return replace(proof, dropped=reason, notes=tuple(self.notes))
         parsed = kind.parse(text, str(self.request.path), release)
-        layout = Layout(tuple(n for _, n in job.nodes))
+        layout = JobLayout(tuple(n for _, n in job.nodes))
         settings = self._settings(kind, release, job, layout)
         findings = kind.lint(parsed)
         parsed = kind.with_others(parsed, settings.environment, settings.activation)
@@ -116,7 +116,7 @@ class _Proving:
             except LibraryError:
                 raise error from None
 
-    def _start(self) -> Run:
+    def _start(self) -> CanaryRun:
         self._tell("starting MPI")
         began = time.monotonic()
         job = self.canary.start(LIBRARIES[self.installation.library].prints_settings)
@@ -133,7 +133,9 @@ class _Proving:
         if asked is not None and asked != release:
             raise LibraryError(f"the job runs {library} {release}, but --release says {asked}")
 
-    def _settings(self, kind: Format, release: str, job: Run, layout: Layout) -> JobSettings:
+    def _settings(
+        self, kind: Format, release: str, job: CanaryRun, layout: JobLayout
+    ) -> JobSettings:
         """Return the job's settings; from now on launches leave out what activates the file."""
         paths = {"": str(self.request.path)}
         paths |= {end: str(file) for end, file in companions(self.request.path).items()}
@@ -160,7 +162,7 @@ class _Proving:
         self,
         parsed: Rules,
         findings: tuple[Finding, ...],
-        layout: Layout,
+        layout: JobLayout,
         settings: JobSettings,
     ) -> tuple[RuleResult, ...]:
         if parsed.dropped:
@@ -185,7 +187,7 @@ class _Proving:
         parsed: Rules,
         found: Mapping[int, tuple[ProbeCall, ...]],
         settings: JobSettings,
-    ) -> _Seen:
+    ) -> _BothWays:
         """Have the calls made with and without the file; those known to break are left alone."""
         calls = [
             probe.canary
@@ -209,7 +211,7 @@ class _Proving:
         self._tell("calling without the file")
         plain = {} if self.preloaded is None else self.preloaded.without
         without = execute(self.canary, calls, plain, tracer)
-        return _Seen(with_file, without, observer, _spoilt(with_file, settings))
+        return _BothWays(with_file, without, observer, _spoilt(with_file, settings))
 
     def _observer(self, parsed: Rules) -> tuple[Path | None, Observer]:
         """Return the call tracer for the job's library, or None and why there is none."""
@@ -229,8 +231,8 @@ class _Proving:
     def _measured(
         self,
         assessed: Sequence[tuple[RuleResult, Evidence | None]],
-        seen: _Seen,
-        layout: Layout,
+        seen: _BothWays,
+        layout: JobLayout,
         settings: JobSettings,
     ) -> tuple[RuleResult, ...]:
         line = self.canary.line
@@ -245,7 +247,7 @@ class _Proving:
             if best and instance and result.assessment.status is RuleStatus.UNOBSERVED
         ]
         observer = seen.observer
-        forced = Forced.of(observer.library, observer.release, wanted)
+        forced = ForcedEnvironments.of(observer.library, observer.release, wanted)
         gains = self._gains(measuring, [i for i in instances if i is not None], forced, settings)
         self.notes += gains.notes
         return tuple(
@@ -257,7 +259,7 @@ class _Proving:
         self,
         measuring: Measuring,
         instances: Sequence[Instance],
-        forced: Forced,
+        forced: ForcedEnvironments,
         settings: JobSettings,
     ) -> Gains:
         if not self.request.measure:
@@ -284,7 +286,7 @@ class _Proving:
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _BothWays:
     """What was seen with and without the file; ``spoilt`` is what became of all of its rules."""
 
     with_file: Executed
@@ -294,9 +296,9 @@ class _Seen:
 
     def of(self, probe: ProbeCall) -> Evidence:
         call = probe.canary
-        unmade = CallSeen(Ending.NOT_RUN)
+        unmade = CallSeen(CallEnding.NOT_RUN)
         without = self.without.calls.get(call, unmade)
-        known = without if without.ending is not Ending.NOT_RUN else None
+        known = without if without.ending is not CallEnding.NOT_RUN else None
         return Evidence(probe, self.with_file.calls.get(call, unmade), known)
 
 
@@ -304,7 +306,7 @@ def _completed(
     result: RuleResult,
     best: Evidence | None,
     instance: Instance | None,
-    seen: _Seen,
+    seen: _BothWays,
     gains: Gains,
 ) -> RuleResult:
     """Return the result with the call that shows it and what was measured of it."""
@@ -342,12 +344,12 @@ def _spoilt(executed: Executed, settings: JobSettings) -> Assessment | None:
     return None
 
 
-def _is_worth(result: RuleResult, evidence: Evidence, seen: _Seen) -> bool:
+def _is_worth(result: RuleResult, evidence: Evidence, seen: _BothWays) -> bool:
     """Tell whether a rule is to be measured: it works, and runs something else than the default."""
     planned = evidence.probe.planned
     if result.assessment.status not in _MEASURED or planned.configuration.is_default:
         return False
-    if evidence.with_file.ending is not Ending.OK or evidence.without is None:
+    if evidence.with_file.ending is not CallEnding.OK or evidence.without is None:
         return False
     traced = not seen.observer.unavailable
     return not (traced and seen.observer.same(evidence.with_file, evidence.without))

@@ -13,10 +13,10 @@ from colltune.mpi.in_effect import Rank, Setting, Settings, beside
 from colltune.mpi.job_variables import concerns_collectives
 from colltune.mpi.rules import Call, Fault, Finding, Outcome, Rule, Rules
 from colltune.mpi.shell import parameter_of, variable_of
-from colltune.verify.canary import CallSeen, CanaryCall, Ending, Readability
+from colltune.verify.canary import CallEnding, CallSeen, CanaryCall, Readability
 from colltune.verify.gains import Gain, Timed
 from colltune.verify.observing import UNTRACED, Observer
-from colltune.verify.probe_calls import Layout, ProbeCall, reached_elsewhere
+from colltune.verify.probe_calls import JobLayout, ProbeCall, reached_elsewhere
 
 
 @dataclass(frozen=True)
@@ -131,10 +131,10 @@ _EITHER_END = 0.10
 """The level of an interval of which either end is beyond its bound in 5 % by chance."""
 
 _FAILED = {
-    Ending.WRONG: "the call computes wrong numbers",
-    Ending.REFUSED: "the library refuses the call",
-    Ending.CRASH: "the program ends within the call",
-    Ending.HANG: "the call does not return",
+    CallEnding.WRONG: "the call computes wrong numbers",
+    CallEnding.REFUSED: "the library refuses the call",
+    CallEnding.CRASH: "the program ends within the call",
+    CallEnding.HANG: "the call does not return",
 }
 # what keeps a rule from ever deciding anything
 _NEVER = (
@@ -199,7 +199,7 @@ class Assessor:
     parsed: Rules
     settings: JobSettings
     observer: Observer
-    layout: Layout
+    layout: JobLayout
     complete: bool = True
     findings: tuple[Finding, ...] = ()
 
@@ -262,7 +262,7 @@ class Assessor:
             expected = _inner_of(expected, rule) or expected
         if ending in _FAILED:
             return self._failed(seen)
-        if ending is Ending.NOT_RUN:
+        if ending is CallEnding.NOT_RUN:
             ends = planned.ends_program
             status = RuleStatus.HARMFUL if ends else RuleStatus.UNOBSERVED
             return Assessment(status, ends or "the call was not made")
@@ -389,7 +389,7 @@ class RuleResult:
     is_regression: bool = False
 
 
-class Verdict(StrEnum):
+class FileVerdict(StrEnum):
     """What is proven of a file as a whole."""
 
     PASSED = "passed"
@@ -398,7 +398,9 @@ class Verdict(StrEnum):
 
     @property
     def exit_status(self) -> int:
-        return {Verdict.PASSED: 0, Verdict.FAILED: 1, Verdict.UNOBSERVED: UNOBSERVED}[self]
+        return {FileVerdict.PASSED: 0, FileVerdict.FAILED: 1, FileVerdict.UNOBSERVED: UNOBSERVED}[
+            self
+        ]
 
 
 @dataclass(frozen=True)
@@ -415,21 +417,21 @@ class Proof:
     measured: bool = True
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> FileVerdict:
         """Whether no rule fails and none makes the job slower; it takes one that was seen.
 
         A file without rules has nothing that could be seen.
         """
         failed = any(v.assessment.status.is_failure or v.is_regression for v in self.results)
         if self.readability.problems or self.dropped or failed:
-            return Verdict.FAILED
+            return FileVerdict.FAILED
         seen = self.count(RuleStatus.APPLIED) or not self.results
-        return Verdict.PASSED if seen else Verdict.UNOBSERVED
+        return FileVerdict.PASSED if seen else FileVerdict.UNOBSERVED
 
     @property
     def how_to_observe(self) -> str:
         """What shows more of the file; empty where enough was seen."""
-        if self.verdict is not Verdict.UNOBSERVED:
+        if self.verdict is not FileVerdict.UNOBSERVED:
             return ""
         if not self.count(RuleStatus.UNOBSERVED):
             return (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from colltune.bench.backends import mpibenchmark
-from colltune.bench.backends.mpibenchmark import BYTES, INTEGERS, Job, Mode
+from colltune.bench.backends.mpibenchmark import BYTES, INTEGERS, BenchmarkJob, BenchmarkMode
 from colltune.bench.schedule import Cell
 from colltune.dataset.importers.reprompi import ReproMpiCell, ReproMpiOutput
 from colltune.domain import Collective, Configuration, Instance, Shape
@@ -27,7 +27,7 @@ def _output(visits: dict[Cell, int]) -> ReproMpiOutput:
     return ReproMpiOutput({}, 4, complete=False, rows=rows)
 
 
-def _options(mode: Mode) -> list[str]:
+def _options(mode: BenchmarkMode) -> list[str]:
     words = mpibenchmark.options(mode, INTEGERS, 0.05)
     asked = ("--datatype=MPI_INT", "--operation=MPI_SUM")
     assert (words[:2], words[-1]) == (asked, "--runtime-type=local")
@@ -38,13 +38,13 @@ def test_options_of_each_mode() -> None:
     """Timed jobs end by their time, others by their count alone; only clocks are synchronised."""
     timed = ["--proc-sync=roundtime", "--rt-bench-time-ms=50.000"]
     # a barrier starts a repetition whatever the size
-    assert _options(Mode.TIMED) == [*timed, "--clock-sync=None", "--rt-barrier-count=0"]
+    assert _options(BenchmarkMode.TIMED) == [*timed, "--clock-sync=None", "--rt-barrier-count=0"]
     clocks = ["--clock-sync=SKaMPI", "--params=alg:skampi@skampi_offset@5@20"]
-    assert _options(Mode.CLOCKS) == [*timed, *clocks]
-    assert _options(Mode.COUNTED) == ["--proc-sync=dissem_barrier", "--clock-sync=None"]
+    assert _options(BenchmarkMode.CLOCKS) == [*timed, *clocks]
+    assert _options(BenchmarkMode.COUNTED) == ["--proc-sync=dissem_barrier", "--clock-sync=None"]
     # releases before 2025 are told how to synchronise; later ones do it by themselves
-    assert Mode.TIMED.environment == {"MPITS_PARAMS": "--clock-sync=None"}
-    assert Mode.CLOCKS.environment == {}
+    assert BenchmarkMode.TIMED.environment == {"MPITS_PARAMS": "--clock-sync=None"}
+    assert BenchmarkMode.CLOCKS.environment == {}
 
 
 def test_the_job_file_speaks_of_mpibenchmarks_sizes() -> None:
@@ -55,7 +55,7 @@ def test_the_job_file_speaks_of_mpibenchmarks_sizes() -> None:
         _cell(Collective.REDUCE_SCATTER_BLOCK, 4096),
         _cell(Collective.BARRIER, 0),
     )
-    assert mpibenchmark.job_file(Job(cell, 7) for cell in cells) == (
+    assert mpibenchmark.job_file(BenchmarkJob(cell, 7) for cell in cells) == (
         "MPI_Bcast 5 7\n"
         "MPI_Reduce_scatter 1024 7\n"
         "MPI_Reduce_scatter_block 4096 7\n"
@@ -114,7 +114,7 @@ def test_the_first_repetition_of_a_visit_is_left_out() -> None:
 def test_the_job_in_flight_follows_the_last_one_that_was_written() -> None:
     """Visits are counted, so that a cell that is visited again is not taken for its first visit."""
     a, b = _cell(Collective.BCAST, 8), _cell(Collective.BCAST, 16)
-    jobs = [Job(a, 1), Job(b, 1), Job(a, 1), Job(b, 1)]
+    jobs = [BenchmarkJob(a, 1), BenchmarkJob(b, 1), BenchmarkJob(a, 1), BenchmarkJob(b, 1)]
     assert mpibenchmark.in_flight(jobs, None) == a
     assert mpibenchmark.in_flight(jobs, _output({a: 1})) == b
     assert mpibenchmark.in_flight(jobs, _output({a: 1, b: 1})) == a
@@ -126,8 +126,10 @@ def test_contradictions_are_what_was_done_otherwise() -> None:
     """An option that was ignored shows in the header; a header that was lost does not."""
     facts = {"nprocs": "4", "datatype": "MPI_BYTE", "procsync": "roundtime"}
     output = ReproMpiOutput(facts, 4, complete=True, rows={})
-    bcast, allreduce = (Job(_cell(c, 8), 1) for c in (Collective.BCAST, Collective.ALLREDUCE))
-    assert mpibenchmark.contradictions(output, Mode.TIMED, [bcast]) == ""
-    assert mpibenchmark.contradictions(output, Mode.COUNTED, [allreduce]) == (
+    bcast, allreduce = (
+        BenchmarkJob(_cell(c, 8), 1) for c in (Collective.BCAST, Collective.ALLREDUCE)
+    )
+    assert mpibenchmark.contradictions(output, BenchmarkMode.TIMED, [bcast]) == ""
+    assert mpibenchmark.contradictions(output, BenchmarkMode.COUNTED, [allreduce]) == (
         "datatype is MPI_BYTE instead of MPI_INT, procsync is roundtime instead of dissem_barrier"
     )

@@ -11,7 +11,7 @@ import pytest
 from colltune import process
 from colltune.bench.backends import Ending, LaunchPlan, LaunchResult
 from colltune.bench.backends.native import NativeBackend
-from colltune.bench.schedule import Cell, Step
+from colltune.bench.schedule import Cell, ScheduleStep
 from colltune.domain import Collective, Configuration, Instance, RunStatus, Shape
 from colltune.errors import CampaignError, OutputError, ProgramError
 from colltune.mpi.installation import Installation
@@ -53,13 +53,15 @@ class _Runs:
 
     def __call__(
         self, command: Any, *, timeout_s: float, env: Any, watch: Any, mark: str
-    ) -> process.Outcome:
+    ) -> process.ProcessResult:
         self.environment = env
         folder = Path(command[-1]).parent
         self.plan = (folder / "plan.txt").read_text()
         for name, text in self._raw.items():
             (folder / name).write_text(text)
-        return process.Outcome(tuple(map(str, command)), self._returncode, "", self._stderr, 2.0)
+        return process.ProcessResult(
+            tuple(map(str, command)), self._returncode, "", self._stderr, 2.0
+        )
 
 
 @pytest.fixture
@@ -70,7 +72,7 @@ def launched(
 
     def launch(runs: _Runs, *cells: Cell, shape: Shape = SHAPE) -> LaunchResult:
         monkeypatch.setattr(process, "run", runs)
-        steps = tuple(Step(i, 5, 1.0) for i in range(len(cells)))
+        steps = tuple(ScheduleStep(i, 5, 1.0) for i in range(len(cells)))
         plan = LaunchPlan(shape, cells, steps, 20.0)
         return backend.run(plan, "l", tmp_path, lambda _: None)
 
@@ -134,7 +136,7 @@ def test_only_cells_with_a_step_are_in_the_plan(
     runs = _Runs({"raw.txt": HEAD + "s 0\nr 0 0 1e-6\ne 0\nend plan 1 2\n"})
     monkeypatch.setattr(process, "run", runs)
     cells = (_cell("openmpi.bcast.default", Shape(9, 9)), BINOMIAL)
-    plan = LaunchPlan(SHAPE, cells, (Step(1, 5, 1.0),), 20.0)
+    plan = LaunchPlan(SHAPE, cells, (ScheduleStep(1, 5, 1.0),), 20.0)
     result = backend.run(plan, "l", tmp_path, lambda _: None)
     assert runs.plan.count("\ncell ") == 1
     assert [m.configuration for m in result.measurements] == [BINOMIAL.configuration]

@@ -9,7 +9,7 @@ import pytest
 
 from colltune.bench.backends import raw
 from colltune.bench.backends.protocol import LaunchPlan
-from colltune.bench.schedule import Cell, Step
+from colltune.bench.schedule import Cell, ScheduleStep
 from colltune.domain import Collective, Configuration, Instance, RunStatus, Shape, Synchronisation
 from colltune.errors import DataError
 
@@ -65,7 +65,7 @@ def _live(number: int, cell: int, *times_s: float) -> bytes:
 
 def test_plan_lists_each_setting_once() -> None:
     """Cells with the same control variables share a configuration line; the default is kept."""
-    plan = LaunchPlan(Shape(2, 8), CELLS, (Step(2, 10, 0.5),), 12.0)
+    plan = LaunchPlan(Shape(2, 8), CELLS, (ScheduleStep(2, 10, 0.5),), 12.0)
     settings: list[dict[str, int | str]] = [{}, {}, {"b": 2, "a": "ring"}, {"a": "ring", "b": 2}]
     assert raw.plan_text(plan, settings) == (
         "colltune-plan 2\nlayout 2 8\nbudget 12.000\nsync barrier\nconfig\nconfig a=ring b=2\n"

@@ -8,8 +8,8 @@ import pytest
 
 from colltune import process
 from colltune.bench.backends import LaunchPlan, raw
-from colltune.bench.backends.raw import Stop, Watcher
-from colltune.bench.schedule import Step
+from colltune.bench.backends.raw import LaunchWatcher, Stop
+from colltune.bench.schedule import ScheduleStep
 from colltune.domain import Shape
 
 
@@ -40,9 +40,9 @@ def path(tmp_path: Path) -> Path:
     return found
 
 
-def _watcher(path: Path, budget_s: float = 1000.0, step_s: float = 1.0) -> Watcher:
-    plan = LaunchPlan(Shape(1, 4), (), (Step(0, 10, step_s),), budget_s)
-    return Watcher(path, plan, lambda _: None, around_s=2.0)
+def _watcher(path: Path, budget_s: float = 1000.0, step_s: float = 1.0) -> LaunchWatcher:
+    plan = LaunchPlan(Shape(1, 4), (), (ScheduleStep(0, 10, step_s),), budget_s)
+    return LaunchWatcher(path, plan, lambda _: None, around_s=2.0)
 
 
 def test_a_silent_step_is_given_up(clock: _Clock, path: Path) -> None:
@@ -145,9 +145,9 @@ def test_it_is_known_which_visits_have_begun(path: Path) -> None:
 
 def test_a_hang_costs_what_the_plan_says(clock: _Clock, path: Path) -> None:
     """A step that is silent is given up by the plan's patience; a start has all that there is."""
-    plan = LaunchPlan(Shape(1, 4), (), (Step(0, 10, 0.1),), 1000.0, patience_s=3.0)
-    watcher = Watcher(path, plan, lambda _: None, around_s=2.0)
-    starting = Watcher(path.with_name("none.txt"), plan, lambda _: None, around_s=2.0)
+    plan = LaunchPlan(Shape(1, 4), (), (ScheduleStep(0, 10, 0.1),), 1000.0, patience_s=3.0)
+    watcher = LaunchWatcher(path, plan, lambda _: None, around_s=2.0)
+    starting = LaunchWatcher(path.with_name("none.txt"), plan, lambda _: None, around_s=2.0)
     assert watcher()
     assert starting()
     clock.now_s += 3.4

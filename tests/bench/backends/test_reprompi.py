@@ -14,7 +14,7 @@ import pytest
 from colltune.bench.backends import Ending, LaunchPlan, LaunchResult, mpibenchmark, reprompi
 from colltune.bench.backends.reprompi import ReproMpiBackend
 from colltune.bench.campaign import Campaign
-from colltune.bench.schedule import Cell, Step
+from colltune.bench.schedule import Cell, ScheduleStep
 from colltune.dataset.method import LAYOUT
 from colltune.domain import Collective, Configuration, Instance, Shape, Synchronisation
 from colltune.errors import CampaignError, OutputError, ProgramError
@@ -90,13 +90,13 @@ def _run(
     backend: ReproMpiBackend,
     folder: Path,
     cells: tuple[Cell, ...] = CELLS,
-    steps: tuple[Step, ...] | None = None,
+    steps: tuple[ScheduleStep, ...] | None = None,
     budget_s: float = 30.0,
     synchronisation: Synchronisation = Synchronisation.BARRIER,
     patience_s: float = 15.0,
 ) -> LaunchResult:
     folder.mkdir(exist_ok=True)
-    steps = steps or tuple(Step(i, 3, 0.05) for i in range(len(cells)))
+    steps = steps or tuple(ScheduleStep(i, 3, 0.05) for i in range(len(cells)))
     shape = cells[0].instance.shape
     plan = LaunchPlan(shape, cells, steps, budget_s, synchronisation)
     plan = replace(plan, patience_s=patience_s)
@@ -165,7 +165,7 @@ def test_cells_are_visited_in_the_order_of_the_steps(
     backend: ReproMpiBackend, tmp_path: Path
 ) -> None:
     """A cell that is visited twice has the repetitions of both visits, each without its first."""
-    steps = (Step(0, 3, 0.05), Step(1, 2, 0.05), Step(0, 2, 0.01))
+    steps = (ScheduleStep(0, 3, 0.05), ScheduleStep(1, 2, 0.05), ScheduleStep(0, 2, 0.01))
     result = _run(backend, tmp_path / "l", steps=steps)
     assert _found(result) == {8: ("ok", (1e-6, 2e-6, 1e-6)), 64: ("too_few", (1e-6,))}
     jobs = (tmp_path / "l" / "jobs-timed.txt").read_text()
@@ -176,7 +176,7 @@ def test_cells_are_visited_in_the_order_of_the_steps(
 def test_a_barrier_is_not_synchronised_by_itself(backend: ReproMpiBackend, tmp_path: Path) -> None:
     """Barriers follow a dissemination barrier; how often is counted, from what is known."""
     cell = _cell(0, "openmpi.barrier.linear")
-    steps = (Step(0, 50, 1e-5),)
+    steps = (ScheduleStep(0, 50, 1e-5),)
     first = _run(backend, tmp_path / "1", (cell,), steps)
     _run(backend, tmp_path / "2", (cell,), steps)
     assert (tmp_path / "1" / "jobs-counted.txt").read_text() == "MPI_Barrier 1 10\n"
@@ -272,7 +272,7 @@ def test_a_job_is_never_shorter_than_some_repetitions(
 ) -> None:
     """What the network takes counts, whatever a step grants."""
     monkeypatch.setenv("FAKE_BROADCAST_S", "0.008")
-    steps = (Step(0, 20, 0.0005), Step(1, 20, 0.0005))
+    steps = (ScheduleStep(0, 20, 0.0005), ScheduleStep(1, 20, 0.0005))
     _run(_windows(programs), tmp_path / "l", steps=steps, synchronisation=WINDOW)
     assert "--rt-bench-time-ms=480.000" in (tmp_path / "l" / "command-clocks.txt").read_text()
 
@@ -395,7 +395,7 @@ def test_a_killed_launch_is_salvaged(
     monkeypatch.setenv("FAKE", "hang")
     folder = tmp_path / "l"
     folder.mkdir()
-    plan = LaunchPlan(SHAPE, CELLS, tuple(Step(i, 3, 0.05) for i in range(2)), 30.0)
+    plan = LaunchPlan(SHAPE, CELLS, tuple(ScheduleStep(i, 3, 0.05) for i in range(2)), 30.0)
 
     def interrupt(_: float) -> None:
         output = folder / "output-timed.txt"

@@ -13,7 +13,7 @@ from colltune.bench.backends import Ending, LaunchPlan, LaunchResult, Means
 from colltune.bench.backends.smpi import SimGrid, SmpiBackend
 from colltune.bench.campaign import Campaign
 from colltune.bench.launchers import Mpirun
-from colltune.bench.schedule import Cell, Step
+from colltune.bench.schedule import Cell, ScheduleStep
 from colltune.bench.simulated import Simulation
 from colltune.domain import Collective, Configuration, Instance, RunStatus, Shape
 from colltune.errors import CampaignError, ProgramError
@@ -80,7 +80,7 @@ class Fake:
         """Return a backend, and the result of a launch of all cells."""
         self.texts.write_text(json.dumps(texts))
         backend = SmpiBackend(Simulation(limit_s=limit_s), self.installed)
-        steps = tuple(Step(i, 20, 1.0) for _ in range(2) for i in range(len(CELLS)))
+        steps = tuple(ScheduleStep(i, 20, 1.0) for _ in range(2) for i in range(len(CELLS)))
         plan = LaunchPlan(SHAPE, CELLS, steps, budget_s)
         return backend, backend.run(plan, "l", folder, lambda _: None)
 
@@ -112,7 +112,7 @@ def test_what_is_known_is_not_simulated_again(fake: Fake, tmp_path: Path) -> Non
     """A second visit gives the same times at once, and asks only for what failed."""
     backend, first = fake.run(GOOD, tmp_path)
     fake.log.write_text("")
-    steps = tuple(Step(i, 20, 1.0) for i in (0, 5))
+    steps = tuple(ScheduleStep(i, 20, 1.0) for i in (0, 5))
     again = backend.run(LaunchPlan(SHAPE, CELLS, steps, 9.0), "m", tmp_path, lambda _: None)
     assert fake.log.read_text() == ""
     assert found(again) == {c: found(first)[c] for c in (CELLS[0], CELLS[5])}

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from colltune.bench.backends.protocol import LaunchPlan, LaunchResult
-from colltune.bench.backends.replay import Noise, ReplayBackend
+from colltune.bench.backends.replay import ReplayBackend, ReplayNoise
 from colltune.bench.campaign import Campaign
 from colltune.bench.runner import CampaignReport, run_campaign
 from colltune.bench.schedule import Cell
-from colltune.bench.strategies import State, Visit, Visited
+from colltune.bench.strategies import CampaignState, Visit, Visited
 from colltune.bench.strategies.confirm import confirm
 from colltune.dataset import PerformanceDataset, read_parquet
 from colltune.decisions import Status
@@ -30,7 +30,7 @@ from colltune.domain import (
     RunStatus,
     Shape,
 )
-from colltune.selector.confirming import MOST_LAUNCHES, ROUNDS, Contest
+from colltune.selector.confirming import MOST_LAUNCHES, ROUNDS, ContestedInstance
 
 BCAST = Collective.BCAST
 SMALL, LARGE = Shape(2, 4), Shape(8, 4)
@@ -42,21 +42,25 @@ TIMES_S = {DEFAULT: 1e-5, FAST: 5e-6, SAME: 1e-5}
 
 def _contests(
     shape: Shape, candidates: tuple[Configuration, ...], gain: float = 1.2
-) -> tuple[Contest, ...]:
+) -> tuple[ContestedInstance, ...]:
     return tuple(
-        Contest(Instance(BCAST, shape, size), DEFAULT, candidates, first, last, gain, 1e-5)
+        ContestedInstance(
+            Instance(BCAST, shape, size), DEFAULT, candidates, first, last, gain, 1e-5
+        )
         for size, first, last in ((8, 0, 89), (1024, 90, 2048))
     )
 
 
-def _changed(contests: Sequence[Contest], **changes: Any) -> tuple[Contest, ...]:
+def _changed(
+    contests: Sequence[ContestedInstance], **changes: Any
+) -> tuple[ContestedInstance, ...]:
     return tuple(replace(contest, **changes) for contest in contests)
 
 
 WON, EVEN = _contests(SMALL, (FAST, SAME)), _contests(LARGE, (SAME,))
 
 
-def _cells(*contests: Contest) -> tuple[Cell, ...]:
+def _cells(*contests: ContestedInstance) -> tuple[Cell, ...]:
     return tuple(
         Cell(configuration, instance)
         for contest in contests
@@ -65,11 +69,11 @@ def _cells(*contests: Contest) -> tuple[Cell, ...]:
 
 
 def _state(
-    *contests: Contest,
+    *contests: ContestedInstance,
     measured: Mapping[Configuration, Sequence[float]] | None = None,
     launches: int = 1,
     left_s: float = 1000.0,
-) -> State:
+) -> CampaignState:
     """Return a state in which so many launches measured log gains by configuration."""
     cells = _cells(*contests)
     by_launch = {
@@ -77,13 +81,13 @@ def _state(
         for index, cell in enumerate(cells)
         if (logs := (measured or {}).get(cell.configuration))
     }
-    return State(
+    return CampaignState(
         cells, {}, frozenset(), (), left_s, 2.0, 500, 0.05, None,
         contests=contests, by_launch=by_launch,
     )  # fmt: skip
 
 
-def _next(state: State) -> Visit | None:
+def _next(state: CampaignState) -> Visit | None:
     return confirm(state, random.Random(0))
 
 
@@ -200,7 +204,7 @@ def _recorded(crashes: Configuration | None = None) -> PerformanceDataset:
 
 
 def _run(tmp_path: Path, crashes: Configuration | None = None) -> CampaignReport:
-    backend = ReplayBackend(_recorded(crashes), noise=Noise(0.05, 0.01))
+    backend = ReplayBackend(_recorded(crashes), noise=ReplayNoise(0.05, 0.01))
     return run_campaign(CAMPAIGN, backend, tmp_path / "dataset", seed=1)
 
 
@@ -248,7 +252,9 @@ class _Killed(ReplayBackend):
 def test_a_killed_confirmation_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was measured before a kill counts, and is not measured again."""
     with pytest.raises(_KilledError):
-        run_campaign(CAMPAIGN, _Killed(_recorded(), noise=Noise(0.05, 0.01)), tmp_path / "dataset")
+        run_campaign(
+            CAMPAIGN, _Killed(_recorded(), noise=ReplayNoise(0.05, 0.01)), tmp_path / "dataset"
+        )
     before = len(read_parquet(tmp_path / "dataset"))
     assert before > 0
     report = _run(tmp_path)
@@ -258,7 +264,9 @@ def test_a_killed_confirmation_goes_on(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_what_was_measured_once_is_neither_confirmed_nor_withdrawn(tmp_path: Path) -> None:
     """Shapes whose second launches bring nothing stay predicted."""
-    report = run_campaign(CAMPAIGN, _Once(_recorded(), noise=Noise(0.05, 0.01)), tmp_path / "d")
+    report = run_campaign(
+        CAMPAIGN, _Once(_recorded(), noise=ReplayNoise(0.05, 0.01)), tmp_path / "d"
+    )
     assert {j.status for j in report.judgements} == {Status.PREDICTED}
     assert any(j.gain for j in report.judgements)
 

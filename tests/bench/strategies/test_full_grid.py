@@ -9,7 +9,7 @@ import pytest
 from colltune.bench.schedule import Cell
 from colltune.bench.strategies import Visited
 from colltune.bench.strategies.full_grid import REFINE, SURVEY, full_grid
-from colltune.bench.strategies.protocol import State
+from colltune.bench.strategies.protocol import CampaignState
 from colltune.domain import Collective, Configuration, Instance, Shape
 
 SHAPE = Shape(1, 2)
@@ -30,7 +30,7 @@ def test_what_was_timed_twice_is_surveyed_once_more(
 ) -> None:
     """Also if it is far from the best, but not for ever, and not if a launch is dear."""
     history = (Visited(SURVEY, SHAPE, 10.0),) * surveys
-    state = State(CELLS, TIMES_S, frozenset(), history, 100.0, launch_s, 500, 0.5, SHAPE)
+    state = CampaignState(CELLS, TIMES_S, frozenset(), history, 100.0, launch_s, 500, 0.5, SHAPE)
     visit = full_grid(state, random.Random(0))
     assert visit is not None
     assert (visit.what, {step.cell for step in visit.steps}) == (what, visited)

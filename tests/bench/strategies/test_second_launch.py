@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from colltune.bench.backends.replay import Noise, ReplayBackend
-from colltune.bench.campaign import Campaign, Part
+from colltune.bench.backends.replay import ReplayBackend, ReplayNoise
+from colltune.bench.campaign import Campaign, CampaignPart
 from colltune.bench.launch_costs import LaunchCosts
 from colltune.bench.progress import CampaignProgress
 from colltune.bench.rehearsal import rehearse
 from colltune.bench.runner import run_campaign
-from colltune.bench.schedule import Cell, Step
-from colltune.bench.strategies import STRATEGIES, State, Visit, Visited
+from colltune.bench.schedule import Cell, ScheduleStep
+from colltune.bench.strategies import STRATEGIES, CampaignState, Visit, Visited
 from colltune.bench.strategies.second_launch import SECOND_LAUNCH, reserved_s, with_second_launch
 from colltune.dataset import PerformanceDataset, read_parquet
 from colltune.domain import Collective, Configuration, Context, Instance, Measurement, Shape
@@ -30,7 +30,7 @@ CELLS = tuple(
     for size in SIZES
     for name in ("default", "a", "b")
 )
-STATE = State(
+STATE = CampaignState(
     cells=CELLS,
     times_s={},
     closed=frozenset(),
@@ -56,12 +56,14 @@ class _Asked:
         self.wanted = list(wanted)
         self.left_s: list[float] = []
 
-    def next(self, state: State, rng: random.Random) -> Visit | None:
+    def next(self, state: CampaignState, rng: random.Random) -> Visit | None:
         self.left_s.append(state.left_s)
-        return Visit("own", SHAPES[0], (Step(0, 1, 1.0),), 1.0) if self.wanted.pop(0) else None
+        return (
+            Visit("own", SHAPES[0], (ScheduleStep(0, 1, 1.0),), 1.0) if self.wanted.pop(0) else None
+        )
 
 
-def _next(state: State, *wanted: bool) -> Visit | None:
+def _next(state: CampaignState, *wanted: bool) -> Visit | None:
     return with_second_launch(_Asked(*wanted).next)(state, random.Random(0))
 
 
@@ -139,7 +141,7 @@ def _backend() -> ReplayBackend:
     recorded = [
         Measurement(cell.instance, cell.configuration, "l", times_s=(1e-3,)) for cell in CELLS
     ]
-    return ReplayBackend(PerformanceDataset.of(context, recorded), 0.1, Noise(0.01, 0.05))
+    return ReplayBackend(PerformanceDataset.of(context, recorded), 0.1, ReplayNoise(0.01, 0.05))
 
 
 @pytest.mark.parametrize("subshapes", [False, True])
@@ -190,5 +192,5 @@ def test_a_tenth_of_the_shapes_spread_over_all() -> None:
     assert CAMPAIGN.changed(nodes=(1, 2)).repeated_shapes == (Shape(2, 2),)
     many = CAMPAIGN.changed(nodes=tuple(range(1, 31)))
     assert many.repeated_shapes == (Shape(26, 2), Shape(16, 2), Shape(6, 2))
-    parts = [many.changed(part=Part(i, 30)).repeated_shapes for i in range(1, 31)]
+    parts = [many.changed(part=CampaignPart(i, 30)).repeated_shapes for i in range(1, 31)]
     assert sum(map(len, parts)) == 3

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from colltune.dataset.importers import IMPORTERS, Imported, Request, Source
+from colltune.dataset.importers import IMPORTERS, Imported, ImportRequest, SourceFile
 from colltune.dataset.importers.protocol import Parameters
 from colltune.domain import Collective, Configuration, Instance
 
@@ -146,13 +146,13 @@ class Names:
         return "it is refused" if configuration.algorithm == self.refused else ""
 
 
-def request(settings: Mapping[str, str], **changes: object) -> Request:
+def request(settings: Mapping[str, str], **changes: object) -> ImportRequest:
     """Return what a user tells who gives `settings` and nothing else but `changes`."""
-    return replace(Request(settings, Names()), **changes)  # type: ignore[arg-type]
+    return replace(ImportRequest(settings, Names()), **changes)  # type: ignore[arg-type]
 
 
-def loaded(name: str, text: str, folder: Path, asked: Request | None = None) -> Imported:
+def loaded(name: str, text: str, folder: Path, asked: ImportRequest | None = None) -> Imported:
     """Return what the importer `name` makes of a file with `text`."""
     file = folder / "file.txt"
     file.write_text(text)
-    return IMPORTERS[name].load(Source(file), asked or request(SAMPLES[name][1]))
+    return IMPORTERS[name].load(SourceFile(file), asked or request(SAMPLES[name][1]))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from colltune.dataset.importers import IMPORTERS, Source
+from colltune.dataset.importers import IMPORTERS, SourceFile
 from colltune.dataset.importers.detail import parse
-from colltune.dataset.importers.protocol import Row
+from colltune.dataset.importers.protocol import ImportedRow
 from colltune.domain import Collective
 from colltune.errors import DataError
 from tests.dataset.importers.samples import CONTEXT, DETAIL, SHAPE, loaded, request
@@ -16,7 +16,7 @@ from tests.dataset.importers.samples import CONTEXT, DETAIL, SHAPE, loaded, requ
 HEADER = "#Nnodes    Message_size "
 
 
-def _rows(text: str, collective: Collective = Collective.BCAST) -> tuple[Row, ...]:
+def _rows(text: str, collective: Collective = Collective.BCAST) -> tuple[ImportedRow, ...]:
     return parse(text.splitlines(keepends=True), "f", collective).rows
 
 
@@ -55,7 +55,7 @@ def test_the_collective_is_told_or_the_folders_name(tmp_path: Path) -> None:
     assert dataset.collectives == (Collective.ALLREDUCE,)
     told = request(CONTEXT | SHAPE | {"collective": "bkast"})
     with pytest.raises(DataError, match="unknown collective 'bkast'"):
-        IMPORTERS["detail"].load(Source(folder / "file.txt"), told)
+        IMPORTERS["detail"].load(SourceFile(folder / "file.txt"), told)
 
 
 def test_a_configuration_cannot_be_told_as_well(tmp_path: Path) -> None:

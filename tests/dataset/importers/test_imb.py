@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from colltune.dataset.importers.imb import parse
-from colltune.dataset.importers.protocol import Reading
+from colltune.dataset.importers.protocol import ParsedOutput
 from colltune.domain import Collective, RunStatus
 from colltune.errors import DataError
 from tests.dataset.importers.samples import CONTEXT, IMB, loaded, request
@@ -20,7 +20,7 @@ recorded = pytest.mark.skipif(
 COLUMNS = "#bytes #repetitions  t_min[usec]  t_max[usec]  t_avg[usec]"
 
 
-def _parsed(text: str) -> Reading:
+def _parsed(text: str) -> ParsedOutput:
     return parse(text.splitlines(keepends=True), "f")
 
 

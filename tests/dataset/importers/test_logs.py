@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from colltune.cli.import_ import KnownAlgorithms
-from colltune.dataset.importers import Request
+from colltune.dataset.importers import ImportRequest
 from colltune.dataset.importers.importing import ImportedFiles, add_to, import_files
 from colltune.errors import DataError, LibraryError
 from tests.dataset.importers.samples import CONTEXT, IMB, MPIBENCH, OSU, REPROMPI, request
@@ -245,7 +245,7 @@ def _csv(
     unit = told.pop("time_unit", "")
     settings = {k: v for k, v in (TOLD_CSV | told).items() if v}
     algorithms = KnownAlgorithms(settings.get("library_version", ""))
-    asked = Request(settings, algorithms, where=where or {}, time_unit=unit)
+    asked = ImportRequest(settings, algorithms, where=where or {}, time_unit=unit)
     return import_files([file], asked, None)
 
 
@@ -372,7 +372,7 @@ def _log(folder: Path, text: str, name: str = "slurm-1.out", **asked: object) ->
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
     told = dict(CONTEXT) | dict(asked.pop("told", {}))  # type: ignore[call-overload]
-    request_ = replace(Request(told, KnownAlgorithms("4.1.6")), **asked)  # type: ignore[arg-type]
+    request_ = replace(ImportRequest(told, KnownAlgorithms("4.1.6")), **asked)  # type: ignore[arg-type]
     return import_files([file], request_, None)
 
 
@@ -524,7 +524,7 @@ def test_paths_tell_what_files_do_not(tmp_path: Path) -> None:
             file.write_text(_osu_table(nodes + len(algorithm)))
             files.append(file)
     told = CONTEXT | {"ppn": "16"}
-    asked = Request(told, KnownAlgorithms("4.1.6"), path="{nodes}n/{algorithm}/*.out")
+    asked = ImportRequest(told, KnownAlgorithms("4.1.6"), path="{nodes}n/{algorithm}/*.out")
     found = import_files(files, asked, None)
     assert _shapes(found) == ["2x16", "4x16"]
     names = found.dataset.frame["algorithm"].unique().tolist()
@@ -542,7 +542,7 @@ def test_paths_tell_processes(tmp_path: Path) -> None:
     """Together with nodes or ppn, from the path or told; uneven ones are refused."""
     file = tmp_path / "allreduce-4-32-run7.out"
     file.write_text(_osu_table())
-    asked = Request(CONTEXT, KnownAlgorithms("4.1.6"), path="*-{nodes}-{nprocs}-{launch}.out")
+    asked = ImportRequest(CONTEXT, KnownAlgorithms("4.1.6"), path="*-{nodes}-{nprocs}-{launch}.out")
     found = import_files([file], asked, None)
     assert _shapes(found) == ["4x8"]
     assert set(found.dataset.frame["launch"]) == {"run7"}
@@ -600,7 +600,7 @@ def test_tables_of_any_separator_are_read(tmp_path: Path, separator: str, prefix
     for name in ("times.csv", "times.txt"):
         file = tmp_path / name
         file.write_text(text, encoding="utf-8")
-        found = import_files([file], Request(told, KnownAlgorithms("4.1.6")), None)
+        found = import_files([file], ImportRequest(told, KnownAlgorithms("4.1.6")), None)
         assert found.format == "csv"
         assert _times_us(found) == [3.25, 5.5]
         assert list(found.dataset.frame["algorithm"]) == ["recursive_doubling", "default"]
@@ -620,7 +620,7 @@ def test_processes_that_fill_one_node_after_the_other(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
     file.write_text(text)
     told = CONTEXT | {"collective": "bcast", "algorithm": "default"}
-    asked = Request(told | {"slots": "16"}, KnownAlgorithms("4.1.6"))
+    asked = ImportRequest(told | {"slots": "16"}, KnownAlgorithms("4.1.6"))
     found = import_files([file], asked, None)
     assert _shapes(found) == ["1x2", "1x16", "2x16"]
     assert any("16 slots evenly: left out (2 times)" in remark for remark in found.remarks)

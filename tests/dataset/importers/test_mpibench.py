@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from colltune.dataset.importers.mpibench import parse
-from colltune.dataset.importers.protocol import Reading, TimeKind
+from colltune.dataset.importers.protocol import ParsedOutput, TimeKind
 from colltune.domain import Collective
 from colltune.errors import DataError
 from tests.dataset.importers.samples import MPIBENCH, mpibench
 
 
-def _parsed(text: str) -> Reading:
+def _parsed(text: str) -> ParsedOutput:
     return parse(text.splitlines(keepends=True), "f")
 
 

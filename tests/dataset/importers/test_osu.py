@@ -12,7 +12,7 @@ import pytest
 from colltune.dataset import read, write_csv
 from colltune.dataset.frame import RANK_COLUMNS
 from colltune.dataset.importers.osu import parse
-from colltune.dataset.importers.protocol import Reading, TimeKind
+from colltune.dataset.importers.protocol import ParsedOutput, TimeKind
 from colltune.dataset.parquet import append_dataset
 from colltune.domain import Collective, RunStatus
 from colltune.errors import DataError
@@ -24,7 +24,7 @@ recorded = pytest.mark.skipif(
 )
 
 
-def _parsed(text: str) -> Reading:
+def _parsed(text: str) -> ParsedOutput:
     return parse(text.splitlines(keepends=True), "f")
 
 

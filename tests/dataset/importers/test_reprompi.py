@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colltune.dataset.importers.protocol import Reading, TimeKind
+from colltune.dataset.importers.protocol import ParsedOutput, TimeKind
 from colltune.dataset.importers.reprompi import ReproMpiOutput, parse, parse_output, parse_runs
 from colltune.domain import Collective, RunStatus
 from colltune.errors import DataError
@@ -317,7 +317,7 @@ def _recorded(version: str, name: str) -> ReproMpiOutput:
 HEADER = REPROMPI.split("          test")[0]
 
 
-def _parsed(text: str) -> Reading:
+def _parsed(text: str) -> ParsedOutput:
     return parse(text.splitlines(keepends=True), "f")
 
 

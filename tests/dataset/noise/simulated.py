@@ -13,10 +13,10 @@ from colltune.domain import (
     Configuration,
     Context,
     Instance,
+    LaunchStatistics,
     Measurement,
     RunStatus,
     Shape,
-    Summary,
 )
 
 CONTEXT = Context("hydra", "openmpi", "4.1.4")
@@ -91,5 +91,5 @@ def _measured(cell: Measurement, launch: str, times_s: np.ndarray, raw: bool) ->
         launch,
         RunStatus.OK,
         times if raw else (),
-        None if raw else Summary.of(times),
+        None if raw else LaunchStatistics.of(times),
     )

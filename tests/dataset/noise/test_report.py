@@ -11,15 +11,15 @@ import pytest
 
 from colltune.dataset import PerformanceDataset
 from colltune.dataset.frame import join
-from colltune.dataset.noise import Allocations, Level, NoiseReport, measured, noise_report
+from colltune.dataset.noise import Allocations, NoiseLevel, NoiseReport, measured, noise_report
 from colltune.domain import (
     Collective,
     Configuration,
     Instance,
+    LaunchStatistics,
     Measurement,
     RunStatus,
     Shape,
-    Summary,
 )
 from colltune.errors import DataError
 from tests.dataset.noise.simulated import CONTEXT, Machine, simulate
@@ -54,7 +54,7 @@ def test_smallest_detectable_difference_follows_from_the_components() -> None:
     # the median of 12 varies by pi / (2 * 12 + pi - 2) = 0.125
     expected = math.expm1(1.96 * math.sqrt(2 * 0.125) * 0.04)
     assert decisions.smallest_detectable == pytest.approx(expected, rel=0.2)
-    assert decisions.main_source is Level.LAUNCHES
+    assert decisions.main_source is NoiseLevel.LAUNCHES
 
 
 def test_launches_that_show_five_percent_do() -> None:
@@ -75,7 +75,7 @@ def test_noise_between_allocations_is_not_helped_by_more_launches() -> None:
     machine = Machine(within=0.02, allocation=0.2, allocations=2, launches=3)
     decisions = _report(*simulate(machine)).overall.decisions
     assert decisions is not None
-    assert decisions.main_source is Level.ALLOCATIONS
+    assert decisions.main_source is NoiseLevel.ALLOCATIONS
     assert decisions.launches_here is None
     assert decisions.allocations is not None
     assert decisions.allocations > 20
@@ -121,7 +121,7 @@ def test_two_modes_are_listed() -> None:
 
 def test_poorest_dataset_is_told_without_numbers(subtests: pytest.Subtests) -> None:
     """One measurement of one time has a report: nothing is known, and it is fit for JSON."""
-    for summary in (None, Summary(1, 1e-6, *[math.nan] * 4)):
+    for summary in (None, LaunchStatistics(1, 1e-6, *[math.nan] * 4)):
         with subtests.test(summary=summary):
             measurement = Measurement(
                 Instance(Collective.BARRIER, Shape(2, 1), 0),

@@ -136,7 +136,7 @@ class OsuBackend:
         known_s = self._time_s.get(cell)
         return min(_MOST_CALLS, max(1, int(seconds / known_s))) if known_s else _BLIND_CALLS
 
-    def _start(self, cell: Cell, calls: int, within_s: float) -> process.Outcome:
+    def _start(self, cell: Cell, calls: int, within_s: float) -> process.ProcessResult:
         instance = cell.instance
         wanted = self._library.at(self._mpi.release).forced_environment(cell.configuration)
         theirs = self._library.in_effect(os.environ, self._mpi)
@@ -152,7 +152,7 @@ class OsuBackend:
 
     def _launched(
         self, shape: Shape, words: Sequence[str | Path], wanted: Mapping[str, str], within_s: float
-    ) -> process.Outcome:
+    ) -> process.ProcessResult:
         user = os.environ | self._mpi.launch_environment()
         environment = self._launcher.environment(user, wanted, shape)
         exported = {name: environment[name] for name in wanted} if shape.nodes > 1 else {}

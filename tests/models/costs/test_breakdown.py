@@ -9,7 +9,7 @@ from colltune.dataset import PerformanceDataset
 from colltune.domain import Collective, Configuration, Instance, Measurement, RunStatus, Shape
 from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.models.costs import breakdown
-from colltune.models.costs.breakdown import _KINDS, FittedCost, Kind, Share, shares
+from colltune.models.costs.breakdown import _KINDS, CostKind, FittedCost, Share, shares
 from colltune.models.costs.families import configuration_amounts
 from colltune.models.costs.network import (
     COEFFICIENTS,
@@ -58,12 +58,12 @@ def test_kinds_of_an_exchange() -> None:
     """Seconds and shares by hand; kinds that cost nothing are left out."""
     found = shares(FITTED.by_coefficient_s(AT, Rails())[0])
     expected = {
-        Kind.LATENCY_BETWEEN: 4e-6,
-        Kind.BANDWIDTH_BETWEEN: 2e-6,
-        Kind.CONTENTION: 7e-6,
-        Kind.LATENCY_WITHIN: 3e-6,
-        Kind.BANDWIDTH_WITHIN: 3e-7,
-        Kind.REDUCTION: 2.5e-6,
+        CostKind.LATENCY_BETWEEN: 4e-6,
+        CostKind.BANDWIDTH_BETWEEN: 2e-6,
+        CostKind.CONTENTION: 7e-6,
+        CostKind.LATENCY_WITHIN: 3e-6,
+        CostKind.BANDWIDTH_WITHIN: 3e-7,
+        CostKind.REDUCTION: 2.5e-6,
     }
     assert [s.kind for s in found] == list(expected)
     for share in found:
@@ -76,14 +76,14 @@ def test_every_parameter_is_of_a_kind() -> None:
     assert set(_KINDS) == set(COEFFICIENTS)
     assert shares(np.zeros(len(COEFFICIENTS))) == ()
     one = shares([1.0, *np.zeros(len(COEFFICIENTS) - 1)])
-    assert one == (Share(Kind.SETUP, 1.0, 1.0),)
+    assert one == (Share(CostKind.SETUP, 1.0, 1.0),)
 
 
 def test_bytes_of_a_generic_basis() -> None:
     """Where an algorithm's rounds are not known, its bytes are not said to be copies."""
     seconds = [1.0 if c is Coefficient.COPY else 0.0 for c in COEFFICIENTS]
-    assert shares(seconds) == (Share(Kind.COPIES, 1.0, 1.0),)
-    assert shares(seconds, generic=True) == (Share(Kind.BYTES, 1.0, 1.0),)
+    assert shares(seconds) == (Share(CostKind.COPIES, 1.0, 1.0),)
+    assert shares(seconds, generic=True) == (Share(CostKind.BYTES, 1.0, 1.0),)
 
 
 @pytest.mark.usefixtures("exchanged")
@@ -102,10 +102,10 @@ def test_adapters_bound_to_processes() -> None:
     """Bound to four adapters, two processes share one instead of eight: contention is 1 for 7."""
     after = shares(FITTED.by_coefficient_s(AT, Rails(1), Rails(4))[0])
     seconds = {share.kind: share.time_s for share in after}
-    assert seconds[Kind.CONTENTION] == pytest.approx(1e-6, rel=1e-12)
-    assert seconds[Kind.BANDWIDTH_BETWEEN] == pytest.approx(2e-6, rel=1e-12)
+    assert seconds[CostKind.CONTENTION] == pytest.approx(1e-6, rel=1e-12)
+    assert seconds[CostKind.BANDWIDTH_BETWEEN] == pytest.approx(2e-6, rel=1e-12)
     alone = shares(FITTED.by_coefficient_s(AT, Rails(1), Rails(8))[0])
-    assert Kind.CONTENTION not in {share.kind for share in alone}
+    assert CostKind.CONTENTION not in {share.kind for share in alone}
 
 
 @pytest.mark.usefixtures("exchanged")

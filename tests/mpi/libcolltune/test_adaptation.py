@@ -10,8 +10,8 @@ from colltune.errors import DataError
 from colltune.mpi.libcolltune.adaptation import (
     Adaptation,
     Iteration,
-    Kind,
-    Verdict,
+    IterationKind,
+    IterationVerdict,
     read_adaptations,
 )
 
@@ -40,12 +40,14 @@ def test_a_file_is_read(tmp_path: Path) -> None:
         0,
         8,
         (
-            Iteration(0, 32768, 0.011, Kind.ORDINARY, Verdict.NONE),
-            Iteration(1, 32768, 0.01, Kind.REFERENCE, Verdict.NONE),
-            Iteration(2, 65536, 0.007, Kind.TEST, Verdict.KEPT),
+            Iteration(0, 32768, 0.011, IterationKind.ORDINARY, IterationVerdict.NONE),
+            Iteration(1, 32768, 0.01, IterationKind.REFERENCE, IterationVerdict.NONE),
+            Iteration(2, 65536, 0.007, IterationKind.TEST, IterationVerdict.KEPT),
         ),
     )
-    assert second == Adaptation(1, 4, (Iteration(0, 0, 0.0001, Kind.REFERENCE, Verdict.RESTARTED),))
+    assert second == Adaptation(
+        1, 4, (Iteration(0, 0, 0.0001, IterationKind.REFERENCE, IterationVerdict.RESTARTED),)
+    )
 
 
 @pytest.mark.parametrize(

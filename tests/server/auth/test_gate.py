@@ -12,7 +12,7 @@ import pytest
 from colltune.server.auth.gate import Admission, Gate
 from colltune.server.auth.token_file import Scope, Token, digest, new_token, write
 from colltune.server.errors import ServiceError
-from colltune.server.settings import Settings
+from colltune.server.settings import ServiceSettings
 
 SECRET, OLD, NARROW = new_token(), new_token(), new_token()
 PAST = datetime.now(UTC) - timedelta(seconds=1)
@@ -31,7 +31,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def _gate(path: Path) -> Gate:
-    return Gate(Settings(bundle=path, tokens=path))
+    return Gate(ServiceSettings(bundle=path, tokens=path))
 
 
 def _admitted(gate: Gate, *authorizations: str) -> Admission:
@@ -69,7 +69,7 @@ def test_everybody_else_is_turned_away(path: Path, subtests: pytest.Subtests) ->
 def test_without_tokens_and_munge_nobody_may(path: Path) -> None:
     """Read-only is the default, and the message says how that is changed."""
     with pytest.raises(ServiceError, match=r"read-only.*--tokens FILE.*--munge"):
-        _admitted(Gate(Settings(bundle=path)), f"Bearer {SECRET}")
+        _admitted(Gate(ServiceSettings(bundle=path)), f"Bearer {SECRET}")
 
 
 def test_a_token_is_rotated_without_a_restart(path: Path) -> None:
@@ -116,11 +116,13 @@ def test_an_unusable_file_is_logged_once_and_mended_without_a_restart(
 
 def test_users_may_be_let_in_for_one_thing_only(path: Path) -> None:
     """A name alone may do everything, a name with a scope that and nothing else."""
-    allowed = Settings(bundle=path, munge_users=("root", "@tuners", "ci:summaries")).munge_allowed()
+    allowed = ServiceSettings(
+        bundle=path, munge_users=("root", "@tuners", "ci:summaries")
+    ).munge_allowed()
     assert allowed[Scope.PROMOTE] == {"root", "@tuners"}
     assert allowed[Scope.SUMMARIES] == {"root", "@tuners", "ci"}
     with pytest.raises(ValueError, match="unknown scope all; known: promote, summaries"):
-        Settings(bundle=path, munge_users=("ci:all",))
+        ServiceSettings(bundle=path, munge_users=("ci:all",))
 
 
 def test_a_payload_must_fit_the_request() -> None:

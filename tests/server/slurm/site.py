@@ -61,7 +61,7 @@ class Site:
 
     def run(
         self, script: str, environment: Mapping[str, str], shell: str = "sh"
-    ) -> process.Outcome:
+    ) -> process.ProcessResult:
         """Run one of the hooks with this environment alone; it must end with status 0."""
         before = {"sh": (), "bash": ("bash", "--posix")}[shell]
         command: list[str | Path] = [*before, self.hooks / script]

@@ -17,7 +17,7 @@ from colltune.server.slurm.job_file import (
     VARIABLES,
     AnswerError,
     JobDecisions,
-    Section,
+    JobSection,
     parse,
     settable,
 )
@@ -34,7 +34,7 @@ CONTROL = JobDecisions(
     "openmpi",
     "4.1.4",
     library("openmpi").user_patterns,
-    tuple(map(Section, SHAPES)),
+    tuple(map(JobSection, SHAPES)),
     Arm.CONTROL,
 )
 CHANGES = {
@@ -96,7 +96,7 @@ CHANGES = {
 """What in a good answer is replaced by what, and must then be refused."""
 
 
-def by_awk(answer: bytes, folder: Path, library: str = "openmpi") -> process.Outcome:
+def by_awk(answer: bytes, folder: Path, library: str = "openmpi") -> process.ProcessResult:
     """Have the hooks' awk split an answer into `folder`."""
     (folder / "program").write_text(text_of("job_file.awk"))
     (folder / VARIABLES).write_text(text_of(VARIABLES))

@@ -13,7 +13,7 @@ import pytest
 from colltune.domain import Shape
 from colltune.mpi import LIBRARIES, library
 from colltune.mpi.installation import UNKNOWN, loaded
-from colltune.server.slurm.job_file import JobDecisions, Section, write
+from colltune.server.slurm.job_file import JobDecisions, JobSection, write
 from tests.server.slurm.site import Site
 
 RULES = "OMPI_MCA_coll_tuned_dynamic_rules_filename"
@@ -37,7 +37,7 @@ def prepare(folder: Path, *pairs: str, shapes: tuple[Shape, ...] = (Shape(4, 8),
         for shape in shapes:
             path = folder / f"{name}-{release}" / str(shape) / "rules"
             variables = {VARIABLE[name]: str(path)} | ({USE: "1"} if name == "openmpi" else {})
-            sections.append(Section(shape, {"rules": "0\n"}, variables))
+            sections.append(JobSection(shape, {"rules": "0\n"}, variables))
         patterns = library(name).user_patterns
         write(JobDecisions(BUNDLE, name, release, patterns, tuple(sections)), folder)
 

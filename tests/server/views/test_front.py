@@ -19,8 +19,8 @@ from colltune.registry import Registry
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.configuration import selector_for, target_of
 from colltune.server.app import create_app
-from colltune.server.job_counts import Asked, JobCounts, Outcome
-from colltune.server.settings import Settings
+from colltune.server.job_counts import CountedRequest, JobCounts, RequestOutcome
+from colltune.server.settings import ServiceSettings
 from colltune.server.views.changes import changes_view
 from colltune.server.views.front import gain_view
 from colltune.server.views.maps import map_view
@@ -50,7 +50,7 @@ def client(registry: Registry, tmp_path: Path) -> Iterator[TestClient]:
     """Return a client of a service over the registry that counts what jobs ask for."""
     folder = tmp_path / "data"
     folder.mkdir()
-    settings = Settings(registry=str(registry), demand=tmp_path / "demand", data=folder)
+    settings = ServiceSettings(registry=str(registry), demand=tmp_path / "demand", data=folder)
     with TestClient(create_app(settings)) as client:
         await_ready(client)
         yield client
@@ -147,10 +147,10 @@ def test_measurements_that_wait_for_retraining_are_counted(
 def test_requests_are_told_by_release_shape_and_reason(client: TestClient, tmp_path: Path) -> None:
     """The most frequent first; how many were tuned on a shape with confirmed gains stands apart."""
     other = JobCounts(tmp_path / "demand")
-    tuned = Asked("openmpi", "4.1.4", SLOT, 8, "4", Outcome.TUNED)
+    tuned = CountedRequest("openmpi", "4.1.4", SLOT, 8, "4", RequestOutcome.TUNED)
     other.note(tuned, 5)
     other.note(tuned._replace(nodes=6), 4)
-    other.note(Asked("openmpi", "5.0.3", "", 8, "4 8 16", Outcome.NO_BUNDLE), 2)
+    other.note(CountedRequest("openmpi", "5.0.3", "", 8, "4 8 16", RequestOutcome.NO_BUNDLE), 2)
     other.flush()
     found = _front(client)["requests"]
     assert (found["today"]["tuned"], found["today"]["kept"], found["confirmed"]) == (9, 2, 5)
@@ -160,7 +160,7 @@ def test_requests_are_told_by_release_shape_and_reason(client: TestClient, tmp_p
     ]
     assert [row["what"] for row in found["shapes"]] == ["8 × 4", "6 × 4", "8 × 4, 8 or 16"]
     assert found["reasons"] == [
-        {"reason": Outcome.NO_BUNDLE, "requests": 2, "releases": ["Open MPI 5.0.3"]}
+        {"reason": RequestOutcome.NO_BUNDLE, "requests": 2, "releases": ["Open MPI 5.0.3"]}
     ]
 
 

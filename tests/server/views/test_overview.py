@@ -10,7 +10,7 @@ from colltune.domain import Context
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
 from colltune.registry.events import Action, Event
-from colltune.server.state import Loaded
+from colltune.server.state import LoadedBundle
 from colltune.server.views.overview import MOST_EVENTS, overview_view
 from tests.models.machines import measured
 
@@ -24,9 +24,9 @@ def bundle() -> Bundle:
     return fit(measured(), "knn")
 
 
-def loaded(bundle: Bundle) -> Loaded:
+def loaded(bundle: Bundle) -> LoadedBundle:
     """Return `bundle` as in force."""
-    return Loaded(bundle, "2025-11-20T10:00:00+00:00")
+    return LoadedBundle(bundle, "2025-11-20T10:00:00+00:00")
 
 
 def event(sequence: int, bundle_id: str, note: str = "") -> Event:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from colltune.production.judgement import Saved, Step, Trial, Verdict
+from colltune.production.judgement import ProductionVerdict, SavedNodeHours, TrialStep, TrialVerdict
 from colltune.production.status import status_of
 from tests.cli.conftest import Verb, colltune
 from tests.production.judged import EVENTS, JUDGEMENT, SETTINGS, SLOT, TRIED, finding
@@ -49,18 +49,20 @@ def test_it_has_every_field_of_the_status(judged: Writable) -> None:
     assert [one["mpi_name"] for one in told["refuted"]] == ["MPI_Alltoall"]
 
 
-@pytest.mark.parametrize("verdict", Verdict)
+@pytest.mark.parametrize("verdict", ProductionVerdict)
 def test_what_was_not_compared_is_no_figure(
-    tmp_path: Path, colltune: Verb, monkeypatch: pytest.MonkeyPatch, verdict: Verdict
+    tmp_path: Path, colltune: Verb, monkeypatch: pytest.MonkeyPatch, verdict: ProductionVerdict
 ) -> None:
     """Without an interval, page, JSON, text and metrics tell no gain, no hours, and no 1.00x."""
     unknown = replace(finding(verdict, 1.0), gain=None, lower=None, upper=None)
-    trial = Step(SLOT, TRIED, 0.25, 1, None, None, None, Trial.NOT_COMPARED, False, "one job")
+    trial = TrialStep(
+        SLOT, TRIED, 0.25, 1, None, None, None, TrialVerdict.NOT_COMPARED, False, "one job"
+    )
     nothing = replace(
         JUDGEMENT,
         findings=(unknown,),
         steps=(trial,),
-        saved=Saved(0, 0, 0),
+        saved=SavedNodeHours(0, 0, 0),
         drifts=(),
         months={},
         collectives={},

@@ -102,7 +102,7 @@ class InstalledMpi:
         environment: Mapping[str, str],
         timeout_s: float,
         watch: Callable[[], bool] | None = None,
-    ) -> process.Outcome:
+    ) -> process.ProcessResult:
         """Run what `command` returned; whatever it leaves behind on the nodes of `shape` is ended.
 
         The other arguments are those of `process.run`.

@@ -38,7 +38,7 @@ BROADCAST_MULTIPLE = 3.0
 ABSENT = frozenset({Collective.ALLGATHERV, Collective.ALLTOALLV})
 
 
-class Mode(StrEnum):
+class BenchmarkMode(StrEnum):
     """How a repetition starts, and what ends a job.
 
     ``clocks``: at a time agreed upon by synchronised clocks, until the job's time is up; ``timed``:
@@ -53,12 +53,12 @@ class Mode(StrEnum):
     @property
     def synchronisation(self) -> str:
         """Name of ReproMPI's method, as its output tells it."""
-        return "dissem_barrier" if self is Mode.COUNTED else "roundtime"
+        return "dissem_barrier" if self is BenchmarkMode.COUNTED else "roundtime"
 
     @property
     def environment(self) -> dict[str, str]:
         """The variables that keep releases since 2025 from synchronising clocks for nothing."""
-        return {} if self is Mode.CLOCKS else {"MPITS_PARAMS": "--clock-sync=None"}
+        return {} if self is BenchmarkMode.CLOCKS else {"MPITS_PARAMS": "--clock-sync=None"}
 
 
 class Elements(NamedTuple):
@@ -73,7 +73,7 @@ BYTES = Elements("MPI_BYTE", "MPI_BOR", 1)
 INTEGERS = Elements("MPI_INT", "MPI_SUM", 4)
 
 
-class Job(NamedTuple):
+class BenchmarkJob(NamedTuple):
     """A visit to `cell`: up to `nrep` valid repetitions."""
 
     cell: Cell
@@ -92,15 +92,17 @@ def find(named: str | None) -> Path:
     return process.find(named or os.environ.get(_VARIABLE) or "mpibenchmark", _MEND)
 
 
-def probe(path: Path, start: Callable[[Sequence[str | Path], Mode], process.Outcome]) -> Program:
+def probe(
+    path: Path, start: Callable[[Sequence[str | Path], BenchmarkMode], process.ProcessResult]
+) -> Program:
     """Run `path` briefly by `start`, on two processes, and return what it proved to be."""
     what = ("--calls-list=MPI_Bcast", "--msizes-list=8", f"--nrep={_PROBED_NREP}")
-    for mode in (Mode.TIMED, Mode.COUNTED):
+    for mode in (BenchmarkMode.TIMED, BenchmarkMode.COUNTED):
         outcome = start([path, *what, *options(mode, BYTES, 1.0)], mode)
         output = _answer(path, outcome)
         rows = output.rows.values() if output and outcome.ok and output.complete else ()
         if output and any(row.n_valid == _PROBED_NREP for row in rows):
-            return Program(mode is Mode.TIMED, commit_of(output))
+            return Program(mode is BenchmarkMode.TIMED, commit_of(output))
     raise process.FailedError(f"{path} cannot measure", _MEND, outcome)
 
 
@@ -109,16 +111,18 @@ def commit_of(output: ReproMpiOutput) -> str:
     return output.facts.get("reproMPIcommitSHA1", "unknown")
 
 
-def clocks(path: Path, start: Callable[[Sequence[str | Path], Mode], process.Outcome]) -> str:
+def clocks(
+    path: Path, start: Callable[[Sequence[str | Path], BenchmarkMode], process.ProcessResult]
+) -> str:
     """Return which clocks `path` keeps windows by on two processes; empty if it keeps none."""
     what = ("--calls-list=MPI_Bcast", "--msizes-list=8", f"--nrep={_PROBED_NREP}")
-    outcome = start([path, *what, *options(Mode.CLOCKS, BYTES, 1.0)], Mode.CLOCKS)
+    outcome = start([path, *what, *options(BenchmarkMode.CLOCKS, BYTES, 1.0)], BenchmarkMode.CLOCKS)
     output = _answer(path, outcome)
     kept = output and any(row.n_valid for row in output.rows.values())
     return output.facts.get("clocksync", "") if output and kept else ""
 
 
-def _answer(path: Path, outcome: process.Outcome) -> ReproMpiOutput | None:
+def _answer(path: Path, outcome: process.ProcessResult) -> ReproMpiOutput | None:
     """Return what mpibenchmark said; None if it is one but refuses the options."""
     why, mend = "", _MEND
     if _OTHER_SYMBOLS in outcome.stderr:
@@ -187,7 +191,7 @@ def _ranks_sharing(instance: Instance) -> int:
     return instance.shape.nprocs if instance.collective is Collective.REDUCE_SCATTER else 1
 
 
-def job_file(jobs: Iterable[Job]) -> str:
+def job_file(jobs: Iterable[BenchmarkJob]) -> str:
     return "".join(
         f"{cell.instance.collective.mpi_name} {_asked_bytes(cell.instance)} {nrep}\n"
         for cell, nrep in jobs
@@ -195,7 +199,7 @@ def job_file(jobs: Iterable[Job]) -> str:
 
 
 def options(
-    mode: Mode, elements: Elements, slot_s: float, multiple: float = BROADCAST_MULTIPLE
+    mode: BenchmarkMode, elements: Elements, slot_s: float, multiple: float = BROADCAST_MULTIPLE
 ) -> tuple[str, ...]:
     """Return the options of a run whose jobs take up to `slot_s` seconds each.
 
@@ -205,12 +209,12 @@ def options(
     """
     words = [f"--datatype={elements.datatype}", f"--operation={elements.operation}"]
     words.append(f"--proc-sync={mode.synchronisation}")
-    if mode is not Mode.COUNTED:
+    if mode is not BenchmarkMode.COUNTED:
         words.append(f"--rt-bench-time-ms={slot_s * 1e3:.3f}")
-    words += _OFFSETS if mode is Mode.CLOCKS else ("--clock-sync=None",)
-    if mode is Mode.CLOCKS and multiple != BROADCAST_MULTIPLE:
+    words += _OFFSETS if mode is BenchmarkMode.CLOCKS else ("--clock-sync=None",)
+    if mode is BenchmarkMode.CLOCKS and multiple != BROADCAST_MULTIPLE:
         words.append(f"--bcast-mult={multiple:g}")
-    if mode is Mode.TIMED:
+    if mode is BenchmarkMode.TIMED:
         # from messages of this many elements on a barrier starts a repetition, clocks or not
         words.append("--rt-barrier-count=0")
     return (*words, "--runtime-type=local")
@@ -241,7 +245,9 @@ def read(output_path: Path) -> ReproMpiOutput | None:
     return parse_output(text, str(output_path)) if "#@nprocs=" in text else None
 
 
-def contradictions(output: ReproMpiOutput, mode: Mode, jobs: Sequence[Job]) -> str:
+def contradictions(
+    output: ReproMpiOutput, mode: BenchmarkMode, jobs: Sequence[BenchmarkJob]
+) -> str:
     """Return what a run did otherwise than asked; it ignores what it does not understand."""
     instance = jobs[0].cell.instance
     elements = elements_of(instance)
@@ -257,7 +263,7 @@ def contradictions(output: ReproMpiOutput, mode: Mode, jobs: Sequence[Job]) -> s
         for name, value in asked.items()
         if output.facts.get(name, value) != value
     ]
-    if mode is Mode.CLOCKS and output.facts.get("clocksync", "").lower() == "none":
+    if mode is BenchmarkMode.CLOCKS and output.facts.get("clocksync", "").lower() == "none":
         wrong.append("clocksync is None, so that there are no windows (does MPITS_PARAMS say so?)")
     unasked = sorted(set(output.rows) - {key_of(job.cell) for job in jobs})
     wrong += [
@@ -280,7 +286,7 @@ def warm_times_s(output: ReproMpiOutput | None, cell: Cell) -> tuple[float, ...]
     return tuple(kept)
 
 
-def in_flight(jobs: Sequence[Job], output: ReproMpiOutput | None) -> Cell | None:
+def in_flight(jobs: Sequence[BenchmarkJob], output: ReproMpiOutput | None) -> Cell | None:
     """Return the cell that a run that broke off was at; None if all jobs were done."""
     rows = output.rows if output else {}
     left = Counter({key: len(row.visits) for key, row in rows.items()})

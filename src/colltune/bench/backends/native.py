@@ -15,7 +15,7 @@ from colltune.bench import build
 from colltune.bench.backends import raw
 from colltune.bench.backends.installed import InstalledMpi, runs_as_itself
 from colltune.bench.backends.protocol import BLAME, Ending, LaunchPlan, LaunchResult, Means
-from colltune.bench.backends.raw import Stop, Watcher
+from colltune.bench.backends.raw import LaunchWatcher, Stop
 from colltune.bench.campaign import Campaign
 from colltune.bench.launchers import Launcher
 from colltune.bench.schedule import Cell, grouped
@@ -59,7 +59,7 @@ class NativeBackend(InstalledMpi):
         self._free: set[Configuration] = set()
         self._cache = cache
         self.around_s = _AROUND_S
-        self._watcher: Watcher | None = None
+        self._watcher: LaunchWatcher | None = None
         self._visited: Sequence[int] = ()
 
     @classmethod
@@ -121,7 +121,7 @@ class NativeBackend(InstalledMpi):
             wanted[PRELOAD] = str(self.interposed())
         settings = [self._settings(configuration) for configuration in configurations]
         within = replace(plan, budget_s=max(_LEAST_S, plan.budget_s - self.around_s))
-        self._watcher = watcher = Watcher(folder / "raw.txt", within, progress, self.around_s)
+        self._watcher = watcher = LaunchWatcher(folder / "raw.txt", within, progress, self.around_s)
         outcome = self.launch(within, settings, launch, folder, wanted, watcher=watcher)
         start_s = outcome.seconds
         if watcher.first_step is not None:
@@ -162,10 +162,10 @@ class NativeBackend(InstalledMpi):
         folder: Path,
         wanted: Mapping[str, str],
         options: Sequence[str] = (),
-        watcher: Watcher | None = None,
-    ) -> process.Outcome:
+        watcher: LaunchWatcher | None = None,
+    ) -> process.ProcessResult:
         """Start the benchmark once with `settings` per cell and the environment `wanted`."""
-        watcher = watcher or Watcher(folder / "raw.txt", plan, lambda _: None, self.around_s)
+        watcher = watcher or LaunchWatcher(folder / "raw.txt", plan, lambda _: None, self.around_s)
         program = self.program()
         raw.save_cells(folder / "cells.json", plan.cells, launch)
         owner = f"{socket.gethostname()} {os.getpid()}"
@@ -222,7 +222,7 @@ def _used(plan: LaunchPlan) -> LaunchPlan:
 
 
 def _ending(
-    outcome: process.Outcome, output: raw.RawOutput, watcher: Watcher, *, forced: bool
+    outcome: process.ProcessResult, output: raw.RawOutput, watcher: LaunchWatcher, *, forced: bool
 ) -> Ending:
     """Return why a launch ended; one that is `forced` may die of its algorithm in MPI_Init."""
     if output.ended:

@@ -10,7 +10,7 @@ from typing import Protocol, Self, runtime_checkable
 
 from colltune.bench.campaign import Campaign
 from colltune.bench.launchers import Launcher
-from colltune.bench.schedule import Cell, Step
+from colltune.bench.schedule import Cell, ScheduleStep
 from colltune.domain import (
     Collective,
     Context,
@@ -52,7 +52,7 @@ class LaunchPlan:
 
     shape: Shape
     cells: tuple[Cell, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[ScheduleStep, ...]
     budget_s: float
     synchronisation: Synchronisation = Synchronisation.BARRIER
     side_by_side: bool = False

@@ -207,7 +207,7 @@ class Stop(StrEnum):
 
 
 @dataclass
-class _Seen:
+class _LastChange:
     """What a raw file and its live file looked like when they last changed, and when that was."""
 
     state: tuple[int, bytes] = (-2, b"")
@@ -216,7 +216,7 @@ class _Seen:
     read_bytes: int = 0
 
 
-class Watcher:
+class LaunchWatcher:
     """Reports progress; gives a launch up when it is silent for too long, or past its budget."""
 
     def __init__(
@@ -237,13 +237,13 @@ class Watcher:
         self._steps_s = plan.budget_s + around_s + grace_s
         allowed_s = max(self._steps_s, plan.latest_s + grace_s)
         self._deadline = min(self._started + allowed_s, process.latest())
-        self._seen: dict[Path, _Seen] = {}
+        self._seen: dict[Path, _LastChange] = {}
 
     def __call__(self) -> bool:
         """Return whether the launch may go on; called several times a second."""
         now = time.monotonic()
         for part in parts(self._path):
-            self._look(part, self._seen.setdefault(part, _Seen()), now)
+            self._look(part, self._seen.setdefault(part, _LastChange()), now)
         self._progress(now - self._started)
         # how long processes take to start is no sign of what they measure
         if self._silent_s(now) >= (self._patience_s if self.begun else self._start_s):
@@ -256,7 +256,7 @@ class Watcher:
         """Tell whether what was under way at the end had been so for suspiciously long."""
         return self._silent_s(time.monotonic()) >= self._stuck_s
 
-    def _look(self, part: Path, seen: _Seen, now: float) -> None:
+    def _look(self, part: Path, seen: _LastChange, now: float) -> None:
         size = _size(part)
         state = size, _read(live_of(part), 0, _HEAD_BYTES)
         if state == seen.state:

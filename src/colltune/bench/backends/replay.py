@@ -17,11 +17,11 @@ from colltune.dataset import PerformanceDataset, read
 from colltune.domain import (
     Collective,
     Context,
+    LaunchStatistics,
     Measurement,
     Portfolio,
     RunStatus,
     Shape,
-    Summary,
 )
 from colltune.errors import CampaignError
 
@@ -30,7 +30,7 @@ _FEWEST_FOR_SPREAD = 4
 
 
 @dataclass(frozen=True)
-class Noise:
+class ReplayNoise:
     """How much replayed repetitions scatter, as standard deviations of log-normal factors."""
 
     repetition: float = 0.2
@@ -38,13 +38,13 @@ class Noise:
     seed: int = 0
 
     def times_s(
-        self, recorded: Summary, shift: float, count: int, rng: np.random.Generator
+        self, recorded: LaunchStatistics, shift: float, count: int, rng: np.random.Generator
     ) -> list[float]:
         """Return `count` repetitions in seconds around the recorded median times ``exp(shift)``."""
         factors = np.exp(rng.normal(shift, self._sigma(recorded), count))
         return [float(t) for t in recorded.time_s * factors]
 
-    def _sigma(self, recorded: Summary) -> float:
+    def _sigma(self, recorded: LaunchStatistics) -> float:
         p90_s = recorded.time_p90_s
         if recorded.n_reps < _FEWEST_FOR_SPREAD or not math.isfinite(p90_s):
             return self.repetition
@@ -57,7 +57,7 @@ class ReplayBackend:
     measures_subshapes = True
 
     def __init__(
-        self, dataset: PerformanceDataset, launch_s: float = 2.0, noise: Noise | None = None
+        self, dataset: PerformanceDataset, launch_s: float = 2.0, noise: ReplayNoise | None = None
     ) -> None:
         self._dataset = dataset
         self.launch_s = launch_s

@@ -19,7 +19,13 @@ from typing import Self
 from colltune import process
 from colltune.bench.backends import mpibenchmark, raw
 from colltune.bench.backends.installed import InstalledMpi, runs_as_itself, started_shape
-from colltune.bench.backends.mpibenchmark import Elements, Job, Mode, Program, warm_times_s
+from colltune.bench.backends.mpibenchmark import (
+    BenchmarkJob,
+    BenchmarkMode,
+    Elements,
+    Program,
+    warm_times_s,
+)
 from colltune.bench.backends.protocol import (
     BLAME,
     Ending,
@@ -62,9 +68,10 @@ _NO_WINDOWS = (
 )
 _MAPPED = "ranks do not fill node by node; take out the launcher's options that map processes"
 _SYNCHRONISATIONS = {
-    Mode.CLOCKS: "start time agreed upon by synchronised clocks (ReproMPI's roundtime)",
-    Mode.TIMED: "the library's barrier before each repetition (ReproMPI's roundtime)",
-    Mode.COUNTED: "dissemination barrier before each repetition (ReproMPI's dissem_barrier)",
+    BenchmarkMode.CLOCKS: "start time agreed upon by synchronised clocks (ReproMPI's roundtime)",
+    BenchmarkMode.TIMED: "the library's barrier before each repetition (ReproMPI's roundtime)",
+    BenchmarkMode.COUNTED: "dissemination barrier before each repetition "
+    "(ReproMPI's dissem_barrier)",
 }
 
 
@@ -111,7 +118,10 @@ class ReproMpiBackend(InstalledMpi):
         least_s = 0.0
         if self._asked[0] is Synchronisation.WINDOW:
             known = [(shape, found) for shape, found in self._networks.items() if found]
-            each = [n.job_s(shape) + _LEAST_REPS * n.around_s(Mode.CLOCKS) for shape, n in known]
+            each = [
+                n.job_s(shape) + _LEAST_REPS * n.around_s(BenchmarkMode.CLOCKS)
+                for shape, n in known
+            ]
             least_s = max(each, default=0.0)
         return self._around_s + least_s
 
@@ -146,9 +156,9 @@ class ReproMpiBackend(InstalledMpi):
             self._program = mpibenchmark.probe(self._path, self._start_probe)
         return self._program
 
-    def _proved_by(self, output: ReproMpiOutput | None, mode: Mode) -> None:
+    def _proved_by(self, output: ReproMpiOutput | None, mode: BenchmarkMode) -> None:
         """Take note of a run that is bounded in time: it spares the start of asking for that."""
-        rows = output.rows.values() if output and mode is not Mode.COUNTED else ()
+        rows = output.rows.values() if output and mode is not BenchmarkMode.COUNTED else ()
         if output and self._program is None and any(row.n_valid for row in rows):
             self._program = Program(timed=True, commit=mpibenchmark.commit_of(output))
 
@@ -160,7 +170,9 @@ class ReproMpiBackend(InstalledMpi):
         """Return which clocks keep windows on two processes here; empty: none do."""
         return mpibenchmark.clocks(self._path, self._start_probe) if self.program().timed else ""
 
-    def _start_probe(self, words: Sequence[str | Path], mode: Mode) -> process.Outcome:
+    def _start_probe(
+        self, words: Sequence[str | Path], mode: BenchmarkMode
+    ) -> process.ProcessResult:
         command, environment = self.command(self._probed, words, mode.environment)
         return self.start(self._probed, command, environment, _PROBE_TIMEOUT_S)
 
@@ -217,7 +229,7 @@ class ReproMpiBackend(InstalledMpi):
             return self._attempt(plan, folder, ends, lambda: progress(time.monotonic() - started))
 
         made = attempt()
-        if made.mode is Mode.CLOCKS and made.measured_nothing:
+        if made.mode is BenchmarkMode.CLOCKS and made.measured_nothing:
             # this launch alone; what others have seen of the network still holds for them
             self._widen(plan.shape)
             again = attempt()
@@ -264,7 +276,7 @@ class ReproMpiBackend(InstalledMpi):
             self._networks[shape] = self._measured_network(shape, mode, folder)
         return self._networks.get(shape)
 
-    def _measured_network(self, shape: Shape, mode: Mode, folder: Path) -> _Network | None:
+    def _measured_network(self, shape: Shape, mode: BenchmarkMode, folder: Path) -> _Network | None:
         """Measure round trips and a broadcast, in ever wider windows until one is kept."""
         multiple = mpibenchmark.BROADCAST_MULTIPLE
         jobs, options = mpibenchmark.network_job(shape, _NETWORK_REPS)
@@ -304,7 +316,7 @@ class ReproMpiBackend(InstalledMpi):
         network = self._networks.get(plan.shape) or _Network()
         slot_s = self._slot_s(plan, mode, network)
         jobs = self._jobs(mode, plan)
-        if mode is Mode.CLOCKS:
+        if mode is BenchmarkMode.CLOCKS:
             left_s = plan.budget_s - self._around_s
             jobs = _fitting(jobs, left_s, network.job_s(plan.shape) + slot_s)
         jobs_path, output_path = _file(folder, "jobs", mode), _file(folder, "output", mode)
@@ -331,17 +343,17 @@ class ReproMpiBackend(InstalledMpi):
         to_blame = ending in BLAME and output_path.exists()
         suspect = mpibenchmark.in_flight(jobs, output) if to_blame else None
         around_s = watch.launch_s(outcome.seconds, whole=ending is Ending.PLAN)
-        clocks_s = len(jobs) * network.job_s(plan.shape) if mode is Mode.CLOCKS else 0.0
+        clocks_s = len(jobs) * network.job_s(plan.shape) if mode is BenchmarkMode.CLOCKS else 0.0
         cut = output is None and not watch.opened
         if not cut:
             self._around_s = around_s
         launch_s = around_s + clocks_s
         made = _Attempt(mode, jobs, outcome, output, ending, suspect, launch_s, cut)
-        if mode is Mode.CLOCKS and made.loses_windows(slot_s, network):
+        if mode is BenchmarkMode.CLOCKS and made.loses_windows(slot_s, network):
             self._widen(plan.shape)
         return made
 
-    def _slot_s(self, plan: LaunchPlan, mode: Mode, network: _Network) -> float:
+    def _slot_s(self, plan: LaunchPlan, mode: BenchmarkMode, network: _Network) -> float:
         """Return how long each job may take: what it was granted, but some repetitions at least.
 
         It is one number for all of them.
@@ -350,7 +362,7 @@ class ReproMpiBackend(InstalledMpi):
         known = [self._time_s.get(plan.cells[step.cell], 0.0) for step in plan.steps]
         return max(granted_s, _LEAST_REPS * (network.around_s(mode) + max(known)))
 
-    def _mode(self, collective: Collective, plan: LaunchPlan) -> Mode:
+    def _mode(self, collective: Collective, plan: LaunchPlan) -> BenchmarkMode:
         """Return how to synchronise and to end jobs: by time unless that would bend the result.
 
         Processes that share cores leave the library's barrier so far apart that small messages are
@@ -358,25 +370,25 @@ class ReproMpiBackend(InstalledMpi):
         """
         oversubscribed = plan.shape.ppn > self.cores
         if oversubscribed or not self._timed:
-            return Mode.COUNTED
+            return BenchmarkMode.COUNTED
         if plan.synchronisation is Synchronisation.WINDOW:
-            return Mode.CLOCKS
-        return Mode.COUNTED if collective is Collective.BARRIER else Mode.TIMED
+            return BenchmarkMode.CLOCKS
+        return BenchmarkMode.COUNTED if collective is Collective.BARRIER else BenchmarkMode.TIMED
 
-    def _jobs(self, mode: Mode, plan: LaunchPlan) -> tuple[Job, ...]:
+    def _jobs(self, mode: BenchmarkMode, plan: LaunchPlan) -> tuple[BenchmarkJob, ...]:
         """Return the visits; where only the number of repetitions ends a job, as many as fit."""
         jobs = []
         for step in plan.steps:
             cell, nrep = plan.cells[step.cell], step.max_reps
-            if mode is Mode.COUNTED:
+            if mode is BenchmarkMode.COUNTED:
                 known_s = self._time_s.get(cell)
                 nrep = min(nrep, int(step.max_seconds / known_s) if known_s else _BLIND_REPS)
-            jobs.append(Job(cell, max(1, nrep)))
+            jobs.append(BenchmarkJob(cell, max(1, nrep)))
         return tuple(jobs)
 
     def salvage(self, folder: Path) -> tuple[Measurement, ...]:
         cells, launch = raw.load_cells(folder / "cells.json")
-        outputs = [mpibenchmark.read(_file(folder, "output", mode)) for mode in Mode]
+        outputs = [mpibenchmark.read(_file(folder, "output", mode)) for mode in BenchmarkMode]
         found = (
             Measurement(cell.instance, cell.configuration, launch, RunStatus.OK, times_s)
             for output in outputs
@@ -400,9 +412,9 @@ class _Network:
     multiple: float = mpibenchmark.BROADCAST_MULTIPLE
     in_blocks: bool = True
 
-    def around_s(self, mode: Mode) -> float:
+    def around_s(self, mode: BenchmarkMode) -> float:
         """Return what a repetition takes beside its collective."""
-        waited = self.multiple if mode is Mode.CLOCKS else 0.0
+        waited = self.multiple if mode is BenchmarkMode.CLOCKS else 0.0
         return (waited + _BROADCASTS_AROUND) * self.broadcast_s
 
     def job_s(self, shape: Shape) -> float:
@@ -410,7 +422,9 @@ class _Network:
         return _PINGS * (self.round_trip_s or 0.0) * math.ceil(math.log2(max(2, shape.nprocs)))
 
 
-def _fitting(jobs: Sequence[Job], left_s: float, each_s: float) -> tuple[Job, ...]:
+def _fitting(
+    jobs: Sequence[BenchmarkJob], left_s: float, each_s: float
+) -> tuple[BenchmarkJob, ...]:
     """Return as many jobs as fit: visits of a cell become one, and the last cells are left out."""
     most = max(1, int(left_s / each_s))
     if len(jobs) <= most:
@@ -418,7 +432,7 @@ def _fitting(jobs: Sequence[Job], left_s: float, each_s: float) -> tuple[Job, ..
     nrep: dict[Cell, int] = {}
     for job in jobs:
         nrep[job.cell] = nrep.get(job.cell, 0) + job.nrep
-    return tuple(map(Job, nrep, nrep.values()))[:most]
+    return tuple(map(BenchmarkJob, nrep, nrep.values()))[:most]
 
 
 def _group(cell: Cell) -> tuple[str, Shape, Elements, bool]:
@@ -429,7 +443,7 @@ def _group(cell: Cell) -> tuple[str, Shape, Elements, bool]:
     return forced, instance.shape, mpibenchmark.elements_of(instance), is_barrier
 
 
-def _file(folder: Path, what: str, mode: Mode) -> Path:
+def _file(folder: Path, what: str, mode: BenchmarkMode) -> Path:
     return (folder / f"{what}-{mode}.txt").absolute()
 
 
@@ -490,9 +504,9 @@ class _Watch:
 class _Attempt:
     """A run of mpibenchmark; ``output`` is None where it wrote nothing."""
 
-    mode: Mode
-    jobs: tuple[Job, ...]
-    outcome: process.Outcome
+    mode: BenchmarkMode
+    jobs: tuple[BenchmarkJob, ...]
+    outcome: process.ProcessResult
     output: ReproMpiOutput | None
     ending: Ending
     suspect: Cell | None
@@ -560,7 +574,7 @@ class _Attempt:
         # a cell without a repetition is one that mpibenchmark does not have, or lost its windows
         untimed = RunStatus.OK
         if self.is_whole:
-            by_clocks = self.mode is Mode.CLOCKS
+            by_clocks = self.mode is BenchmarkMode.CLOCKS
             untimed = RunStatus.NO_WINDOW if by_clocks else RunStatus.NOT_APPLICABLE
         found = []
         for cell in dict.fromkeys(job.cell for job in self.jobs):
@@ -576,7 +590,7 @@ class _Attempt:
 
 
 def _ending(
-    outcome: process.Outcome, output: ReproMpiOutput | None, path: Path, watch: _Watch
+    outcome: process.ProcessResult, output: ReproMpiOutput | None, path: Path, watch: _Watch
 ) -> Ending:
     if output is not None and output.complete:
         return Ending.PLAN

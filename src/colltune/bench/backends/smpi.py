@@ -152,7 +152,7 @@ class SimGrid:
         timeout_s: float,
         env: Mapping[str, str] | None = None,
         watch: Callable[[], bool] | None = None,
-    ) -> process.Outcome:
+    ) -> process.ProcessResult:
         """Give `words`, options and a program, to a smpirun of the simulated cluster."""
         with TemporaryDirectory(prefix="colltune-smpi-") as temporary:
             work = Path(temporary)
@@ -256,7 +256,7 @@ class SmpiBackend:
         if self._installed is None:
             raise ProgramError("this campaign can only be planned, not simulated")
         raw.save_cells(folder / "cells.json", plan.cells, launch)
-        series = _Launch(self._installed, self._simulation, plan, folder, progress)
+        series = _SimulatedLaunch(self._installed, self._simulation, plan, folder, progress)
         ending = Ending.PLAN
         for number, indices in enumerate(self._unknown(plan)):
             if series.left_s() < _LEAST_S:
@@ -301,7 +301,7 @@ class SmpiBackend:
 
 
 @dataclass
-class _Launch:
+class _SimulatedLaunch:
     """The simulations of one launch, one after the other, within its budget."""
 
     installed: SimGrid
@@ -337,7 +337,7 @@ class _Launch:
         self._blame(outcome, output, indices)
 
     def _blame(
-        self, outcome: process.Outcome, output: raw.RawOutput, indices: Sequence[int]
+        self, outcome: process.ProcessResult, output: raw.RawOutput, indices: Sequence[int]
     ) -> None:
         """Say which cell crashed or hung; larger messages would take longer still."""
         configuration = self.plan.cells[indices[0]].configuration
@@ -351,7 +351,7 @@ class _Launch:
         if outcome.timed_out:
             self.found.problems |= dict.fromkeys(left[1:], (RunStatus.SKIPPED, ""))
 
-    def _start(self, file: Path, indices: Sequence[int], within_s: float) -> process.Outcome:
+    def _start(self, file: Path, indices: Sequence[int], within_s: float) -> process.ProcessResult:
         first = self.plan.cells[indices[0]]
         configuration = first.configuration
         cells = [f"{index}:{self.plan.cells[index].instance.msize_bytes}" for index in indices]

@@ -2,7 +2,7 @@
 
 from collections.abc import MutableMapping
 
-from colltune.bench.strategies.protocol import State, Strategy, Visit, Visited
+from colltune.bench.strategies.protocol import CampaignState, Strategy, Visit, Visited
 from colltune.errors import CampaignError
 from colltune.on_demand import OnDemand
 
@@ -31,4 +31,4 @@ def known(name: str) -> str:
     raise CampaignError(f"unknown strategy {name!r}", f"{mend or names}")
 
 
-__all__ = ["STRATEGIES", "State", "Strategy", "Visit", "Visited", "known"]
+__all__ = ["STRATEGIES", "CampaignState", "Strategy", "Visit", "Visited", "known"]

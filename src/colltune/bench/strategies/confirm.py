@@ -13,14 +13,14 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from colltune.bench.schedule import Step
-from colltune.bench.strategies.protocol import State, Visit
+from colltune.bench.schedule import ScheduleStep
+from colltune.bench.strategies.protocol import CampaignState, Visit
 from colltune.domain import Shape
 from colltune.selector.confirming import (
     MOST_REPS,
     TURN_S,
     Cell,
-    Judgement,
+    ContestState,
     judge,
     worth_measuring,
 )
@@ -31,11 +31,11 @@ _MOST_VISITS = 10
 
 
 @dataclass(frozen=True)
-class _Launch:
+class _PlannedLaunch:
     """What a launch decides, and how long its steps are thought to take."""
 
     shape: Shape
-    judgements: Sequence[Judgement]
+    judgements: Sequence[ContestState]
 
     @property
     def value(self) -> float:
@@ -46,11 +46,11 @@ class _Launch:
         return sum(map(_seconds, self.judgements))
 
 
-def confirm(state: State, rng: random.Random) -> Visit | None:
+def confirm(state: CampaignState, rng: random.Random) -> Visit | None:
     """Visit what is not decided yet, the most valuable doubt first."""
     if state.left_s <= state.launch_s:
         return None
-    by_shape: dict[Shape, list[Judgement]] = {}
+    by_shape: dict[Shape, list[ContestState]] = {}
     for judgement in judged(state):
         if judgement.is_open:
             by_shape.setdefault(judgement.contest.shape, []).append(judgement)
@@ -72,7 +72,7 @@ def confirm(state: State, rng: random.Random) -> Visit | None:
     return Visit(CONFIRM, best.shape, steps, budget_s)
 
 
-def judged(state: State) -> list[Judgement]:
+def judged(state: CampaignState) -> list[ContestState]:
     """Return what is known of the campaign's contests."""
     cells: list[Cell] = [(cell.configuration, cell.instance) for cell in state.cells]
     times = {cells[index]: found for index, found in state.by_launch.items()}
@@ -82,25 +82,29 @@ def judged(state: State) -> list[Judgement]:
     return judge(state.contests, times, failed, closed)
 
 
-def _filled(shape: Shape, open_: Sequence[Judgement], left_s: float, launch_s: float) -> _Launch:
+def _filled(
+    shape: Shape, open_: Sequence[ContestState], left_s: float, launch_s: float
+) -> _PlannedLaunch:
     """Return a launch of what can be decided in the time that is left."""
     launches = max(judgement.launches_left for judgement in open_)
 
-    def seconds(judgement: Judgement) -> float:
+    def seconds(judgement: ContestState) -> float:
         return judgement.launches_left * _seconds(judgement)
 
     limit_s = max(left_s - launches * launch_s, 0.0)
-    return _Launch(shape, worth_measuring(open_, seconds, limit_s, always_one=True))
+    return _PlannedLaunch(shape, worth_measuring(open_, seconds, limit_s, always_one=True))
 
 
-def _seconds(judgement: Judgement) -> float:
+def _seconds(judgement: ContestState) -> float:
     """Return how long a launch measures it, by what the default is predicted to take."""
     time_s = judgement.contest.time_s
     turn_s = max(time_s, min(TURN_S, MOST_REPS * time_s))
     return (1 + len(judgement.open_candidates)) * (judgement.turns(time_s) * turn_s)
 
 
-def _steps(state: State, judgements: Sequence[Judgement], rng: random.Random) -> tuple[Step, ...]:
+def _steps(
+    state: CampaignState, judgements: Sequence[ContestState], rng: random.Random
+) -> tuple[ScheduleStep, ...]:
     """Return rounds of all instances in random order, those of one instance side by side."""
     index = {(cell.configuration, cell.instance): i for i, cell in enumerate(state.cells)}
     asked = [
@@ -108,12 +112,12 @@ def _steps(state: State, judgements: Sequence[Judgement], rng: random.Random) ->
         for j in judgements
         for contest in [j.contest]
     ]
-    steps: list[Step] = []
+    steps: list[ScheduleStep] = []
     for turn in range(max(rounds for rounds, _, _ in asked)):
         rng.shuffle(asked)
         for rounds, instance, configurations in asked:
             cells = [index[c, instance] for c in configurations if (c, instance) in index]
             cells = [cell for cell in cells if turn < rounds and cell not in state.closed]
             rng.shuffle(cells)
-            steps += [Step(cell, MOST_REPS, TURN_S) for cell in cells]
+            steps += [ScheduleStep(cell, MOST_REPS, TURN_S) for cell in cells]
     return tuple(steps)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from colltune.bench import schedule
-from colltune.bench.strategies.protocol import Launches, State, Visit, Visited
+from colltune.bench.strategies.protocol import CampaignState, Launches, Visit, Visited
 from colltune.dataset.floor import FEWEST_REPS
 from colltune.domain import Shape
 
@@ -24,7 +24,7 @@ _FULL_LAUNCH = 1.25
 
 
 @dataclass(frozen=True)
-class _Group:
+class _LaunchGroup:
     """Cells that one launch can hold, with what was done and what is left for them."""
 
     shape: Shape
@@ -49,7 +49,7 @@ class _Group:
         return self.refinements >= _REFINING_LAUNCHES
 
 
-def full_grid(state: State, rng: random.Random) -> Visit | None:
+def full_grid(state: CampaignState, rng: random.Random) -> Visit | None:
     """Visit every cell; groups of cells that need a launch of their own share the time.
 
     Where launches take so much of it that not all groups can be measured, some are measured well.
@@ -67,7 +67,7 @@ def full_grid(state: State, rng: random.Random) -> Visit | None:
     return None
 
 
-def _groups(state: State) -> list[_Group]:
+def _groups(state: CampaignState) -> list[_LaunchGroup]:
     if state.granted is not None:
         everything = tuple(range(len(state.cells)))
         return [_group(state, state.granted, everything, state.history)]
@@ -82,7 +82,7 @@ def _groups(state: State) -> list[_Group]:
     return sorted((groups[at] for at in spread), key=lambda group: -group.weight)
 
 
-def _affordable(groups: Sequence[_Group], left_s: float) -> list[_Group]:
+def _affordable(groups: Sequence[_LaunchGroup], left_s: float) -> list[_LaunchGroup]:
     """Return those that there is time for, at least one, those begun first."""
     begun_first = sorted(groups, key=lambda group: not group.spent_s)
     needed_s = list(accumulate(group.least_s for group in begun_first))
@@ -90,10 +90,10 @@ def _affordable(groups: Sequence[_Group], left_s: float) -> list[_Group]:
 
 
 def _group(
-    state: State, shape: Shape, cells: tuple[int, ...], history: Sequence[Visited]
-) -> _Group:
+    state: CampaignState, shape: Shape, cells: tuple[int, ...], history: Sequence[Visited]
+) -> _LaunchGroup:
     made = [visited for visited in history if visited.shape == shape]
-    return _Group(
+    return _LaunchGroup(
         shape,
         cells,
         surveys=sum(visited.what == SURVEY for visited in made),
@@ -104,13 +104,17 @@ def _group(
     )
 
 
-def _weight(state: State, cells: Sequence[int]) -> float:
+def _weight(state: CampaignState, cells: Sequence[int]) -> float:
     """Return what a group's share of the time is by: groups share equally without weights."""
     return math.fsum(map(state.weight, cells)) if state.weights else 1.0
 
 
 def _survey(
-    state: State, group: _Group, cells: Sequence[int], left_s: float, rng: random.Random
+    state: CampaignState,
+    group: _LaunchGroup,
+    cells: Sequence[int],
+    left_s: float,
+    rng: random.Random,
 ) -> Visit | None:
     if group.refinements or group.surveys >= _MOST_SURVEYS or left_s <= 0:
         return None
@@ -137,7 +141,11 @@ def _survey(
 
 
 def _refine(
-    state: State, group: _Group, cells: Sequence[int], left_s: float, rng: random.Random
+    state: CampaignState,
+    group: _LaunchGroup,
+    cells: Sequence[int],
+    left_s: float,
+    rng: random.Random,
 ) -> Visit | None:
     budget_s = left_s / (_REFINING_LAUNCHES - group.refinements)
     if budget_s < 2 * group.visit_s:

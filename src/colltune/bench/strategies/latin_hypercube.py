@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator, Sequence
 
 from colltune.bench import schedule
-from colltune.bench.strategies.protocol import State, Visit
+from colltune.bench.strategies.protocol import CampaignState, Visit
 from colltune.domain import Instance
 
 _REPS = 10
@@ -18,7 +18,7 @@ _VISIT_S = 0.001
 _ORDER_SEED = 0
 
 
-def latin_hypercube(state: State, rng: random.Random) -> Visit | None:
+def latin_hypercube(state: CampaignState, rng: random.Random) -> Visit | None:
     """Visit instances, with all their configurations, in an order that fills the space evenly."""
     if state.left_s <= state.launch_s:
         return None

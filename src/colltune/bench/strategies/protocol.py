@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from colltune.bench.schedule import Cell, Step
+from colltune.bench.schedule import Cell, ScheduleStep
 from colltune.domain import Shape
 
 if TYPE_CHECKING:
-    from colltune.selector.confirming import Contest
+    from colltune.selector.confirming import ContestedInstance
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Visit:
 
     what: str
     shape: Shape
-    steps: tuple[Step, ...]
+    steps: tuple[ScheduleStep, ...]
     budget_s: float
 
 
@@ -49,7 +49,7 @@ class Launches(NamedTuple):
 
 
 @dataclass(frozen=True)
-class State:
+class CampaignState:
     """How far a campaign has got: all that a strategy may look at.
 
     ``cells`` are all feasible cells of the campaign; ``times_s`` holds, by a cell's index, its
@@ -84,7 +84,7 @@ class State:
     medians_s: Mapping[int, float] = field(default_factory=dict)
     members: Mapping[Shape, tuple[int, ...]] = field(default_factory=dict)
     weights: Sequence[float] = ()
-    contests: tuple[Contest, ...] = ()
+    contests: tuple[ContestedInstance, ...] = ()
     by_launch: Mapping[int, Mapping[str, Sequence[float]]] = field(default_factory=dict)
     failed: frozenset[int] = frozenset()
     repeated: tuple[Shape, ...] = ()
@@ -129,9 +129,9 @@ def by_shape(cells: Sequence[Cell]) -> dict[Shape, tuple[int, ...]]:
     return {shape: tuple(indices) for shape, indices in found.items()}
 
 
-Strategy = Callable[[State, random.Random], Visit | None]
+Strategy = Callable[[CampaignState, random.Random], Visit | None]
 """Returns the next launch; None when nothing more is worth its time.
 
-A strategy keeps no state of its own: a killed campaign goes on from `State` alone. Whatever is
-random comes from the second argument.
+A strategy keeps no state of its own: a killed campaign goes on from `CampaignState` alone. Whatever
+is random comes from the second argument.
 """

@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import replace
 
 from colltune.bench import schedule
-from colltune.bench.strategies.protocol import State, Strategy, Visit
+from colltune.bench.strategies.protocol import CampaignState, Strategy, Visit
 from colltune.domain import Collective, Shape
 
 SECOND_LAUNCH = "second launch"
@@ -18,14 +18,14 @@ _MOST_TRIES = 2
 
 
 def with_second_launch(strategy: Strategy) -> Strategy:
-    """Measure as `strategy` does, and then the shapes ``State.repeated`` once more.
+    """Measure as `strategy` does, and then the shapes ``CampaignState.repeated`` once more.
 
     The time for it is reserved from the start. Shapes that the strategy measured in two launches
     anyway cost nothing; for a shape that it did not measure the nearest measured one is taken. What
     is left afterwards is the strategy's again.
     """
 
-    def following(state: State, rng: random.Random) -> Visit | None:
+    def following(state: CampaignState, rng: random.Random) -> Visit | None:
         if not state.repeated:
             return strategy(state, rng)
         left_s = state.left_s - reserved_s(state)
@@ -35,7 +35,7 @@ def with_second_launch(strategy: Strategy) -> Strategy:
     return following
 
 
-def reserved_s(state: State) -> float:
+def reserved_s(state: CampaignState) -> float:
     """Return the seconds to be kept for second launches: their starts, and a survey of their cells.
 
     The surveys get no more than the shapes' share of what all surveys of a full grid get, and the
@@ -57,7 +57,7 @@ def reserved_s(state: State) -> float:
     return min(starts_s + surveys_s, _MOST_RESERVED * total_s)
 
 
-def _to_repeat(state: State) -> tuple[Shape, ...]:
+def _to_repeat(state: CampaignState) -> tuple[Shape, ...]:
     """Return the shapes that want a second launch; before anything is measured, those wished for.
 
     Shapes of which the campaign has no cells cannot be measured, neither first nor again.
@@ -82,7 +82,7 @@ def _to_repeat(state: State) -> tuple[Shape, ...]:
     return tuple(s for s in found if s not in made and not _measured_twice(state, s))
 
 
-def _measured_twice(state: State, shape: Shape) -> bool:
+def _measured_twice(state: CampaignState, shape: Shape) -> bool:
     """Tell whether of each collective there are configurations to compare between two launches."""
     cells = [i for i in state.members[shape] if i in state.times_s and i not in state.closed]
     again = [i for i in cells if len(state.by_launch.get(i, ())) > 1]
@@ -93,12 +93,12 @@ def _measured_twice(state: State, shape: Shape) -> bool:
     return compared == {collective for collective, _ in n_cells}
 
 
-def _problem(state: State, index: int) -> tuple[Collective, int]:
+def _problem(state: CampaignState, index: int) -> tuple[Collective, int]:
     instance = state.cells[index].instance
     return instance.collective, instance.msize_bytes
 
 
-def _second_launch(state: State, rng: random.Random) -> Visit | None:
+def _second_launch(state: CampaignState, rng: random.Random) -> Visit | None:
     shapes = _to_repeat(state)
     if not state.times_s or not shapes or state.left_s <= state.launch_s:
         return None

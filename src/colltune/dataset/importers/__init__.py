@@ -1,7 +1,13 @@
 """Readers of other programs' measurements, one module each."""
 
 from colltune.dataset.importers import detail, imb, mpibench, osu, reprompi, table
-from colltune.dataset.importers.protocol import Algorithms, Imported, Importer, Request, Source
+from colltune.dataset.importers.protocol import (
+    Algorithms,
+    Imported,
+    Importer,
+    ImportRequest,
+    SourceFile,
+)
 
 IMPORTERS: dict[str, Importer] = {
     "reprompi": reprompi.IMPORTER,
@@ -12,4 +18,4 @@ IMPORTERS: dict[str, Importer] = {
     "csv": table.CSV,
 }
 
-__all__ = ["IMPORTERS", "Algorithms", "Imported", "Importer", "Request", "Source"]
+__all__ = ["IMPORTERS", "Algorithms", "ImportRequest", "Imported", "Importer", "SourceFile"]

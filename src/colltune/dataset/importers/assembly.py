@@ -13,12 +13,12 @@ from colltune.dataset.frame import PerformanceDataset
 from colltune.dataset.importers.commands import Command, Commands
 from colltune.dataset.importers.protocol import (
     Imported,
+    ImportedRow,
     Importer,
+    ImportRequest,
+    ParsedOutput,
     Place,
-    Reading,
-    Request,
-    Row,
-    Source,
+    SourceFile,
     filled,
     whole,
 )
@@ -42,10 +42,12 @@ _KNOWN = (*SETTINGS, "algorithm")
 FILTERS = ("collective", "nprocs", "msize_bytes", "algorithm", *CONDITIONS)
 
 
-def reads_lines(title: str, signs: str, parse: Callable[[Iterable[str], str], Reading]) -> Importer:
+def reads_lines(
+    title: str, signs: str, parse: Callable[[Iterable[str], str], ParsedOutput]
+) -> Importer:
     """Return the importer of a format whose `parse` takes lines and the file's name."""
 
-    def load(source: Source, request: Request) -> Imported:
+    def load(source: SourceFile, request: ImportRequest) -> Imported:
         commands = Commands()
         reading = parse(commands.watched(source.lines()), source.name)
         return assemble(reading, source, request, commands)
@@ -54,9 +56,12 @@ def reads_lines(title: str, signs: str, parse: Callable[[Iterable[str], str], Re
 
 
 def assemble(
-    reading: Reading, source: Source, request: Request, commands: Commands | None = None
+    reading: ParsedOutput,
+    source: SourceFile,
+    request: ImportRequest,
+    commands: Commands | None = None,
 ) -> Imported:
-    told = _Told(source, request, commands)
+    told = _SetOptions(source, request, commands)
     remarks = Counter(reading.remarks)
     told.look_at(reading.rows)
     kept = (
@@ -117,10 +122,12 @@ def _possible(
     return checked
 
 
-class _Told:
+class _SetOptions:
     """What the user told with --set, checked."""
 
-    def __init__(self, source: Source, request: Request, commands: Commands | None = None) -> None:
+    def __init__(
+        self, source: SourceFile, request: ImportRequest, commands: Commands | None = None
+    ) -> None:
         self.source, self.request = source, request
         self.commands = commands or Commands()
         self.by_row: dict[int, Command | None] = {}
@@ -157,7 +164,7 @@ class _Told:
         if self.slots and (self.nodes or self.ppn):
             raise DataError("--set slots tells the layout, and so do nodes and ppn. Leave one out.")
 
-    def look_at(self, rows: Iterable[Row]) -> None:
+    def look_at(self, rows: Iterable[ImportedRow]) -> None:
         """Take what the file's commands tell, and refuse a release that contradicts the told."""
         self.by_row = self.commands.by_row(row.line for row in rows)
         for line, library, release in self.commands.releases:
@@ -170,14 +177,14 @@ class _Told:
                     f"{' '.join(told)}. Correct it."
                 )
 
-    def counted(self, row: Row) -> Row:
+    def counted(self, row: ImportedRow) -> ImportedRow:
         """Return a row with the number of processes that its command starts, if it tells none."""
         command = self.by_row.get(row.line)
         if row.nprocs is not None or command is None or command.nprocs is None:
             return row
         return replace(row, nprocs=command.nprocs)
 
-    def shape_of(self, row: Row) -> Shape:
+    def shape_of(self, row: ImportedRow) -> Shape:
         """Return the shape of a row: as told, which its command must not contradict."""
         command = self.by_row.get(row.line)
         if command is None or command.nprocs is None or row.nprocs != command.nprocs:
@@ -201,7 +208,7 @@ class _Told:
             )
         return found or self.shape(row.nprocs, row.line)
 
-    def chosen(self, row: Row) -> Configuration | None:
+    def chosen(self, row: ImportedRow) -> Configuration | None:
         """Return the configuration that the row's command chooses, None for the default."""
         command = self.by_row.get(row.line)
         if command is None:
@@ -273,7 +280,9 @@ class _Told:
         return Shape(known, nprocs // known) if self.nodes else Shape(nprocs // known, known)
 
 
-def _kept(rows: tuple[Row, ...], request: Request, source: Source) -> list[Row]:
+def _kept(
+    rows: tuple[ImportedRow, ...], request: ImportRequest, source: SourceFile
+) -> list[ImportedRow]:
     kept = list(rows)
     for name, value in request.where.items():
         if name not in FILTERS:
@@ -287,11 +296,11 @@ def _kept(rows: tuple[Row, ...], request: Request, source: Source) -> list[Row]:
     return kept
 
 
-def _text(row: Row, name: str) -> str:
+def _text(row: ImportedRow, name: str) -> str:
     return row.conditions.get(name, "") if name in CONDITIONS else str(getattr(row, name))
 
 
-def _in_our_size(row: Row, told: _Told, remarks: Counter[str]) -> Row | None:
+def _in_our_size(row: ImportedRow, told: _SetOptions, remarks: Counter[str]) -> ImportedRow | None:
     """Turn a whole buffer that was divided among the processes into our block."""
     if not row.split_bytes:
         return row
@@ -303,7 +312,7 @@ def _in_our_size(row: Row, told: _Told, remarks: Counter[str]) -> Row | None:
     return None
 
 
-def _is_measured(row: Row, remarks: Counter[str]) -> bool:
+def _is_measured(row: ImportedRow, remarks: Counter[str]) -> bool:
     if row.msize_bytes >= 1 << 63:
         raise DataError(f"line {row.line}: impossible message size {row.msize_bytes}")
     if row.msize_bytes == 0 and row.collective is not Collective.BARRIER:
@@ -315,10 +324,12 @@ def _is_measured(row: Row, remarks: Counter[str]) -> bool:
     return True
 
 
-def _of_the_shape(rows: list[Row], told: _Told, remarks: Counter[str]) -> list[Row]:
+def _of_the_shape(
+    rows: list[ImportedRow], told: _SetOptions, remarks: Counter[str]
+) -> list[ImportedRow]:
     """Return the rows of as many processes as told, where some are: benchmarks try fewer, too."""
 
-    def fits(row: Row) -> bool:
+    def fits(row: ImportedRow) -> bool:
         command = told.by_row.get(row.line)
         if command is None or command.nprocs is None:
             return told.fits(row.nprocs)
@@ -335,7 +346,7 @@ def _of_the_shape(rows: list[Row], told: _Told, remarks: Counter[str]) -> list[R
     return fitting
 
 
-def _conditions(rows: Iterable[Row], told: _Told) -> dict[Condition, Place]:
+def _conditions(rows: Iterable[ImportedRow], told: _SetOptions) -> dict[Condition, Place]:
     """Return what is known of how each collective was measured, which has to be one way."""
     source, found = told.source, dict[tuple[Collective, str], dict[str, int]]()
     kinds: dict[str, int] = {}
@@ -374,7 +385,7 @@ def _listed(found: Mapping[str, int]) -> str:
     return "; ".join(f"{text or 'unknown'} (line {n})" for text, n in found.items())
 
 
-def _measurement(row: Row, told: _Told, remarks: Counter[str]) -> Measurement:
+def _measurement(row: ImportedRow, told: _SetOptions, remarks: Counter[str]) -> Measurement:
     instance = Instance(row.collective, told.shape_of(row), row.msize_bytes)
     configuration = _configuration(row, told)
     launch = told.request.launch or told.source.launch
@@ -387,7 +398,7 @@ def _measurement(row: Row, told: _Told, remarks: Counter[str]) -> Measurement:
     return Measurement(instance, configuration, launch, row.status, row.times_s, row.summary)
 
 
-def _configuration(row: Row, told: _Told) -> Configuration:
+def _configuration(row: ImportedRow, told: _SetOptions) -> Configuration:
     library = told.context.library
     chosen = (None if row.algorithm else told.chosen(row)) or told.configuration
     if row.algorithm:

@@ -17,17 +17,17 @@ from dataclasses import dataclass, field
 from colltune.dataset.importers.assembly import assemble
 from colltune.dataset.importers.protocol import (
     Imported,
+    ImportedRow,
     Importer,
+    ImportRequest,
     LineReader,
-    Reading,
-    Request,
-    Row,
-    Source,
+    ParsedOutput,
+    SourceFile,
     TimeKind,
     real,
     whole,
 )
-from colltune.domain import DEFAULT_ALGORITHM, Collective, Summary, parse_collective
+from colltune.domain import DEFAULT_ALGORITHM, Collective, LaunchStatistics, parse_collective
 from colltune.errors import DataError
 
 _SIGNS = re.compile(r"#N(?:nodes|ranks)\s+Message_size\s")
@@ -35,7 +35,7 @@ _OWN_DECISION = ("0", "tuned", DEFAULT_ALGORITHM)
 _VALUE = re.compile(r"No data|(?P<time>[^\s()]+)(?:\((?P<deviation>[^\s()]*)\))?")
 
 
-def load(source: Source, request: Request) -> Imported:
+def load(source: SourceFile, request: ImportRequest) -> Imported:
     """Read a table; its collective is told, or that of the folder's name."""
     told, folder = request.settings.get("collective", ""), source.path.absolute().parent.name
     if not told and folder not in list(Collective):
@@ -51,16 +51,16 @@ def load(source: Source, request: Request) -> Imported:
 IMPORTER = Importer("ompi-collectives-tuning's detail.out", _SIGNS, load)
 
 
-def parse(lines: Iterable[str], name: str, collective: Collective) -> Reading:
-    reader = _Reader(name, collective=collective).read(lines)
+def parse(lines: Iterable[str], name: str, collective: Collective) -> ParsedOutput:
+    reader = _DetailReader(name, collective=collective).read(lines)
     if not reader.algorithms:
         raise DataError(f"{name}: not a detail.out (no line '#Nnodes Message_size …')")
     facts = {"algorithms": " ".join(reader.algorithms), "collective": collective.value}
-    return Reading(tuple(reader.rows), facts, tuple(reader.remarks))
+    return ParsedOutput(tuple(reader.rows), facts, tuple(reader.remarks))
 
 
 @dataclass
-class _Reader(LineReader):
+class _DetailReader(LineReader):
     collective: Collective = Collective.BARRIER
     algorithms: list[str] = field(default_factory=list)
 
@@ -95,13 +95,13 @@ class _Reader(LineReader):
                 f" {' '.join(self.algorithms) or 'algorithms, named in a first line'}"
             )
         self.rows += [
-            Row(
+            ImportedRow(
                 self.collective,
                 0 if self.collective is Collective.BARRIER else size,
                 nprocs,
                 TimeKind.MEAN,
                 self.number,
-                summary=Summary(1, time_us * 1e-6, *[math.nan] * 4),
+                summary=LaunchStatistics(1, time_us * 1e-6, *[math.nan] * 4),
                 algorithm=DEFAULT_ALGORITHM if algorithm in _OWN_DECISION else algorithm,
             )
             for algorithm, time_us in zip(self.algorithms, times, strict=False)

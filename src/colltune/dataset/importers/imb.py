@@ -15,16 +15,16 @@ from dataclasses import dataclass, field
 
 from colltune.dataset.importers.assembly import reads_lines
 from colltune.dataset.importers.protocol import (
+    ImportedRow,
     LineReader,
-    Reading,
-    Row,
+    ParsedOutput,
     TimeKind,
     over_ranks,
     real,
     whole,
     why_left_out,
 )
-from colltune.domain import Collective, RunStatus, Summary, parse_collective
+from colltune.domain import Collective, LaunchStatistics, RunStatus, parse_collective
 from colltune.errors import DataError
 
 _TITLE = r"#\s*(?:Intel|PALLAS)\s?(?:\(R\))? MPI Benchmark(?:s| Suite)"
@@ -52,8 +52,8 @@ _GIVEN_UP["int-overflow"] = RunStatus.NOT_APPLICABLE
 _WORST_DEFECT = 1e-2
 
 
-def parse(lines: Iterable[str], name: str) -> Reading:
-    reader = _Reader(name).read(lines)
+def parse(lines: Iterable[str], name: str) -> ParsedOutput:
+    reader = _ImbReader(name).read(lines)
     if not reader.blocks:
         raise DataError(f"{name}: not IMB output (no line like '# Benchmarking Bcast')")
     reader.end_run()
@@ -65,7 +65,7 @@ IMPORTER = reads_lines("Intel MPI Benchmarks", rf"{_TITLE}|#\s*Benchmarking\s+\S
 
 
 @dataclass
-class _Reader(LineReader):
+class _ImbReader(LineReader):
     """`header` has the facts of the current run, `collective` is None in a foreign block."""
 
     header: dict[str, str] = field(default_factory=dict)
@@ -188,7 +188,7 @@ class _Reader(LineReader):
         told = {"datatype": self.header.get(key, "")}
         told |= {"operation": self.header.get("MPI_Op", "")} if reduces else {}
         self.rows.append(
-            Row(
+            ImportedRow(
                 collective,
                 size,
                 self.nprocs,
@@ -200,7 +200,7 @@ class _Reader(LineReader):
             )
         )
 
-    def _summary(self, numbers: dict[str, float | None]) -> Summary:
+    def _summary(self, numbers: dict[str, float | None]) -> LaunchStatistics:
         time_us, n_reps = numbers.get("t_max[usec]"), numbers["#repetitions"]
         if time_us is None or n_reps is None:
             raise self.wrong(f"no column t_max[usec], only {' '.join(numbers)}")

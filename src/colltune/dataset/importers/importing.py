@@ -21,9 +21,9 @@ from colltune.dataset.importers.assembly import SETTINGS
 from colltune.dataset.importers.protocol import (
     Algorithms,
     Imported,
+    ImportRequest,
     Place,
-    Request,
-    Source,
+    SourceFile,
     TimeKind,
     whole,
 )
@@ -59,13 +59,13 @@ class ImportedFiles:
 
 def import_files(
     paths: Sequence[Path],
-    request: Request,
+    request: ImportRequest,
     format_: str | None,
     progress: Progress = lambda _done, _total, _next: None,
 ) -> ImportedFiles:
     """Read files of one format, a name in ``IMPORTERS`` or None to tell it from the content."""
     names = Counter(path.name for path in paths)
-    sources = [Source(path, with_folder=names[path.name] > 1) for path in paths]
+    sources = [SourceFile(path, with_folder=names[path.name] > 1) for path in paths]
     requests = {source.path: _with_path(request, source) for source in sources}
     format_ = _format_of_all(sources, format_)
     digests = _digests(sources)
@@ -105,7 +105,7 @@ def add_to(folder: Path, imported: ImportedFiles) -> Path:
         return append_dataset(folder, imported.dataset, facts)
 
 
-def format_of(source: Source, told: str | None = None) -> str:
+def format_of(source: SourceFile, told: str | None = None) -> str:
     """Return the name in ``IMPORTERS`` of the format of `source`."""
     if source.path.is_dir() and told != "csv":
         raise source.unreadable(IsADirectoryError())
@@ -149,7 +149,7 @@ def _is_table(first: Sequence[str]) -> bool:
     return len(rows) == 2 and len(columns) == 1 < min(columns) and any(map(is_known, rows[0]))
 
 
-def _marks(source: Source) -> tuple[dict[str, int], list[str]]:
+def _marks(source: SourceFile) -> tuple[dict[str, int], list[str]]:
     """Return where each format's first unmistakable line stands, and the first two lines."""
     marks: dict[str, int] = {}
     first: list[str] = []
@@ -163,7 +163,7 @@ def _marks(source: Source) -> tuple[dict[str, int], list[str]]:
     return marks, first
 
 
-def _format_of_all(sources: Sequence[Source], told: str | None) -> str:
+def _format_of_all(sources: Sequence[SourceFile], told: str | None) -> str:
     if told is not None and told not in IMPORTERS:
         raise DataError(f"--format {told}: unknown; known: {', '.join(IMPORTERS)}")
     formats = {source.name: format_of(source, told) for source in sources}
@@ -175,7 +175,7 @@ def _format_of_all(sources: Sequence[Source], told: str | None) -> str:
     return next(iter(formats.values()))
 
 
-def _digests(sources: Sequence[Source]) -> dict[str, str]:
+def _digests(sources: Sequence[SourceFile]) -> dict[str, str]:
     """Return the SHA-256 of each file, all different; of pipes there is none."""
     names: dict[str, str] = {}
     for source in sources:
@@ -186,7 +186,7 @@ def _digests(sources: Sequence[Source]) -> dict[str, str]:
     return {name: digest for digest, name in names.items()}
 
 
-def _telling(sources: Sequence[Source], progress: Progress) -> Iterator[Source]:
+def _telling(sources: Sequence[SourceFile], progress: Progress) -> Iterator[SourceFile]:
     """Yield `sources` such that `progress` is told what is read of them."""
     sizes = [s.path.stat().st_size if s.path.is_file() else 0 for s in sources]
     total_mib = sum(sizes) >> 20
@@ -200,7 +200,7 @@ def _telling(sources: Sequence[Source], progress: Progress) -> Iterator[Source]:
         yield replace(source, progress=tell_of_this)
 
 
-def _kinds(found: Sequence[tuple[Source, Imported]]) -> frozenset[TimeKind]:
+def _kinds(found: Sequence[tuple[SourceFile, Imported]]) -> frozenset[TimeKind]:
     kinds: dict[TimeKind, str] = {}
     for source, one in found:
         for kind in one.kinds:
@@ -233,7 +233,7 @@ def _instances(dataset: PerformanceDataset) -> set[tuple[str, int, int]]:
     return set(zip(frame["collective"], nprocs, frame["msize_bytes"].tolist(), strict=True))
 
 
-def _with_path(request: Request, source: Source) -> Request:
+def _with_path(request: ImportRequest, source: SourceFile) -> ImportRequest:
     """Return the request for one file, with the settings that its path tells."""
     if not request.path:
         return request
@@ -263,7 +263,7 @@ def _with_path(request: Request, source: Source) -> Request:
     return replace(request, settings=settings, launch=launch)
 
 
-def _with_shape(settings: Mapping[str, str], source: Source) -> dict[str, str]:
+def _with_shape(settings: Mapping[str, str], source: SourceFile) -> dict[str, str]:
     """Return settings in which nodes and ppn stand for the number of processes."""
     told = {name: value for name, value in settings.items() if name != "nprocs"}
     nprocs = whole(settings["nprocs"])
@@ -325,7 +325,7 @@ def read_as_imported(
     found = []
     for path in paths:
         if path.name.endswith(_CSV_ENDINGS) and path.exists():
-            imported = import_files([path], Request({}, algorithms, where=where), "csv")
+            imported = import_files([path], ImportRequest({}, algorithms, where=where), "csv")
             for remark in imported.remarks:
                 tell(remark)
             found.append(imported.dataset)
@@ -383,7 +383,7 @@ def _known_conditions(facts: Mapping[str, str]) -> dict[Condition, str]:
 
 
 def _facts(
-    sources: Sequence[Source],
+    sources: Sequence[SourceFile],
     format_: str,
     digests: Mapping[str, str],
     imported: Sequence[Imported],

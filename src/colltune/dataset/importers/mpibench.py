@@ -13,9 +13,9 @@ from collections.abc import Iterable
 
 from colltune.dataset.importers.assembly import reads_lines
 from colltune.dataset.importers.protocol import (
+    ImportedRow,
     LineReader,
-    Reading,
-    Row,
+    ParsedOutput,
     TimeKind,
     over_ranks,
     why_left_out,
@@ -32,8 +32,8 @@ _ROW = re.compile(
 _UNEVEN = ("Allgatherv", "Alltoallv")
 
 
-def parse(lines: Iterable[str], name: str) -> Reading:
-    reader = _Reader(name).read(lines)
+def parse(lines: Iterable[str], name: str) -> ParsedOutput:
+    reader = _MpibenchReader(name).read(lines)
     if not reader.facts:
         raise DataError(f"{name}: not the output of mpiBench (no line like '{_START} v1.5')")
     reader.remarks = list(dict.fromkeys(reader.remarks))
@@ -43,7 +43,7 @@ def parse(lines: Iterable[str], name: str) -> Reading:
 IMPORTER = reads_lines("LLNL's mpiBench", _START, parse)
 
 
-class _Reader(LineReader):
+class _MpibenchReader(LineReader):
     def feed(self, line: str) -> None:
         if line.startswith(_START):
             self.facts.setdefault("version", {})[line.removeprefix(_START).strip()] = None
@@ -66,11 +66,11 @@ class _Reader(LineReader):
         else:
             self.rows.append(self._measured(row, collective))
 
-    def _measured(self, row: re.Match[str], collective: Collective) -> Row:
+    def _measured(self, row: re.Match[str], collective: Collective) -> ImportedRow:
         conditions = {"memory": "host", "datatype": "MPI_BYTE"}
         if collective.reduces:
             conditions |= {"datatype": "MPI_DOUBLE", "operation": "MPI_SUM"}
-        return Row(
+        return ImportedRow(
             collective,
             int(row["size"]),
             int(row["nprocs"]),

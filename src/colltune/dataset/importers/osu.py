@@ -17,9 +17,9 @@ from dataclasses import dataclass, field, replace
 
 from colltune.dataset.importers.assembly import reads_lines
 from colltune.dataset.importers.protocol import (
+    ImportedRow,
     LineReader,
-    Reading,
-    Row,
+    ParsedOutput,
     TimeKind,
     over_ranks,
     real,
@@ -62,8 +62,8 @@ _COLLECTIVES = {
 _ELEMENT_BYTES = {"MPI_CHAR": 1, "MPI_INT": 4, "MPI_FLOAT": 4}
 
 
-def parse(lines: Iterable[str], name: str) -> Reading:
-    reader = _Reader(name, facts={"benchmark": {}, "datatype": {}}).read(lines)
+def parse(lines: Iterable[str], name: str) -> ParsedOutput:
+    reader = _OsuReader(name, facts={"benchmark": {}, "datatype": {}}).read(lines)
     if not reader.facts["benchmark"]:
         raise DataError(
             f"{name}: not the output of an OSU benchmark (no line like '# OSU MPI … Test')"
@@ -75,7 +75,7 @@ IMPORTER = reads_lines("OSU Micro-Benchmarks", _PROGRAM + r"\S.*\bTest\b", parse
 
 
 @dataclass
-class _Reader(LineReader):
+class _OsuReader(LineReader):
     """`collective` is that of the current table, None in a foreign one.
 
     What is no row and comes after an interruption is of another program.
@@ -141,7 +141,7 @@ class _Reader(LineReader):
         wrong = row.get("Validation", "Pass") not in ("Pass", "-")
         block = collective is Collective.REDUCE_SCATTER_BLOCK
         self.rows.append(
-            Row(
+            ImportedRow(
                 collective,
                 size,
                 None,

@@ -18,7 +18,7 @@ from typing import Protocol, Self
 from colltune.dataset.frame import PerformanceDataset
 from colltune.dataset.method import Condition
 from colltune.dataset.printed import without_prefixes
-from colltune.domain import Collective, Configuration, Instance, RunStatus, Shape, Summary
+from colltune.domain import Collective, Configuration, Instance, LaunchStatistics, RunStatus, Shape
 from colltune.errors import DataError
 from colltune.files.reading import opened
 from colltune.files.unpacking import encoding_of, unpacked
@@ -57,12 +57,12 @@ def filled(nprocs: int, slots: int) -> Shape | None:
 
 def over_ranks(
     n_reps: int, most_us: float, mean_us: float | None, least_us: float | None
-) -> Summary:
+) -> LaunchStatistics:
     """Return the summary of means over so many repetitions, of which ranks have these."""
     mean_s, least_s = (math.nan if us is None else us * 1e-6 for us in (mean_us, least_us))
     time_s = most_us * 1e-6
     nothing = math.nan
-    return Summary(n_reps, time_s, time_s, nothing, nothing, nothing, mean_s, least_s)
+    return LaunchStatistics(n_reps, time_s, time_s, nothing, nothing, nothing, mean_s, least_s)
 
 
 def why_left_out(benchmark: str) -> str:
@@ -84,7 +84,7 @@ def why_left_out(benchmark: str) -> str:
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceFile:
     """A file, plain or packed; `with_folder` where its name alone does not tell it from others.
 
     `progress` is called with the bytes read so far, once in a while.
@@ -169,7 +169,7 @@ Place = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Row:
+class ImportedRow:
     """One measured cell as a source tells it, in our units.
 
     ``line`` is where it stands; ``nprocs`` is None where the source does not tell; ``algorithm`` is
@@ -186,17 +186,17 @@ class Row:
     line: int
     status: RunStatus = RunStatus.OK
     times_s: tuple[float, ...] = ()
-    summary: Summary | None = None
+    summary: LaunchStatistics | None = None
     algorithm: str = ""
     conditions: Mapping[str, str] = field(default_factory=dict)
     split_bytes: int = 0
 
 
 @dataclass(frozen=True)
-class Reading:
+class ParsedOutput:
     """What a file says: its rows, its header's facts, and remarks on what was left out and why."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[ImportedRow, ...]
     facts: Mapping[str, str] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
 
@@ -207,7 +207,7 @@ class LineReader(ABC):
 
     name: str
     number: int = 0
-    rows: list[Row] = field(default_factory=list)
+    rows: list[ImportedRow] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     facts: dict[str, dict[str, None]] = field(default_factory=dict)
 
@@ -220,9 +220,9 @@ class LineReader(ABC):
             self.feed(line)
         return self
 
-    def reading(self) -> Reading:
+    def reading(self) -> ParsedOutput:
         facts = {key: "; ".join(values) for key, values in self.facts.items()}
-        return Reading(tuple(self.rows), facts, tuple(self.remarks))
+        return ParsedOutput(tuple(self.rows), facts, tuple(self.remarks))
 
     def is_cut_off(self, line: str) -> bool:
         """Tell whether a row is the end of a file that lost its last bytes, and remark on it."""
@@ -266,7 +266,7 @@ class Algorithms(Protocol):
 
 
 @dataclass(frozen=True)
-class Request:
+class ImportRequest:
     """What the user says beside the files: see `colltune data import`.
 
     ``settings`` are what the files do not tell (our name to value), ``columns`` maps our column to
@@ -303,7 +303,7 @@ class Importer:
 
     title: str
     signs: re.Pattern[str] | None
-    load: Callable[[Source, Request], Imported]
+    load: Callable[[SourceFile, ImportRequest], Imported]
 
     def recognises(self, line: str) -> bool:
         return self.signs is not None and self.signs.match(line) is not None

@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 
 from colltune.dataset.importers.assembly import reads_lines
 from colltune.dataset.importers.protocol import (
+    ImportedRow,
     LineReader,
-    Reading,
-    Row,
+    ParsedOutput,
     TimeKind,
     real,
     whole,
     why_left_out,
 )
-from colltune.domain import Collective, RunStatus, Summary, parse_collective
+from colltune.domain import Collective, LaunchStatistics, RunStatus, parse_collective
 from colltune.errors import DataError
 from colltune.text import counted
 
@@ -56,7 +56,7 @@ class ReproMpiCell:
     n_valid: int = 0
     n_total: int = 0
     times_s: list[float] = field(default_factory=list)
-    summary: Summary | None = None
+    summary: LaunchStatistics | None = None
     visits: list[int] = field(default_factory=list)
     line: int = 0
 
@@ -97,7 +97,7 @@ def parse_output(text: str, source: str) -> ReproMpiOutput:
 
 def parse_runs(lines: Iterable[str], source: str) -> tuple[ReproMpiOutput, ...]:
     """Read the output of one or more runs after each other."""
-    runs = [run.output() for run in _Reader(source).read(lines).runs if not run.is_empty]
+    runs = [run.output() for run in _ReproMpiReader(source).read(lines).runs if not run.is_empty]
     if not runs:
         raise DataError(
             f"{source}: not the output of ReproMPI's mpibenchmark (it has neither #@ lines "
@@ -106,7 +106,7 @@ def parse_runs(lines: Iterable[str], source: str) -> tuple[ReproMpiOutput, ...]:
     return tuple(runs)
 
 
-def parse(lines: Iterable[str], name: str) -> Reading:
+def parse(lines: Iterable[str], name: str) -> ParsedOutput:
     """Return what all runs in a file measured.
 
     A cell without a valid repetition has the status timeout: it did not get one within its window
@@ -126,7 +126,7 @@ def parse(lines: Iterable[str], name: str) -> Reading:
     round_trips_s = [run.round_trip_s for run in runs if run.round_trip_s]
     if round_trips_s:
         facts["round_trip_s"] = {f"{min(round_trips_s):.3g}": None}
-    return Reading(
+    return ParsedOutput(
         tuple(row for run in runs for row in _rows(run)),
         {key: "; ".join(values) for key, values in facts.items()},
         tuple(dict.fromkeys(remark for run in runs for remark in _remarks(run))),
@@ -138,13 +138,13 @@ IMPORTER = reads_lines(
 )
 
 
-def _rows(run: ReproMpiOutput) -> Iterator[Row]:
+def _rows(run: ReproMpiOutput) -> Iterator[ImportedRow]:
     cells = list(run.rows.values())
     if run.complete and not run.errors:
         cells += [ReproMpiCell(*key) for key in run.missing]
     for cell in cells:
-        summary = Summary.of(cell.times_s) if cell.times_s else cell.summary
-        yield Row(
+        summary = LaunchStatistics.of(cell.times_s) if cell.times_s else cell.summary
+        yield ImportedRow(
             cell.collective,
             cell.msize_bytes,
             run.nprocs,
@@ -270,7 +270,7 @@ class _Run:
 
 
 @dataclass
-class _Reader(LineReader):
+class _ReproMpiReader(LineReader):
     runs: list[_Run] = field(default_factory=list)
     list_: str = ""
 
@@ -392,7 +392,7 @@ def _key(collective: Collective, msize_bytes: int, nprocs: int | None) -> Key | 
     return collective, msize_bytes
 
 
-def _summary(numbers: Mapping[str, float]) -> Summary | None:
+def _summary(numbers: Mapping[str, float]) -> LaunchStatistics | None:
     n_valid = int(numbers["valid_nrep"])
     known = {k: v for k, v in numbers.items() if math.isfinite(v) and v > 0}
     median_s, mean_s, min_s, max_s = (
@@ -401,4 +401,4 @@ def _summary(numbers: Mapping[str, float]) -> Summary | None:
     if n_valid == 0 or all(map(math.isnan, (median_s, mean_s, min_s, max_s))):
         return None
     best_s = mean_s if math.isnan(median_s) else median_s
-    return Summary(n_valid, best_s, mean_s, min_s, math.nan, max_s)
+    return LaunchStatistics(n_valid, best_s, mean_s, min_s, math.nan, max_s)

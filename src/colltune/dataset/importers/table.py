@@ -14,9 +14,9 @@ from colltune.dataset.frame import CELL_COLUMNS, PerformanceDataset, refuse_dupl
 from colltune.dataset.importers.protocol import (
     Imported,
     Importer,
+    ImportRequest,
     Place,
-    Request,
-    Source,
+    SourceFile,
     TimeKind,
     filled,
     whole,
@@ -57,18 +57,18 @@ def is_known(column: str) -> bool:
     return _bare(column) in _KNOWN
 
 
-def load(source: Source, request: Request) -> Imported:
+def load(source: SourceFile, request: ImportRequest) -> Imported:
     """Read any CSV, its columns mapped to ours; a told configuration is that of all rows."""
-    return _Table(source, request).imported()
+    return _TidyTable(source, request).imported()
 
 
 CSV = Importer("CSV", None, load)
 
 
 @dataclass
-class _Table:
-    source: Source
-    request: Request
+class _TidyTable:
+    source: SourceFile
+    request: ImportRequest
     remarks: Counter[str] = field(default_factory=Counter)
 
     def imported(self) -> Imported:

@@ -34,11 +34,11 @@ from colltune.dataset.noise.measured import (
     measured,
 )
 from colltune.dataset.noise.report import (
-    Decisions,
     Group,
-    Level,
+    NoiseLevel,
     NoiseReport,
     NoisyCell,
+    Separability,
     noise_report,
 )
 from colltune.evidence.components import Component, allocation_medians, paired
@@ -47,11 +47,11 @@ __all__ = [
     "AllocationSource",
     "Allocations",
     "Component",
-    "Decisions",
     "Group",
-    "Level",
+    "NoiseLevel",
     "NoiseReport",
     "NoisyCell",
+    "Separability",
     "allocation_medians",
     "allocations_of",
     "drift_curve",

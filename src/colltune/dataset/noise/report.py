@@ -35,7 +35,7 @@ TARGET = 1.05
 _MOST_LAUNCHES = 10_000
 
 
-class Level(StrEnum):
+class NoiseLevel(StrEnum):
     """Where the uncertainty of a decision comes from."""
 
     REPETITIONS = "repetitions"
@@ -44,7 +44,7 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True)
-class Decisions:
+class Separability:
     """How well the two fastest configurations of an instance can be told apart.
 
     Differences are ratios minus one, medians over instances. ``is_lower_bound``: a component is
@@ -63,7 +63,7 @@ class Decisions:
     is_lower_bound: bool
     launches_per_cell: float
     allocations_per_cell: float
-    main_source: Level
+    main_source: NoiseLevel
     launches_here: int | None
     allocations: int | None
     default_beaten_share: float | None
@@ -110,7 +110,7 @@ class Group:
     comparing_allocations: Component | None
     includes_launches: bool
     borrows: bool
-    decisions: Decisions | None
+    decisions: Separability | None
 
     def detectable_text(self) -> str | None:
         """Return the smallest detectable difference: ``8.9 %``, ``>= 8.9 %``, + if borrowed."""
@@ -255,7 +255,7 @@ def _within(table: pd.DataFrame) -> Within:
     )
 
 
-def decisions(cells: pd.DataFrame, variances: Variances) -> Decisions | None:
+def decisions(cells: pd.DataFrame, variances: Variances) -> Separability | None:
     """Tell how well configurations can be told apart; None without two of them anywhere.
 
     `cells` has one row per cell: ``instance``, ``algorithm``, ``log_time`` (median over launches),
@@ -278,15 +278,15 @@ def decisions(cells: pd.DataFrame, variances: Variances) -> Decisions | None:
     launch, allocation = (variance or 0.0 for variance in variances)
     by_launches, by_allocations = median_factor(launches), median_factor(allocations)
     sources = {
-        Level.REPETITIONS: sampling * by_launches,
-        Level.LAUNCHES: launch * by_launches,
-        Level.ALLOCATIONS: allocation * by_allocations,
+        NoiseLevel.REPETITIONS: sampling * by_launches,
+        NoiseLevel.LAUNCHES: launch * by_launches,
+        NoiseLevel.ALLOCATIONS: allocation * by_allocations,
     }
     # of one of two medians, so that a ratio of `TARGET` is seen
     allowed = allowed_variance(math.log(TARGET)) / 2
     here = _needed(launch + sampling, allowed - allocation * by_allocations)
     alone = _needed(allocation + launch + sampling, allowed)
-    return Decisions(
+    return Separability(
         instances=len(second),
         smallest_detectable=float(np.median(detectable)) if is_known else None,
         is_lower_bound=None in variances or bool(top["variance"].isna().any()),

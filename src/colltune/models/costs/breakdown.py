@@ -36,7 +36,7 @@ from colltune.models.costs.network import (
 from colltune.models.predictors.costs import Costs as CostPredictor
 
 
-class Kind(StrEnum):
+class CostKind(StrEnum):
     """The kinds of cost that people tell apart."""
 
     LATENCY_BETWEEN = "latency between nodes"
@@ -50,24 +50,24 @@ class Kind(StrEnum):
     SETUP = "start of the call"
 
 
-_KINDS: dict[Coefficient, Kind] = {
-    Coefficient.SETUP: Kind.SETUP,
-    Coefficient.INTRA_LATENCY: Kind.LATENCY_WITHIN,
-    Coefficient.INTRA_GAP: Kind.LATENCY_WITHIN,
-    Coefficient.INTRA_BYTES: Kind.BANDWIDTH_WITHIN,
-    Coefficient.INTER_LATENCY: Kind.LATENCY_BETWEEN,
-    Coefficient.INTER_GAP: Kind.LATENCY_BETWEEN,
-    Coefficient.INTER_BYTES: Kind.BANDWIDTH_BETWEEN,
-    Coefficient.INTER_CONTENDED: Kind.CONTENTION,
-    Coefficient.REDUCTION: Kind.REDUCTION,
-    Coefficient.COPY: Kind.COPIES,
+_KINDS: dict[Coefficient, CostKind] = {
+    Coefficient.SETUP: CostKind.SETUP,
+    Coefficient.INTRA_LATENCY: CostKind.LATENCY_WITHIN,
+    Coefficient.INTRA_GAP: CostKind.LATENCY_WITHIN,
+    Coefficient.INTRA_BYTES: CostKind.BANDWIDTH_WITHIN,
+    Coefficient.INTER_LATENCY: CostKind.LATENCY_BETWEEN,
+    Coefficient.INTER_GAP: CostKind.LATENCY_BETWEEN,
+    Coefficient.INTER_BYTES: CostKind.BANDWIDTH_BETWEEN,
+    Coefficient.INTER_CONTENDED: CostKind.CONTENTION,
+    Coefficient.REDUCTION: CostKind.REDUCTION,
+    Coefficient.COPY: CostKind.COPIES,
 }
 
 
 class Share(NamedTuple):
     """One kind of cost: seconds, and its share of the whole."""
 
-    kind: Kind
+    kind: CostKind
     time_s: float
     share: float
 
@@ -157,12 +157,12 @@ def network(costs: Costs, measured: Rails, rails: Rails) -> NetworkParameters | 
 def shares(
     seconds_by_coefficient: Sequence[float] | Numbers, *, generic: bool = False
 ) -> tuple[Share, ...]:
-    """Return the kinds of cost that are not nothing in seconds of `COEFFICIENTS`, by `Kind`.
+    """Return the kinds of cost that are not nothing in seconds of `COEFFICIENTS`, by `CostKind`.
 
     A `generic` basis' bytes of each process may be copied or sent.
     """
-    kinds = _KINDS | {Coefficient.COPY: Kind.BYTES} if generic else _KINDS
-    seconds = dict.fromkeys(Kind, 0.0)
+    kinds = _KINDS | {Coefficient.COPY: CostKind.BYTES} if generic else _KINDS
+    seconds = dict.fromkeys(CostKind, 0.0)
     for coefficient, time_s in zip(COEFFICIENTS, seconds_by_coefficient, strict=True):
         seconds[kinds[coefficient]] += float(time_s)
     total_s = sum(seconds.values())

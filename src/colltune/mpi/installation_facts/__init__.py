@@ -15,13 +15,13 @@ from colltune.domain import Collective
 from colltune.errors import LibraryError
 from colltune.mpi import LIBRARIES
 from colltune.mpi.catalogue import Catalogue, CollectiveEntry
-from colltune.mpi.installation import Launcher, find_launcher
+from colltune.mpi.installation import LauncherProgram, find_launcher
 from colltune.mpi.installation_facts import intelmpi, mpich, openmpi
 from colltune.mpi.installation_facts.facts import DEFAULT, InstallationFacts, Variable
 from colltune.mpi.reference import CollectiveFacts, facts, release_of
 from colltune.mpi.release import Release
 
-INSPECTORS: dict[str, Callable[[Launcher, Catalogue], InstallationFacts]] = {
+INSPECTORS: dict[str, Callable[[LauncherProgram, Catalogue], InstallationFacts]] = {
     "openmpi": openmpi.inspect,
     "mpich": mpich.inspect,
     "intelmpi": intelmpi.inspect,
@@ -36,7 +36,7 @@ _PRIORITY = re.compile(r"coll_(\w+)_priority")
 _OF_HAN = re.compile(r"coll_han_use_(?:simple_)?([a-z_]+?)(?:_algorithm)?")
 
 
-class Kind(StrEnum):
+class DifferenceKind(StrEnum):
     """What differs."""
 
     NOT_IN_CATALOGUE = "not-in-catalogue"
@@ -53,29 +53,29 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Difference:
+class CatalogueDifference:
     """One difference: ``where`` (a collective or component), what the catalogue says, what is here.
 
     ``catalogue`` or ``here`` is empty where one of them has nothing to say.
     """
 
-    kind: Kind
+    kind: DifferenceKind
     where: str
     catalogue: str
     here: str
 
 
 @dataclass(frozen=True)
-class Check:
+class CatalogueCheck:
     """What an installation told, the release of the catalogue it was compared with, and how."""
 
-    launcher: Launcher
+    launcher: LauncherProgram
     release: str
     facts: InstallationFacts
-    differences: tuple[Difference, ...]
+    differences: tuple[CatalogueDifference, ...]
 
 
-def check(named: str | None, library: str | None, release: str | None = None) -> Check:
+def check(named: str | None, library: str | None, release: str | None = None) -> CatalogueCheck:
     """Compare an installation with the catalogue of its release, or of `release`.
 
     `named` is an mpirun or the folder of an installation; without it, that of `library`, or the
@@ -89,13 +89,13 @@ def check(named: str | None, library: str | None, release: str | None = None) ->
         )
     compared = release_of(LIBRARIES[launcher.library], release or launcher.release)
     found = INSPECTORS[launcher.library](launcher, compared.catalogue)
-    return Check(launcher, compared.name, found, compare(compared, found))
+    return CatalogueCheck(launcher, compared.name, found, compare(compared, found))
 
 
-def compare(release: Release, told: InstallationFacts) -> tuple[Difference, ...]:
+def compare(release: Release, told: InstallationFacts) -> tuple[CatalogueDifference, ...]:
     """Return all differences to the catalogue of `release`, in the order of its collectives."""
     known = release.catalogue
-    found: list[Difference] = []
+    found: list[CatalogueDifference] = []
     for collective, entry in known.collectives.items():
         if collective in told.presets:
             found += _presets(entry, told.presets[collective])
@@ -106,37 +106,41 @@ def compare(release: Release, told: InstallationFacts) -> tuple[Difference, ...]
             found += _choosing(facts(release, collective), told)
             found += _parameters(facts(release, collective), told)
         else:
-            found.append(Difference(Kind.NOT_HERE, collective, _CHOOSABLE, ""))
+            found.append(CatalogueDifference(DifferenceKind.NOT_HERE, collective, _CHOOSABLE, ""))
     for collective in (*told.algorithms, *told.presets):
         if collective not in known.collectives:
-            found.append(Difference(Kind.NOT_IN_CATALOGUE, collective, "", _CHOOSABLE))
+            found.append(
+                CatalogueDifference(DifferenceKind.NOT_IN_CATALOGUE, collective, "", _CHOOSABLE)
+            )
     return (*found, *_components(known, told))
 
 
-def _presets(entry: CollectiveEntry, highest: int) -> Iterator[Difference]:
+def _presets(entry: CollectiveEntry, highest: int) -> Iterator[CatalogueDifference]:
     known = max((algorithm.number for algorithm in entry.algorithms), default=0)
     if known != highest:
         said = [f"presets 1 to {each}" for each in (known, highest)]
-        yield Difference(Kind.OTHER_RANGE, entry.collective, *said)
+        yield CatalogueDifference(DifferenceKind.OTHER_RANGE, entry.collective, *said)
 
 
-def _algorithms(entry: CollectiveEntry, here: Mapping[int, str]) -> Iterator[Difference]:
+def _algorithms(entry: CollectiveEntry, here: Mapping[int, str]) -> Iterator[CatalogueDifference]:
     numbers = {a.value or a.name: a.number for a in entry.algorithms}
     names = {number: name for name, number in numbers.items()}
     for number, name in sorted(here.items()):
-        kind, told = Kind.NOT_IN_CATALOGUE, ""
+        kind, told = DifferenceKind.NOT_IN_CATALOGUE, ""
         if name in numbers:
-            kind, told = Kind.OTHER_NUMBER, f"{name} ({numbers[name]})"
+            kind, told = DifferenceKind.OTHER_NUMBER, f"{name} ({numbers[name]})"
         elif number in names and names[number] not in here.values():
-            kind, told = Kind.OTHER_NAME, f"{names[number]} ({number})"
+            kind, told = DifferenceKind.OTHER_NAME, f"{names[number]} ({number})"
         if numbers.get(name) != number:
-            yield Difference(kind, entry.collective, told, f"{name} ({number})")
+            yield CatalogueDifference(kind, entry.collective, told, f"{name} ({number})")
     for name, number in numbers.items():
         if number not in here and name not in here.values():
-            yield Difference(Kind.NOT_HERE, entry.collective, f"{name} ({number})", "")
+            yield CatalogueDifference(
+                DifferenceKind.NOT_HERE, entry.collective, f"{name} ({number})", ""
+            )
 
 
-def _han(entry: CollectiveEntry, told: InstallationFacts) -> Iterator[Difference]:
+def _han(entry: CollectiveEntry, told: InstallationFacts) -> Iterator[CatalogueDifference]:
     """Yield where coll/han has other algorithms, where both of them tell any."""
     here = told.han.get(entry.collective, {})
     if here and entry.han and dict(enumerate(entry.han)) != here:
@@ -144,23 +148,27 @@ def _han(entry: CollectiveEntry, told: InstallationFacts) -> Iterator[Difference
             ", ".join(f"{name} ({number})" for number, name in sorted(each))
             for each in (enumerate(entry.han), here.items())
         ]
-        yield Difference(Kind.OTHER_NAME, f"coll/han {entry.collective}", *said)
+        yield CatalogueDifference(DifferenceKind.OTHER_NAME, f"coll/han {entry.collective}", *said)
 
 
-def _choosing(known: CollectiveFacts, told: InstallationFacts) -> Iterator[Difference]:
+def _choosing(known: CollectiveFacts, told: InstallationFacts) -> Iterator[CatalogueDifference]:
     """Yield what differs in the variable by which an algorithm is chosen."""
     chosen = told.variables.get(known.variable)
     if chosen is None:
-        yield Difference(Kind.NO_SUCH_VARIABLE, known.collective, known.variable, "")
+        yield CatalogueDifference(
+            DifferenceKind.NO_SUCH_VARIABLE, known.collective, known.variable, ""
+        )
         return
     if chosen.source != DEFAULT:
-        yield Difference(Kind.SET_HERE, known.collective, "", _set(known.variable, chosen))
+        yield CatalogueDifference(
+            DifferenceKind.SET_HERE, known.collective, "", _set(known.variable, chosen)
+        )
     if chosen.writable != known.runtime:
         said = [_RUN_TIME[runtime] for runtime in (known.runtime, chosen.writable)]
-        yield Difference(Kind.RUN_TIME, known.collective, *said)
+        yield CatalogueDifference(DifferenceKind.RUN_TIME, known.collective, *said)
 
 
-def _parameters(known: CollectiveFacts, told: InstallationFacts) -> Iterator[Difference]:
+def _parameters(known: CollectiveFacts, told: InstallationFacts) -> Iterator[CatalogueDifference]:
     """Yield what differs in the variables by which parameters are set."""
     defaults = {
         parameter.variable: str(parameter.default)
@@ -171,20 +179,25 @@ def _parameters(known: CollectiveFacts, told: InstallationFacts) -> Iterator[Dif
     for name, default in (settings | defaults).items():
         here = told.variables.get(name)
         if here is None:
-            yield Difference(Kind.NO_SUCH_VARIABLE, known.collective, name, "")
+            yield CatalogueDifference(DifferenceKind.NO_SUCH_VARIABLE, known.collective, name, "")
         elif default not in ("", here.value):
-            yield Difference(
-                Kind.OTHER_DEFAULT, known.collective, f"{name}={default}", _set(name, here)
+            yield CatalogueDifference(
+                DifferenceKind.OTHER_DEFAULT,
+                known.collective,
+                f"{name}={default}",
+                _set(name, here),
             )
 
 
-def _components(known: Catalogue, told: InstallationFacts) -> Iterator[Difference]:
+def _components(known: Catalogue, told: InstallationFacts) -> Iterator[CatalogueDifference]:
     """Yield components of another priority, and those here that outrank the known ones."""
     if not known.priorities:
         return
     selection = told.variables.get(_SELECTION)
     if selection is not None and selection.source != DEFAULT:
-        yield Difference(Kind.SET_HERE, "components", "", _set(_SELECTION, selection))
+        yield CatalogueDifference(
+            DifferenceKind.SET_HERE, "components", "", _set(_SELECTION, selection)
+        )
     priorities = dict(known.priorities)
     here = {
         match[1]: variable
@@ -194,22 +207,26 @@ def _components(known: Catalogue, told: InstallationFacts) -> Iterator[Differenc
     for name, variable in sorted(here.items()):
         if name in priorities and priorities[name] != int(variable.value):
             said = f"priority {priorities[name]}"
-            yield Difference(Kind.OTHER_PRIORITY, f"coll/{name}", said, _priority(variable))
+            yield CatalogueDifference(
+                DifferenceKind.OTHER_PRIORITY, f"coll/{name}", said, _priority(variable)
+            )
         elif name not in priorities and int(variable.value) > priorities.get("tuned", 0):
-            yield Difference(Kind.OTHER_COMPONENT, f"coll/{name}", "", _priority(variable))
+            yield CatalogueDifference(
+                DifferenceKind.OTHER_COMPONENT, f"coll/{name}", "", _priority(variable)
+            )
     if known.han_priority is not None:
         if "han" not in here:
             said = f"priority {known.han_priority}"
-            yield Difference(Kind.OTHER_COMPONENT, "coll/han", said, "")
+            yield CatalogueDifference(DifferenceKind.OTHER_COMPONENT, "coll/han", said, "")
         yield from _of_han(known, told)
 
 
-def _of_han(known: Catalogue, told: InstallationFacts) -> Iterator[Difference]:
+def _of_han(known: Catalogue, told: InstallationFacts) -> Iterator[CatalogueDifference]:
     here = {match[1] for name in told.variables if (match := _OF_HAN.fullmatch(name))}
     for collective in sorted(known.han_collectives - here):
-        yield Difference(Kind.NOT_HERE, "coll/han", collective, "")
+        yield CatalogueDifference(DifferenceKind.NOT_HERE, "coll/han", collective, "")
     for name in sorted(here & set(Collective) - known.han_collectives):
-        yield Difference(Kind.NOT_IN_CATALOGUE, "coll/han", "", name)
+        yield CatalogueDifference(DifferenceKind.NOT_IN_CATALOGUE, "coll/han", "", name)
 
 
 def _priority(variable: Variable) -> str:
@@ -223,10 +240,10 @@ def _set(name: str, variable: Variable) -> str:
 
 __all__ = [
     "INSPECTORS",
-    "Check",
-    "Difference",
+    "CatalogueCheck",
+    "CatalogueDifference",
+    "DifferenceKind",
     "InstallationFacts",
-    "Kind",
     "Variable",
     "check",
     "compare",

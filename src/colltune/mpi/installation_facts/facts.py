@@ -9,7 +9,7 @@ from pathlib import Path
 
 from colltune import process
 from colltune.domain import Collective
-from colltune.mpi.installation import Launcher
+from colltune.mpi.installation import LauncherProgram
 
 DEFAULT = "default"
 """Source of a variable that nobody has set."""
@@ -48,7 +48,7 @@ class InstallationFacts:
     han: Mapping[Collective, Mapping[int, str]] = field(default_factory=dict)
 
 
-def asked(launcher: Launcher, program: Path, *words: str) -> process.Outcome:
+def asked(launcher: LauncherProgram, program: Path, *words: str) -> process.ProcessResult:
     """Run a program of an installation with the variables that it needs."""
     environment = dict(os.environ) | launcher.launch_environment()
     return process.run([program, *words], timeout_s=_ASK_TIMEOUT_S, env=environment)

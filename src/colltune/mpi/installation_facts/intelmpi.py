@@ -8,7 +8,7 @@ from colltune import process
 from colltune.domain import Collective
 from colltune.errors import ProgramError
 from colltune.mpi.catalogue import Catalogue
-from colltune.mpi.installation import Launcher
+from colltune.mpi.installation import LauncherProgram
 from colltune.mpi.installation_facts.facts import InstallationFacts, Variable, asked, set_by_user
 from colltune.mpi.intelmpi.library import LIBRARY, variable
 
@@ -17,7 +17,7 @@ _RANGE = re.compile(r"\brange:\s*0-(\d{1,6})\b")
 _UNKNOWN = "Didn't find"
 
 
-def inspect(launcher: Launcher, _known: Catalogue) -> InstallationFacts:
+def inspect(launcher: LauncherProgram, _known: Catalogue) -> InstallationFacts:
     """Return what ``impi_info`` beside the launcher tells of the variables I_MPI_ADJUST_*."""
     program = launcher.program("impi_info", _MEND)
     presets, variables = {}, {}

@@ -22,7 +22,7 @@ from colltune.errors import ProgramError
 from colltune.files.ownership import danger
 from colltune.mpi import installation
 from colltune.mpi.catalogue import Catalogue
-from colltune.mpi.installation import IncompleteError, Launcher
+from colltune.mpi.installation import IncompleteError, LauncherProgram
 from colltune.mpi.installation_facts.facts import InstallationFacts, Variable, set_by_user
 from colltune.mpi.mpich.library import PREFIXES
 
@@ -62,7 +62,7 @@ class Described(NamedTuple):
     certain: bool
 
 
-def inspect(launcher: Launcher, known: Catalogue) -> InstallationFacts:
+def inspect(launcher: LauncherProgram, known: Catalogue) -> InstallationFacts:
     """Return the algorithms and control variables; one start per algorithm of a collective.
 
     `known` helps to tell names apart in descriptions that run together.
@@ -135,7 +135,7 @@ def _longest_end(word: str, known: Collection[str]) -> Described:
 
 
 @contextmanager
-def _lister(launcher: Launcher) -> Iterator[tuple[Lister, str]]:
+def _lister(launcher: LauncherProgram) -> Iterator[tuple[Lister, str]]:
     """Yield a function that lists the variables, and the name of the program behind it.
 
     The user's own of these variables are not handed on.
@@ -181,7 +181,7 @@ def parse_mpivars(text: str) -> Cvars:
     return found
 
 
-def _program(launcher: Launcher, target: Path) -> tuple[Path, Callable[[str], Cvars]]:
+def _program(launcher: LauncherProgram, target: Path) -> tuple[Path, Callable[[str], Cvars]]:
     try:
         found = installation.find(str(launcher.mpirun), launcher.library)
     except IncompleteError as error:

@@ -9,7 +9,7 @@ from colltune import process
 from colltune.domain import Collective
 from colltune.errors import ProgramError
 from colltune.mpi.catalogue import Catalogue
-from colltune.mpi.installation import Launcher
+from colltune.mpi.installation import LauncherProgram
 from colltune.mpi.installation_facts.facts import DEFAULT, InstallationFacts, Variable, asked
 
 _QUESTION = ("--param", "coll", "all", "--level", "9")
@@ -29,7 +29,7 @@ _NUMBER = re.compile(r"\d{1,9}")
 _OWN_DECISION = 0
 
 
-def inspect(launcher: Launcher, _known: Catalogue) -> InstallationFacts:
+def inspect(launcher: LauncherProgram, _known: Catalogue) -> InstallationFacts:
     """Return what ``ompi_info`` beside the launcher tells."""
     program = launcher.program("ompi_info", _MEND)
     for words in ((*_QUESTION, "--parsable"), _QUESTION):

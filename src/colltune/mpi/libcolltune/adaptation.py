@@ -18,7 +18,7 @@ _VERSION = "# colltune feedback 1"
 _COLUMNS = ("communicator", "size", "iteration", "threshold_bytes", "time_s", "kind", "verdict")
 
 
-class Kind(StrEnum):
+class IterationKind(StrEnum):
     """What an iteration was for; all but ordinary ones are timed by the slowest process."""
 
     ORDINARY = "ordinary"
@@ -26,7 +26,7 @@ class Kind(StrEnum):
     TEST = "test"
 
 
-class Verdict(StrEnum):
+class IterationVerdict(StrEnum):
     """What rank 0 decided after an iteration."""
 
     NONE = ""
@@ -46,8 +46,8 @@ class Iteration:
     number: int
     threshold_bytes: int
     time_s: float
-    kind: Kind
-    verdict: Verdict
+    kind: IterationKind
+    verdict: IterationVerdict
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,11 @@ def _rows(path: Path, lines: list[str]) -> Iterator[tuple[tuple[int, int], Itera
             yield (
                 (int(communicator), int(size)),
                 Iteration(
-                    int(iteration), int(threshold), float(time), Kind(kind), Verdict(verdict)
+                    int(iteration),
+                    int(threshold),
+                    float(time),
+                    IterationKind(kind),
+                    IterationVerdict(verdict),
                 ),
             )
         except ValueError as error:

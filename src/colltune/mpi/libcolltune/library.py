@@ -16,7 +16,7 @@ from colltune.mpi.libcolltune.space import FORCE, LIBCOLLTUNE
 from colltune.mpi.release import MpiLibrary, Release, UserPatterns
 
 if TYPE_CHECKING:
-    from colltune.mpi.installation import Launcher
+    from colltune.mpi.installation import LauncherProgram
 
 FILE_STEM = "libcolltune"
 """Begins the name of the compiled library."""
@@ -72,7 +72,7 @@ class WithLibcolltune(MpiLibrary):
         return self.mpi.same(name, one, other)
 
     def in_effect(
-        self, environment: Mapping[str, str], launcher: Launcher | None = None
+        self, environment: Mapping[str, str], launcher: LauncherProgram | None = None
     ) -> dict[str, Setting]:
         return self.mpi.in_effect(environment, launcher)
 

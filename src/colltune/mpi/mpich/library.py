@@ -19,7 +19,7 @@ from colltune.mpi.release import MpiLibrary, UserPatterns
 from colltune.mpi.toolchain import Toolchain, module_named
 
 if TYPE_CHECKING:
-    from colltune.mpi.installation import Launcher
+    from colltune.mpi.installation import LauncherProgram
 
 LIBRARY, TITLE = "mpich", "MPICH"
 _LEAST_RADIX = 2
@@ -196,7 +196,7 @@ class Mpich(MpiLibrary):
         return _PREFIX.sub(PREFIXES[0], name, count=1)
 
     def in_effect(
-        self, environment: Mapping[str, str], launcher: Launcher | None = None
+        self, environment: Mapping[str, str], launcher: LauncherProgram | None = None
     ) -> dict[str, Setting]:
         """Return what the environment and Hydra's file set; the file's options go before."""
         home = environment.get("HOME")

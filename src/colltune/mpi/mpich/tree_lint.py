@@ -22,7 +22,7 @@ from colltune.mpi.mpich.tree import (
     leaves,
 )
 from colltune.mpi.mpich.tree_file import COLLECTIVES, DeviceTree, ParsedTree
-from colltune.mpi.programs import Harms, Outcome
+from colltune.mpi.programs import Harms, ProgramOutcome
 from colltune.mpi.rules import Fault, Finding, harm_findings
 
 _OPPOSITE = {"yes": "no", "no": "yes", "intra": "inter", "inter": "intra"}
@@ -195,7 +195,7 @@ class _Linter:
         What aborts even for tidy programs lacks one of its needs, which `check_needs` tells.
         """
         elsewhere = {mode for key in path.holds for mode in _ELSEWHERE.get(key, ())}
-        aborts = {harm.mode.name for harm in harms.found if harm.outcome is Outcome.ABORTS}
+        aborts = {harm.mode.name for harm in harms.found if harm.outcome is ProgramOutcome.ABORTS}
         if leaf.function in self.functions.needs and "tidy" in aborts:
             elsewhere |= aborts
         return replace(harms, found=tuple(h for h in harms.found if h.mode.name not in elsewhere))

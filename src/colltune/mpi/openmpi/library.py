@@ -30,7 +30,7 @@ from colltune.mpi.release import MpiLibrary, Release, UserPatterns
 from colltune.mpi.toolchain import Toolchain, module_named, root_allowance
 
 if TYPE_CHECKING:
-    from colltune.mpi.installation import Launcher
+    from colltune.mpi.installation import LauncherProgram
 
 MAX_FANOUT = 32
 MAX_SEGSIZE_BYTES = 2**31 - 1
@@ -220,7 +220,7 @@ class OpenMpi(MpiLibrary):
         return super().same(name, one, other) or same(name.removeprefix(PREFIX), one, other)
 
     def in_effect(
-        self, environment: Mapping[str, str], launcher: Launcher | None = None
+        self, environment: Mapping[str, str], launcher: LauncherProgram | None = None
     ) -> dict[str, Setting]:
         """Return what files and the environment set; a file that overrides goes before both."""
         from colltune.mpi.openmpi.parameters import in_effect

@@ -28,8 +28,8 @@ from colltune.errors import TokenFileError
 from colltune.server.auth import token_file
 from colltune.server.auth.token_file import Scope, Token
 from colltune.server.errors import ServiceError
-from colltune.server.limits import Offload, chunks
-from colltune.server.settings import Settings
+from colltune.server.limits import ThreadOffload, chunks
+from colltune.server.settings import ServiceSettings
 
 _LIBRARY = "libmunge.so.2"
 _CREDENTIAL = re.compile(r"MUNGE:[A-Za-z0-9+/=]+:")
@@ -238,7 +238,7 @@ class TokenStore:
 class Gate:
     """Admits callers. Its methods read files and ask a daemon: call them in a thread."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ServiceSettings) -> None:
         self._settings = settings
         self._tokens = TokenStore(settings.tokens) if settings.tokens else None
 
@@ -313,9 +313,9 @@ class Gatekeeper:
     hangs, keeps no reader from his answer.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ServiceSettings) -> None:
         self._gate = Gate(settings)
-        self.threads = Offload(
+        self.threads = ThreadOffload(
             _THREADS, _MOST_WAITING, "too many callers are being checked. Try again in a moment."
         )
 

@@ -93,7 +93,7 @@ class AnswerError(ProgramError):
 
 
 @dataclass(frozen=True)
-class Section:
+class JobSection:
     """A job of one shape: its files' texts by name, and the variables that put them into effect."""
 
     shape: Shape
@@ -109,7 +109,7 @@ class JobDecisions:
     library: str
     release: str
     patterns: UserPatterns
-    sections: tuple[Section, ...]
+    sections: tuple[JobSection, ...]
     arm: Arm | None = None
 
 
@@ -118,14 +118,14 @@ def main_file(folder: str, shape: Shape) -> str:
     return f"{folder.rstrip('/')}/{shape}/{MAIN}"
 
 
-def section_of(rendered: Rendered, folder: str, libcolltune: str | None = None) -> Section:
+def section_of(rendered: Rendered, folder: str, libcolltune: str | None = None) -> JobSection:
     """Return what is rendered for files below `folder`; `libcolltune`'s path is for its tables."""
     shape = rendered.table.shape
     variables = rendered.environment(main_file(folder, shape), libcolltune)
     if not variables:
-        return Section(shape)
+        return JobSection(shape)
     texts = rendered.written.texts.items()
-    return Section(shape, {f"{MAIN}{end}": text for end, text in texts}, variables)
+    return JobSection(shape, {f"{MAIN}{end}": text for end, text in texts}, variables)
 
 
 def text_of(job: JobDecisions) -> str:
@@ -186,7 +186,7 @@ class _JobFileReader:
         if not (self._ended and self._named and self._bundle_id) or has_arm != (first != _FIRST):
             raise self._refused("it is not complete")
         sections = tuple(
-            Section(self._asked[name], self._files[name], self._variables[name])
+            JobSection(self._asked[name], self._files[name], self._variables[name])
             for name in self._files
         )
         patterns = UserPatterns(tuple(self._patterns["user"]), tuple(self._patterns["harmless"]))
@@ -309,7 +309,7 @@ def _put_file(path: Path, content: str) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _put_section(path: Path, section: Section) -> None:
+def _put_section(path: Path, section: JobSection) -> None:
     contents = dict(section.files)
     contents["exports"] = "".join(f"{name}={value}\n" for name, value in section.variables.items())
     temporary = temporary_name(path)

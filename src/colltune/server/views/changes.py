@@ -11,7 +11,7 @@ from pydantic import Field
 from colltune.domain import Collective, Shape
 from colltune.models.bundle import Bundle
 from colltune.plot_data.decisions import Grid
-from colltune.selector.bundle_diff import Change, diff, thinned
+from colltune.selector.bundle_diff import DecisionChange, diff, thinned
 from colltune.server.schemas import (
     BundleId,
     BundleView,
@@ -114,7 +114,7 @@ def field_changes(
     }
 
 
-def _fields(changes: list[Change], sizes: np.ndarray) -> Iterator[FieldChange]:
+def _fields(changes: list[DecisionChange], sizes: np.ndarray) -> Iterator[FieldChange]:
     for change in changes:
         first = int(np.searchsorted(sizes, change.first_bytes))
         end = len(sizes)
@@ -126,5 +126,5 @@ def _fields(changes: list[Change], sizes: np.ndarray) -> Iterator[FieldChange]:
             yield FieldChange(first=first, last=end - 1, kind=kind, **_changed(change))
 
 
-def _changed(change: Change) -> dict[str, Any]:
+def _changed(change: DecisionChange) -> dict[str, Any]:
     return {"old": change.old.short, "new": change.new.short, "ratio": change.by_new.ratio}

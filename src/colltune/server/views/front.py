@@ -17,7 +17,7 @@ from colltune.mpi import LIBRARIES
 from colltune.plot_data.decisions import decision_map
 from colltune.plot_data.summaries import only_predicted
 from colltune.selector.argmin import ModelSelector
-from colltune.server.job_counts import Asked, Counts, Outcome
+from colltune.server.job_counts import CountedRequest, Counts, RequestOutcome
 from colltune.server.metrics import content_of
 from colltune.server.schemas import (
     BundleId,
@@ -31,8 +31,8 @@ from colltune.server.schemas import (
     Time,
     View,
 )
-from colltune.server.state import Loaded, State
-from colltune.server.watcher import Watcher
+from colltune.server.state import LoadedBundle, ServiceState
+from colltune.server.watcher import BundleWatcher
 
 _MOST_SHAPES, _MOST_WANTED, _MOST_RELEASES = 12, 6, 5
 _HANGS_S = 60.0
@@ -183,7 +183,12 @@ class GainView(BundleView):
 
 
 def front_view(
-    state: State, watcher: Watcher, days: Mapping[str, Counts], started: float, *, stored: bool
+    state: ServiceState,
+    watcher: BundleWatcher,
+    days: Mapping[str, Counts],
+    started: float,
+    *,
+    stored: bool,
 ) -> FrontView:
     reports = watcher.reports
     retrained = content_of(reports, "retrain")
@@ -232,7 +237,7 @@ def _alarmed(slot: SlotFront) -> bool:
     return slot.drift is not None and slot.drift.alarm
 
 
-def _slot(loaded: Loaded, record: Mapping[str, Any], drift: Mapping[str, Any]) -> SlotFront:
+def _slot(loaded: LoadedBundle, record: Mapping[str, Any], drift: Mapping[str, Any]) -> SlotFront:
     bundle = loaded.bundle
     confirmed = _of(bundle.confirmations, Status.CONFIRMED)
     compared = _mapping(record.get("comparison"))
@@ -284,7 +289,7 @@ def _means(confirmed: Sequence[Confirmation]) -> tuple[float, float, float] | No
 
 
 def _requests(
-    days: Mapping[str, Counts], state: State, since_utc: str, *, stored: bool
+    days: Mapping[str, Counts], state: ServiceState, since_utc: str, *, stored: bool
 ) -> Requests:
     today = datetime.now(UTC).date().isoformat()
     counts = days.get(today, Counter())
@@ -293,7 +298,7 @@ def _requests(
         for slot, loaded in state.loaded.items()
         for one in _of(loaded.bundle.confirmations, Status.CONFIRMED)
     }
-    tuned = {asked: n for asked, n in counts.items() if asked.outcome is Outcome.TUNED}
+    tuned = {asked: n for asked, n in counts.items() if asked.outcome is RequestOutcome.TUNED}
     shapes = _rows(counts, _shape)
     return Requests(
         today=_day(today, counts),
@@ -308,12 +313,12 @@ def _requests(
     )
 
 
-def _rows(counts: Counts, key: Callable[[Asked], str]) -> tuple[RequestRow, ...]:
+def _rows(counts: Counts, key: Callable[[CountedRequest], str]) -> tuple[RequestRow, ...]:
     """Return the counts by `key`, the most frequent first."""
     tuned: Counter[str] = Counter()
     kept: Counter[str] = Counter()
     for asked, n in counts.items():
-        (tuned if asked.outcome is Outcome.TUNED else kept)[key(asked)] += n
+        (tuned if asked.outcome is RequestOutcome.TUNED else kept)[key(asked)] += n
     ordered = (what for what, _ in (tuned + kept).most_common())
     return tuple(RequestRow(what=what, tuned=tuned[what], kept=kept[what]) for what in ordered)
 
@@ -323,19 +328,19 @@ def _day(day: str, counts: Counts) -> RequestRow:
 
 
 def _kept(counts: Counts) -> Iterator[KeptRow]:
-    for reason in Outcome:
+    for reason in RequestOutcome:
         found = Counter({asked: n for asked, n in counts.items() if asked.outcome is reason})
-        if found and reason is not Outcome.TUNED:
+        if found and reason is not RequestOutcome.TUNED:
             releases = [row.what for row in _rows(found, _release)][:_MOST_RELEASES]
             yield KeptRow(reason=reason, requests=found.total(), releases=tuple(releases))
 
 
-def _release(asked: Asked) -> str:
+def _release(asked: CountedRequest) -> str:
     library = LIBRARIES.get(asked.library)
     return f"{library.title if library else asked.library} {asked.release}".strip() or "others"
 
 
-def _shape(asked: Asked) -> str:
+def _shape(asked: CountedRequest) -> str:
     *others, last = asked.ppn.split() or [""]
     ppn = f"{', '.join(others)} or {last}" if others else last
     return f"{asked.nodes} × {ppn}" if asked.nodes else "others"

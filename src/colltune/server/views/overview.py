@@ -14,7 +14,7 @@ from colltune.mpi import LIBRARIES
 from colltune.mpi.formats import FORMATS, format_for, reads
 from colltune.registry.events import Event, in_force, trials
 from colltune.server.schemas import BundleId, MpiName, Objective, Slot, Time, View
-from colltune.server.state import Loaded
+from colltune.server.state import LoadedBundle
 
 MOST_EVENTS = 200
 _LONGEST_TEXT = 400
@@ -106,10 +106,10 @@ class OverviewView(View):
 
 
 def overview_view(
-    loaded_now: Iterable[Loaded],
+    loaded_now: Iterable[LoadedBundle],
     events: Sequence[Event],
     warnings: Iterable[str],
-    looked_at: Loaded | None = None,
+    looked_at: LoadedBundle | None = None,
 ) -> OverviewView:
     loaded = {one.slot: one for one in loaded_now}
     return OverviewView(
@@ -122,7 +122,7 @@ def overview_view(
     )
 
 
-def _history(loaded: Mapping[str, Loaded], events: Sequence[Event]) -> Iterator[HistoryView]:
+def _history(loaded: Mapping[str, LoadedBundle], events: Sequence[Event]) -> Iterator[HistoryView]:
     now, on_trial = in_force(events).values(), trials(events).values()
     for event in reversed(events):
         serving = loaded.get(event.slot)
@@ -147,7 +147,7 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…"
 
 
-def _slot(loaded: Loaded) -> SlotView:
+def _slot(loaded: LoadedBundle) -> SlotView:
     bundle = loaded.bundle
     context = bundle.context
     formats, not_written = _formats(context)

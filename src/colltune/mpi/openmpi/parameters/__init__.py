@@ -20,7 +20,7 @@ from colltune.errors import LibraryError, ProgramError
 from colltune.mpi.file_format import Format, Listed, Written, absolute_path, refuse_dropped, text_at
 from colltune.mpi.in_effect import Rank
 from colltune.mpi.in_effect import Setting as InEffect
-from colltune.mpi.installation import Launcher
+from colltune.mpi.installation import LauncherProgram
 from colltune.mpi.job_variables import is_surely_script, mentions
 from colltune.mpi.openmpi import mca
 from colltune.mpi.openmpi.decide import decide
@@ -50,7 +50,7 @@ _TIMEOUT_S = 20.0
 
 
 @lru_cache
-def system_folder(launcher: Launcher) -> Path | None:
+def system_folder(launcher: LauncherProgram) -> Path | None:
     """Return the folder of the files of an installation; None where it does not tell.
 
     A relocated one is asked by its mpirun for the place that it has now.
@@ -76,7 +76,9 @@ def system_folder(launcher: Launcher) -> Path | None:
     return folder
 
 
-def in_effect(environment: Mapping[str, str], launcher: Launcher | None) -> dict[str, InEffect]:
+def in_effect(
+    environment: Mapping[str, str], launcher: LauncherProgram | None
+) -> dict[str, InEffect]:
     """Return the variables that files set for a program started with `environment`.
 
     Without a `launcher` the system's own are not known.
