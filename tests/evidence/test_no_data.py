@@ -16,7 +16,6 @@ from colltune.evidence import (
     clusters,
     components,
     launches,
-    levels,
     multiple,
     repetitions,
 )
@@ -43,7 +42,6 @@ WALKED = {
         *("allowed_variance", "ends_of_variance", "held", "noticeable", "sd_behind", "verdict"),
     },
     components: {"allocation_medians", "component", "contrasts", "paired"},
-    levels: set(),
     repetitions: {
         *("independent_reps", "median_factor", "rank_autocorrelation", "robust_sd", "sd_of_p90"),
     },
@@ -121,7 +119,7 @@ def test_nothing_is_no_change(values: list[float]) -> None:
     assert changed([], values, 0.1) is None
     assert changed([0.0, 0.1, 0.0], values, 0.1) is None
     assert changed(values, [0.0, 0.1, 0.0], 0.1) is None
-    assert levels.BatchLevel().add(0.0) is None
+    assert arms.BatchLevel().add(0.0) is None
 
 
 @given(st.floats(-2, 2), st.booleans(), st.floats(0.05, 0.95))

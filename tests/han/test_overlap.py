@@ -10,7 +10,7 @@ from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import DataError
 from colltune.han.overlap import overlaps
 from colltune.han.tasks_file import Manner, TaskTimes, TimedSeries
-from colltune.plots.overlaps import apart_and_together, settling
+from colltune.plots.measuring import apart_and_together, settling
 from tests.han.samples import CONTEXT, SHAPE
 
 BCAST = Configuration.parse("openmpi.bcast.han_intra:low=sm,segsize=4096,up=libnbc")

@@ -381,14 +381,14 @@ _OVERLAP = (
 
 
 def _overlaps_drawn(found: Sequence[Overlap], folder: Path) -> list[Path]:
-    from colltune.plots import overlaps
+    from colltune.plots import measuring
     from colltune.plots.saving import saved
 
     by = {c: [one for one in found if one.setup.collective == c] for c in ("bcast", "allreduce")}
     figures = [
-        ("figure2.png", overlaps.apart_and_together, by["bcast"]),
-        ("figure3.png", overlaps.settling, by["bcast"]),
-        ("figure6.png", overlaps.apart_and_together, by["allreduce"]),
+        ("figure2.png", measuring.apart_and_together, by["bcast"]),
+        ("figure3.png", measuring.settling, by["bcast"]),
+        ("figure6.png", measuring.apart_and_together, by["allreduce"]),
     ]
     drawn = [(folder / name, draw(of)) for name, draw, of in figures if of]
     for path, figure in drawn:

@@ -29,8 +29,7 @@ from typing import Any, Protocol
 
 from colltune.dataset.profile import CallKind
 from colltune.errors import DataError
-from colltune.evidence.arms import Arms, SavedHours, Seen, Total, Usual, usual_of
-from colltune.evidence.levels import BatchLevel
+from colltune.evidence.arms import Arms, BatchLevel, SavedHours, Seen, Total, Usual, usual_of
 from colltune.production.arms import Arm, Draw, Side
 from colltune.production.observations import (
     HandedOut,
