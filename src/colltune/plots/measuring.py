@@ -1,7 +1,8 @@
 """What measuring costs and finds.
 
 Open MPI's han tuned by its tasks, and how these overlap, figures 2, 3, 6, 8 and 9 of Luo et al.
-(CLUSTER 2020); the threshold of an alltoallv, adapted during a run, figure 2 of Fagg et al. (2006, sec. 6.2).
+(CLUSTER 2020); the threshold of an alltoallv, adapted during a run, figure 2 of Fagg et al. (2006,
+sec. 6.2).
 """
 
 from __future__ import annotations
