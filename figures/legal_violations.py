@@ -22,6 +22,7 @@ from colltune.errors import ColltuneError
 from colltune.mpi import LIBRARIES, Release, installation
 from colltune.mpi.installation import Installation
 from colltune.mpi.programs import ANY_LEGAL, ProgramOutcome
+from colltune.mpi.running import Promises
 from colltune.verify import legal_programs
 from colltune.verify.legal_programs import LegalCall, LegalityMeasurement, Matrix
 from figures.figure import Figure
@@ -46,7 +47,7 @@ def drawn(collective: Collective, nprocs: int) -> Iterator[LegalCall]:
 
 def may_be_written(release: Release, configuration: Configuration) -> bool:
     """Tell whether a file for any legal program may have it."""
-    return not release.why_unsafe(configuration, programs=ANY_LEGAL)
+    return not release.runs(configuration, promises=Promises(ANY_LEGAL)).refusal
 
 
 def installations() -> list[Installation]:

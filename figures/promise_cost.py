@@ -16,6 +16,7 @@ from colltune.errors import DataError, LibraryError
 from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.mpi import LIBRARIES, Release
 from colltune.mpi.programs import ANY_LEGAL, SAME_TYPES, Programs
+from colltune.mpi.running import Promises
 from figures.figure import Figure
 from figures.quality_rows import EXTRA, FOLDER
 
@@ -129,6 +130,7 @@ def _is_known(one: Configuration, bound: Release) -> bool:
 
 
 def _is_safe(one: Configuration, bound: Release, programs: Programs) -> bool:
-    return _is_known(one, bound) and not bound.why_unsafe(
-        bound.canonical(one), programs=programs, nprocs=2
+    return (
+        _is_known(one, bound)
+        and not bound.runs(bound.canonical(one), 2, Promises(programs)).refusal
     )

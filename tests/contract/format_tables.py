@@ -20,6 +20,7 @@ from colltune.mpi.openmpi.han import choices
 from colltune.mpi.openmpi.releases import catalogue_of
 from colltune.mpi.programs import MOST_PROMISED
 from colltune.mpi.rules import Call
+from colltune.mpi.running import Promises
 
 FEW = settings(
     max_examples=int(os.environ.get("COLLTUNE_TEST_EXAMPLES", "5")),
@@ -73,15 +74,9 @@ def candidates(
         return ()
     found = []
     for configuration in configurations:
-        if FORMATS[name].why_not_expressed(release, configuration):
-            continue
-        safe = not mpi.at(release).why_unsafe(
-            configuration, programs=MOST_PROMISED, nprocs=comm_size
-        )
-        first = (
-            mpi.at(release).runs(configuration, comm_size, element_bytes=ELEMENT_BYTES).first_bytes
-        )
-        if safe and first is not None:
+        promises = Promises(MOST_PROMISED, FORMATS[name], ELEMENT_BYTES)
+        first = mpi.at(release).runs(configuration, comm_size, promises).first_bytes
+        if first is not None:
             found.append((first, configuration))
     return tuple(found)
 

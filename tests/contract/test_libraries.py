@@ -16,6 +16,7 @@ from colltune.mpi.file_format import Format
 from colltune.mpi.formats import FORMATS, format_for
 from colltune.mpi.programs import ANY_LEGAL, MOST_PROMISED
 from colltune.mpi.rules import Call
+from colltune.mpi.running import Promises
 from colltune.mpi.toolchain import release_in
 
 Rules = dict[tuple[Collective, int], tuple[Interval, ...]]
@@ -104,8 +105,8 @@ def test_the_default_is_always_there(name: str) -> None:
     for release, collective in cases(name):
         case, default = (release.name, collective), Configuration.default(name, collective)
         for nprocs in (1, 2, 3, 8, 1000):
-            assert not release.why_not(default, nprocs, 0), case
-            assert not release.why_unsafe(default, programs=ANY_LEGAL, nprocs=nprocs), case
+            assert not release.runs(default, nprocs).why_not(0), case
+            assert not release.runs(default, nprocs, Promises(ANY_LEGAL)).refusal, case
         others = release.portfolio(collective).configurations[1:]
         if release.settable_at_runtime(default):
             restored = set(release.force(default).items())
@@ -138,8 +139,8 @@ def test_effective_is_stable_and_feasible(name: str) -> None:
                 case = (release.name, c.id, nprocs, msize)
                 once = release.effective(c, nprocs, msize)
                 assert release.effective(once, nprocs, msize) == once, case
-                runs = not release.why_not(c, nprocs, msize)
-                assert bool(release.why_not(once, nprocs, msize)) is not runs, case
+                runs = not release.runs(c, nprocs).why_not(msize)
+                assert bool(release.runs(once, nprocs).why_not(msize)) is not runs, case
 
 
 @pytest.mark.parametrize("name", LIBRARIES)
@@ -161,8 +162,8 @@ def survives(release: Release, form: Format, c: Configuration, nprocs: int) -> N
     written = form.write(table, release.name, programs=MOST_PROMISED)
     parsed = form.parse(written.text, "written", release.name)
     chosen = parsed.decide(Call(c.collective, nprocs, 2**24, element_bytes=8)).chosen
-    fits = not release.why_not(c, nprocs, 2**24, element_bytes=8)
-    runs = fits and not release.why_unsafe(c, programs=MOST_PROMISED, nprocs=nprocs)
+    fits = not release.runs(c, nprocs, Promises(element_bytes=8)).why_not(2**24)
+    runs = fits and not release.runs(c, nprocs, Promises(MOST_PROMISED)).refusal
     default = Configuration.default(release.mpi.name, c.collective)
     # what is safe under a condition can stand in a file that asks for the condition
     possible = {release.canonical(c) if fits else default} | (set() if runs else {default})

@@ -12,6 +12,7 @@ from colltune.mpi.installation import Installation
 from colltune.mpi.libcolltune import PRELOAD
 from colltune.mpi.libcolltune.space import ALGORITHMS
 from colltune.mpi.programs import ANY_LEGAL
+from colltune.mpi.running import Promises
 from colltune.selector.configuration import Target, rendered
 from tests.foreign.recording import PRELOADED
 
@@ -103,8 +104,9 @@ def _usable(target: Target, collective: Collective, nprocs: int) -> list[Configu
     """Return what is right for every legal program, one configuration of each algorithm."""
     found: dict[tuple[str, str], Configuration] = {}
     for one in target.mpi.at(target.release).portfolio(collective).configurations:
-        if not one.is_default and not target.mpi.at(target.release).why_unsafe(
-            one, programs=ANY_LEGAL, nprocs=nprocs
+        if (
+            not one.is_default
+            and not target.mpi.at(target.release).runs(one, nprocs, Promises(ANY_LEGAL)).refusal
         ):
             found.setdefault((one.library, one.algorithm), one)
     return list(found.values())

@@ -18,6 +18,7 @@ from colltune.mpi import library
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.programs import ANY_LEGAL
 from colltune.mpi.rules import Call, Rules
+from colltune.mpi.running import Promises
 from tests.integration.real import ALL_VISIBLE, RealMpich, Traffic
 
 MPICH, FORMAT = library("mpich"), FORMATS["mpich-json"]
@@ -157,7 +158,7 @@ def _intervals(
         c: MPICH.at(release).runs(c, size).first_bytes
         for c in portfolio.configurations
         if MPICH.at(release).settable_at_runtime(c)
-        and not MPICH.at(release).why_unsafe(c, programs=ANY_LEGAL)
+        and not MPICH.at(release).runs(c, promises=Promises(ANY_LEGAL)).refusal
     }
     n_switches = 0 if collective in MPICH.at(release).one_rule else rng.randrange(4)
     firsts = [0, *sorted(rng.sample([s + 1 for s in SIZES], k=n_switches))]

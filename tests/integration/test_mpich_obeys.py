@@ -9,6 +9,7 @@ import pytest
 from colltune.domain import Collective, Configuration
 from colltune.mpi import library
 from colltune.mpi.programs import ANY_LEGAL
+from colltune.mpi.running import Promises
 from tests.integration.real import RealMpich, Traffic
 
 pytestmark = pytest.mark.mpi
@@ -44,7 +45,7 @@ def test_every_feasible_configuration_runs_and_is_right(mpich: RealMpich, nprocs
             sizes = [
                 s
                 for s in ((0,) if collective is Collective.BARRIER else SIZES)
-                if not MPICH.at(mpich.release).why_not(c, nprocs, s)
+                if not MPICH.at(mpich.release).runs(c, nprocs).why_not(s)
             ]
             steps += written(mpich.release, c)
             steps += [f"{collective}:{size}" for size in sizes]
@@ -73,7 +74,7 @@ def test_every_safe_configuration_is_right_in_awkward_programs(
     steps = []
     for collective in map(Collective, awkward):
         for c in configurations(mpich.release, collective):
-            if MPICH.at(mpich.release).why_unsafe(c, programs=ANY_LEGAL):
+            if MPICH.at(mpich.release).runs(c, promises=Promises(ANY_LEGAL)).refusal:
                 continue
             steps += [*written(mpich.release, c), *SILENT]
             steps += [f"{collective}:{s}:{v}" for v in awkward[collective] for s in (16, 4096)]
@@ -99,7 +100,7 @@ def test_the_limits_are_real(
 ) -> None:
     """What the catalogue calls infeasible ends the program when fall-backs are errors."""
     c = Configuration.parse(configuration)
-    assert MPICH.at(mpich.release).why_not(c, nprocs, msize_bytes)
+    assert MPICH.at(mpich.release).runs(c, nprocs).why_not(msize_bytes)
     step = f"{c.collective}:{msize_bytes}"
     crashed = mpich.call(nprocs, [*written(mpich.release, c), step], {})
     assert not crashed.ok
@@ -169,7 +170,7 @@ def test_a_launch_runs_what_a_running_program_does(mpich: RealMpich, collective:
     """The environment of a configuration leads to the same messages as its control variables."""
     call = f"{collective}:4096"
     for c in configurations(mpich.release, Collective(collective)):
-        if not MPICH.at(mpich.release).why_not(c, 4, 4096):
+        if not MPICH.at(mpich.release).runs(c, 4).why_not(4096):
             back = taken_back(mpich.release, c.collective)
             (within,) = mpich.traffic(4, [*written(mpich.release, c), call, *back])
             (launched,) = mpich.traffic(4, [call], MPICH.at(mpich.release).forced_environment(c))

@@ -25,6 +25,7 @@ from colltune.mpi.openmpi.library import OPENMPI
 from colltune.mpi.openmpi.releases import catalogue_of
 from colltune.mpi.programs import MOST_PROMISED
 from colltune.mpi.rules import Call, Rules
+from colltune.mpi.running import Promises
 from tests.integration.real import Real, RealMpi, installed
 from tests.integration.test_openmpi_han_reads import compare_han_file, random_han_file
 from tests.integration.virtual_nodes import Namespaces, openmpi_hosts
@@ -191,9 +192,7 @@ def test_what_is_written_is_obeyed(mpi: RealMpi, tmp_path: Path, name: str) -> N
         for size in range(2, NPROCS + 1):
             offered = HERE.portfolio(collective, (0, 1024), (2, 3)).configurations
             configurations = [
-                c
-                for c in offered
-                if not HERE.space.why_unsafe(c, programs=MOST_PROMISED, nprocs=size)
+                c for c in offered if not HERE.runs(c, size, Promises(MOST_PROMISED)).refusal
             ]
             rules[collective, size] = (Interval(0, None, rng.choice(configurations)),)
     table = DecisionTable("openmpi", Shape(1, NPROCS), rules)
@@ -254,7 +253,7 @@ def test_every_configuration_can_be_forced_in_one_launch(mpi: RealMpi) -> None:
     steps, wanted = [], []
     for collective in Collective:
         for choice in HERE.portfolio(collective, (1024,), (2, 3)).configurations:
-            safe = not HERE.why_unsafe(choice, programs=MOST_PROMISED, nprocs=4)
+            safe = not HERE.runs(choice, 4, Promises(MOST_PROMISED)).refusal
             if choice.is_default or not safe or not HERE.settable_at_runtime(choice):
                 continue
             steps += [f"set:{name}={value}" for name, value in HERE.force(choice).items()]

@@ -116,7 +116,7 @@ def test_forcing_at_runtime_runs_every_configuration(mpi: RealMpi) -> None:
         portfolio = OPENMPI.at(mpi.release).portfolio(collective, (0, 1024), (2,))
         for c in portfolio.configurations[1:]:
             msize = 0 if collective is Collective.BARRIER else 8192
-            if OPENMPI.at(mpi.release).why_not(c, 4, msize):
+            if OPENMPI.at(mpi.release).runs(c, 4).why_not(msize):
                 continue
             variables = OPENMPI.at(mpi.release).force(c)
             steps += [f"set:{name}={value}" for name, value in variables.items()]
@@ -146,7 +146,9 @@ def test_a_whole_launch_runs_one_configuration(mpi: RealMpi, collective: str) ->
     _, untouched = mpi.observe(4, steps, {})
     portfolio = OPENMPI.at(mpi.release).portfolio(Collective(collective), (1024,), (2,))
     found = [
-        c for c in portfolio.configurations[1:] if not OPENMPI.at(mpi.release).why_not(c, 4, 8192)
+        c
+        for c in portfolio.configurations[1:]
+        if not OPENMPI.at(mpi.release).runs(c, 4).why_not(8192)
     ]
     assert len(found) >= 4
     for c in found:

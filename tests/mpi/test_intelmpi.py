@@ -8,6 +8,7 @@ from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
 from colltune.mpi import library
 from colltune.mpi.programs import MOST_PROMISED
+from colltune.mpi.running import Promises
 
 INTEL = library("intelmpi")
 
@@ -59,8 +60,8 @@ def test_a_configuration_is_one_variable_of_a_launch() -> None:
 def test_a_known_fall_back_is_not_measured() -> None:
     """Preset 2 of bcast runs preset 1 unless the processes are a power of two."""
     c = Configuration.parse("intelmpi.bcast.preset2")
-    assert not INTEL.at("2021.17").why_not(c, 8, 64)
-    assert INTEL.at("2021.17").why_not(c, 6, 64) == (
+    assert not INTEL.at("2021.17").runs(c, 8).why_not(64)
+    assert INTEL.at("2021.17").runs(c, 6).why_not(64) == (
         "preset2 needs a power of two of processes, not 6"
     )
 
@@ -69,5 +70,5 @@ def test_what_gives_wrong_results_is_not_offered() -> None:
     """Preset 5 of allgather takes all ranks to use one datatype."""
     assert "preset5" not in algorithms("2021.6", Collective.ALLGATHER)
     c = Configuration.parse("intelmpi.allgather.5")
-    assert INTEL.at("2021.6").why_unsafe(c, programs=MOST_PROMISED)
-    assert "different types" in INTEL.at("2021.6").why_not(c, 4, 64)
+    assert INTEL.at("2021.6").runs(c, promises=Promises(MOST_PROMISED)).refusal
+    assert "different types" in INTEL.at("2021.6").runs(c, 4).why_not(64)

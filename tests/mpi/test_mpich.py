@@ -9,6 +9,7 @@ from colltune.errors import LibraryError
 from colltune.mpi import library
 from colltune.mpi.in_effect import of_environment
 from colltune.mpi.programs import ANY_LEGAL
+from colltune.mpi.running import Promises
 
 MPICH = library("mpich")
 RELEASES = ("4.0.2", "4.1.3", "4.2.3", "4.3.2", "5.0.2")
@@ -98,7 +99,7 @@ def test_what_does_not_run_as_itself_is_explained() -> None:
         ("alltoall.pairwise_sendrecv_replace", 4, 64, "for in-place calls only"),
         ("reduce_scatter.noncommutative", 6, 64, "needs a power of two of processes"),
     ):
-        assert why in MPICH.at("5.0.2").why_not(parsed(configuration), nprocs, msize_bytes)
+        assert why in MPICH.at("5.0.2").runs(parsed(configuration), nprocs).why_not(msize_bytes)
 
 
 def test_only_what_the_library_does_not_check_is_unsafe() -> None:
@@ -107,7 +108,7 @@ def test_only_what_the_library_does_not_check_is_unsafe() -> None:
         c.id
         for collective in Collective
         for c in MPICH.at("5.0.2").portfolio(collective).configurations
-        if MPICH.at("5.0.2").why_unsafe(c, programs=ANY_LEGAL)
+        if MPICH.at("5.0.2").runs(c, promises=Promises(ANY_LEGAL)).refusal
     }
     assert unsafe == {"mpich.reduce_scatter.noncommutative"}
 

@@ -18,6 +18,7 @@ from colltune.mpi.formats import FORMATS, format_for
 from colltune.mpi.openmpi.tuned_format import DISPATCH
 from colltune.mpi.programs import ANY_LEGAL, MOST_PROMISED, Programs
 from colltune.mpi.rules import Call, Fault, Rules, Severity
+from colltune.mpi.running import Promises
 from tests.mpi.linting import lint
 from tests.mpi.tables import HYDRA, intervals, table, table_of
 
@@ -480,9 +481,9 @@ def allowed(
         i for i in steps if i.last_bytes is None or i.first_bytes <= msize_bytes <= i.last_bytes
     )
     configuration = at.configuration
-    fits = not OPENMPI.at("5.0.11").why_unsafe(
-        configuration, programs=programs, nprocs=comm_size
-    ) and not OPENMPI.at("5.0.11").why_not(configuration, comm_size, msize_bytes, element_bytes=8)
+    promises = Promises(programs, element_bytes=8)
+    runs = OPENMPI.at("5.0.11").runs(configuration, comm_size, promises)
+    fits = not runs.why_not(msize_bytes)
     default = Configuration.default("openmpi", configuration.collective)
     return configuration if fits else default
 

@@ -14,6 +14,7 @@ from colltune.mpi.formats import FORMATS
 from colltune.mpi.openmpi import han_setups
 from colltune.mpi.openmpi.han.writing import job_files
 from colltune.mpi.programs import ANY_LEGAL
+from colltune.mpi.running import Promises, Refusal
 
 RELEASE = "5.0.11"
 MPI = LIBRARIES["openmpi"]
@@ -84,17 +85,15 @@ def test_setups_that_run_alike_are_one() -> None:
 
 def test_they_need_several_processes_on_several_nodes() -> None:
     """Elsewhere coll/han hands calls on, and a campaign does not measure it under that name."""
-    assert not MPI.at(RELEASE).why_not(PLAIN, 4, 0)
+    assert not MPI.at(RELEASE).runs(PLAIN, 4).why_not(0)
     assert MPI.at(RELEASE).runs(PLAIN, 4).first_bytes == 0
-    assert "needs 4 processes or more" in MPI.at(RELEASE).why_not(PLAIN, 3, 8)
+    assert "needs 4 processes or more" in MPI.at(RELEASE).runs(PLAIN, 3).why_not(8)
     assert MPI.at(RELEASE).runs(PLAIN, 3).first_bytes is None
-    assert "does not serve communicators on one node" in MPI.at(RELEASE).why_not_on(
-        PLAIN, Shape(1, 8)
-    )
-    assert "passes calls on" in MPI.at(RELEASE).why_not_on(PLAIN, Shape(8, 1))
-    assert MPI.at(RELEASE).why_not_on(PLAIN, Shape(2, 2)) == ""
+    for shape in (Shape(1, 8), Shape(8, 1)):
+        assert MPI.at(RELEASE).runs(PLAIN, shape).refusal is Refusal.WRONG_SHAPE
+    assert MPI.at(RELEASE).runs(PLAIN, Shape(2, 2)).refusal is None
     chain = Configuration.parse("openmpi.bcast.chain")
-    assert MPI.at(RELEASE).why_not_on(chain, Shape(1, 8)) == ""
+    assert MPI.at(RELEASE).runs(chain, Shape(1, 8)).refusal is None
 
 
 def test_they_are_offered_where_han_is_on(subtests: pytest.Subtests) -> None:
@@ -113,7 +112,7 @@ def test_they_are_offered_where_han_is_on(subtests: pytest.Subtests) -> None:
                     assert MPI.at(release).expected_symbols(setup) == {
                         f"mca_coll_han_{collective}_intra"
                     }
-                    assert not MPI.at(release).why_unsafe(setup, programs=ANY_LEGAL)
+                    assert not MPI.at(release).runs(setup, promises=Promises(ANY_LEGAL)).refusal
 
 
 def _table(*steps: tuple[int, Configuration]) -> DecisionTable:
@@ -161,9 +160,10 @@ def test_files_by_message_size_cannot_name_a_setup(subtests: pytest.Subtests) ->
         ("openmpi-parameters", True),
     ):
         with subtests.test(name=name, named=named):
-            assert (not FORMATS[name].why_not_expressed(RELEASE, SETUP)) is named
+            assert (not FORMATS[name].limit(RELEASE, SETUP)) is named
             chain = Configuration.parse("openmpi.bcast.chain:fanout=2,segsize=0")
-            assert FORMATS[name].why_not_expressed(RELEASE, chain) == ""
+            # a file for coll/han names components alone
+            assert bool(FORMATS[name].limit(RELEASE, chain)) is (name == "openmpi-han")
 
 
 def test_a_classic_file_leaves_a_setup_out() -> None:

@@ -7,8 +7,8 @@ import pytest
 from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
 from colltune.mpi import library
-from colltune.mpi.configuration_space import Refusal
 from colltune.mpi.programs import ANY_LEGAL, MOST_PROMISED
+from colltune.mpi.running import Promises, Refusal
 
 OPENMPI = library("openmpi")
 parse = Configuration.parse
@@ -115,7 +115,7 @@ def test_limits_are_told_before_measuring() -> None:
     """Outside an algorithm's limits the reason names the limit and what would run instead."""
     for given, nprocs, msize_bytes, reason in (
         ("allgather.two_proc", 2, 0, ""),
-        ("allgather.two_proc", 3, 0, "two_proc needs exactly 2 processes, not 3"),
+        ("allgather.two_proc", 3, 0, "two_proc ends the program unless there are 2 processes"),
         ("allgather.neighbor", 5, 8, "neighbor needs an even number of processes, not 5"),
         ("allgather.recursive_doubling", 8, 8, ""),
         (
@@ -161,14 +161,14 @@ def test_limits_are_told_before_measuring() -> None:
         ),
     ):
         configuration = parse(f"openmpi.{given}")
-        assert OPENMPI.at("5.0.11").why_not(configuration, nprocs, msize_bytes) == reason
+        assert OPENMPI.at("5.0.11").runs(configuration, nprocs).why_not(msize_bytes) == reason
 
 
 def test_limits_count_elements() -> None:
     """A limit on the count of elements grows with their size."""
     configuration = parse("openmpi.bcast.scatter_allgather_ring")
     feasible = [
-        not OPENMPI.at("4.1.8").why_not(configuration, 4, msize, element_bytes=8)
+        not OPENMPI.at("4.1.8").runs(configuration, 4, Promises(element_bytes=8)).why_not(msize)
         for msize in (4, 31, 32)
     ]
     assert feasible == [False, False, True]
@@ -194,7 +194,7 @@ def test_what_needs_commuting_operations_is_unsafe_unless_they_all_do() -> None:
         (c.collective.value, c.algorithm)
         for collective in Collective
         for c in OPENMPI.at("5.0.11").portfolio(collective, (1024,), (2,)).configurations
-        if OPENMPI.at("5.0.11").why_unsafe(c, programs=ANY_LEGAL)
+        if OPENMPI.at("5.0.11").runs(c, promises=Promises(ANY_LEGAL)).refusal
     }
     assert unsafe == {
         ("allreduce", "ring"),
@@ -207,18 +207,16 @@ def test_what_needs_commuting_operations_is_unsafe_unless_they_all_do() -> None:
         ("reduce_scatter", "ring"),
     }
     ring = parse("openmpi.allreduce.ring")
-    assert not OPENMPI.at("5.0.11").why_unsafe(ring, programs=MOST_PROMISED)
+    assert not OPENMPI.at("5.0.11").runs(ring, promises=Promises(MOST_PROMISED)).refusal
 
 
 def test_what_would_end_or_corrupt_programs_is_never_safe() -> None:
     """Two-process algorithms elsewhere and sparbit stay unsafe whatever the switch says."""
     two = parse("openmpi.barrier.two_proc")
-    safe = [
-        not OPENMPI.at("5.0.11").why_unsafe(two, programs=MOST_PROMISED, nprocs=n) for n in (2, 3)
-    ]
+    safe = [not OPENMPI.at("5.0.11").runs(two, n, Promises(MOST_PROMISED)).refusal for n in (2, 3)]
     assert safe == [True, False]
     sparbit = parse("openmpi.allgather.sparbit")
-    assert OPENMPI.at("5.0.11").why_unsafe(sparbit, programs=MOST_PROMISED)
+    assert OPENMPI.at("5.0.11").runs(sparbit, promises=Promises(MOST_PROMISED)).refusal
 
 
 @pytest.mark.parametrize(
@@ -239,7 +237,7 @@ def test_one_question_tells_whether_from_when_on_and_why_not(
 ) -> None:
     """Known, right for the programs, and running as itself, in this order."""
     runs = OPENMPI.at("5.0.11").runs(
-        parse(f"openmpi.{what}"), nprocs, programs=MOST_PROMISED, element_bytes=8
+        parse(f"openmpi.{what}"), nprocs, Promises(MOST_PROMISED, element_bytes=8)
     )
     assert (runs.first_bytes, runs.refusal) == (first_bytes, refusal)
     assert runs.reason or runs.first_bytes == 0

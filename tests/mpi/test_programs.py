@@ -22,6 +22,7 @@ from colltune.mpi.programs import (
 )
 from colltune.mpi.programs import measured as all_measured
 from colltune.mpi.rules import Fault, Severity
+from colltune.mpi.running import Promises
 from tests.mpi.programs_measured import MPICH, OPENMPI, Measured, measured, stored
 
 __all__ = ["measured"]
@@ -76,40 +77,40 @@ def test_what_was_measured_wrong_is_unsafe_unless_a_promise_leaves_it_out(
     """Segments that break mixed types are for programs of the same types; the reason says why."""
     measured(OPENMPI)
     bound = library("openmpi").at("5.0.11")
-    assert not bound.why_unsafe(WHOLE, programs=ANY_LEGAL)
-    assert bound.why_unsafe(CUT, programs=ANY_LEGAL)
-    assert bound.why_unsafe(CUT, programs=BUILT_IN)
-    assert not bound.why_unsafe(CUT, programs=SAME_TYPES)
-    why = bound.space.why_unsafe(CUT, programs=ANY_LEGAL)
+    assert not bound.runs(WHOLE, promises=Promises(ANY_LEGAL)).refusal
+    assert bound.runs(CUT, promises=Promises(ANY_LEGAL)).refusal
+    assert bound.runs(CUT, promises=Promises(BUILT_IN)).refusal
+    assert not bound.runs(CUT, promises=Promises(SAME_TYPES)).refusal
+    why = bound.runs(CUT, promises=Promises(ANY_LEGAL)).reason
     assert MODES["mixed_types"].program in why
     assert "5.0.11" in why
     tree = Configuration.parse("openmpi.bcast.split_binary_tree:segsize=0")
-    assert bound.why_unsafe(tree, programs=MOST_PROMISED)
+    assert bound.runs(tree, promises=Promises(MOST_PROMISED)).refusal
 
 
 def test_harm_counts_also_where_the_default_is_not_always_right(measured: Measured) -> None:
     """Algorithms are measured only in calls that the default does right, so their rows count."""
     measured(OPENMPI.replace("chain = {}", "default = { mixed_types = 'hangs' }\nchain = {}"))
-    assert library("openmpi").at("5.0.11").why_unsafe(CUT, programs=ANY_LEGAL)
+    assert library("openmpi").at("5.0.11").runs(CUT, promises=Promises(ANY_LEGAL)).refusal
 
 
 def test_what_was_never_measured_needs_programs_of_the_same_types(measured: Measured) -> None:
     """Nobody knows what it does to others; without any measurement the catalogue tells alone."""
     knomial = Configuration.parse("openmpi.bcast.knomial:segsize=0")
     bound = library("openmpi").at("5.0.11")
-    assert not bound.why_unsafe(knomial, programs=ANY_LEGAL)
+    assert not bound.runs(knomial, promises=Promises(ANY_LEGAL)).refusal
     measured(OPENMPI.replace("5.0.11", "5.0.9"))
     bound = library("openmpi").at("5.0.11")
-    assert bound.why_unsafe(knomial, programs=ANY_LEGAL)
-    assert not bound.why_unsafe(knomial, programs=SAME_TYPES)
+    assert bound.runs(knomial, promises=Promises(ANY_LEGAL)).refusal
+    assert not bound.runs(knomial, promises=Promises(SAME_TYPES)).refusal
 
 
 def test_a_neighbour_is_named_where_it_tells(measured: Measured) -> None:
     """The reason says of a release without data of its own which one was measured."""
     measured(OPENMPI)
     bound = library("openmpi").at("6.0.0")
-    assert "5.0.11" in bound.space.why_unsafe(CUT, programs=ANY_LEGAL)
-    assert not bound.why_unsafe(CUT, programs=SAME_TYPES)
+    assert "5.0.11" in bound.runs(CUT, promises=Promises(ANY_LEGAL)).reason
+    assert not bound.runs(CUT, promises=Promises(SAME_TYPES)).refusal
 
 
 def test_neighbours_on_both_sides_tell_what_either_does(measured: Measured) -> None:
@@ -119,8 +120,8 @@ def test_neighbours_on_both_sides_tell_what_either_does(measured: Measured) -> N
     measured(older.replace("binomial = {}", "binomial = {layouts = 'wrong'}"))
     binomial = Configuration.parse("openmpi.bcast.binomial:segsize=0")
     bound = library("openmpi").at("4.1.4")
-    assert bound.why_unsafe(binomial, programs=MOST_PROMISED)
-    assert bound.why_unsafe(CUT, programs=ANY_LEGAL)
+    assert bound.runs(binomial, promises=Promises(MOST_PROMISED)).refusal
+    assert bound.runs(CUT, promises=Promises(ANY_LEGAL)).refusal
 
 
 def test_portfolios_leave_out_what_no_promise_allows(measured: Measured) -> None:

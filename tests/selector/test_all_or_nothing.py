@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from colltune.decisions import Status
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.models.confirmations import Confirmation
 from colltune.models.fitting import fit
+from colltune.mpi.running import RunningRange
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.configuration import all_or_nothing_table
 from colltune.selector.decision_table import communicator_sizes, layouts
@@ -69,10 +72,11 @@ def test_what_production_refuted_keeps_the_default_for_all() -> None:
 def test_what_must_not_be_used_is_not_chosen() -> None:
     """An algorithm that is not safe on a communicator gives way to the next best there."""
 
-    def usable_from(candidate: Configuration, nprocs: int) -> int | None:
-        return None if candidate.algorithm == "binomial" and nprocs == 2 else 0
+    def runs(candidate: Configuration, shapes: Sequence[Shape]) -> list[RunningRange]:
+        refused = [candidate.algorithm == "binomial" and s.nprocs == 2 for s in shapes]
+        return [RunningRange(None if never else 0) for never in refused]
 
-    table = all_or_nothing_table(ModelSelector(WINNING, usable_from=usable_from), JOB, [BCAST])
+    table = all_or_nothing_table(ModelSelector(WINNING, runs=runs), JOB, [BCAST])
     pairs = [i for (_, s), found in table.by_layout.items() if s.nprocs == 2 for i in found]
     assert pairs
     assert {i.configuration.algorithm for i in pairs} <= {"linear", "scatter_allgather"}

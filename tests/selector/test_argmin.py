@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +16,8 @@ from colltune.models.confirmations import Confirmation
 from colltune.models.error_model import ErrorModel
 from colltune.models.fitting import fit
 from colltune.models.guard import Guard
-from colltune.selector.argmin import ModelSelector
+from colltune.mpi.running import RunningRange
+from colltune.selector.argmin import ModelSelector, Runs
 from tests.models.machines import FORMULAS, configuration, measured
 
 GRID = measured(nodes=(2, 4, 8, 16, 32), ppn=(1, 2, 4))
@@ -147,20 +149,45 @@ def test_far_beyond_the_largest_message_the_default_is_kept() -> None:
     assert free.configuration == configuration("scatter_allgather")
 
 
+def but_for(first_bytes: int | None, *algorithms: str) -> Runs:
+    """Return that all run everywhere, but for some algorithms, from a size on or never."""
+
+    def runs(candidate: Configuration, shapes: Sequence[Shape]) -> list[RunningRange]:
+        first = first_bytes if candidate.algorithm in algorithms else 0
+        return [RunningRange(first)] * len(shapes)
+
+    return runs
+
+
+def test_what_does_not_run_on_one_shape_is_chosen_on_others() -> None:
+    """What may run is asked for each shape by itself, once, and of sizes from the first on."""
+    asked: list[tuple[Configuration, Shape]] = []
+
+    def runs(candidate: Configuration, shapes: Sequence[Shape]) -> list[RunningRange]:
+        asked.extend((candidate, shape) for shape in shapes)
+        here = candidate.algorithm == "scatter_allgather"
+        return [RunningRange(None if here and shape.nodes == 8 else 0) for shape in shapes]
+
+    selector = ModelSelector(BUNDLE, guard=False, runs=runs)
+    places = [instance(nodes, 4, 4194304) for nodes in (8, 16, 8)]
+    found = [s.configuration.algorithm for s in selector.select_many(places)]
+    assert found[1] == "scatter_allgather"
+    assert found[0] == found[2] != "scatter_allgather"
+    assert len(asked) == len(set(asked))
+
+
 def test_what_is_not_allowed_is_never_chosen_nor_named() -> None:
     """Without the winner the next best is chosen; the default is allowed always."""
-
-    def even(candidate: Configuration, _: Instance) -> bool:
-        return candidate.algorithm not in ("scatter_allgather", "default")
-
-    selection = ModelSelector(BUNDLE, guard=False, allowed=even).select(instance(16, 4, 4194304))
+    runs = but_for(None, "scatter_allgather", "default")
+    selection = ModelSelector(BUNDLE, guard=False, runs=runs).select(instance(16, 4, 4194304))
     assert selection.configuration == configuration("default")
     assert [c.configuration.algorithm for c in selection.runners_up] == ["binomial", "linear"]
 
 
 def test_nothing_allowed_keeps_the_default() -> None:
     """If nothing else may be used the default is kept and the reason says why."""
-    selection = ModelSelector(BUNDLE, allowed=lambda c, i: False).select(instance(16, 4, 64))
+    runs = but_for(None, *(c.algorithm for c in BUNDLE.configurations()))
+    selection = ModelSelector(BUNDLE, runs=runs).select(instance(16, 4, 64))
     assert selection.configuration == configuration("default")
     assert selection.runners_up == ()
     assert selection.reason == (
@@ -285,8 +312,8 @@ def test_what_was_measured_goes_before_what_is_predicted() -> None:
 def test_what_must_not_be_used_is_not_made_so_by_a_measurement() -> None:
     """A confirmed configuration that a file cannot name is left to the prediction."""
     bundle = BUNDLE.with_confirmations([_record(0, None, won=True)])
-    never = ModelSelector(bundle, usable_from=lambda c, _: None if c == BINOMIAL else 0)
+    never = ModelSelector(bundle, runs=but_for(None, "binomial"))
     assert never.select(instance(16, 4, 64)).status is Status.PREDICTED
-    late = ModelSelector(bundle, usable_from=lambda c, _: 64 if c == BINOMIAL else 0)
+    late = ModelSelector(bundle, runs=but_for(64, "binomial"))
     found = late.select_many([instance(16, 4, 63), instance(16, 4, 64)])
     assert [s.status for s in found] == [Status.PREDICTED, Status.CONFIRMED]

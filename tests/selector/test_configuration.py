@@ -17,7 +17,8 @@ from colltune.mpi import LIBRARIES
 from colltune.mpi.formats import FORMATS, readers
 from colltune.mpi.job_variables import read_variables
 from colltune.mpi.programs import ANY_LEGAL, FOR_TWO, MOST_PROMISED, SAME_TYPES, Programs
-from colltune.selector.argmin import legal_selector, why_unsafe
+from colltune.mpi.running import Promises, Refusal
+from colltune.selector.argmin import legal_runs, legal_selector
 from colltune.selector.configuration import Target, render, rendered, selector_for, write_rendered
 from tests.models.machines import measured
 
@@ -198,8 +199,9 @@ def test_an_algorithm_for_two_processes_is_for_no_more(bundle: Bundle) -> None:
     for release in ("4.1.4", "5.0.11"):
         context = replace(bundle.context, library_version=release)
         of_release = replace(bundle, context=context)
-        assert why_unsafe(of_release, two, SAME_TYPES, 4)
-        assert not why_unsafe(of_release, two, SAME_TYPES, 2)
+        shapes = [Shape(1, 4), Shape(2, 1)]
+        four, alone = legal_runs(of_release, two, shapes, SAME_TYPES)
+        assert (four.refusal, alone.first_bytes) == (Refusal.HARMS_PROGRAMS, 0)
 
 
 def test_all_algorithms_for_two_processes_have_one_name() -> None:
@@ -209,8 +211,10 @@ def test_all_algorithms_for_two_processes_have_one_name() -> None:
             bound = mpi.at(release)
             for collective in mpi.catalogue_of(release).collectives:
                 for one in bound.portfolio(collective).configurations:
-                    why = bound.space_of(one).why_unsafe(one, programs=MOST_PROMISED, nprocs=4)
-                    ends = why and not bound.why_unsafe(one, programs=MOST_PROMISED)
+                    anywhere, on_four = (
+                        bound.runs(one, n, Promises(MOST_PROMISED)).refusal for n in (None, 4)
+                    )
+                    ends = on_four is Refusal.HARMS_PROGRAMS and anywhere is None
                     assert not ends or one.algorithm == FOR_TWO, one
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +14,8 @@ from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.models.bundle import Bundle
 from colltune.models.confirmations import Confirmation
 from colltune.models.fitting import fit
-from colltune.selector.argmin import ModelSelector
+from colltune.mpi.running import RunningRange
+from colltune.selector.argmin import ModelSelector, Runs
 from colltune.selector.decision_table import (
     communicator_sizes,
     decision_table,
@@ -156,10 +157,10 @@ def test_one_rule_for_all_sizes_is_never_slower() -> None:
     )
 
 
-def single(bundle_data: object, allowed: object = None) -> Interval:
+def single(bundle_data: object, runs: Runs | None = None) -> Interval:
     """Return the single rule for the whole job from a bundle of the data."""
     bundle = fit(bundle_data, "gam", jobs=1)  # type: ignore[arg-type]
-    selector = ModelSelector(bundle, allowed=allowed)  # type: ignore[arg-type]
+    selector = ModelSelector(bundle, runs=runs)
     table = decision_table(selector, JOB, [BCAST], single_rule={BCAST}, comm_layouts=WHOLE)
     (interval,) = table.rules[BCAST, 48]
     return interval
@@ -173,10 +174,10 @@ def test_one_rule_for_all_sizes_is_used_where_it_always_wins() -> None:
     assert interval.configuration == configuration("binomial")
     assert interval.reason.startswith("one for all sizes, predicted 1.")
 
-    def small_only(candidate: Configuration, instance: Instance) -> bool:
-        return instance.msize_bytes < 1024
+    def large_only(candidate: Configuration, shapes: Sequence[Shape]) -> list[RunningRange]:
+        return [RunningRange(2)] * len(shapes)
 
-    assert single(data, small_only).configuration == configuration("default")
+    assert single(data, large_only).configuration == configuration("default")
 
 
 def test_one_rule_needs_the_default_to_compare_with() -> None:

@@ -352,11 +352,11 @@ class Campaign:
         job_wide = tuple(
             configuration
             for configuration in bound.job_wide_configurations(collective, **values)
-            if any(not bound.why_not_on(configuration, s) for s in self._every_shape)
+            if any(not bound.runs(configuration, s).refusal for s in self._every_shape)
         )
         every = (*found.configurations, *job_wide)
         bound = whole.at(release)
-        legal = (c for c in every if not bound.harms(c).why_unsafe(self.programs))
+        legal = (c for c in every if not bound.harms(c).sentence(self.programs))
         return Portfolio(found.library, found.release, collective, tuple(legal))
 
     @property

@@ -352,9 +352,8 @@ class KnownAlgorithms:
             configuration.library, configuration.collective
         ):
             return ""
-        nprocs, msize_bytes = instance.shape.nprocs, instance.msize_bytes
         release = LIBRARIES[configuration.library].at(self.release)
-        return release.why_not(configuration, nprocs, msize_bytes)
+        return release.runs(configuration, instance.shape.nprocs).why_not(instance.msize_bytes)
 
     def _covers(self, library: str, collective: Collective) -> bool:
         """Whether there is a catalogue of that collective in that release."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -117,7 +118,7 @@ def select(
         path = _needed(out, "--out")
         cores = job_cores(cores, loaded.context, shape)
         selector = files.selector_for(loaded, target, guard=limits, cores=cores)
-        if why := selector.why_not_on(shape):
+        if why := selector.why_kept(shape):
             raise BundleError(f"nothing was written for {shape}: {why}")
         found = files.render(selector, shape, target)
         _show_written(files.write_rendered(found, path, *libcolltune_for(target)), as_json=json)
@@ -135,13 +136,11 @@ def select(
 
 def job_cores(named: int | None, context: Context, shape: Shape) -> int:
     """Return the cores per node of a job of `shape`: those `named`, or of this very machine."""
-    import socket
-
     from colltune.decisions import ENOUGH_CORES
 
     if named is not None:
         return named
-    if shape.nodes > 1 or context.machine != socket.gethostname():
+    if shape.nodes > 1 or context.machine != os.uname().nodename:
         return ENOUGH_CORES
     from colltune.provenance import usable_cores
 

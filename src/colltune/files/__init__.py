@@ -6,7 +6,6 @@ import errno
 import fcntl
 import os
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -86,6 +85,8 @@ def insist_writable(path: Path, *, folder: bool | None = None) -> None:
         if folder is not None and path.exists() and is_folder != folder:
             raise OSError(f"it is a {'folder' if is_folder else 'file'}")
         around = (place for place in path.absolute().parents if place.exists())
+        import tempfile  # noqa: PLC0415 (a cold select does without)
+
         with tempfile.TemporaryFile(dir=path if is_folder else next(around)):
             pass
 

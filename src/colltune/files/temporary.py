@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import secrets
 import shutil
 import time
 from collections.abc import Iterator
@@ -27,7 +26,7 @@ _LONGEST = 180
 
 def mark() -> str:
     """Return what tells this process's temporary names from those of all others."""
-    return f"{_boot()}-{os.getpid()}-{secrets.token_hex(4)}"
+    return f"{_boot()}-{os.getpid()}-{os.urandom(4).hex()}"
 
 
 @lru_cache(maxsize=1)
@@ -37,7 +36,7 @@ def _boot() -> str:
         space = os.fsencode(Path("/proc/self/ns/pid").readlink())
     except OSError:
         # another one each time: only age tells
-        return secrets.token_hex(4)
+        return os.urandom(4).hex()
     return hashlib.sha256(boot + space).hexdigest()[:8]
 
 

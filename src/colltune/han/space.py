@@ -113,7 +113,7 @@ class TuningInputs:
                     f"{collective}: task times exist only for {', '.join(han_setups.COLLECTIVES)}"
                 )
         for shape in self.shapes:
-            if why := han_setups.why_not_on(shape):
+            if why := han_setups.limit_on(shape):
                 raise CampaignError(f"{shape}: {why}")
         if min(self.msizes_bytes) < 1:
             raise CampaignError("messages must have 1 byte or more")

@@ -1,4 +1,4 @@
-"""What of a decision table may be written for a release: feasible, safe, and for which sizes."""
+"""What of a decision table may be written for a release, and for which sizes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from functools import lru_cache
 from colltune.decisions import DecisionTable, Interval, Status
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
-from colltune.mpi.programs import ANY_LEGAL, Programs
 from colltune.mpi.release import Release
+from colltune.mpi.running import Promises
 from colltune.text import counted
 
 ELEMENT_BYTES = 8
@@ -44,14 +44,12 @@ class Chooser:
 
     ``written`` are the configurations that may, in the order in which they were met.
     `why_one_rule` tells why some collectives have one rule for all message sizes at most;
-    `programs` which programs it is for.
+    `promises` what holds wherever the file is read.
     """
 
-    def __init__(
-        self, bound: Release, why_one_rule: str, *, programs: Programs = ANY_LEGAL
-    ) -> None:
-        self.bound, self.why_one_rule = bound, why_one_rule
-        self.programs = programs
+    def __init__(self, bound: Release, why_one_rule: str, promises: Promises) -> None:
+        self.bound, self.why_one_rule, self.promises = bound, why_one_rule, promises
+        self.catalogue = bound.catalogue
         self.notes: list[str] = []
         self.written: dict[Configuration, None] = {}
 
@@ -70,25 +68,10 @@ class Chooser:
     def spelled(self, configuration: Configuration) -> Configuration:
         return self.bound.canonical(configuration)
 
-    def why_not_told(self, spelled: Configuration) -> str:
-        """Return why the format cannot tell a configuration; empty if it can."""
-        return ""
-
     def refusal(self, comm_size: int, layout: Shape | None, interval: Interval) -> tuple[str, int]:
         """Return why the configuration may not be written, else from which size on it may."""
-        try:
-            spelled = self.spelled(interval.configuration)
-        except LibraryError as error:
-            return str(error), 0
-        runs = self.bound.runs(
-            spelled,
-            comm_size,
-            programs=self.programs,
-            shape=layout,
-            element_bytes=ELEMENT_BYTES,
-        )
-        why = self.why_not_told(spelled) or runs.why_not(interval.last_bytes)
-        return why, 0 if why else runs.first_bytes or 0
+        runs = self.bound.runs(interval.configuration, layout or comm_size, self.promises)
+        return runs.why_not(interval.last_bytes), runs.first_bytes or 0
 
     def steps(
         self,
@@ -106,7 +89,7 @@ class Chooser:
             return nothing
         steps: list[Chosen] = []
         for interval in intervals:
-            for step in self._allowed(where, comm_size, layout, interval):
+            for step in self._of(where, comm_size, layout, interval):
                 if not steps or step.configuration != steps[-1].configuration:
                     steps.append(step)
                 elif step.status is not steps[-1].status:
@@ -119,7 +102,7 @@ class Chooser:
             return nothing
         return tuple(steps)
 
-    def _allowed(
+    def _of(
         self, where: str, comm_size: int, layout: Shape | None, interval: Interval
     ) -> list[Chosen]:
         """Return the interval's choice, after a step left to the library where that is needed."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 from typing import ClassVar
@@ -14,36 +13,10 @@ from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.catalogue import NO_ID, Algorithm, Catalogue, CollectiveEntry, Limit, SizeUnit
 from colltune.mpi.programs import MODES, Harm, Harms, ProgramOutcome, Programs, harms_of
+from colltune.mpi.running import EVERYWHERE, Refusal, RunningRange
 from colltune.text import counted
 
 NON_COMMUTATIVE = MODES["non_commutative"]
-
-
-class Refusal(StrEnum):
-    """Why a configuration may not run somewhere."""
-
-    UNKNOWN = "unknown"
-    HARMS_PROGRAMS = "harms programs"
-    WRONG_SHAPE = "wrong shape"
-    NOT_AS_ITSELF = "not as itself"
-
-
-@dataclass(frozen=True)
-class RunningRange:
-    """Where a configuration runs: from ``first_bytes`` on, or never (None).
-
-    ``reason`` tells why not everywhere, ``refusal`` which kind of reason it is where it never runs.
-    """
-
-    first_bytes: int | None
-    reason: str = ""
-    refusal: Refusal | None = None
-
-    def why_not(self, last_bytes: int | None) -> str:
-        """Return why it runs for no message of up to `last_bytes`; empty if for some."""
-        if self.first_bytes is None or (last_bytes is not None and last_bytes < self.first_bytes):
-            return self.reason
-        return ""
 
 
 class ConfigurationSpace(ABC):
@@ -83,62 +56,17 @@ class ConfigurationSpace(ABC):
     def running_range(
         self, configuration: Configuration, nprocs: int, element_bytes: int
     ) -> RunningRange:
-        """Return from which message size on it runs as itself on `nprocs` processes.
-
-        `element_bytes` is the size of the datatype of the calls: some algorithms need an element
-        per process.
-        """
+        """Return from which message size on it runs as itself on `nprocs` processes."""
         self.canonical(configuration)
-        return RunningRange(0)
+        return EVERYWHERE
 
-    def runs(
-        self,
-        configuration: Configuration,
-        nprocs: int,
-        *,
-        programs: Programs | None = None,
-        shape: Shape | None = None,
-        element_bytes: int = 1,
-    ) -> RunningRange:
-        """Return from which message size on a configuration may run on `nprocs` processes.
-
-        It must be known, right for all `programs`, lie well on `shape`, and run as itself.
-        """
-        try:
-            spelled = self.canonical(configuration)
-        except LibraryError as error:
-            return RunningRange(None, str(error), Refusal.UNKNOWN)
-        if programs is not None and (
-            why := self.why_unsafe(spelled, programs=programs, nprocs=nprocs)
-        ):
-            return RunningRange(None, why, Refusal.HARMS_PROGRAMS)
-        if shape is not None and (why := self.why_not_on(spelled, shape)):
-            return RunningRange(None, why, Refusal.WRONG_SHAPE)
-        found = self.running_range(spelled, nprocs, element_bytes)
-        return (
-            found
-            if found.first_bytes is not None
-            else replace(found, refusal=Refusal.NOT_AS_ITSELF)
-        )
-
-    def why_not(
-        self, configuration: Configuration, nprocs: int, msize_bytes: int, *, element_bytes: int = 1
-    ) -> str:
-        runs = self.running_range(configuration, nprocs, element_bytes)
-        return runs.why_not(msize_bytes)
-
-    def why_not_on(self, configuration: Configuration, shape: Shape) -> str:
+    def limit_on(self, configuration: Configuration, shape: Shape) -> str:
+        """Return why it would not run as itself on `shape`; empty if nothing speaks against it."""
         return ""
 
-    def why_unsafe(
-        self,
-        configuration: Configuration,
-        *,
-        programs: Programs,
-        nprocs: int | None = None,
-    ) -> str:
-        """Return which of `programs` it would break; empty if none."""
-        return self.harms(configuration).why_unsafe(programs)
+    def harm(self, configuration: Configuration, programs: Programs) -> str:
+        """Return which of `programs` it breaks wherever it runs; empty if none."""
+        return self.harms(configuration).sentence(programs)
 
     def harms(self, configuration: Configuration) -> Harms:
         """Return what it does to legal programs."""
@@ -297,20 +225,27 @@ class CatalogueSpace(ConfigurationSpace):
     ) -> RunningRange:
         if configuration.is_default:
             self._check_library(configuration)
-            return RunningRange(0)
+            return EVERYWHERE
         algorithm = self.algorithm_of(configuration)
         if algorithm.wrong:
-            return RunningRange(None, f"{algorithm.name}: {algorithm.wrong}")
+            why = f"{algorithm.name}: {algorithm.wrong}"
+            return RunningRange(None, why, Refusal.HARMS_PROGRAMS)
         segsize = self.canonical(configuration).numbers.get("segsize", 0)
         first, reason = 0, ""
         for limit in sorted(algorithm.limits):
             if limit in _PROCESS_LIMITS:
                 fits, need = _PROCESS_LIMITS[limit]
-                if not fits(nprocs):
-                    return RunningRange(None, f"{algorithm.name} needs {need}, not {nprocs}")
-            elif limit is Limit.SEGMENTED and not segsize:
-                return RunningRange(None, f"{algorithm.name} needs a segment size above 0")
-            elif limit in _SIZE_LIMITS:
+                if fits(nprocs):
+                    continue
+                if limit in self.breaks:
+                    why = f"{algorithm.name} ends the program unless there are {need}"
+                    return RunningRange(None, why, Refusal.HARMS_PROGRAMS)
+                why = f"{algorithm.name} needs {need}, not {nprocs}"
+                return RunningRange(None, why, Refusal.NOT_AS_ITSELF)
+            if limit is Limit.SEGMENTED and not segsize:
+                why = f"{algorithm.name} needs a segment size above 0"
+                return RunningRange(None, why, Refusal.NOT_AS_ITSELF)
+            if limit in _SIZE_LIMITS:
                 smallest = _SIZE_LIMITS[limit](nprocs, element_bytes, segsize)
                 if smallest > first:
                     other = f"; {algorithm.fallback} runs instead" if algorithm.fallback else ""
@@ -321,24 +256,15 @@ class CatalogueSpace(ConfigurationSpace):
                     )
         return RunningRange(first, reason)
 
-    def why_unsafe(
-        self,
-        configuration: Configuration,
-        *,
-        programs: Programs,
-        nprocs: int | None = None,
-    ) -> str:
+    def harm(self, configuration: Configuration, programs: Programs) -> str:
         if configuration.is_default:
             return ""
         algorithm = self.algorithm_of(configuration)
         if algorithm.wrong:
             return f"{algorithm.name}: {algorithm.wrong}"
-        unmet = algorithm.limits & self.breaks
-        if Limit.TWO_PROCESSES in unmet and nprocs not in (None, 2):
-            return f"{algorithm.name} ends the program unless there are 2 processes"
-        if Limit.EQUAL_COUNTS in unmet:
+        if Limit.EQUAL_COUNTS in algorithm.limits & self.breaks:
             return f"{algorithm.name} ends the program unless all blocks are of one size"
-        return super().why_unsafe(configuration, programs=programs, nprocs=nprocs)
+        return super().harm(configuration, programs)
 
     def harms(self, configuration: Configuration) -> Harms:
         found = super().harms(configuration)
@@ -361,7 +287,7 @@ def _power_of_two_below(nprocs: int) -> int:
 
 
 _PROCESS_LIMITS: dict[Limit, tuple[Callable[[int], bool], str]] = {
-    Limit.TWO_PROCESSES: (lambda n: n == 2, "exactly 2 processes"),
+    Limit.TWO_PROCESSES: (lambda n: n == 2, "2 processes"),
     Limit.EVEN_PROCESSES: (lambda n: n % 2 == 0, "an even number of processes"),
     Limit.POWER_OF_TWO_PROCESSES: (
         lambda n: n == _power_of_two_below(n),

@@ -134,14 +134,8 @@ class Format(Protocol):
         """Return the release that `text` itself says it is for; None if it does not."""
         return None
 
-    def why_not_expressed(self, release: str, configuration: Configuration) -> str:
-        """Return why a file cannot name `configuration`; empty if it can.
-
-        Raises
-        ------
-        LibraryError
-            If it is unknown in `release`.
-        """
+    def limit(self, release: str, configuration: Configuration) -> str:
+        """Return why no file names `configuration`, as `release` spells it; empty if one can."""
         if configuration.library == self.library:
             return ""
         return f"{self.name} cannot express {configuration.id}"

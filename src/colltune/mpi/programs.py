@@ -338,7 +338,7 @@ class Harms:
         """Return what it does to `programs`."""
         return tuple(harm for harm in self.found if programs.include(harm.mode))
 
-    def why_unsafe(self, programs: Programs) -> str:
+    def sentence(self, programs: Programs) -> str:
         """Return which of `programs` it breaks; empty if none.
 
         What was never measured is unsafe unless all ranks name the same data alike.

@@ -13,7 +13,9 @@ from colltune.domain import Collective, parse_collective
 from colltune.errors import DataError, LibraryError
 from colltune.mpi import catalogue
 from colltune.mpi.catalogue import Algorithm, Catalogue, CollectiveEntry, Limit
-from colltune.mpi.configuration_space import CatalogueSpace
+from colltune.mpi.configuration_space import (
+    CatalogueSpace,
+)
 from colltune.mpi.file_format import Format
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.release import MpiLibrary, Release

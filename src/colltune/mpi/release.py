@@ -12,13 +12,17 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from colltune.domain import Collective, Configuration, Portfolio, Shape
+from colltune.domain import Collective, Configuration, Portfolio
 from colltune.errors import LibraryError
 from colltune.mpi import catalogue
 from colltune.mpi.catalogue import Catalogue
-from colltune.mpi.configuration_space import CatalogueSpace, ConfigurationSpace, RunningRange
+from colltune.mpi.configuration_space import (
+    CatalogueSpace,
+    ConfigurationSpace,
+)
 from colltune.mpi.in_effect import Setting, Settings, of_environment, same_files
-from colltune.mpi.programs import MOST_PROMISED, Harms, Programs
+from colltune.mpi.programs import MOST_PROMISED, Harms
+from colltune.mpi.running import EVERYWHERE, Place, Promises, Refusal, RunningRange
 from colltune.mpi.toolchain import Toolchain
 
 if TYPE_CHECKING:
@@ -28,6 +32,7 @@ SEGSIZES_BYTES = (0, 1024, 4096, 16384, 65536, 131072)
 """Segment sizes of Hunold et al., CLUSTER 2020, sec. IV, and 0 for none."""
 FANOUTS = (2, 4, 8)
 """Numbers of chains offered for the chain algorithms."""
+NOTHING = Promises()
 _RELEASE = re.compile(r"v?(\d+(?:\.\d+)*)(?:[.a-z-]\S*)?")
 
 
@@ -78,7 +83,7 @@ class Release:
         spaces = (self.space, *self.others)
         found = (space.offered(collective, segsizes_bytes, fanouts) for space in spaces)
         every = tuple(
-            c for c in chain.from_iterable(found) if not self.harms(c).why_unsafe(MOST_PROMISED)
+            c for c in chain.from_iterable(found) if not self.harms(c).sentence(MOST_PROMISED)
         )
         return Portfolio(self.space.library, self.name, collective, every)
 
@@ -107,52 +112,45 @@ class Release:
         """Return the configuration with the smallest parameters that runs in the same way."""
         return self.space_of(configuration).effective(configuration, nprocs, msize_bytes)
 
-    def why_not(
-        self, configuration: Configuration, nprocs: int, msize_bytes: int, *, element_bytes: int = 1
-    ) -> str:
-        """Return why `configuration` would not run as itself there; empty if it would."""
-        return self.space_of(configuration).why_not(
-            configuration, nprocs, msize_bytes, element_bytes=element_bytes
-        )
-
-    def why_not_on(self, configuration: Configuration, shape: Shape) -> str:
-        """Return why it would not run as itself on `shape`; empty if nothing speaks against it.
-
-        Beside `why_not`, which is told the number of processes alone.
-        """
-        return self.space_of(configuration).why_not_on(configuration, shape)
-
     def runs(
-        self,
-        configuration: Configuration,
-        nprocs: int,
-        *,
-        programs: Programs | None = None,
-        shape: Shape | None = None,
-        element_bytes: int = 1,
+        self, configuration: Configuration, place: Place = None, promises: Promises = NOTHING
     ) -> RunningRange:
-        """Return from which message size on `configuration` may run, and else why it may not.
+        """Return from which message size on `configuration` may run at `place`, or why it may not.
 
-        It must be known, right for all `programs`, lie well on `shape`, and run as itself.
+        It must be known, be named by the file and right for the programs of `promises`, suit how
+        the processes lie, and run as itself. Whatever decides, writes or measures asks this.
         """
-        return self.space_of(configuration).runs(
-            configuration, nprocs, programs=programs, shape=shape, element_bytes=element_bytes
-        )
+        return self.runs_at(configuration, (place,), promises)[0]
+
+    def runs_at(
+        self, configuration: Configuration, places: Sequence[Place], promises: Promises
+    ) -> list[RunningRange]:
+        """Return the same as `runs` for each of `places`, in one go."""
+        space, form, programs = self.space_of(configuration), promises.form, promises.programs
+        try:
+            spelled = space.canonical(configuration)
+        except LibraryError as error:
+            return [RunningRange(None, str(error), Refusal.UNKNOWN)] * len(places)
+        if form is not None and (why := form.limit(self.name, spelled)):
+            return [RunningRange(None, why, Refusal.NOT_EXPRESSED)] * len(places)
+        if programs is not None and (why := space.harm(spelled, programs)):
+            return [RunningRange(None, why, Refusal.HARMS_PROGRAMS)] * len(places)
+        element_bytes = promises.element_bytes
+
+        def at(place: Place) -> RunningRange:
+            if place is None:
+                return EVERYWHERE
+            if isinstance(place, int):
+                return space.running_range(spelled, place, element_bytes)
+            if why := space.limit_on(spelled, place):
+                return RunningRange(None, why, Refusal.WRONG_SHAPE)
+            return space.running_range(spelled, place.nprocs, element_bytes)
+
+        return list(map(at, places))
 
     def harms(self, configuration: Configuration) -> Harms:
         """Return what `configuration` does to legal programs, as far as that is known."""
         return self.space_of(configuration).harms(configuration)
-
-    def why_unsafe(
-        self, configuration: Configuration, *, programs: Programs, nprocs: int | None = None
-    ) -> str:
-        """Return which of `programs` it would break; empty if none.
-
-        Without `nprocs` it must be right on any communicator.
-        """
-        return self.space_of(configuration).why_unsafe(
-            configuration, programs=programs, nprocs=nprocs
-        )
 
     def force(self, configuration: Configuration) -> dict[str, int | str]:
         """Return the control variables (MPI_T) by which a running program uses `configuration`.
@@ -183,7 +181,7 @@ class Release:
     def forced_environment(self, configuration: Configuration) -> dict[str, str]:
         """Return the environment of a launch in which `configuration` runs wherever it can.
 
-        `why_not` tells where it cannot. That of the default changes nothing in the library's own
+        `runs` tells where it cannot. That of the default changes nothing in the library's own
         decision. Other collectives are left to the library.
         """
         return self.space_of(configuration).forced_environment(configuration)

@@ -15,13 +15,13 @@ from colltune.errors import BundleError, LibraryError
 from colltune.models.bundle import Bundle
 from colltune.models.collective_model import CollectiveModel, Forecast
 from colltune.models.guard import Guard, allowed, trust_in
+from colltune.mpi.running import EVERYWHERE, Refusal, RunningRange
 
 if TYPE_CHECKING:
     from colltune.mpi.programs import Programs
 
-Allowed = Callable[[Configuration, Instance], bool]
-UsableFrom = Callable[[Configuration, int], int | None]
-"""Maps a configuration and a number of processes to the smallest message in bytes, None: never."""
+Runs = Callable[[Configuration, Sequence[Shape]], Sequence[RunningRange]]
+"""Tells where a configuration may run on each of several shapes; see `Release.runs_at`."""
 Numbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Integers = NDArray[np.int64]
@@ -98,11 +98,9 @@ class ModelSelector:
     guard
         Whether the default is kept unless the predicted gain is beyond the model's error; a `Guard`
         sets its own limits.
-    usable_from
-        Tells from which message size on a configuration may be used on so many processes at all
-        (say, because an algorithm needs an element per process). The default always may.
-    allowed
-        Tells the same for single instances; asked for the fastest candidates only.
+    runs
+        Tells from which message size on a configuration may run on a shape at all; asked once for
+        each shape. The default always may, and without it whatever was measured.
     cores
         Those of a node of the job. What was measured on shared cores is chosen only where there are
         more processes than cores.
@@ -113,16 +111,14 @@ class ModelSelector:
         bundle: Bundle,
         *,
         guard: bool | Guard = True,
-        usable_from: UsableFrom | None = None,
-        allowed: Allowed | None = None,
+        runs: Runs | None = None,
         cores: int = AS_MEASURED,
     ) -> None:
         self.bundle = bundle
         self._cores = cores if bundle.context.cores_shared else AS_MEASURED
         self.guard = Guard() if guard is True else guard or None
-        self._usable_from = usable_from
-        self._allowed = allowed
-        self._least: dict[tuple[Collective, int], Integers] = {}
+        self._runs = runs
+        self._least: dict[Collective, dict[Shape, Integers]] = {}
 
     def select(self, instance: Instance) -> Selection:
         """Return the selection for `instance`.
@@ -159,7 +155,7 @@ class ModelSelector:
         other.guard = None
         return other
 
-    def why_not_on(self, shape: Shape) -> str:
+    def why_kept(self, shape: Shape) -> str:
         """Return why nothing is decided on `shape`; empty if it is."""
         if shape.ppn > self._cores:
             return ""
@@ -205,13 +201,13 @@ class ModelSelector:
             required = self.guard.required_log_gain(forecast.doubt, forecast.noise, trust)
             beyond = forecast.far
         default = model.default_column
-        fastest = self._argmin(model, rank_s, vectors)
+        fastest = _argmin(rank_s)
         if default is None:
             chosen = np.where((fastest < 0) | beyond, len(model.configurations), fastest)
         else:
             follows = _allowed(forecast, rank_s, required, beyond, default)
             follows[:, default] = True
-            chosen = self._argmin(model, np.where(follows, rank_s, np.inf), vectors)
+            chosen = _argmin(np.where(follows, rank_s, np.inf))
         confirmation = np.full(len(chosen), -1)
         for k, column, rows in self._confirmed(collective, vectors):
             confirmation[rows], chosen = k, np.where(rows, column, chosen)
@@ -232,10 +228,9 @@ class ModelSelector:
             if one.collective is not collective or one.configuration not in portfolio:
                 continue
             rows = (nodes == one.shape.nodes) & (ppn == one.shape.ppn) & one.holds(msize_bytes)
-            least = self._first_bytes(one.configuration, one.shape.nprocs)
+            least = self.runs(one.configuration, [one.shape])[0].first_bytes
             rows &= False if least is None else msize_bytes >= least
-            where = Instance(collective, one.shape, max(one.first_bytes, least or 0))
-            if rows.any() and self.permits(one.configuration, where):
+            if rows.any():
                 yield k, portfolio.index(one.configuration), rows
 
     def _ranked(
@@ -250,66 +245,31 @@ class ModelSelector:
                 "another --learner."
             )
         usable = forecast.candidate
-        if self._usable_from is not None:
+        if self._runs is not None:
             nodes, ppn, msize_bytes = np.broadcast_arrays(*instances)
-            usable = usable & (msize_bytes[:, None] >= self._least_msize(model, nodes * ppn))
+            usable = usable & (msize_bytes[:, None] >= self._least_msize(model, nodes, ppn))
         return np.where(usable, forecast.time_s, np.inf)
 
-    def _least_msize(self, model: CollectiveModel, nprocs: Integers) -> Integers:
-        """Return the smallest message of each configuration for n process counts, (n, C)."""
+    def _least_msize(self, model: CollectiveModel, nodes: Integers, ppn: Integers) -> Integers:
+        """Return the smallest message of each configuration on n shapes, (n, C)."""
         # np.unique would import numpy.ma, which costs a cold start a lot
-        counts = sorted(set(nprocs.tolist()))
-        for count in counts:
-            if (model.collective, count) not in self._least:
-                found = [self._first_bytes(c, count) for c in model.configurations]
-                least = np.array([_NEVER if m is None else m for m in found])
-                self._least[model.collective, count] = least
-        rows = np.stack([self._least[model.collective, count] for count in counts])
-        return rows[np.searchsorted(counts, nprocs)]
+        base = int(ppn.max()) + 1
+        codes = nodes * base + ppn
+        asked = sorted(set(codes.tolist()))
+        shapes = [Shape(*divmod(code, base)) for code in asked]
+        known = self._least.setdefault(model.collective, {})
+        if new := [shape for shape in shapes if shape not in known]:
+            found = [self.runs(configuration, new) for configuration in model.configurations]
+            for shape, column in zip(new, zip(*found, strict=True), strict=True):
+                least = [_NEVER if r.first_bytes is None else r.first_bytes for r in column]
+                known[shape] = np.array(least)
+        return np.stack([known[shape] for shape in shapes])[np.searchsorted(asked, codes)]
 
-    def _first_bytes(self, configuration: Configuration, nprocs: int) -> int | None:
-        if configuration.is_default or self._usable_from is None:
-            return 0
-        return self._usable_from(configuration, nprocs)
-
-    def _argmin(
-        self, model: CollectiveModel, rank_s: Numbers, instances: Sequence[Integers]
-    ) -> Integers:
-        """Return the fastest allowed column per row, -1 where all are infinite.
-
-        What is not allowed is made infinite in `rank_s` on the way.
-        """
-        best = rank_s.argmin(axis=1)
-        if self._allowed is not None:
-            vectors = np.column_stack(np.broadcast_arrays(*instances)).tolist()
-            pending = list(range(len(best)))
-            while pending:
-                pending = [
-                    row
-                    for row in pending
-                    if np.isfinite(rank_s[row, best[row]])
-                    and not self.permits(
-                        model.configurations[best[row]], _instance(model, vectors[row])
-                    )
-                ]
-                rank_s[pending, best[pending]] = np.inf
-                best[pending] = rank_s[pending].argmin(axis=1)
-        nothing = ~np.isfinite(rank_s[np.arange(len(best)), best])
-        return np.where(nothing, -1, best)
-
-    @property
-    def asks_for_instances(self) -> bool:
-        """Whether a configuration may be refused beyond what `Decisions.rank_s` tells."""
-        return self._allowed is not None
-
-    def permits(self, configuration: Configuration, instance: Instance) -> bool:
-        """Tell whether `configuration` may be used for `instance` at all."""
-        if configuration.is_default:
-            return True
-        first_bytes = self._first_bytes(configuration, instance.shape.nprocs)
-        if first_bytes is None or instance.msize_bytes < first_bytes:
-            return False
-        return self._allowed is None or self._allowed(configuration, instance)
+    def runs(self, configuration: Configuration, shapes: Sequence[Shape]) -> Sequence[RunningRange]:
+        """Return from which message size on `configuration` may run on each shape, or why not."""
+        if configuration.is_default or self._runs is None:
+            return [EVERYWHERE] * len(shapes)
+        return self._runs(configuration, shapes)
 
 
 def legal_selector(
@@ -319,51 +279,51 @@ def legal_selector(
     guard: bool | Guard = True,
     cores: int = AS_MEASURED,
 ) -> ModelSelector:
-    """Return the selector among what is safe for `programs`, for whatever file.
+    """Return the selector among what harms none of `programs`, for whatever file.
 
     What is not in the catalogue of the bundle's library, if there is one, nobody can judge. `guard`
     and `cores` are as for `ModelSelector`.
     """
 
-    def usable_from(configuration: Configuration, nprocs: int) -> int | None:
-        return None if why_unsafe(bundle, configuration, programs, nprocs) else 0
+    def runs(configuration: Configuration, shapes: Sequence[Shape]) -> Sequence[RunningRange]:
+        return legal_runs(bundle, configuration, shapes, programs)
 
-    return ModelSelector(bundle, guard=guard, usable_from=usable_from, cores=cores)
+    return ModelSelector(bundle, guard=guard, runs=runs, cores=cores)
 
 
-def why_unsafe(
-    bundle: Bundle, configuration: Configuration, programs: Programs, nprocs: int | None = None
-) -> str:
-    """Return which of `programs` a configuration of a bundle breaks; empty if none is known.
-
-    Without `nprocs`, on any communicator.
-    """
+def legal_runs(
+    bundle: Bundle, configuration: Configuration, shapes: Sequence[Shape], programs: Programs
+) -> Sequence[RunningRange]:
+    """Return where a configuration of a bundle harms none of `programs`, as far as is known."""
     from colltune.mpi.programs import FOR_TWO, harms_of
 
-    context = bundle.context
-    if configuration.is_default:
-        return ""
+    context, everywhere = bundle.context, [EVERYWHERE] * len(shapes)
     known = harms_of(configuration, context.library_version)
-    why = known.why_unsafe(programs)
+    if why := known.sentence(programs):
+        return [RunningRange(None, why, Refusal.HARMS_PROGRAMS)] * len(shapes)
     # a catalogue takes long to read
-    if why or (known.is_known and configuration.algorithm != FOR_TWO):
-        return why
+    if known.is_known and configuration.algorithm != FOR_TWO:
+        return everywhere
     from colltune.mpi import LIBRARIES
 
     if context.library not in LIBRARIES:
-        return ""
+        return everywhere
     from colltune.mpi.libcolltune.library import with_libcolltune
+    from colltune.mpi.running import Promises
 
     try:
         bound = with_libcolltune(LIBRARIES[context.library]).at(context.library_version)
-        return bound.why_unsafe(configuration, programs=programs, nprocs=nprocs)
     except LibraryError:
-        return ""
+        return everywhere
+    found = bound.runs_at(configuration, shapes, Promises(programs))
+    return [r if r.refusal is Refusal.HARMS_PROGRAMS else EVERYWHERE for r in found]
 
 
-def _instance(model: CollectiveModel, numbers: Sequence[int]) -> Instance:
-    nodes, ppn, msize_bytes = numbers
-    return Instance(model.collective, Shape(nodes, ppn), msize_bytes)
+def _argmin(rank_s: Numbers) -> Integers:
+    """Return the fastest column per row, -1 where all are infinite."""
+    best = rank_s.argmin(axis=1)
+    nothing = ~np.isfinite(rank_s[np.arange(len(best)), best])
+    return np.where(nothing, -1, best)
 
 
 class _Descriptions:
@@ -386,7 +346,7 @@ class _Descriptions:
         chosen, default = int(self._decisions.chosen[row]), self._model.default_column
         extrapolated = bool(self._decisions.forecast.extrapolated[row])
         number = int(self._decisions.confirmation[row])
-        if why := self._selector.why_not_on(instance.shape):
+        if why := self._selector.why_kept(instance.shape):
             reason, bound, status = why, None, Status.PREDICTED
         elif number >= 0:
             confirmed = self._selector.bundle.confirmations[number]
@@ -401,7 +361,7 @@ class _Descriptions:
             self._portfolio[chosen],
             self._prediction(row, chosen),
             None if default is None else self._prediction(row, default),
-            self._runners_up(row, chosen, instance),
+            self._runners_up(row, chosen),
             extrapolated,
             reason,
             bound,
@@ -413,16 +373,14 @@ class _Descriptions:
             return None
         return Prediction(*(times[row][column] for times in self._times))
 
-    def _runners_up(self, row: int, chosen: int, instance: Instance) -> tuple[Candidate, ...]:
+    def _runners_up(self, row: int, chosen: int) -> tuple[Candidate, ...]:
         found: list[Candidate] = []
         for column in self._order[row]:
             if self._rank[row][column] == np.inf or len(found) == _RUNNERS_UP:
                 break
-            configuration = self._portfolio[column]
             prediction = self._prediction(row, column)
-            permitted = column != chosen and self._selector.permits(configuration, instance)
-            if permitted and prediction is not None:
-                found.append(Candidate(configuration, prediction))
+            if column != chosen and prediction is not None:
+                found.append(Candidate(self._portfolio[column], prediction))
         return tuple(found)
 
     def _reason(self, row: int, chosen: int, instance: Instance) -> str:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from colltune.decisions import ENOUGH_CORES, DecisionTable, Interval
-from colltune.domain import Collective, Configuration, Instance, Shape
+from colltune.domain import Collective, Shape
 from colltune.errors import LibraryError
 from colltune.files import write_text
 from colltune.models.bundle import Bundle
@@ -23,6 +23,7 @@ from colltune.mpi.file_format import Format, Written
 from colltune.mpi.formats import format_for
 from colltune.mpi.libcolltune import assignment, is_libcolltune
 from colltune.mpi.programs import FOR_EVERYBODY, Programs
+from colltune.mpi.running import Promises
 from colltune.selector.argmin import Decisions, ModelSelector
 from colltune.selector.decision_table import (
     Integers,
@@ -113,9 +114,6 @@ def _decided(
     return [between_switches(portfolio, switches) for switches in found]
 
 
-_MOST_REMEMBERED = 8192
-
-
 @dataclass(frozen=True)
 class Target:
     """What is written for: a format, read by a release of its library.
@@ -141,6 +139,11 @@ class Target:
     def bound(self) -> Release:
         """What the release can do."""
         return self.mpi.at(self.release)
+
+    @property
+    def promises(self) -> Promises:
+        """What holds wherever a file for it is read."""
+        return Promises(self.programs, self.form, ELEMENT_BYTES)
 
     @classmethod
     def named(cls, name: str, release: str, *, programs: Programs = FOR_EVERYBODY) -> Target:
@@ -205,7 +208,7 @@ def render(selector: ModelSelector, shape: Shape, target: Target) -> Rendered:
         If what was written would not be read as it is meant.
     """
     found = rendered(target, table_for(selector, shape, target, describe=False))
-    said = (*unsafe_in(selector.bundle, target), *filter(None, [selector.why_not_on(shape)]))
+    said = (*unsafe_in(selector.bundle, target), *filter(None, [selector.why_kept(shape)]))
     if not said:
         return found
     return replace(found, written=replace(found.written, notes=(*found.written.notes, *said)))
@@ -239,7 +242,7 @@ def unsafe_in(bundle: Bundle, target: Target) -> tuple[str, ...]:
     found: dict[str, int] = {}
     for configuration in bundle.configurations():
         try:
-            why = target.bound.harms(configuration).why_unsafe(programs)
+            why = target.bound.harms(configuration).sentence(programs)
         except LibraryError:
             continue
         if why:
@@ -299,7 +302,7 @@ def insist_measured_with(bundle: Bundle, form: Format) -> None:
 def selector_for(
     bundle: Bundle, target: Target, *, guard: bool | Guard = True, cores: int = ENOUGH_CORES
 ) -> ModelSelector:
-    """Return the selector among what is safe in a file for `target`.
+    """Return the selector among what may run by a file for `target`.
 
     `guard` is whether there is one, or a particular one; `cores` are those of a job's node, by
     default enough for all its processes.
@@ -313,8 +316,7 @@ def selector_for(
     return ModelSelector(
         bundle,
         guard=guard,
-        usable_from=_usable_from(target),
-        allowed=_lies_well if target.form.interposed else None,
+        runs=partial(target.bound.runs_at, promises=target.promises),
         cores=cores,
     )
 
@@ -337,7 +339,7 @@ def table_for(
     context = selector.bundle.context
     if collectives is None:
         collectives = selector.bundle.collectives
-    if shape.nprocs == 1 or selector.why_not_on(shape):
+    if shape.nprocs == 1 or selector.why_kept(shape):
         return DecisionTable(context.library, shape, {})
     table = _table(selector, shape, target, collectives, describe=describe)
     return replace(table, cores_shared=context.cores_shared)
@@ -367,33 +369,6 @@ def _table(
         by_layout=target.form.knows_layout,
         describe=describe,
     )
-
-
-def _usable_from(target: Target) -> Callable[[Configuration, int], int | None]:
-    """Return from which message size on a configuration may stand in a file for `target`."""
-    bound = target.bound
-
-    @lru_cache(_MOST_REMEMBERED)
-    def usable_from(configuration: Configuration, nprocs: int) -> int | None:
-        runs = bound.runs(
-            configuration, nprocs, programs=target.programs, element_bytes=ELEMENT_BYTES
-        )
-        if runs.first_bytes is None or target.form.why_not_expressed(
-            target.release, bound.canonical(configuration)
-        ):
-            return None
-        return runs.first_bytes
-
-    return usable_from
-
-
-def _lies_well(configuration: Configuration, instance: Instance) -> bool:
-    """Tell whether an algorithm of libcolltune suits how the processes lie on nodes."""
-    if not is_libcolltune(configuration):
-        return True
-    from colltune.mpi.libcolltune.space import LIBCOLLTUNE
-
-    return not LIBCOLLTUNE.why_not_on(configuration, instance.shape)
 
 
 @dataclass(frozen=True)

@@ -407,11 +407,13 @@ def contests(
     sizes: Iterable[int],
     *,
     weight: float = 1.0,
+    measurable: Callable[[Configuration, Instance], bool] = lambda *_: True,
 ) -> list[ContestedInstance]:
     """Return what is to be measured of a collective on a shape, so that its decisions are proved.
 
     At each of `sizes` (bytes) the fastest predicted candidate but the default is proposed, also
-    where the guard refuses it or the default is predicted to be faster, unless by far.
+    where the guard refuses it or the default is predicted to be faster, unless by far, and where
+    it is `measurable`.
     """
     model = selector.bundle.model(collective)
     ascending = sorted(set(sizes))
@@ -424,7 +426,7 @@ def contests(
     gains[:, model.default_column] = -np.inf
     for row, column in np.argwhere(gains > _LEAST_PROPOSED).tolist():
         where = Instance(collective, shape, ascending[row])
-        if not selector.permits(model.configurations[column], where):
+        if not measurable(model.configurations[column], where):
             gains[row, column] = -np.inf
     cuts = cuts_between(ascending)
     ends = [*(cut - 1 for cut in cuts), _REACH * ascending[-1]]

@@ -342,21 +342,11 @@ class _Agreement:
         default = self._selector.bundle.model(self._collective).default_column
         near = decided.rank_s <= (limit * fastest_s)[:, None]
         near &= decided.allowed(default)
-        if self._selector.asks_for_instances:
-            near &= self._permitted(near, layout, size)
         done = 0
         for rule, _, probes in pieces:
             count = int(self._counts[rule]) * len(probes)
             yield near[done : done + count].all(axis=0)
             done += count
-
-    def _permitted(self, near: Flags, layout: Integers, size: Integers) -> Flags:
-        portfolio, found = self._selector.portfolio(self._collective), near.copy()
-        for row, column in np.argwhere(near).tolist():
-            shape = Shape(int(self._nodes[layout[row]]), int(self._ppn[layout[row]]))
-            instance = Instance(self._collective, shape, int(size[row]))
-            found[row, column] = self._selector.permits(portfolio[column], instance)
-        return found
 
 
 def largest_msize(selector: ModelSelector, collective: Collective) -> int:
@@ -473,10 +463,7 @@ def _single(
     found: list[Intervals] = []
     for rule in rules:
         at = rows[[asked.index(shape) for shape in rule]].ravel()
-        asking = rule if selector.asks_for_instances else ()
-        instances = [Instance(collective, shape, m) for shape in asking for m in sizes.tolist()]
-        best = _for_all_sizes(selector, model, gain[at], decisions.required[at], instances)
-        found.append((best,))
+        found.append((_for_all_sizes(selector, model, gain[at], decisions.required[at]),))
     return found
 
 
@@ -485,22 +472,17 @@ def _for_all_sizes(
     model: CollectiveModel,
     gain: NDArray[np.float64],
     required: NDArray[np.float64],
-    instances: Sequence[Instance],
 ) -> Interval:
     """Return the configuration that is never slower and faster on average, or the default.
 
-    `gain` and `required` (n, C) are predicted log gains over the default, and what is asked for;
-    `instances` are those for which it must be permitted.
+    `gain` and `required` (n, C) are predicted log gains over the default, and what is asked for.
     """
     fit = np.asarray((gain >= 0).all(axis=0) & (np.arange(gain.shape[1]) != model.default_column))
     mean_gain = np.where(fit, gain, 0.0).mean(axis=0)
     for column in np.argsort(-mean_gain, kind="stable").tolist():
-        configuration = model.configurations[column]
-        if not fit[column] or mean_gain[column] <= required[:, column].max():
-            continue
-        if all(selector.permits(configuration, instance) for instance in instances):
+        if fit[column] and mean_gain[column] > required[:, column].max():
             faster = float(np.exp(mean_gain[column]))
             reason = f"one for all sizes, predicted {faster:.2f}x faster on average"
-            return Interval(0, None, configuration, reason=reason)
+            return Interval(0, None, model.configurations[column], reason=reason)
     reason = "default kept: no single configuration is as fast at every size"
     return Interval(0, None, selector.default(model.collective), reason=reason)

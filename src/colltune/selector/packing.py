@@ -188,7 +188,7 @@ def pack(
             f"{target.form.library} does not fit"
         )
     selector = selector_for(bundle, target, guard=guard, cores=cores)
-    if why := selector.why_not_on(shape):
+    if why := selector.why_kept(shape):
         raise BundleError(why)
     calls = calls_on(profile, shape)
     made = rendered(target, application_table(selector, calls, target))

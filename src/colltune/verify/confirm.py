@@ -142,12 +142,21 @@ def proposals(
     bundle: Bundle, backend: Backend, asked: Iterable[ToConfirm], programs: Programs
 ) -> tuple[ContestedInstance, ...]:
     """Return what is to be measured so that what is `asked` is proved, for `programs`."""
-    selector = _selector(bundle, backend, programs)
+    selector = _selector(bundle, programs)
+
+    def measurable(configuration: Configuration, instance: Instance) -> bool:
+        return backend.feasible(Cell(configuration, instance))
+
     found = [
         contest
         for one in asked
         for contest in contests(
-            selector, one.collective, one.shape, _fitting(bundle, one), weight=one.weight
+            selector,
+            one.collective,
+            one.shape,
+            _fitting(bundle, one),
+            weight=one.weight,
+            measurable=measurable,
         )
     ]
     return tuple(_with_record(bundle, contest) for contest in found)
@@ -187,18 +196,11 @@ def _fitting(bundle: Bundle, asked: ToConfirm) -> tuple[int, ...]:
     return tuple(m for m in sizes if m * blocks <= Campaign.max_buffer_bytes)
 
 
-def _selector(bundle: Bundle, backend: Backend, programs: Programs) -> ModelSelector:
-    """Return what proposes only what can be measured, and written for the library."""
-    written = ModelSelector(bundle)
+def _selector(bundle: Bundle, programs: Programs) -> ModelSelector:
+    """Return what proposes only what can be written for the library."""
     if bundle.context.library in LIBRARIES:
-        written = selector_for(bundle, target_of(bundle, programs), cores=AS_MEASURED)
-
-    def allowed(configuration: Configuration, instance: Instance) -> bool:
-        return written.permits(configuration, instance) and backend.feasible(
-            Cell(configuration, instance)
-        )
-
-    return ModelSelector(bundle, allowed=allowed)
+        return selector_for(bundle, target_of(bundle, programs), cores=AS_MEASURED)
+    return ModelSelector(bundle)
 
 
 def campaign_for(bundle: Bundle, total_s: float) -> Campaign:

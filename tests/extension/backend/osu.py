@@ -84,7 +84,8 @@ class OsuBackend:
         release = self._library.at(self._mpi.release)
         where = (configuration, instance.shape.nprocs, msize_bytes)
         return configuration.is_default or (
-            not release.why_not(*where) and release.effective(*where) == configuration
+            not release.runs(configuration, instance.shape).why_not(msize_bytes)
+            and release.effective(*where) == configuration
         )
 
     def together(self, cells: Sequence[Cell]) -> tuple[tuple[Cell, ...], ...]:

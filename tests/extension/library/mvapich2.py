@@ -25,6 +25,7 @@ from colltune.mpi.file_format import Format, Written
 from colltune.mpi.programs import ANY_LEGAL, Programs
 from colltune.mpi.release import MpiLibrary, UserPatterns
 from colltune.mpi.rules import Call, Fault, Finding, Outcome, Rule, Rules
+from colltune.mpi.running import Promises
 from colltune.mpi.toolchain import Toolchain
 
 NAME = "mvapich2"
@@ -373,10 +374,11 @@ class Mvapich2Conf(Format):
             return "a list cannot leave some sizes to the library"
         if any(i.first_bytes > _LARGEST_INT for i in intervals):
             return "sizes from 2 GiB on cannot be told apart"
+        promises = Promises(ANY_LEGAL)
         unsafe = [
             interval.configuration.id
             for interval in intervals
-            if self._mpi.at(release).why_unsafe(interval.configuration, programs=ANY_LEGAL)
+            if self._mpi.at(release).runs(interval.configuration, promises=promises).refusal
         ]
         return f"{unsafe[0]} is not safe" if unsafe else ""
 

@@ -12,6 +12,7 @@ from colltune.mpi.libcolltune import assignment
 from colltune.mpi.libcolltune.library import with_libcolltune
 from colltune.mpi.libcolltune.space import ALGORITHMS, LIBCOLLTUNE
 from colltune.mpi.programs import ANY_LEGAL
+from colltune.mpi.running import Promises
 
 OPENMPI = with_libcolltune(LIBRARIES["openmpi"])
 RELEASE = "5.0.11"
@@ -76,11 +77,11 @@ def test_leaders_need_nodes_and_processes() -> None:
     plain = _parsed("allgather.hierarchical")
     doubling = _parsed("allgather.hierarchical:exchange=recursive_doubling")
     four = _parsed("allreduce.ring:leaders=4")
-    assert not LIBCOLLTUNE.why_not_on(plain, Shape(1, 8))
-    assert "within a node" in LIBCOLLTUNE.why_not_on(doubling, Shape(1, 8))
-    assert not LIBCOLLTUNE.why_not_on(doubling, Shape(2, 2))
-    assert "4 leaders" in LIBCOLLTUNE.why_not_on(four, Shape(2, 2))
-    assert not LIBCOLLTUNE.why_not_on(four, Shape(2, 4))
+    assert not LIBCOLLTUNE.limit_on(plain, Shape(1, 8))
+    assert "within a node" in LIBCOLLTUNE.limit_on(doubling, Shape(1, 8))
+    assert not LIBCOLLTUNE.limit_on(doubling, Shape(2, 2))
+    assert "4 leaders" in LIBCOLLTUNE.limit_on(four, Shape(2, 2))
+    assert not LIBCOLLTUNE.limit_on(four, Shape(2, 4))
 
 
 @pytest.mark.parametrize("collective", dict.fromkeys(a.collective for a in ALGORITHMS))
@@ -108,8 +109,8 @@ def test_either_is_asked_about_its_own() -> None:
     assert OPENMPI.at(RELEASE).canonical(ours) == LIBCOLLTUNE.canonical(ours)
     assert OPENMPI.at(RELEASE).canonical(theirs) == OPENMPI.mpi.at(RELEASE).canonical(theirs)
     assert OPENMPI.at(RELEASE).runs(ours, 7).first_bytes == 0
-    assert not OPENMPI.at(RELEASE).why_not(ours, 7, 0)
-    assert not OPENMPI.at(RELEASE).why_unsafe(ours, programs=ANY_LEGAL)
+    assert not OPENMPI.at(RELEASE).runs(ours, 7).why_not(0)
+    assert not OPENMPI.at(RELEASE).runs(ours, promises=Promises(ANY_LEGAL)).refusal
     spelled = LIBCOLLTUNE.canonical(ours).id
     assert OPENMPI.at(RELEASE).force(ours) == {"colltune.bcast": spelled}
     assert OPENMPI.at(RELEASE).forced_environment(ours) == {"COLLTUNE_FORCE": spelled}

@@ -17,6 +17,7 @@ from colltune.mpi.mpich.functions import TREE_TYPES
 from colltune.mpi.mpich.tree_writer import DEVICE
 from colltune.mpi.openmpi.tuned_format import DISPATCH
 from colltune.mpi.programs import MOST_PROMISED
+from colltune.mpi.running import Promises
 from colltune.server.slurm.job_file import ANY_NUMBER, VARIABLES
 from colltune.verify.legal_programs import configurations
 
@@ -71,8 +72,8 @@ def _of(library: MpiLibrary) -> Iterator[tuple[str, str, str]]:
                 for collective in library.catalogue_of(release).collectives:
                     # those that are never used too, so that the list outlives what is measured
                     for configuration in configurations(bound, collective):
-                        space = bound.space_of(configuration)
-                        is_safe = not space.why_unsafe(configuration, programs=MOST_PROMISED)
+                        promises = Promises(MOST_PROMISED)
+                        is_safe = not bound.runs(configuration, promises=promises).refusal
                         for name, value in bound.forced_environment(configuration).items():
                             yield "value", name, value if is_safe else ""
 

@@ -22,10 +22,10 @@ _CLEANING_S = 10.0
 
 def runs_as_itself(release: Release, configuration: Configuration, instance: Instance) -> bool:
     """Tell whether a configuration runs there, and as no smaller configuration would."""
-    where = (instance.shape.nprocs, instance.msize_bytes)
+    shape, msize_bytes = instance.shape, instance.msize_bytes
     return configuration.is_default or (
-        not release.runs(configuration, where[0], shape=instance.shape).why_not(where[1])
-        and release.effective(configuration, *where) == configuration
+        not release.runs(configuration, shape).why_not(msize_bytes)
+        and release.effective(configuration, shape.nprocs, msize_bytes) == configuration
     )
 
 

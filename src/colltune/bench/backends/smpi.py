@@ -382,7 +382,7 @@ def _ours(collective: Collective) -> tuple[Configuration, ...]:
 def _as_itself(cell: Cell) -> bool:
     configuration, shape = cell.configuration, cell.instance.shape
     plainest = LIBCOLLTUNE.effective(configuration, shape.nprocs)
-    return plainest == configuration and not LIBCOLLTUNE.why_not_on(configuration, shape)
+    return plainest == configuration and not LIBCOLLTUNE.limit_on(configuration, shape)
 
 
 def _environment(configuration: Configuration) -> dict[str, str]:

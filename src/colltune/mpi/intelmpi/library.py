@@ -18,7 +18,9 @@ from typing import ClassVar
 
 from colltune.domain import Collective, Configuration
 from colltune.mpi.catalogue import Limit
-from colltune.mpi.configuration_space import CatalogueSpace
+from colltune.mpi.configuration_space import (
+    CatalogueSpace,
+)
 from colltune.mpi.release import MpiLibrary, Release, UserPatterns
 from colltune.mpi.toolchain import Toolchain, before, module_named
 

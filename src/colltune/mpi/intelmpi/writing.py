@@ -18,6 +18,7 @@ from colltune.mpi.intelmpi.library import BUILT_IN, INTEL_MPI, LIBRARY, TITLE
 from colltune.mpi.intelmpi.presets import PresetFile, shown
 from colltune.mpi.programs import MOST_PROMISED, Programs
 from colltune.mpi.rules import LARGEST_COMM_SIZE, LARGEST_SIZE, Entry, Rule, Rules
+from colltune.mpi.running import Promises
 
 LARGEST_BYTES = (1 << 31) - 1
 """Largest end of messages that the library reads as it is written."""
@@ -119,12 +120,10 @@ def _preset(
     configuration, presets = interval.configuration, INTEL_MPI.presets(release)
     if configuration.is_default:
         return BUILT_IN, "is the library's own decision"
-    try:
-        preset = presets.preset_of(configuration)
-    except LibraryError as error:
-        return BUILT_IN, str(error)
-    runs = presets.runs(configuration, comm_size, programs=programs)
-    return (preset, "") if runs.refusal is None else (BUILT_IN, runs.reason)
+    runs = INTEL_MPI.at(release).runs(configuration, comm_size, Promises(programs))
+    if runs.refusal is not None:
+        return BUILT_IN, runs.reason
+    return presets.preset_of(configuration), ""
 
 
 def _readable(where: str, sizes: Parts, notes: list[str]) -> Parts:
@@ -230,7 +229,7 @@ def _why_not_same(collective: Collective, preset: int, source: str, target: str)
     if anew is not None and (old < anew) != (new < anew):
         return f"its presets were renumbered in {anew[0]}.{anew[1]}"
     configuration = presets.chosen(collective, preset)
-    return presets.why_unsafe(configuration, programs=MOST_PROMISED)
+    return INTEL_MPI.at(target).runs(configuration, promises=Promises(MOST_PROMISED)).reason
 
 
 def _numbers(release: str) -> tuple[int, ...]:

@@ -13,7 +13,9 @@ from itertools import product
 
 from colltune.domain import INTERPOSED, Collective, Configuration, Shape
 from colltune.errors import LibraryError
-from colltune.mpi.configuration_space import ConfigurationSpace
+from colltune.mpi.configuration_space import (
+    ConfigurationSpace,
+)
 from colltune.mpi.libcolltune import is_libcolltune
 
 Values = Mapping[str, int | str]
@@ -240,7 +242,7 @@ class LibcolltuneSpace(ConfigurationSpace):
         algorithm = _algorithm(configuration)
         return algorithm.configuration(algorithm.reduced(values, nprocs))
 
-    def why_not_on(self, configuration: Configuration, shape: Shape) -> str:
+    def limit_on(self, configuration: Configuration, shape: Shape) -> str:
         """Return why it runs as another one would on `shape`; empty if it does not."""
         values = dict(self.canonical(configuration).parameters)
         return _algorithm(configuration).limit_on(values, shape)

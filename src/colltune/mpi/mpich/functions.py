@@ -167,7 +167,8 @@ class Functions:
         if configuration.is_default:
             return configuration
         fallback = self.space.algorithm_of(configuration).fallback
-        if not fallback or not self.space.why_not(configuration, comm_size, msize_bytes):
+        runs = self.space.running_range(configuration, comm_size, 1)
+        if not fallback or not runs.why_not(msize_bytes):
             return configuration
         other = self.space.entry_of(configuration.collective).named(fallback)
         kept = other.parameters if other is not None else ()

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from colltune.domain import Collective, Configuration
 from colltune.mpi.catalogue import Limit
-from colltune.mpi.configuration_space import CatalogueSpace
+from colltune.mpi.configuration_space import (
+    CatalogueSpace,
+)
 from colltune.mpi.in_effect import Rank, Setting, of_environment
 from colltune.mpi.release import MpiLibrary, UserPatterns
 from colltune.mpi.toolchain import Toolchain, module_named
@@ -98,7 +100,7 @@ class MpichSpace(CatalogueSpace):
         message that fits one chunk is not cut (``algo_common.h``).
         """
         spelled = self.canonical(configuration)
-        if spelled.is_default or self.why_not(spelled, nprocs, msize_bytes):
+        if spelled.is_default or self.running_range(spelled, nprocs, 1).why_not(msize_bytes):
             return spelled
         parameters = spelled.numbers
         if "fanout" in parameters:

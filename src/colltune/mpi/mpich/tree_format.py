@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from colltune.decisions import DecisionTable
-from colltune.domain import Shape
+from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.file_format import Format, Written, absolute_path, text_at
 from colltune.mpi.mpich import environment as variables
@@ -43,12 +43,14 @@ from colltune.mpi.mpich.tree_writer import (
 from colltune.mpi.mpich.variables import ParsedVariables
 from colltune.mpi.programs import ANY_LEGAL, Programs
 from colltune.mpi.rules import Finding, Rules, Severity
+from colltune.mpi.running import Promises
 
 _LOOKS = re.compile(r'"\s*(?:collective\s*=|algorithm\s*=|comm_type\s*=)')
 _RENAMED = {
     "MPIR_Barrier_intra_dissemination": ("MPIR_Barrier_intra_k_dissemination", (("k", "2"),)),
     "MPIR_Barrier_intra_k_dissemination": ("MPIR_Barrier_intra_dissemination", ()),
 }
+_MOST_RADIX_OF_BARRIER = 8
 _COLLECTIVE = re.compile(r'\s*"collective=(\w+)"')
 
 
@@ -57,6 +59,13 @@ class MpichJson(Format):
     library = LIBRARY
     title = "MPICH's selection tree (JSON)"
     knows_layout = True
+
+    def limit(self, release: str, configuration: Configuration) -> str:
+        barrier = configuration.collective is Collective.BARRIER
+        radix = configuration.numbers.get("fanout", 0) if barrier else 0
+        if configuration.algorithm == "recexch" and radix > _MOST_RADIX_OF_BARRIER:
+            return f"{configuration.id} needs more than a tree can express"
+        return super().limit(release, configuration)
 
     def recognises(self, text: str) -> bool:
         """Tell whether there is an object with keys of a selection tree."""
@@ -77,7 +86,7 @@ class MpichJson(Format):
 
         What an algorithm needs of a call is asked for in the tree.
         """
-        return plan_of(table, release, programs).written(NAME)
+        return plan_of(table, release, Promises(programs, self)).written(NAME)
 
     def convert(self, parsed: Rules, release: str) -> Written:
         """Return a file's tree for another release, or a list of variables as a tree."""

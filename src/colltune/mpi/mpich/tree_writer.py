@@ -36,14 +36,14 @@ from colltune.mpi.mpich.tree import (
     rendered,
     with_leaves,
 )
-from colltune.mpi.programs import MOST_PROMISED, Programs
+from colltune.mpi.programs import MOST_PROMISED
 from colltune.mpi.release import Release
 from colltune.mpi.rules import Call
+from colltune.mpi.running import Promises
 
 DEVICE = ".ch4"
 """End of the name of the file for the device's tree."""
 _ANY_PPN = "comm_avg_ppn<=16384"
-_MOST_RADIX_OF_BARRIER = 8
 _NOT_FOR_ALL = frozenset(
     {Limit.POWER_OF_TWO_PROCESSES, Limit.ELEMENT_PER_POWER_OF_TWO, Limit.EQUAL_COUNTS}
 )
@@ -66,7 +66,7 @@ class Plan:
         except LibraryError as error:
             self.notes.append(f"line {line}: {error}; left to the library")
             return
-        why = algorithm.wrong or space.harms(spelled).why_unsafe(MOST_PROMISED)
+        why = algorithm.wrong or space.harms(spelled).sentence(MOST_PROMISED)
         if why or spelled.is_default:
             why = why or "the default is not a choice"
             self.notes.append(f"line {line}: {spelled.id}: {why}; left to the library")
@@ -116,14 +116,14 @@ def guarded(functions: Functions, spelled: Configuration) -> Tree:
     return tree
 
 
-def plan_of(table: DecisionTable, release: str, programs: Programs) -> Plan:
-    """Return what a table says for `programs`, as trees."""
+def plan_of(table: DecisionTable, release: str, promises: Promises) -> Plan:
+    """Return what a table says, as trees; see `Promises`."""
     plan = Plan(functions_of(release))
     if table.library != LIBRARY:
         raise LibraryError(f"a decision table of {table.library} cannot be written for {TITLE}")
     collectives = {c for c, _ in table.rules} | {c for c, _ in table.by_layout}
     for collective in sorted(collectives):
-        tree = merged(_Planner(plan, table, collective, programs).tree())
+        tree = merged(_Planner(plan, table, collective, promises).tree())
         if tree != DEFAULT:
             plan.trees[str(collective)] = tree
     return plan
@@ -165,14 +165,14 @@ class _Planner(Chooser):
     """Makes the tree of one collective."""
 
     def __init__(
-        self, plan: Plan, table: DecisionTable, collective: Collective, programs: Programs
+        self, plan: Plan, table: DecisionTable, collective: Collective, promises: Promises
     ) -> None:
         one_rule = frozenset(Collective) - frozenset(UNITS)
         space = plan.functions.space
         super().__init__(
             Release(MPICH, space, one_rule=one_rule),
             ", because only one rule for all message sizes is safe for this collective",
-            programs=programs,
+            promises,
         )
         self.plan, self.table, self.collective = plan, table, collective
         self.notes = plan.notes
@@ -243,15 +243,12 @@ class _Planner(Chooser):
         return chain(*tests, (f"{unit}=any", self.choice(steps[-1].configuration)))
 
     def refusal(self, comm_size: int, layout: Shape | None, interval: Interval) -> tuple[str, int]:
-        space = self.plan.functions.space
-        found = space.runs(interval.configuration, comm_size, programs=self.programs)
+        found = self.bound.runs(interval.configuration, comm_size, self.promises)
         if found.first_bytes is None:
             return found.reason, 0
         # what an algorithm needs of a call is asked for in the tree
+        space = self.plan.functions.space
         spelled = space.canonical(interval.configuration)
-        barrier = spelled.algorithm == "recexch" and self.collective is Collective.BARRIER
-        if barrier and spelled.numbers.get("fanout", 0) > _MOST_RADIX_OF_BARRIER:
-            return f"{spelled.id} needs more than a tree can express", 0
         if Limit.ELEMENT_PER_POWER_OF_TWO in space.algorithm_of(spelled).limits:
             # asked for at each call, since it counts elements
             return "", 0

@@ -16,6 +16,7 @@ from colltune.mpi.mpich.tree_file import ParsedTree
 from colltune.mpi.mpich.variables import NAME, NAMED, ParsedVariables, lint, parse
 from colltune.mpi.programs import ANY_LEGAL, MOST_PROMISED, Programs
 from colltune.mpi.rules import Finding, Rules
+from colltune.mpi.running import Promises
 
 _EMPTY = "# MPICH decides by itself: MPIR_CVAR_COLLECTIVE_FALLBACK=silent is its default\n"
 
@@ -90,7 +91,7 @@ class MpichVariables(Format):
         found = {}
         for configuration, line in choices:
             try:
-                why = MPICH.at(release).harms(configuration).why_unsafe(MOST_PROMISED)
+                why = MPICH.at(release).harms(configuration).sentence(MOST_PROMISED)
             except LibraryError as error:
                 why = str(error)
             if why:
@@ -126,9 +127,8 @@ def _why_not(
     release: str, configuration: Configuration, table: DecisionTable, programs: Programs
 ) -> str:
     """Return why a choice cannot be written for everything; empty if it can."""
-    space = MPICH.at(release).space
     sizes = [size for c, size in table.rules if c is configuration.collective]
-    found = (space.runs(configuration, size, programs=programs) for size in sizes)
+    found = MPICH.at(release).runs_at(configuration, sizes, Promises(programs))
     return next((runs.reason for runs in found if runs.refusal is not None), "")
 
 

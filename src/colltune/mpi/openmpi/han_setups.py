@@ -19,9 +19,13 @@ from itertools import product
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.catalogue import Catalogue
-from colltune.mpi.configuration_space import CatalogueSpace, ConfigurationSpace, RunningRange
+from colltune.mpi.configuration_space import (
+    CatalogueSpace,
+    ConfigurationSpace,
+)
 from colltune.mpi.openmpi.mca import environment
 from colltune.mpi.openmpi.releases import LIBRARY
+from colltune.mpi.running import EVERYWHERE, Refusal, RunningRange
 from colltune.text import counted
 
 ALGORITHM = "han_intra"
@@ -58,7 +62,7 @@ def setup(collective: Collective, values: Mapping[str, int | str]) -> Configurat
     return Configuration(LIBRARY, collective, ALGORITHM, tuple(values.items()))
 
 
-def why_not_on(shape: Shape) -> str:
+def limit_on(shape: Shape) -> str:
     """Return why coll/han hands calls on a shape to coll/tuned; empty if it does not."""
     if shape.nodes < _LEAST_NODES:
         return "coll/han does not serve communicators on one node"
@@ -134,15 +138,15 @@ class HanSetups(ConfigurationSpace):
         self.canonical(configuration)
         least = _LEAST_NODES * _LEAST_PPN
         if nprocs >= least:
-            return RunningRange(0)
+            return EVERYWHERE
         why = (
             f"{ALGORITHM} needs {counted(least, 'process', 'es')} or more: several on each of "
             "several nodes"
         )
-        return RunningRange(None, why)
+        return RunningRange(None, why, Refusal.NOT_AS_ITSELF)
 
-    def why_not_on(self, configuration: Configuration, shape: Shape) -> str:
-        return why_not_on(shape)
+    def limit_on(self, configuration: Configuration, shape: Shape) -> str:
+        return limit_on(shape)
 
     def variables(self, configuration: Configuration) -> dict[str, int | str]:
         """Return the control variables that a running program may write, beside the modules'.

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from colltune.domain import Collective, Configuration
 from colltune.mpi.catalogue import Algorithm, Catalogue, Limit
-from colltune.mpi.configuration_space import CatalogueSpace
+from colltune.mpi.configuration_space import (
+    CatalogueSpace,
+)
 from colltune.mpi.in_effect import Rank, Setting, of_environment
 from colltune.mpi.openmpi.han_setups import HanSetups
 from colltune.mpi.openmpi.mca import (
@@ -90,7 +92,7 @@ class TunedSpace(CatalogueSpace):
         nor a larger radix than processes. One that would not run as itself is returned as it is.
         """
         spelled = self.canonical(configuration)
-        if spelled.is_default or self.why_not(spelled, nprocs, msize_bytes):
+        if spelled.is_default or self.running_range(spelled, nprocs, 1).why_not(msize_bytes):
             return spelled
         parameters = spelled.numbers
         algorithm = self.algorithm_of(spelled)

@@ -72,10 +72,10 @@ class TunedRules(Rules):
 class TunedFormat(Format):
     library = LIBRARY
 
-    def why_not_expressed(self, release: str, configuration: Configuration) -> str:
+    def limit(self, release: str, configuration: Configuration) -> str:
         if han_setups.is_setup(configuration):
             return f"{self.name} cannot express {configuration.id}, which holds for a whole job"
-        return super().why_not_expressed(release, configuration)
+        return super().limit(release, configuration)
 
     def with_others(
         self, parsed: Rules, environment: Mapping[str, str], activation: Mapping[str, str]

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi.catalogue import Algorithm, Catalogue, Limit
-from colltune.mpi.choosing import BySize, Chooser, Steps
+from colltune.mpi.choosing import ELEMENT_BYTES, BySize, Chooser, Steps
+from colltune.mpi.file_format import Format
 from colltune.mpi.openmpi.decide.components import HAN, TUNED
 from colltune.mpi.openmpi.decide.han_calls import HanLevel
 from colltune.mpi.openmpi.library import OPENMPI
@@ -14,38 +15,14 @@ from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of, reads_version_h
 from colltune.mpi.openmpi.tuned_format import DISPATCH
 from colltune.mpi.programs import MOST_PROMISED, Programs
 from colltune.mpi.rules import Rule
+from colltune.mpi.running import Promises
 from colltune.text import counted
 
 
-class TunedChooser(Chooser):
-    """Decides what of a table may be written for a release.
-
-    `requests` says that the file can tell limits of requests; `setups`, coll/han's setups.
-    """
-
-    def __init__(
-        self,
-        release: str,
-        *,
-        programs: Programs,
-        requests: bool = True,
-        setups: bool = False,
-    ) -> None:
-        super().__init__(
-            OPENMPI.at(release),
-            ", because only one algorithm for all message sizes is safe for this collective",
-            programs=programs,
-        )
-        self.catalogue = self.bound.catalogue
-        self.setups, self.requests = setups, requests
-
-    def spelled(self, configuration: Configuration) -> Configuration:
-        return (self.bound if self.setups else self.bound.space).canonical(configuration)
-
-    def why_not_told(self, spelled: Configuration) -> str:
-        if not self.requests and "requests" in spelled.numbers:
-            return f"{self.bound.name} has no file that can set the limit of requests"
-        return ""
+def chooser_of(form: Format, release: str, programs: Programs) -> Chooser:
+    """Return what decides what of a table may be written in a format of Open MPI's."""
+    why = ", because only one algorithm for all message sizes is safe for this collective"
+    return Chooser(OPENMPI.at(release), why, Promises(programs, form, ELEMENT_BYTES))
 
 
 class Converter:
@@ -90,7 +67,7 @@ class Converter:
         found = {name: values[name] for name in algorithm.parameters if name in values}
         chosen = Configuration(LIBRARY, rule.collective, algorithm.name, tuple(found.items()))
         why = self._refusal(algorithm, found, first_size, last_size)
-        why = why or OPENMPI.at(self.release).harms(chosen).why_unsafe(MOST_PROMISED)
+        why = why or OPENMPI.at(self.release).harms(chosen).sentence(MOST_PROMISED)
         if why:
             self.note(rule.line, f"left to the library: {why}")
             return default

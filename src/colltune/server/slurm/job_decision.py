@@ -200,7 +200,7 @@ def _by_bundle(wanted: _Wanted, path: Path) -> JobDecisions:
     )
     guard = Guard(caution=request.caution)
     selector = selector_for(bundle, target, guard=guard, cores=wanted.cores)
-    if why := selector.why_not_on(wanted.shape):
+    if why := selector.why_kept(wanted.shape):
         raise BundleError(why)
     rendered = render(selector, wanted.shape, target)
     libcolltune = None

@@ -11,8 +11,7 @@ from pydantic import Field
 
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.models.bundle import Bundle
-from colltune.mpi.choosing import ELEMENT_BYTES
-from colltune.mpi.configuration_space import Refusal
+from colltune.mpi.running import Refusal, RunningRange
 from colltune.plot_data.decisions import LETTERS, REASONS, DecisionMap, bounds, decision_map
 from colltune.plot_data.summaries import predicted_gain
 from colltune.selector.argmin import Decisions, ModelSelector
@@ -292,13 +291,14 @@ def _predicted(
     model = selector.bundle.model(instance.collective)
     for column in np.argsort(forecast.time_s[0], kind="stable").tolist():
         one = model.configurations[column]
+        runs = selector.runs(one, [instance.shape])[0]
         times = (t[0, column] for t in (forecast.time_s, forecast.lower_s, forecast.upper_s))
         time_s, lower_s, upper_s = (float(f"{t:.6g}") for t in times)
         excluded = ""
         if not forecast.candidate[0, column]:
             excluded = _NOT_NEAR
-        elif not selector.permits(one, instance):
-            excluded = _not_permitted(one, instance, target)
+        elif why := runs.why_not(instance.msize_bytes):
+            excluded = _excluded(runs, why, target)
         yield PredictedConfiguration(
             column=column,
             id=one.id,
@@ -310,16 +310,12 @@ def _predicted(
         )
 
 
-def _not_permitted(one: Configuration, instance: Instance, target: Target | None) -> str:
-    if target is None:
-        return "may not be used here"
-    named = f"{target.mpi.title} {target.release}"
-    runs = target.bound.runs(
-        one, instance.shape.nprocs, programs=target.programs, element_bytes=ELEMENT_BYTES
-    )
+def _excluded(runs: RunningRange, why: str, target: Target | None) -> str:
+    named = f"{target.mpi.title} {target.release}" if target else "this library"
     if runs.refusal is Refusal.UNKNOWN:
-        return f"not in {named}: {runs.reason}"
+        return f"not in {named}: {why}"
     if runs.refusal is Refusal.HARMS_PROGRAMS:
         return f"wrong for some legal programs in {named}"
-    why = runs.why_not(instance.msize_bytes)
-    return f"would not run as itself: {why}" if why else "may not be used here"
+    if runs.refusal is Refusal.NOT_EXPRESSED:
+        return "may not be used here"
+    return f"would not run as itself: {why}"

@@ -51,18 +51,15 @@ from colltune.mpi.rules import (
     Severity,
     harm_findings,
 )
+from colltune.mpi.running import Promises
 from colltune.text import counted
 
 
 class TableWriter(Chooser):
     """Makes the content of one table; ``notes`` tell what is left to the library and why."""
 
-    def __init__(self, bound: Release, *, programs: Programs) -> None:
-        super().__init__(
-            bound,
-            ": processes know messages of different sizes,",
-            programs=programs,
-        )
+    def __init__(self, bound: Release, *, promises: Promises) -> None:
+        super().__init__(bound, ": processes know messages of different sizes,", promises)
 
     def content(self, table: DecisionTable) -> Content:
         mpi = self.bound.mpi
@@ -112,22 +109,10 @@ class TableWriter(Chooser):
             choices[number] = Choice(number, configuration, settings)
         return choices
 
-    def why_not_told(self, spelled: Configuration) -> str:
-        return why_not_told(self.bound, spelled)
-
 
 def _rule(step: Chosen, number: int) -> Rule:
     chosen = step.configuration
     return Rule(0, "", chosen.collective, chosen, step.first_bytes, numbers=Numbers(number))
-
-
-def why_not_told(bound: Release, configuration: Configuration) -> str:
-    """Return why libcolltune cannot choose a configuration; empty if it can."""
-    if configuration.is_default or bound.settable_at_runtime(configuration):
-        return ""
-    return (
-        f"{bound.mpi.title} {bound.name} cannot switch to {configuration.id} while a program runs"
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,11 +177,8 @@ class ParsedTable(Rules):
     def _why_not(self, chosen: Configuration, call: Call) -> str:
         if chosen.is_default:
             return ""
-        size, element_bytes = call.comm_size, call.element_bytes
-        try:
-            return self.bound.why_not(chosen, size, call.msize_bytes, element_bytes=element_bytes)
-        except LibraryError as error:  # an algorithm that nobody has
-            return str(error)
+        calls = Promises(element_bytes=call.element_bytes)
+        return self.bound.runs(chosen, call.comm_size, calls).why_not(call.msize_bytes)
 
     def _why_off(self, environment: Mapping[str, str]) -> str:
         """Return why a job with these variables does not ask the table."""
@@ -245,9 +227,11 @@ class TableFormat(Format):
         words = text.split("\n", 2)[1].split() if self.recognises(text) else []
         return words[2] if len(words) == 3 else None
 
-    def why_not_expressed(self, release: str, configuration: Configuration) -> str:
-        bound = self.mpi.at(release)
-        return why_not_told(bound, bound.canonical(configuration))
+    def limit(self, release: str, configuration: Configuration) -> str:
+        if configuration.is_default or self.mpi.at(release).settable_at_runtime(configuration):
+            return ""
+        here = f"{self.mpi.title} {release}"
+        return f"{here} cannot switch to {configuration.id} while a program runs"
 
     def parse(self, text: str, source: str, release: str) -> Rules:
         self.mpi.catalogue_of(release)
@@ -281,7 +265,7 @@ class TableFormat(Format):
     ) -> Written:
         """Return `table` for libcolltune; algorithms of the library are chosen by MPI_T."""
         self.mpi.catalogue_of(release)
-        writer = TableWriter(self.mpi.at(release), programs=programs)
+        writer = TableWriter(self.mpi.at(release), promises=Promises(programs, self, ELEMENT_BYTES))
         text = rendered(writer.content(table))
         return Written(self.name, release, {"": text}, tuple(writer.notes))
 
@@ -345,7 +329,7 @@ def _of_choice(choice: Choice, bound: Release) -> Iterator[Finding]:
         yield Finding(choice.line, Fault.OTHER_RELEASE, message, AGAIN)
     harms = bound.harms(spelled)
     yield from harm_findings(choice.line, spelled.id, harms)
-    why = bound.why_unsafe(spelled, programs=MOST_PROMISED)
+    why = bound.runs(spelled, promises=Promises(MOST_PROMISED)).reason
     if why and not harms.done_to(MOST_PROMISED):
         yield Finding(choice.line, Fault.WRONG_RESULT, f"{spelled.id}: {why}", AGAIN)
 
@@ -353,8 +337,8 @@ def _of_choice(choice: Choice, bound: Release) -> Iterator[Finding]:
 def _of_rule(entry: Entry, rule: Rule, bound: Release) -> Iterator[Finding]:
     at, configuration = max(rule.first, 1), rule.configuration
     assert configuration is not None  # a table defines what its rules name
-    layout = entry.layout if isinstance(entry.layout, Shape) else None
-    runs = bound.runs(configuration, entry.first_size, shape=layout, element_bytes=ELEMENT_BYTES)
+    place = entry.layout if isinstance(entry.layout, Shape) else entry.first_size
+    runs = bound.runs(configuration, place, Promises(element_bytes=ELEMENT_BYTES))
     if why := runs.why_not(at):
         fault = Fault.FALLS_BACK if runs.first_bytes is None else Fault.NOT_EVERYWHERE
         message = f"the library decides: {why}"

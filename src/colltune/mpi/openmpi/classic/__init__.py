@@ -20,7 +20,7 @@ from colltune.mpi.openmpi.decide.tuned import configuration_of
 from colltune.mpi.openmpi.mca import as_int
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of, reads_version_header
 from colltune.mpi.openmpi.tuned_format import TunedFormat, TunedRules
-from colltune.mpi.openmpi.writing import Converter, TunedChooser, steering
+from colltune.mpi.openmpi.writing import Converter, chooser_of, steering
 from colltune.mpi.programs import ANY_LEGAL, Programs
 from colltune.mpi.rules import (
     LARGEST_COMM_SIZE,
@@ -110,11 +110,7 @@ def _written_numbers(entry: CollectiveEntry, rule: Rule) -> str:
 
 
 def write(table: DecisionTable, release: str, *, programs: Programs = ANY_LEGAL) -> Written:
-    chooser = TunedChooser(
-        release,
-        programs=programs,
-        requests=reads_version_header(release),
-    )
+    chooser = chooser_of(OpenMpiClassic(), release, programs)
     chosen = chooser.by_size(table)
     heading = (
         f"Open MPI coll_tuned rules for {table.shape} (nodes x processes per node), release"
@@ -338,6 +334,11 @@ class ClassicFile(TunedRules):
 class OpenMpiClassic(TunedFormat):
     name = NAME
     title = "Open MPI's classic rules file for coll/tuned"
+
+    def limit(self, release: str, configuration: Configuration) -> str:
+        if "requests" in configuration.numbers and not reads_version_header(release):
+            return f"{release} has no file that can set the limit of requests"
+        return super().limit(release, configuration)
 
     def recognises(self, text: str) -> bool:
         head = text[:_FIRST_BYTES].removeprefix("\ufeff")

@@ -11,7 +11,7 @@ from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.file_format import Format, Written, absolute_path, refuse_dropped
-from colltune.mpi.openmpi import mca
+from colltune.mpi.openmpi import han_setups, mca
 from colltune.mpi.openmpi.decide import HanRules, decide, decide_without
 from colltune.mpi.openmpi.decide.components import HAN, TUNED, han_serves, serves
 from colltune.mpi.openmpi.decide.han_calls import COMPONENTS, HanLevel, HanMatch
@@ -211,6 +211,19 @@ class OpenMpiHan(Format):
     name = NAME
     library = LIBRARY
     title = "Open MPI's dynamic rules for coll/han"
+
+    def limit(self, release: str, configuration: Configuration) -> str:
+        catalogue, collective = catalogue_of(release), configuration.collective
+        if configuration.is_default:
+            return ""
+        if han_setups.is_setup(configuration) and configuration.parameters:
+            known = names_algorithms(catalogue)
+            return "" if known else f"coll/han of {release} has no such setups"
+        if configuration in choices(catalogue, collective):
+            return ""
+        if han_serves(catalogue, collective):
+            return f"{configuration.id} is not a component that a file for coll/han can name"
+        return f"coll/han of {release} does not serve {collective}"
 
     def recognises(self, text: str) -> bool:
         plain = _COMMENT.sub("", text[:_FIRST_BYTES]).lstrip()

@@ -18,8 +18,8 @@ from colltune.mpi.openmpi.decide.han_calls import HanLevel
 from colltune.mpi.openmpi.decide.tuned import NO_SIZE
 from colltune.mpi.openmpi.han import (
     LevelRules,
+    OpenMpiHan,
     algorithms,
-    choices,
     component_of,
     crashes,
     default_component,
@@ -36,6 +36,7 @@ from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
 from colltune.mpi.openmpi.writing import Converter, Levels, Lines, exactly, han_text
 from colltune.mpi.release import Release
 from colltune.mpi.rules import Rule
+from colltune.mpi.running import Promises
 from colltune.text import counted
 
 _BY_RULES = ("coll_han_priority", "coll_han_use_")
@@ -96,8 +97,8 @@ class _HanChooser(Chooser):
         super().__init__(
             Release(OPENMPI, bound.space, bound.others, NO_SIZE),
             ", because coll/han always looks it up with 0 bytes,",
+            Promises(form=OpenMpiHan()),
         )
-        self.catalogue = bound.catalogue
         self._setups: dict[Collective, set[Configuration]] = {}
         for (collective, _), intervals in table.rules.items():
             chosen = {i.configuration for i in intervals if han_setups.is_setup(i.configuration)}
@@ -109,20 +110,17 @@ class _HanChooser(Chooser):
         return configuration
 
     def refusal(self, comm_size: int, layout: Shape | None, interval: Interval) -> tuple[str, int]:
-        configuration, collective = interval.configuration, interval.configuration.collective
-        if han_setups.is_setup(configuration) and configuration.parameters:
-            return self._refusal_of_setup(configuration, len(self._setups[collective])), 0
-        if configuration not in choices(self.catalogue, collective):
-            if han_serves(self.catalogue, collective):
-                return f"{configuration.id} is not a component that a file for coll/han can name", 0
-            return f"coll/han of {self.bound.name} does not serve {collective}", 0
-        return "", 0
+        configuration = interval.configuration
+        why = OpenMpiHan().limit(self.bound.name, configuration)
+        if not why and han_setups.is_setup(configuration) and configuration.parameters:
+            why = self._why_not_alone(configuration)
+        return why, 0
 
-    def _refusal_of_setup(self, configuration: Configuration, setups: int) -> str:
+    def _why_not_alone(self, configuration: Configuration) -> str:
+        """Return why a setup cannot be the one of the job; a note tells the parameters it needs."""
+        setups = len(self._setups[configuration.collective])
         if setups > 1:
             return f"a job has one setup of coll/han, but the table has {setups}"
-        if not names_algorithms(self.catalogue):
-            return f"coll/han of {self.bound.name} has no such setups"
         wanted = OPENMPI.han_setups(self.bound.name).parameters(configuration)
         told = " ".join(f"--mca {n} {v}" for n, v in wanted.items() if not n.startswith(_BY_RULES))
         note = f"{configuration.collective}: the rules also need these parameters: {told}"

@@ -408,7 +408,7 @@ class OpenMpiJson(TunedFormat):
 
         if unreadable := self.unreadable_by(release):
             raise LibraryError(f"{unreadable}. Write the format openmpi-classic for it.")
-        return writing.write(table, release, programs=programs)
+        return writing.write(table, release, self, programs=programs)
 
     def convert(self, parsed: Rules, release: str) -> Written:
         from colltune.mpi.openmpi.json_rules import writing

@@ -14,12 +14,12 @@ from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi.catalogue import CollectiveEntry, SizeUnit
 from colltune.mpi.choosing import ByLayout, BySize, Chosen, Steps, chooses, even_layouts
-from colltune.mpi.file_format import Written
+from colltune.mpi.file_format import Format, Written
 from colltune.mpi.openmpi.decide.tuned import library_name
 from colltune.mpi.openmpi.json_rules import NAME
 from colltune.mpi.openmpi.json_rules.lint import SENDER_DECIDES, is_reached, is_rule_reached
 from colltune.mpi.openmpi.releases import LIBRARY
-from colltune.mpi.openmpi.writing import Converter, TunedChooser, steering
+from colltune.mpi.openmpi.writing import Converter, chooser_of, steering
 from colltune.mpi.programs import Programs
 from colltune.mpi.rules import (
     LARGEST_COMM_SIZE,
@@ -78,9 +78,9 @@ def _rule(chosen: Configuration, first: int, last: int) -> Rule:
     return Rule(0, "", chosen.collective, chosen, first, last)
 
 
-def write(table: DecisionTable, release: str, *, programs: Programs) -> Written:
+def write(table: DecisionTable, release: str, form: Format, *, programs: Programs) -> Written:
     """Return `table` as JSON rules, and the file that makes coll/han hand the calls on."""
-    chooser = TunedChooser(release, programs=programs)
+    chooser = chooser_of(form, release, programs)
     planner = _Planner(table.shape, chooser.by_size(table), chooser.by_layout(table))
     blocks = [
         Entry(

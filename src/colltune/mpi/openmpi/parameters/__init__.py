@@ -279,7 +279,7 @@ class OpenMpiParameters(Format):
     ) -> Written:
         from colltune.mpi.openmpi.parameters import writing
 
-        return writing.write(table, release, programs=programs)
+        return writing.write(table, release, self, programs=programs)
 
     def listed(self, parsed: Rules) -> tuple[Listed, ...]:
         """Return the parameters but those that switch rules on, which no file of rules needs."""

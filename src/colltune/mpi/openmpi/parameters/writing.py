@@ -8,7 +8,7 @@ from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
 from colltune.mpi.catalogue import CollectiveEntry, Limit
-from colltune.mpi.file_format import Written
+from colltune.mpi.file_format import Format, Written
 from colltune.mpi.openmpi import han_setups, mca
 from colltune.mpi.openmpi.decide.components import TUNED, han_serves
 from colltune.mpi.openmpi.decide.han_calls import COMPONENTS
@@ -20,7 +20,7 @@ from colltune.mpi.openmpi.parameters.lint import lint
 from colltune.mpi.openmpi.parameters.reading import Setting
 from colltune.mpi.openmpi.releases import catalogue_of
 from colltune.mpi.openmpi.tuned_format import TunedRules
-from colltune.mpi.openmpi.writing import Converter, TunedChooser
+from colltune.mpi.openmpi.writing import Converter, chooser_of
 from colltune.mpi.programs import ANY_LEGAL, Programs
 from colltune.mpi.rules import (
     LARGEST_COMM_SIZE,
@@ -34,9 +34,11 @@ from colltune.mpi.rules import (
 from colltune.text import counted
 
 
-def write(table: DecisionTable, release: str, *, programs: Programs = ANY_LEGAL) -> Written:
+def write(
+    table: DecisionTable, release: str, form: Format, *, programs: Programs = ANY_LEGAL
+) -> Written:
     """Return the choices of `table` for the whole job as forced ones (Fagg et al., sec. 5.4)."""
-    chooser = TunedChooser(release, programs=programs, setups=True)
+    chooser = chooser_of(form, release, programs)
     chosen = chooser.by_size(table)
     choices: dict[Collective, Configuration] = {}
     for (collective, comm_size), steps in chosen.items():
