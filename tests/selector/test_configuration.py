@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from colltune.dataset import PerformanceDataset
-from colltune.decisions import AS_MEASURED, ENOUGH_CORES, DecisionTable
+from colltune.decisions import AS_MEASURED, ENOUGH_CORES, DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Context, Instance, Measurement, Shape
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
@@ -17,6 +17,7 @@ from colltune.mpi import LIBRARIES
 from colltune.mpi.formats import FORMATS, readers
 from colltune.mpi.job_variables import read_variables
 from colltune.mpi.programs import ANY_LEGAL, FOR_TWO, MOST_PROMISED, SAME_TYPES, Programs
+from colltune.mpi.rules import Call
 from colltune.mpi.running import Promises, Refusal
 from colltune.selector.argmin import legal_runs, legal_selector
 from colltune.selector.configuration import Target, render, rendered, selector_for, write_rendered
@@ -235,3 +236,32 @@ def test_what_breaks_programs_is_served_no_more_from_an_old_bundle(bundle: Bundl
     assert "scatter_allgather" not in chosen[ANY_LEGAL]
     assert notes[SAME_TYPES] == []
     assert len(notes[ANY_LEGAL]) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "release", "what"),
+    [
+        ("openmpi-classic", "5.0.6", "openmpi.alltoall.linear_sync:requests=8"),
+        ("openmpi-classic", "5.0.11", "openmpi.bcast.han_intra:up=libnbc,low=tuned,segsize=65536"),
+        ("openmpi-han", "5.0.11", "openmpi.bcast.chain:fanout=2,segsize=0"),
+        ("openmpi-table", "5.0.11", "openmpi.bcast.han_intra:up=adapt,low=tuned,segsize=65536"),
+        ("intelmpi-table", "2021.18.1", "intelmpi.bcast.preset2"),
+        ("mpich-json", "5.0.2", "mpich.barrier.recexch:fanout=16"),
+    ],
+)
+def test_selector_and_writer_agree_on_what_a_file_cannot_name(
+    name: str, release: str, what: str
+) -> None:
+    """It is not chosen for the file, so that its table never has what the writer leaves out."""
+    job, target = Shape(4, 4), Target.named(name, release, programs=MOST_PROMISED)
+    chosen = Configuration.parse(what)
+    assert target.bound.runs(chosen, job, target.promises).refusal is Refusal.NOT_EXPRESSED
+    always: dict[tuple[Collective, int], tuple[Interval, ...]] = {
+        (chosen.collective, job.nprocs): (Interval(0, None, chosen),)
+    }
+    written = rendered(target, DecisionTable(target.form.library, job, always)).written
+    decided = target.form.parse(written.text, "written", release).decide(
+        Call(chosen.collective, job.nprocs, 1024, nodes=4)
+    )
+    assert decided.chosen.is_default
+    assert written.notes
