@@ -10,13 +10,12 @@ SOURCES = Path(__file__).parents[1] / "src" / "colltune"
 # what several formats of configuration files call alike
 SHARED = {
     "Branch",
+    "Choice",
     "Content",
-    "Entry",
     "JobVariables",
     "Plan",
     "Reading",
     "Setting",
-    "Step",
     "_Planner",
     "_Reader",
 }
