@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from colltune.dataset import PerformanceDataset
 from colltune.decisions import Status
@@ -22,6 +24,7 @@ from colltune.selector.confirming import (
     ContestState,
     confirmations,
     contests,
+    cuts_between,
     evidence,
     judge,
 )
@@ -314,6 +317,72 @@ def test_ranges_of_contests_follow_each_other() -> None:
         assert one.last_bytes is not None
         assert one.last_bytes < two.first_bytes
     assert found[-1].last_bytes == 2 * MSIZES[-1]
+
+
+def _bed(
+    default_s: Callable[[int], float], alike: Callable[[ContestedInstance], tuple[int, int] | None]
+) -> list[ContestState]:
+    """Return what four launches tell of FIRST, which takes 10 us at each size."""
+    cuts = cuts_between(SIZES)
+    ends = zip(INSTANCES, [0, *cuts], [*(c - 1 for c in cuts), 2 * SIZES[-1]], strict=True)
+    found = [
+        ContestedInstance(i, DEFAULT, (FIRST,), first, last, 1.2, 1e-5) for i, first, last in ends
+    ]
+    times: Times = {}
+    for instance in INSTANCES:
+        sides = ((DEFAULT, default_s(instance.msize_bytes)), (FIRST, 1e-5))
+        for configuration, time_s in sides:
+            repeated = tuple(time_s * (1 + 1e-4 * k) for k in range(12))
+            times[configuration, instance] = dict.fromkeys("abcd", repeated)
+    return judge([replace(one, alike=alike(one)) for one in found], times)
+
+
+@given(st.integers(1, 2 * SIZES[-1]), st.booleans())
+def test_what_is_confirmed_is_faster_at_the_ends_of_its_range(switch: int, is_seen: bool) -> None:
+    """Wherever the default goes over to a faster algorithm, seen or not, and in both directions."""
+    for fast_below in (True, False):
+
+        def is_slow(size: int, below: bool = fast_below) -> bool:
+            return (size >= switch) is below
+
+        def alike(
+            contest: ContestedInstance, slow: Callable[[int], bool] = is_slow
+        ) -> tuple[int, int]:
+            size, last = contest.instance.msize_bytes, contest.last_bytes or 0
+            here = slow(size)
+            return (
+                contest.first_bytes if slow(contest.first_bytes) is here else size,
+                last if slow(last) is here else size,
+            )
+
+        known = alike if is_seen else lambda _: None
+        judged = _bed(lambda size, slow=is_slow: 1.5e-5 if slow(size) else 0.8e-5, known)  # type: ignore[misc]
+        records = confirmations(judged, WHEN)
+        proved = [one for one in records if one.confirmed]
+        assert len(proved) == sum(is_slow(size) for size in SIZES)
+        for one in proved:
+            assert one.last_bytes is not None
+            assert is_slow(one.first_bytes)
+            assert is_slow(one.last_bytes)
+
+
+def test_ranges_meet_where_both_sizes_prove_the_same() -> None:
+    """Between sizes at which it is faster a configuration holds, and beyond them it does not."""
+    records = confirmations(_bed(lambda _: 2e-5, lambda _: None), WHEN)
+    first, *_, last = records
+    assert all(
+        two.first_bytes == (one.last_bytes or 0) + 1 for one, two in itertools.pairwise(records)
+    )
+    assert (first.first_bytes, last.last_bytes) == (SIZES[0], SIZES[-1])
+
+
+def test_a_small_gain_ends_where_the_neighbour_loses_more() -> None:
+    """Though the default runs alike: halfway between them nothing would be gained."""
+    loses = {SIZES[1]: 0.5e-5, SIZES[2]: 1.2e-5}
+    judged = _bed(lambda size: loses.get(size, 1e-5), lambda c: (c.first_bytes, c.last_bytes or 0))
+    (only,) = (one for one in judged if one.status is Status.CONFIRMED)
+    assert only.contest.instance.msize_bytes == only.first_bytes == SIZES[2]
+    assert only.last_bytes == only.contest.last_bytes
 
 
 def test_evidence_is_taken_from_measurements() -> None:

@@ -9,6 +9,7 @@ import pytest
 from colltune.decisions import DecisionTable, Interval, Status
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.mpi import library
+from colltune.selector.confirming import ContestedInstance
 from colltune.tune.job import TunedJob, without_same
 
 BCAST, SHAPE = Collective.BCAST, Shape(1, 4)
@@ -57,3 +58,18 @@ def test_the_grid_is_what_lies_inside(first: int, last: int | None, sizes: list[
     """Both ends of an interval belong to it."""
     found = JOB.instances(BCAST, Interval(first, last, CHAIN))
     assert found == [Instance(BCAST, SHAPE, size) for size in sizes]
+
+
+def test_how_far_the_default_was_seen_to_run_alike() -> None:
+    """As far as the same function ran at the end of a range; what was not seen may be another."""
+    at = Instance(BCAST, SHAPE, 1024)
+    contest = ContestedInstance(at, DEFAULT, (CHAIN,), 256, 4095, 1.2, 1e-5)
+    first, last = (replace(at, msize_bytes=size) for size in (256, 4088))
+    assert {256, 4088} <= set(JOB.ends(SIZES))
+    assert JOB.alike(contest, {at: "f", first: "f", last: "f"}) == (256, 4095)
+    assert JOB.alike(contest, {at: "f", first: "g", last: "f"}) == (1024, 4095)
+    assert JOB.alike(contest, {at: "f", first: "f"}) == (256, 1024)
+    assert JOB.alike(contest, {first: "f", last: "f"}) == JOB.alike(contest, {}) == (1024, 1024)
+    smallest = replace(contest, instance=replace(at, msize_bytes=4), first_bytes=0, last_bytes=15)
+    eight = replace(at, msize_bytes=8)
+    assert JOB.alike(smallest, {smallest.instance: "f", eight: "f"}) == (4, 15)

@@ -11,6 +11,10 @@ behind are dropped. A configuration is
 Else another launch tells more, up to six of them. Of several that are faster that one wins whose
 interval has the highest lower end. What has not proved faster in the end is withdrawn.
 
+What wins at a size is used for the sizes around it, as far as it proved faster at the neighbouring
+size as well, or the default is known to run there as it does here. Else it begins, or ends, at the
+size that was measured.
+
 What a record of before rests on is added to what is measured on a later occasion. What it confirmed
 stays so until it proves slower, by the new launches alone or together with those of before.
 """
@@ -21,7 +25,7 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import NamedTuple
 
@@ -81,7 +85,8 @@ class ContestedInstance:
     ``first_bytes`` to ``last_bytes``. ``gain`` is the factor that is predicted for the proposal;
     ``followed`` tells whether a prediction is in force there if nothing is measured. ``time_s`` is
     the default's predicted time, ``weight`` how much the shape matters, ``before`` what was found
-    on earlier occasions.
+    on earlier occasions. The default is known to run as at ``instance`` from ``alike`` on to its
+    end; None: nothing is known.
     """
 
     instance: Instance
@@ -94,6 +99,7 @@ class ContestedInstance:
     followed: bool = False
     weight: float = 1.0
     before: Confirmation | None = None
+    alike: tuple[int, int | None] | None = None
 
     @property
     def shape(self) -> Shape:
@@ -151,7 +157,8 @@ class ContestState:
     measured to be the fastest and ``gain`` what it gains, None where nothing was measured or all
     failed.
     ``open_candidates`` are those that another launch is worth while for; ``sums`` is what is known
-    of each candidate.
+    of each candidate, and ``proved`` those that are faster. It holds from ``first_bytes`` to
+    ``last_bytes``.
     """
 
     contest: ContestedInstance
@@ -160,6 +167,16 @@ class ContestState:
     gain: CandidateGain | None
     open_candidates: tuple[Configuration, ...]
     sums: Mapping[Configuration, Sums] = field(default_factory=dict)
+    proved: tuple[Configuration, ...] = ()
+    held: tuple[int, int | None] | None = None
+
+    @property
+    def first_bytes(self) -> int:
+        return self.held[0] if self.held else self.contest.first_bytes
+
+    @property
+    def last_bytes(self) -> int | None:
+        return self.held[1] if self.held else self.contest.last_bytes
 
     @property
     def is_open(self) -> bool:
@@ -247,10 +264,50 @@ def judge(
     ]
     again = shrunk([(found, noise) for _, found, noise in measured])
     expected = {cell: log for (cell, _, _), log in zip(measured, again, strict=True)}
-    return [
-        _judged(one, noise, expected, failed, closed)
-        for one, noise in zip(known, noises, strict=True)
-    ]
+    return _held(
+        [
+            _judged(one, noise, expected, failed, closed)
+            for one, noise in zip(known, noises, strict=True)
+        ]
+    )
+
+
+def _held(judgements: Sequence[ContestState]) -> list[ContestState]:
+    """Return them with what is confirmed cut to where it holds."""
+    begins = {(*_place(one), one.contest.first_bytes): one for one in judgements}
+    ends = {(*_place(one), one.contest.last_bytes): one for one in judgements}
+
+    def cut(one: ContestState) -> ContestState:
+        contest, size = one.contest, one.contest.instance.msize_bytes
+        first, last = contest.first_bytes, contest.last_bytes
+        after = None if last is None else begins.get((*_place(one), last + 1))
+        alike_first, alike_last = contest.alike or (size, size)
+        if not _holds_towards(ends.get((*_place(one), first - 1)), one, alike_first <= first):
+            first = size
+        is_alike = alike_last is None or (last is not None and alike_last >= last)
+        if not _holds_towards(after, one, is_alike):
+            last = size
+        return replace(one, held=(first, last))
+
+    return [cut(one) if one.status is Status.CONFIRMED else one for one in judgements]
+
+
+def _place(one: ContestState) -> tuple[Collective, Shape]:
+    return one.contest.collective, one.contest.shape
+
+
+def _holds_towards(neighbour: ContestState | None, one: ContestState, is_alike: bool) -> bool:
+    """Tell whether the winner still gains halfway to the neighbouring size.
+
+    ``is_alike``: the default is known to run there as it does here.
+    """
+    assert one.best is not None
+    if neighbour is None:
+        return is_alike
+    if one.best in neighbour.proved:
+        return True
+    there = neighbour.sums.get(one.best)
+    return is_alike and (there is None or there.log + one.sums[one.best].log > 0)
 
 
 @dataclass(frozen=True)
@@ -361,7 +418,8 @@ def _judged(
         found[best], noise, intervals[best], _inside(expected[best], intervals[best])
     )
     sums = {cell[0]: one for cell, one in found.items()}
-    return ContestState(contest, status, best[0], gain, left, sums)
+    faster = tuple(cell[0] for cell in proved)
+    return ContestState(contest, status, best[0], gain, left, sums, faster)
 
 
 def _inside(log: float, within: GainInterval | None) -> float:
@@ -479,8 +537,8 @@ def confirmations(
         Confirmation(
             one.contest.collective,
             one.contest.shape,
-            one.contest.first_bytes,
-            one.contest.last_bytes,
+            one.first_bytes,
+            one.last_bytes,
             one.status,
             one.configuration,
             one.contest.candidates[0],

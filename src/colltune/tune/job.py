@@ -13,9 +13,10 @@ from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.models.bundle import Bundle
 from colltune.models.confirmations import Confirmation
 from colltune.mpi import Release
-from colltune.selector.confirming import ContestState, cuts_between
+from colltune.selector.confirming import ContestedInstance, ContestState, cuts_between
 from colltune.selector.decision_table import merged
 
+_ELEMENT_BYTES = 8
 _SAME_REASON = "the default runs this algorithm by itself"
 Watched = Mapping[Instance, str]
 """Which function was seen to run for an instance."""
@@ -64,6 +65,27 @@ class TunedJob:
         # with parameters, the same algorithm can still run in another way
         expected = () if chosen.parameters else self.release.expected_symbols(chosen)
         return [instance for instance in instances if default_seen.get(instance) in expected]
+
+    def ends(self, sizes: Iterable[int]) -> list[int]:
+        """Return sizes at the ends of the ranges around `sizes`, whole elements of 8 bytes."""
+        ascending = sorted(sizes)
+        cuts = cuts_between(ascending)
+        ends = {_up(first) for first in (1, *cuts)}
+        ends |= {_down(last) for last in (*(cut - 1 for cut in cuts), 2 * ascending[-1])}
+        return sorted(ends - {0, *ascending})
+
+    def alike(self, contest: ContestedInstance, default_seen: Watched) -> tuple[int, int | None]:
+        """Return from where to where the default was seen to run as at the size of a contest."""
+        at, first, last = contest.instance, contest.first_bytes, contest.last_bytes
+        size = at.msize_bytes
+
+        def runs_as_here(msize_bytes: int) -> bool:
+            there = replace(at, msize_bytes=msize_bytes)
+            return at in default_seen and default_seen.get(there) == default_seen[at]
+
+        is_first = _up(max(first, 1)) <= size and runs_as_here(_up(max(first, 1)))
+        is_last = last is not None and _down(last) >= size and runs_as_here(_down(last))
+        return first if is_first else size, last if is_last else size
 
     def without_same(self, table: DecisionTable, default_seen: Watched) -> DecisionTable:
         """Leave to the library what it does by itself, as far as that is certain."""
@@ -124,13 +146,15 @@ class TunedJob:
         """Return the result of each interval; sizes between those measured join their neighbour."""
         names = self._names(bundle.collectives)
         predicted = {
-            (judgement.contest.collective, judgement.contest.first_bytes): judgement.contest.gain
+            (judgement.contest.collective, judgement.first_bytes): judgement.contest.gain
             for judgement in judgements
         }
         rows: list[TunedRange] = []
         for collective, interval in self.intervals(table):
             instances = self.instances(collective, interval)
             measured = self._record(bundle, collective, interval)
+            if measured and not measured.launches and not instances:
+                measured = None  # beside what was measured
             if not instances and rows and _is_alike(rows[-1], collective, interval, measured):
                 longer = replace(rows[-1].interval, last_bytes=interval.last_bytes)
                 rows[-1] = replace(rows[-1], interval=longer)
@@ -173,6 +197,14 @@ class TunedJob:
             return None
         expected = self.release.expected_symbols(interval.configuration)
         return all(seen.get(instance) in expected for instance in instances)
+
+
+def _up(msize_bytes: int) -> int:
+    return -(-msize_bytes // _ELEMENT_BYTES) * _ELEMENT_BYTES
+
+
+def _down(msize_bytes: int) -> int:
+    return msize_bytes // _ELEMENT_BYTES * _ELEMENT_BYTES
 
 
 def _is_alike(

@@ -369,7 +369,7 @@ class _Tuning:
         ]
         found = [
             # what is not measured will be withdrawn, however certain its prediction is
-            replace(contest, followed=False)
+            replace(contest, followed=False, alike=job.alike(contest, default_seen))
             for contest in proposals(bundle, self.backend, asked, self.target.programs)
             if contest.gain > 1
             and not job.same(contest.candidates[0], [contest.instance], default_seen)
@@ -425,7 +425,7 @@ class _Tuning:
                 self.notes.append(f"the algorithms that ran could not be inspected: {error}")
                 return None, 0.0, {}
             began = time.monotonic()
-            seen = self._watch(bundle, {}, tracer)
+            seen = self._watch(bundle, {}, tracer, ends=True)
         return tracer, time.monotonic() - began, seen
 
     def _watch_tuned(
@@ -449,11 +449,20 @@ class _Tuning:
             )
         return seen
 
-    def _watch(self, bundle: Bundle, environment: Mapping[str, str], tracer: Path) -> Watched:
-        """Return which function runs for each measured instance under `environment`."""
-        job = self.job
+    def _watch(
+        self, bundle: Bundle, environment: Mapping[str, str], tracer: Path, *, ends: bool = False
+    ) -> Watched:
+        """Return which function runs for each measured instance under `environment`.
+
+        With `ends` also at the ends of the ranges around them, as far as these fit into memory.
+        """
+        campaign, job = self.settings.campaign, self.job
         instances = [
-            Instance(c, job.shape, m) for c in bundle.collectives for m in job.msizes_bytes
+            Instance(c, job.shape, m)
+            for c in bundle.collectives
+            for m in (*job.msizes_bytes, *(job.ends(campaign.msizes_of(c)) if ends else ()))
+            if m in job.msizes_bytes
+            or m * (job.shape.nprocs if c.has_block_per_rank else 1) <= campaign.max_buffer_bytes
         ]
         return watch_algorithms(self.backend, job.shape, instances, environment, tracer)
 
