@@ -11,7 +11,12 @@ from pathlib import Path
 from colltune.bench import build
 from colltune.domain import Configuration, Shape
 from colltune.mpi import installation
-from colltune.mpi.libcolltune.table.text import LIBRARY_CHOICE, Choice, Content, rendered
+from colltune.mpi.libcolltune.table.text import (
+    LIBRARY_CHOICE,
+    Content,
+    TableConfiguration,
+    rendered,
+)
 from colltune.mpi.rules import Entry, Numbers, Rule
 from figures.figure import Figure
 
@@ -57,7 +62,7 @@ def _situations(release: str, folder: Path) -> dict[str, str]:
     rules = (Rule(0, "", large.collective, large, n, numbers=Numbers(which)) for n, which in steps)
     entry = Entry(large.collective, 0, 2, 2, tuple(rules))
     content = Content(
-        "openmpi", release, Shape(1, 2), choices={1: Choice(1, large)}, entries=(entry,)
+        "openmpi", release, Shape(1, 2), choices={1: TableConfiguration(1, large)}, entries=(entry,)
     )
     table = folder / "table"
     table.write_text(rendered(content))

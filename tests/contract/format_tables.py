@@ -16,7 +16,7 @@ from colltune.mpi import MpiLibrary, library
 from colltune.mpi.file_format import Format
 from colltune.mpi.formats import FORMATS, readers
 from colltune.mpi.libcolltune.library import with_libcolltune
-from colltune.mpi.openmpi.han import choices
+from colltune.mpi.openmpi.han.rules import choices
 from colltune.mpi.openmpi.releases import catalogue_of
 from colltune.mpi.programs import MOST_PROMISED
 from colltune.mpi.rules import Call

@@ -17,9 +17,9 @@ from random import Random
 
 from colltune.domain import Collective
 from colltune.mpi.formats import FORMATS
-from colltune.mpi.openmpi.classic import ClassicFile
+from colltune.mpi.openmpi.classic.reading import ClassicFile
 from colltune.mpi.openmpi.decide import decide
-from colltune.mpi.openmpi.han import HanFile
+from colltune.mpi.openmpi.han.rules import HanFile
 from colltune.mpi.rules import Call, Outcome
 from tests.integration.differential_openmpi import (
     Agreement,

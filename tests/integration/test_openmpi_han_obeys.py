@@ -9,7 +9,7 @@ import pytest
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi.formats import FORMATS
-from colltune.mpi.openmpi.han import choices
+from colltune.mpi.openmpi.han.rules import choices
 from colltune.mpi.openmpi.releases import catalogue_of
 from colltune.mpi.rules import Call
 from tests.integration.real import RealMpi

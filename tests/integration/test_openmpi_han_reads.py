@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from colltune.mpi.formats import FORMATS
-from colltune.mpi.openmpi.han import HanFile
+from colltune.mpi.openmpi.han.rules import HanFile
 from tests.integration.real import RealMpi
 
 pytestmark = pytest.mark.mpi

@@ -7,7 +7,8 @@ import pytest
 from colltune.domain import Collective, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.openmpi.decide.han_calls import HanLevel
-from colltune.mpi.openmpi.han import HanFile, OpenMpiHan, choices
+from colltune.mpi.openmpi.han.format import OpenMpiHan
+from colltune.mpi.openmpi.han.rules import HanFile, choices
 from colltune.mpi.openmpi.releases import catalogue_of
 from colltune.mpi.rules import Call, Fault
 from tests.mpi.linting import lint

@@ -10,9 +10,10 @@ import pytest
 from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Shape
 from colltune.errors import LibraryError
-from colltune.mpi.openmpi.classic import OpenMpiClassic
-from colltune.mpi.openmpi.han import OpenMpiHan
-from colltune.mpi.openmpi.json_rules import JsonFile, OpenMpiJson
+from colltune.mpi.openmpi.classic.format import OpenMpiClassic
+from colltune.mpi.openmpi.han.format import OpenMpiHan
+from colltune.mpi.openmpi.json_rules.format import OpenMpiJson
+from colltune.mpi.openmpi.json_rules.reading import JsonFile
 from colltune.mpi.programs import ANY_LEGAL, MOST_PROMISED
 from colltune.mpi.rules import Call, Fault, Severity
 from tests.mpi.linting import lint

@@ -58,7 +58,7 @@ def test_a_file_is_read(tmp_path: Path) -> None:
         ("# colltune feedback 1\nno,columns\n", ":2: expected the columns communicator,size"),
         (HEADER + "0,8,0,32768,0.011,ordinary,\n0,8,1,327", ":4: not a row of 7 values"),
         (HEADER + "0,8,0,32768,fast,ordinary,\n", ":3: not a row of 7 values"),
-        (HEADER + "0,8,0,32768,0.1,warm-up,\n", "'warm-up' is not a valid Kind"),
+        (HEADER + "0,8,0,32768,0.1,warm-up,\n", "'warm-up' is not a valid"),
     ],
 )
 def test_what_is_no_such_file_is_refused(tmp_path: Path, text: str, where: str) -> None:

@@ -172,10 +172,10 @@ class OpenMpi(MpiLibrary):
     toolchain = OpenMpiToolchain()
     releases = ("4.1.4", "4.1.8", "5.0.6", "5.0.11", "6.0.0")
     formats: Mapping[str, str] = {
-        "openmpi-classic": "colltune.mpi.openmpi.classic:OpenMpiClassic",
-        "openmpi-json": "colltune.mpi.openmpi.json_rules:OpenMpiJson",
-        "openmpi-han": "colltune.mpi.openmpi.han:OpenMpiHan",
-        "openmpi-parameters": "colltune.mpi.openmpi.parameters:OpenMpiParameters",
+        "openmpi-classic": "colltune.mpi.openmpi.classic.format:OpenMpiClassic",
+        "openmpi-json": "colltune.mpi.openmpi.json_rules.format:OpenMpiJson",
+        "openmpi-han": "colltune.mpi.openmpi.han.format:OpenMpiHan",
+        "openmpi-parameters": "colltune.mpi.openmpi.parameters.format:OpenMpiParameters",
         "openmpi-table": "colltune.mpi.libcolltune.table:OpenMpiTable",
     }
     current = "5.0.11"
@@ -225,7 +225,7 @@ class OpenMpi(MpiLibrary):
         self, environment: Mapping[str, str], launcher: LauncherProgram | None = None
     ) -> dict[str, Setting]:
         """Return what files and the environment set; a file that overrides goes before both."""
-        from colltune.mpi.openmpi.parameters import in_effect
+        from colltune.mpi.openmpi.system_files import in_effect
 
         told = in_effect(environment, launcher)
         found = told | of_environment(environment)

@@ -26,8 +26,8 @@ from colltune.mpi.libcolltune.table.text import (
     AGAIN,
     LIBRARY_CHOICE,
     Broken,
-    Choice,
     Content,
+    TableConfiguration,
     looks_like,
     read,
     rendered,
@@ -99,14 +99,14 @@ class TableWriter(Chooser):
             ),
         )
 
-    def _choices(self, used: set[Configuration]) -> dict[int, Choice]:
-        choices: dict[int, Choice] = {}
+    def _choices(self, used: set[Configuration]) -> dict[int, TableConfiguration]:
+        choices: dict[int, TableConfiguration] = {}
         for number, configuration in enumerate((c for c in self.written if c in used), 1):
             forced: Mapping[str, int | str] = {}
             if not is_libcolltune(configuration):
                 forced = self.bound.force(configuration)
             settings = tuple((name, str(value)) for name, value in sorted(forced.items()))
-            choices[number] = Choice(number, configuration, settings)
+            choices[number] = TableConfiguration(number, configuration, settings)
         return choices
 
 
@@ -306,7 +306,7 @@ def _findings(table: ParsedTable) -> Iterator[Finding]:
                 yield from _of_rule(entry, rule, bound)
 
 
-def _of_choice(choice: Choice, bound: Release) -> Iterator[Finding]:
+def _of_choice(choice: TableConfiguration, bound: Release) -> Iterator[Finding]:
     configuration, title = choice.configuration, f"{bound.mpi.title} {bound.name}"
     try:
         spelled = bound.canonical(configuration)

@@ -24,7 +24,7 @@ _64_BITS = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
-class Choice:
+class TableConfiguration:
     """A configuration of a table: its number, and the control variables if it is steered."""
 
     number: int
@@ -46,7 +46,7 @@ class Content:
     shape: Shape
     unless: tuple[str, ...] = ()
     but: tuple[str, ...] = ()
-    choices: Mapping[int, Choice] = field(default_factory=dict)
+    choices: Mapping[int, TableConfiguration] = field(default_factory=dict)
     entries: tuple[Entry, ...] = ()
 
 
@@ -140,7 +140,7 @@ class _Reader:
     release: str = ""
     shape: Shape | None = None
     patterns: dict[str, list[str]] = field(default_factory=lambda: {"unless": [], "but": []})
-    choices: dict[int, Choice] = field(default_factory=dict)
+    choices: dict[int, TableConfiguration] = field(default_factory=dict)
     entries: list[Entry] = field(default_factory=list)
 
     def take(self, number: int, line: str) -> None:
@@ -199,7 +199,7 @@ class _Reader:
             if match is None:
                 raise Broken(number, f"{_shown(word)} is not NAME=VALUE")
             settings.append((match[1], match[2]))
-        choice = Choice(len(self.choices) + 1, configuration, tuple(settings), number)
+        choice = TableConfiguration(len(self.choices) + 1, configuration, tuple(settings), number)
         self.choices[choice.number] = choice
 
     def _rules(self, number: int, rest: str) -> None:

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from colltune.mpi.catalogue import CollectiveEntry, SizeUnit
-from colltune.mpi.openmpi.classic import HEADER, ClassicFile
-from colltune.mpi.openmpi.classic.reading import Block, MessageRule, Section
+from colltune.mpi.openmpi.classic.reading import HEADER, Block, ClassicFile, MessageRule, Section
 from colltune.mpi.openmpi.mca import as_int
 from colltune.mpi.openmpi.releases import reads_version_header
 from colltune.mpi.openmpi.tuned_lint import outranked, range_findings

@@ -7,11 +7,33 @@ at once.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
+from colltune.domain import Configuration
+from colltune.mpi.openmpi.decide.tuned import configuration_of
+from colltune.mpi.openmpi.mca import as_int
+from colltune.mpi.openmpi.releases import reads_version_header
 from colltune.mpi.openmpi.scanner import Number, Scanner
-from colltune.mpi.rules import Numbers
+from colltune.mpi.openmpi.tuned_format import TunedRules
+from colltune.mpi.rules import (
+    LARGEST_COMM_SIZE,
+    LARGEST_SIZE,
+    Call,
+    Entries,
+    Entry,
+    Numbers,
+    Piece,
+    Rule,
+    ranged,
+    scanned,
+)
+from colltune.text import counted
+
+NAME = "openmpi-classic"
+HEADER = "rule-file-version-"
 
 _LAST_ID = 21
 
@@ -170,3 +192,92 @@ class _Reader:
             requests = last = self._next("a rule's limit of requests")
         shifted = not size.starts_line and last.line != size.line
         return MessageRule(size, algorithm, fanout, segsize, requests, shifted)
+
+
+class ClassicFile(TunedRules):
+    format = NAME
+    least_comm_size = 2
+
+    def __init__(self, text: str, source: str, release: str) -> None:
+        super().__init__(source, release)
+        self.text = text
+        self.content = read(text, knows_header=reads_version_header(release))
+        # 6.x takes what is written for the ends of ranges
+        self.by_ranges = self.catalogue.series.startswith("6")
+        self.by_id = {entry.id: entry for entry in self.catalogue.collectives.values()}
+        known = [s for s in self.content.sections if s.id.value in self.by_id]
+        # a collective that stands twice keeps its last section
+        self.sections = {self.by_id[s.id.value].collective: s for s in known}
+        found = [(s, rule) for s in known for block in s.blocks for rule in block.rules]
+        self._chosen: dict[tuple[int, Numbers], Configuration | None] = {}
+        self._rules = {id(rule): self._rule(section, rule) for section, rule in found}
+        self.rules = tuple(self._rules.values())
+        if self.by_ranges and text.lstrip().startswith("{"):
+            self.dropped = "this is JSON, which this release cannot read as a classic file"
+        elif self.content.drops:
+            line, why = self.content.drops[0]
+            self.dropped = f"line {line}: {why}"
+
+    @cached_property
+    def entries(self) -> Entries:  # type: ignore[override]
+        """The rules in effect, as ranges that do not overlap; empty for a file that is dropped."""
+        return {} if self.dropped else self.entries_read
+
+    @cached_property
+    def entries_read(self) -> Entries:
+        """The rules as if the file was not dropped."""
+        return {
+            collective: tuple(
+                Entry(
+                    collective,
+                    block.comm_size.line,
+                    first,
+                    LARGEST_COMM_SIZE if last is None else last,
+                    tuple(self._sized(block)),
+                    named_size=block.comm_size.value,
+                )
+                for first, last, owner in self.communicators(section)
+                if owner is not None
+                for block in [section.blocks[owner]]
+            )
+            for collective, section in self.sections.items()
+        }
+
+    def communicators(self, section: Section) -> list[Piece]:
+        """Return on which communicators each entry of a collective holds."""
+        sizes = [as_int(block.comm_size.value) for block in section.blocks]
+        if not self.by_ranges:
+            return scanned(sizes, inherit=True)
+        # 6.x takes the sizes for the ends of the entries before
+        ends: list[int | None] = [*(size - 1 for size in sizes[:-1]), None]
+        return ranged(list(zip([0, *sizes[:-1]], ends, strict=False))[: len(sizes)])
+
+    def why(self, call: Call, entry: Entry, rule: Rule) -> str:
+        first, last = entry.first_size, entry.last_size
+        reach = f"{first} to {last} processes" if last < LARGEST_COMM_SIZE else f"{first} and more"
+        return (
+            f"the rule '{rule.text}' applies: it holds from "
+            f"{counted(int(rule.text.split()[0]), 'byte')} on, and the library counts "
+            f"{counted(self.compared(call), 'byte')} for this call. It belongs to the entry for "
+            f"{counted(entry.named_size, 'process', 'es')}, which serves {reach}."
+        )
+
+    def _sized(self, block: Block) -> Iterator[Rule]:
+        """Yield the rules of a block with the sizes that they are in effect for."""
+        sizes = [rule.size.value for rule in block.rules]
+        if self.by_ranges:
+            ends = [size - 1 if size else None for size in sizes[1:]]
+            pieces = ranged(list(zip(sizes, [*ends, None], strict=False)))
+        else:
+            pieces = scanned(sizes, inherit=False)
+        for first, last, owner in pieces:
+            if owner is not None:
+                end = LARGEST_SIZE if last is None else last
+                yield self._rules[id(block.rules[owner])]._replace(first=first, last=end)
+
+    def _rule(self, section: Section, rule: MessageRule) -> Rule:
+        entry, key = self.by_id[section.id.value], (section.id.value, rule.told)
+        if key not in self._chosen:
+            self._chosen[key] = configuration_of(entry, rule.told)
+        chosen = self._chosen[key]
+        return Rule(rule.line, rule.text, entry.collective, chosen, numbers=rule.told)

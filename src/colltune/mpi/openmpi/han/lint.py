@@ -9,7 +9,7 @@ from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.openmpi.decide.components import HAN, TUNED, han_serves, serves
 from colltune.mpi.openmpi.decide.han_calls import HanLevel
 from colltune.mpi.openmpi.decide.tuned import NO_SIZE
-from colltune.mpi.openmpi.han import (
+from colltune.mpi.openmpi.han.rules import (
     RAISED_PRIORITY,
     LevelRules,
     crashes,

@@ -12,7 +12,7 @@ from colltune.domain import Collective
 from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.openmpi.decide.components import HAN, han_serves
 from colltune.mpi.openmpi.decide.han_calls import HanLevel
-from colltune.mpi.openmpi.han import (
+from colltune.mpi.openmpi.han.rules import (
     DEFAULT,
     LevelRules,
     algorithms,

@@ -12,13 +12,15 @@ from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.choosing import Chooser
+from colltune.mpi.formats import FORMATS
 from colltune.mpi.openmpi import han_setups
 from colltune.mpi.openmpi.decide.components import HAN, han_serves
 from colltune.mpi.openmpi.decide.han_calls import HanLevel
 from colltune.mpi.openmpi.decide.tuned import NO_SIZE
-from colltune.mpi.openmpi.han import (
+from colltune.mpi.openmpi.han.lint import hiding, why_unreached
+from colltune.mpi.openmpi.han.rules import (
+    NAME,
     LevelRules,
-    OpenMpiHan,
     algorithms,
     component_of,
     crashes,
@@ -29,7 +31,6 @@ from colltune.mpi.openmpi.han import (
     parameters,
     rules_of,
 )
-from colltune.mpi.openmpi.han.lint import hiding, why_unreached
 from colltune.mpi.openmpi.library import OPENMPI
 from colltune.mpi.openmpi.mca import parameter_file
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
@@ -97,7 +98,7 @@ class _HanChooser(Chooser):
         super().__init__(
             Release(OPENMPI, bound.space, bound.others, NO_SIZE),
             ", because coll/han always looks it up with 0 bytes,",
-            Promises(form=OpenMpiHan()),
+            Promises(form=FORMATS[NAME]),
         )
         self._setups: dict[Collective, set[Configuration]] = {}
         for (collective, _), intervals in table.rules.items():
@@ -111,7 +112,7 @@ class _HanChooser(Chooser):
 
     def refusal(self, comm_size: int, layout: Shape | None, interval: Interval) -> tuple[str, int]:
         configuration = interval.configuration
-        why = OpenMpiHan().limit(self.bound.name, configuration)
+        why = FORMATS[NAME].limit(self.bound.name, configuration)
         if not why and han_setups.is_setup(configuration) and configuration.parameters:
             why = self._why_not_alone(configuration)
         return why, 0

@@ -8,7 +8,7 @@ from itertools import islice
 from colltune.domain import Collective, Shape
 from colltune.mpi.catalogue import CollectiveEntry, SizeUnit
 from colltune.mpi.openmpi.decide.tuned import NO_SIZE
-from colltune.mpi.openmpi.json_rules import JsonFile
+from colltune.mpi.openmpi.json_rules.reading import JsonFile
 from colltune.mpi.openmpi.tuned_lint import outranked, range_findings
 from colltune.mpi.rules import (
     LARGEST_COMM_SIZE,

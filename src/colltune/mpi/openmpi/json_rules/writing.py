@@ -16,8 +16,8 @@ from colltune.mpi.catalogue import CollectiveEntry, SizeUnit
 from colltune.mpi.choosing import ByLayout, BySize, Chosen, Steps, chooses, even_layouts
 from colltune.mpi.file_format import Format, Written
 from colltune.mpi.openmpi.decide.tuned import library_name
-from colltune.mpi.openmpi.json_rules import NAME
 from colltune.mpi.openmpi.json_rules.lint import SENDER_DECIDES, is_reached, is_rule_reached
+from colltune.mpi.openmpi.json_rules.reading import NAME
 from colltune.mpi.openmpi.releases import LIBRARY
 from colltune.mpi.openmpi.writing import Converter, chooser_of, steering
 from colltune.mpi.programs import Programs

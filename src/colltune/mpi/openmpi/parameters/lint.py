@@ -35,7 +35,8 @@ from colltune.mpi.openmpi.mca import (
     integer_of,
     is_integer,
 )
-from colltune.mpi.openmpi.parameters import ParameterFile, reading
+from colltune.mpi.openmpi.parameters import reading
+from colltune.mpi.openmpi.parameters.parameter_file import ParameterFile
 from colltune.mpi.openmpi.parameters.reading import Kind, Setting
 from colltune.mpi.openmpi.tuned_lint import Place, algorithm_findings
 from colltune.mpi.rules import Call, Fault, Finding, Rule

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from colltune.errors import LibraryError
 from colltune.mpi.file_format import Format
+from colltune.mpi.formats import FORMATS, read_text
 from colltune.mpi.job_files import read_script
 from colltune.mpi.job_variables import is_script
 from colltune.mpi.openmpi.mca import HAN_RULES_FILE, PREFIX, RULES_FILE
@@ -220,8 +221,6 @@ class _Walker:
             self.parameters(read_parameters(text).found, path, line)
 
     def text(self, path: Path, line: int) -> str | None:
-        from colltune.mpi.formats import read_text
-
         try:
             return read_text(path)
         except (LibraryError, ValueError) as error:
@@ -235,8 +234,6 @@ class _Walker:
 
 
 def _rules_format(which: str, text: str) -> Format:
-    from colltune.mpi.formats import FORMATS
-
     if which == "han":
         return FORMATS["openmpi-han"]
     json = FORMATS["openmpi-json"]

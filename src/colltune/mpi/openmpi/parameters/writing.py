@@ -15,8 +15,8 @@ from colltune.mpi.openmpi.decide.han_calls import COMPONENTS
 from colltune.mpi.openmpi.decide.tuned import number_of
 from colltune.mpi.openmpi.library import OPENMPI
 from colltune.mpi.openmpi.mca import forcing_name
-from colltune.mpi.openmpi.parameters import NAME, ParameterFile
 from colltune.mpi.openmpi.parameters.lint import lint
+from colltune.mpi.openmpi.parameters.parameter_file import NAME, ParameterFile
 from colltune.mpi.openmpi.parameters.reading import Setting
 from colltune.mpi.openmpi.releases import catalogue_of
 from colltune.mpi.openmpi.tuned_format import TunedRules
