@@ -10,7 +10,6 @@ SOURCES = Path(__file__).parents[1] / "src" / "colltune"
 # what several formats of configuration files call alike
 SHARED = {
     "Branch",
-    "Choice",
     "Content",
     "JobVariables",
     "Plan",
