@@ -14,7 +14,7 @@ from colltune.dataset import read
 from colltune.evaluation.confirmed import Confirmed, Halves, halves
 from colltune.evaluation.recipes import OfFolds, Recipe
 from colltune.evaluation.run import decided
-from colltune.evaluation.scores import Decided, TestedInstances
+from colltune.evaluation.scores import Decided, EvaluatedInstances
 from figures.figure import Figure
 from figures.quality_rows import JOBS, LEARNER, Case, Figures, Row, pooled, rows, summary
 
@@ -49,7 +49,7 @@ def run() -> Figure:
     return Figure("confirmed_quality", share, "share of log gain", share, baseline, facts)
 
 
-def _decided(case: Case) -> tuple[TestedInstances, dict[str, Decided]]:
+def _decided(case: Case) -> tuple[EvaluatedInstances, dict[str, Decided]]:
     halved, context = _halves(case.path), case.dataset.context
     folds = case.folds(halved.judging)
     fitted = OfFolds.fit(LEARNER, context, folds, LEARNER, jobs=JOBS)

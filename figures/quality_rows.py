@@ -18,7 +18,7 @@ from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
 from colltune.evaluation import Extrapolation, LeaveNodesOut, NodeCounts, Split
 from colltune.evaluation.folds import Fold, FoldSource, SplitError
 from colltune.evaluation.paper import PaperLarge, PaperSmall
-from colltune.evaluation.scores import Decided, LogGains, TestedInstances, slowed
+from colltune.evaluation.scores import Decided, EvaluatedInstances, LogGains, slowed
 from colltune.evaluation.splits import Mask
 from colltune.models.cells import CellMatrix
 
@@ -141,7 +141,7 @@ class Pool:
     confirm_s: float = 0.0
     exhaustive_s: float = 0.0
 
-    def add(self, case: Case, tested: TestedInstances, decided: Decided) -> None:
+    def add(self, case: Case, tested: EvaluatedInstances, decided: Decided) -> None:
         """Add the decisions on one case."""
         machine = case.dataset.context.machine
         self.job += [f"{machine} {n}x{p}" for n, p in zip(tested.nodes, tested.ppn, strict=True)]
@@ -248,7 +248,7 @@ def _rounded(value: Any) -> Any:
 
 def pooled(
     row: Row,
-    decide: Callable[[Case], tuple[TestedInstances, dict[str, Decided]]],
+    decide: Callable[[Case], tuple[EvaluatedInstances, dict[str, Decided]]],
     is_shown: Callable[[str], bool] = lambda _name: True,
 ) -> dict[str, Figures]:
     """Return the pooled figures of a row by selector; print those of its cases that `is_shown`."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from colltune.evaluation.recipes import OfFolds, Recipe, references
 from colltune.evaluation.run import decided
-from colltune.evaluation.scores import Decided, TestedInstances
+from colltune.evaluation.scores import Decided, EvaluatedInstances
 from colltune.models.guard import Guard
 from colltune.models.published import PUBLISHED
 from figures.figure import Figure
@@ -58,7 +58,7 @@ def run() -> Figure:
     )
 
 
-def _decided(case: Case) -> tuple[TestedInstances, dict[str, Decided]]:
+def _decided(case: Case) -> tuple[EvaluatedInstances, dict[str, Decided]]:
     folds, context = case.folds(), case.dataset.context
     fitted = OfFolds.fit(LEARNER, context, folds, LEARNER, jobs=JOBS)
     recipes: list[Recipe] = [fitted, replace(fitted, name=_NO_GUARD, guard=False)]
@@ -70,7 +70,7 @@ def _decided(case: Case) -> tuple[TestedInstances, dict[str, Decided]]:
     return tested, choices
 
 
-def _perfect(tested: TestedInstances, free: Decided) -> Decided:
+def _perfect(tested: EvaluatedInstances, free: Decided) -> Decided:
     """Return what a guard that knew the outcome would leave of the decisions made without one."""
     kept = free.kept | (free.selected_s >= tested.default_s)
     return replace(

@@ -10,16 +10,16 @@ import pytest
 from colltune.evaluation.scores import (
     ALL,
     Decided,
-    TestedInstances,
+    EvaluatedInstances,
     differences,
     scores,
 )
 
 
-def instances(n_shapes: int = 4, per_shape: int = 3) -> TestedInstances:
+def instances(n_shapes: int = 4, per_shape: int = 3) -> EvaluatedInstances:
     """Return instances of one collective: default 2 s, best 1 s."""
     n = n_shapes * per_shape
-    return TestedInstances(
+    return EvaluatedInstances(
         ("bcast",) * n,
         ("all",) * n,
         np.repeat(np.arange(2, n_shapes + 2), per_shape),
@@ -69,7 +69,7 @@ _NOISES = (np.nan, 0.01, 0.1)
 
 def test_nothing_to_gain_has_no_share() -> None:
     """Where the default is always the best the share is None, not zero or infinite."""
-    even = TestedInstances(**(vars(instances()) | {"best_s": np.full(12, 2.0)}))
+    even = EvaluatedInstances(**(vars(instances()) | {"best_s": np.full(12, 2.0)}))
     score = scores(even, decided(np.full(12, 2.0)))[ALL]
     assert score.log_gain_share is None
     assert score.log_gain_share_interval is None

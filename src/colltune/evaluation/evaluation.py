@@ -15,8 +15,8 @@ from colltune.errors import DataError
 from colltune.evaluation.scores import (
     Decided,
     Difference,
+    EvaluatedInstances,
     Score,
-    TestedInstances,
     differences,
     plain,
     scores,
@@ -79,7 +79,7 @@ class Evaluation:
     objective: str
     train_nodes: tuple[int, ...]
     test_nodes: tuple[int, ...]
-    tested: TestedInstances
+    tested: EvaluatedInstances
     decided: Mapping[str, Decided]
     colltune_version: str
     notes: tuple[str, ...] = ()
@@ -214,7 +214,7 @@ _MUST_AGREE = {
 }
 
 
-def _same(one: TestedInstances, other: TestedInstances) -> bool:
+def _same(one: EvaluatedInstances, other: EvaluatedInstances) -> bool:
     return len(one) == len(other) and all(
         bool(np.array_equal(a, b)) if isinstance(a, np.ndarray) else a == b
         for a, b in zip(vars(one).values(), vars(other).values(), strict=True)

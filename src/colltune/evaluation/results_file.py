@@ -31,7 +31,7 @@ from colltune.dataset.objective import Objective
 from colltune.domain import Context, parse_collective
 from colltune.errors import DataError
 from colltune.evaluation.evaluation import Evaluation, EvaluationSetup
-from colltune.evaluation.scores import Decided, TestedInstances
+from colltune.evaluation.scores import Decided, EvaluatedInstances
 from colltune.files import whole
 from colltune.files.reading import json_of, read_bytes
 
@@ -150,7 +150,7 @@ def _evaluation(run: Mapping[str, Any], version: str) -> Evaluation:
     )
 
 
-def _tested(columns: Mapping[str, Any]) -> TestedInstances:
+def _tested(columns: Mapping[str, Any]) -> EvaluatedInstances:
     words = [tuple(map(_word, columns[name])) for name in ("collective", "fold", "best")]
     nodes, ppn, sizes = (_integers(columns[name], name) for name in ("nodes", "ppn", "msize_bytes"))
     default_s, best_s = (_times(columns[name], name) for name in ("default_s", "best_s"))
@@ -163,12 +163,12 @@ def _tested(columns: Mapping[str, Any]) -> TestedInstances:
         parse_collective(name)
     if (best_s > default_s).any():
         raise ValueError("an instance's best_s is slower than its default_s")
-    return TestedInstances(
+    return EvaluatedInstances(
         words[0], words[1], nodes, ppn, sizes, default_s, best_s, words[2], weight
     )
 
 
-def _decided(columns: Mapping[str, Any], name: str, tested: TestedInstances) -> Decided:
+def _decided(columns: Mapping[str, Any], name: str, tested: EvaluatedInstances) -> Decided:
     selected_s = _times(columns["selected_s"], f"selected_s of {name}")
     noise = np.array([np.nan if x is None else float(x) for x in columns["noise"]], np.float64)
     configuration = tuple(map(_word, columns["configuration"]))

@@ -37,7 +37,7 @@ from colltune.evaluation.recipes import (
     learned,
     references,
 )
-from colltune.evaluation.scores import Decided, Score, TestedInstances, scores
+from colltune.evaluation.scores import Decided, EvaluatedInstances, Score, scores
 from colltune.evaluation.splits import MaskSplit, Split
 from colltune.models.cells import CellMatrix
 from colltune.models.fitting import Progress
@@ -171,7 +171,7 @@ def decided(
     recipes: Sequence[Recipe],
     jobs: int | None = None,
     progress: Progress | None = None,
-) -> tuple[TestedInstances, dict[str, Decided], list[str]]:
+) -> tuple[EvaluatedInstances, dict[str, Decided], list[str]]:
     """Return the tested instances, what each recipe chose, and what could not be fitted."""
     choices = _decided(context, folds, recipes, jobs, progress)
     made = {r.name: _of_recipe(r, folds, choices[r.name]) for r in recipes}
@@ -265,11 +265,11 @@ def _node_counts(nodes: Iterable[NDArray[np.int64]]) -> tuple[int, ...]:
     return tuple(sorted({int(n) for counts in nodes for n in counts}))
 
 
-def _tested(folds: Sequence[Fold]) -> TestedInstances:
+def _tested(folds: Sequence[Fold]) -> EvaluatedInstances:
     cells = [fold.testing for fold in folds]
     best = [np.nanargmin(c.time_s, axis=1) for c in cells]
     default = [np.full(len(c), c.default_column) for c in cells]
-    return TestedInstances(
+    return EvaluatedInstances(
         collective=tuple(f.collective.value for f in folds for _ in range(len(f.testing))),
         fold=tuple(f.name for f in folds for _ in range(len(f.testing))),
         nodes=np.concatenate([c.nodes for c in cells]),

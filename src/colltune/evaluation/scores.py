@@ -26,7 +26,7 @@ _NOISE_SDS = 2.0
 
 
 @dataclass(frozen=True, eq=False)
-class TestedInstances:
+class EvaluatedInstances:
     """N tested instances, in the order of the folds; the same instance may be in several.
 
     ``collective`` and ``fold`` (n) are names; ``default_s`` and ``best_s`` measured seconds;
@@ -115,7 +115,7 @@ class LogGains(NamedTuple):
     weights: Numbers
 
     @classmethod
-    def of(cls, tested: TestedInstances, decided: Decided, rows: Flags) -> LogGains:
+    def of(cls, tested: EvaluatedInstances, decided: Decided, rows: Flags) -> LogGains:
         slower, harmed = slowed(tested, decided)
         return cls(
             tested.blocks()[rows],
@@ -201,20 +201,20 @@ class Score:
         return plain(self)
 
 
-def scores(tested: TestedInstances, decided: Decided) -> dict[str, Score]:
+def scores(tested: EvaluatedInstances, decided: Decided) -> dict[str, Score]:
     """Return the figures of one selector by collective, and of `ALL`."""
     found = {c: _score(tested, decided, c) for c in tested.collectives}
     return found | {ALL: _score(tested, decided, None)}
 
 
-def slowed(tested: TestedInstances, decided: Decided) -> tuple[Flags, Flags]:
+def slowed(tested: EvaluatedInstances, decided: Decided) -> tuple[Flags, Flags]:
     """Tell which decisions are slower than the default, and which are harm; both (n)."""
     ratio = decided.selected_s / tested.default_s
     slower = ratio > HARM
     return slower, slower & (np.log(ratio) > _NOISE_SDS * np.nan_to_num(decided.noise))
 
 
-def _score(tested: TestedInstances, decided: Decided, collective: str | None) -> Score:
+def _score(tested: EvaluatedInstances, decided: Decided, collective: str | None) -> Score:
     rows = tested.of(collective)
     selected, default, best = (
         times[rows] for times in (decided.selected_s, tested.default_s, tested.best_s)
@@ -301,7 +301,7 @@ class Difference:
 
 
 def differences(
-    tested: TestedInstances, first: Decided, second: Decided, level: float = 0.05
+    tested: EvaluatedInstances, first: Decided, second: Decided, level: float = 0.05
 ) -> tuple[Difference, ...]:
     """Compare two selectors that decided the same instances; `level` is that of all together."""
     found = [_difference(tested, first, second, name, 0.05) for name in tested.collectives]
@@ -309,7 +309,11 @@ def differences(
 
 
 def _difference(
-    tested: TestedInstances, first: Decided, second: Decided, collective: str | None, level: float
+    tested: EvaluatedInstances,
+    first: Decided,
+    second: Decided,
+    collective: str | None,
+    level: float,
 ) -> Difference:
     rows = tested.of(collective)
     one, other = (LogGains.of(tested, decided, rows) for decided in (first, second))

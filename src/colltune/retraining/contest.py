@@ -47,8 +47,8 @@ from colltune.evaluation.scores import (
     ALL,
     Decided,
     Difference,
+    EvaluatedInstances,
     Score,
-    TestedInstances,
     differences,
     scores,
 )
@@ -75,7 +75,7 @@ class Contest:
     ``how`` says how the bundle in force was judged, ``attempt`` the how manieth it is against it.
     """
 
-    tested: TestedInstances
+    tested: EvaluatedInstances
     candidate: Decided
     in_force: Decided | None
     how: str

@@ -13,7 +13,6 @@ from colltune.errors import LibraryError
 from colltune.mpi.catalogue import Catalogue, CollectiveEntry, SizeUnit
 from colltune.mpi.choosing import Chosen, Steps
 from colltune.mpi.file_format import Written, refuse_dropped
-from colltune.mpi.openmpi.classic.lint import lint
 from colltune.mpi.openmpi.classic.reading import HEADER, NAME, ClassicFile
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of, reads_version_header
 from colltune.mpi.openmpi.tuned_format import TunedFormat, TunedRules
@@ -259,6 +258,8 @@ class OpenMpiClassic(TunedFormat):
         return ClassicFile(text, source, release)
 
     def lint(self, parsed: Rules) -> tuple[Finding, ...]:
+        from colltune.mpi.openmpi.classic.lint import lint
+
         assert isinstance(parsed, ClassicFile)
         return lint(parsed)
 

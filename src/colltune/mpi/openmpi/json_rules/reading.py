@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from colltune.domain import Collective
+from colltune.errors import LibraryError
+from colltune.mpi import located_json
 from colltune.mpi.catalogue import Catalogue, CollectiveEntry
 from colltune.mpi.located_json import Member, Node
 from colltune.mpi.openmpi import mca
@@ -334,3 +336,32 @@ class JsonFile(TunedRules):
             environment = mca.environment({by[0]: "1", by[1]: self.source or NAME})
         ends = bool(self.ends_program)
         return decide_without(self.release, call, environment, by, why, ends=ends)
+
+
+def json_file(text: str, source: str, release: str, unreadable: str) -> JsonFile:
+    """Return what `release` makes of a file; `unreadable` tells why it reads none."""
+    plain = text.removeprefix("\ufeff")
+    if not plain.lstrip(" \t\r\n").startswith(("{", "[")):
+        raise LibraryError(f"{source}: these are not JSON rules, which begin with a brace")
+    parsed = JsonFile(source, release)
+    try:
+        root = located_json.parse(plain, trailing_commas=True)
+    except located_json.JsonSyntaxError as error:
+        parsed.dropped = f"line {error.line}: this is not JSON: {error}"
+        message = (
+            f"this is not JSON: {error}. The library then tries to read a classic file, "
+            "and drops the whole file without a message"
+        )
+        form = Finding(error.line, Fault.FILE_DROPPED, message, "correct the JSON")
+        parsed.form_findings = (form,)
+    else:
+        found = read(root, parsed.catalogue)
+        parsed.dropped, parsed.ends_program = found.dropped, found.ends_program
+        parsed.rules, parsed.entries = tuple(found.rules), found.entries
+        parsed.form_findings = tuple(found.findings)
+    if unreadable:
+        parsed.dropped, parsed.ends_program = unreadable, ""
+        message = f"{unreadable}: the library drops the file without a message"
+        form = Finding(0, Fault.FILE_DROPPED, message, "convert it to openmpi-classic")
+        parsed.form_findings = (form,)
+    return parsed
