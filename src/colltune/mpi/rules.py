@@ -194,9 +194,16 @@ class Call:
 
 
 class Numbers(NamedTuple):
-    """An algorithm, or preset, by its number, with what stands beside it.
+    """What a rule names by numbers.
 
-    ``requests`` is None where nothing was said.
+    Parameters
+    ----------
+    algorithm
+        The algorithm, or preset, by its number; 0 leaves the decision to the library.
+    fanout, segsize_bytes
+        What stands beside it; 0 where nothing does.
+    requests
+        The limit of requests; None where nothing was said.
     """
 
     algorithm: int = 0
@@ -213,7 +220,8 @@ class Rule(NamedTuple):
 
     ``line`` counts from 1, ``text`` is what stands there, ``size_line`` where the first size does.
     It takes the sizes from ``first`` to ``last``, both included, as the library counts them; an
-    ``ignored`` rule takes none.
+    ``ignored`` rule takes none. Rules are equal where they are the same one of a file, for whatever
+    sizes it is in effect.
     """
 
     line: int
@@ -225,6 +233,15 @@ class Rule(NamedTuple):
     numbers: Numbers = Numbers()
     size_line: int = 0
     ignored: bool = False
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Rule) and self[:4] == other[:4]
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self[:4])
 
     def takes(self, compared: int) -> bool:
         """Tell whether the rule is for a call whose compared size is `compared`."""
@@ -244,9 +261,22 @@ class Layout(StrEnum):
 class Entry:
     """The rules of a collective for some communicators, in their order of precedence.
 
-    It is for communicators of ``first_size`` to ``last_size`` processes, with ``first_ppn`` to
-    ``last_ppn`` on their fullest node, in a ``layout``: a `Shape` stands for processes that lie
-    evenly so. ``named_size`` is the one size by which a file names them, 0 if it names none.
+    Parameters
+    ----------
+    collective
+        Whose rules they are.
+    line
+        Where they begin.
+    first_size, last_size
+        For communicators of so many processes, both included.
+    rules
+        The first that takes the size of a message counts.
+    layout
+        How the processes lie; a `Shape` stands for processes that lie evenly so.
+    first_ppn, last_ppn
+        For so many processes on the fullest node, both included.
+    named_size
+        The one size by which a file names the communicators; 0 if it names none.
     """
 
     collective: Collective
@@ -277,7 +307,7 @@ class Entry:
         return inside and self.first_ppn <= call.ppn <= self.last_ppn
 
     def rule_for(self, compared: int) -> Rule | None:
-        """Return the rule for a compared size; None if the library decides."""
+        """Return the rule for a size, as it is `compared`; None if the library decides."""
         return next((rule for rule in self.rules if rule.takes(compared)), None)
 
 
@@ -317,7 +347,10 @@ class Rules(ABC):
         return call.msize_bytes
 
     def first_msize(self, collective: Collective, comm_size: int, compared: int) -> int | None:
-        """Return from which ``msize_bytes`` on a compared size is reached; None if by none."""
+        """Return from which ``msize_bytes`` on the size `compared` is reached; None if by none.
+
+        It is for communicators of `comm_size` processes.
+        """
         return compared
 
     def entry_for(self, call: Call) -> Entry | None:
@@ -417,7 +450,7 @@ class Piece(NamedTuple):
 
 
 def scanned(sizes: Sequence[int], *, inherit: bool) -> list[Piece]:
-    """Return what holds if entries are scanned in order until one is larger than the value.
+    """Return what holds if `sizes` are scanned in order until one is larger than the value.
 
     The last one before that counts; of values below all entries it is the first one with `inherit`.
     """
@@ -432,7 +465,7 @@ def scanned(sizes: Sequence[int], *, inherit: bool) -> list[Piece]:
 
 
 def ranged(ranges: Sequence[tuple[int, int | None]]) -> list[Piece]:
-    """Return what holds if the first of several ranges counts in which a value lies.
+    """Return what holds if the first of several `ranges` counts in which a value lies.
 
     Each has its first and last value, None for no end; a last one below the first makes it empty.
     """
@@ -463,6 +496,7 @@ def _pieces(starts: Sequence[int], owners: Sequence[int | None]) -> list[Piece]:
 
 
 def by_owner(pieces: Sequence[Piece]) -> dict[int | None, list[Piece]]:
+    """Return `pieces` by who holds there."""
     found: dict[int | None, list[Piece]] = {}
     for piece in pieces:
         found.setdefault(piece.owner, []).append(piece)
@@ -477,7 +511,7 @@ class Union:
         self._lasts: list[int] = []
 
     def add(self, first: int, last: int) -> None:
-        """Take a range; one that ends before it begins is empty."""
+        """Take a range from `first` to `last`; one that ends before it begins is empty."""
         if first > last:
             return
         at = bisect_left(self._lasts, first - 1)
@@ -500,6 +534,7 @@ class Union:
 
 
 def union_of(rules: Sequence[Rule]) -> Union:
+    """Return the sizes that `rules` take."""
     taken = Union()
     for rule in rules:
         taken.add(rule.first, rule.last)
