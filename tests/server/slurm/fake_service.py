@@ -14,6 +14,11 @@ from urllib.parse import parse_qs, urlsplit
 BUNDLE = "ab" * 32
 HANGS_S = 5.0
 RULES = "# rules of the test\n0\n"
+OTHERS = {
+    "mpich": "MPIR_CVAR_BCAST_INTRA_ALGORITHM=binomial",
+    "intelmpi": "I_MPI_ADJUST_BCAST=1",
+}
+"""What other libraries than Open MPI are told."""
 
 
 class Asked:
@@ -42,7 +47,7 @@ Answer = Callable[[Asked], bytes]
 
 
 def good(asked: Asked, rules: str = RULES) -> bytes:
-    """Return a job file for Open MPI."""
+    """Return a job file; the rules are Open MPI's."""
     lines = ["colltune-job 1", f"bundle {BUNDLE}", f"library {asked.library} {asked.release}"]
     lines += ["user OMPI_MCA_coll", "user OMPI_MCA_coll_tuned_*", "user OMPI_MCA_coll_han_*"]
     lines += ["harmless *_verbose"]
@@ -50,6 +55,9 @@ def good(asked: Asked, rules: str = RULES) -> bytes:
         shape = f"{asked.nodes}x{ppn}"
         lines += [f"shape {shape}", f"file {shape}/rules {rules.count(chr(10))}"]
         lines += rules.splitlines()
+        if other := OTHERS.get(asked.library):
+            lines += [f"set {other}"]
+            continue
         lines += ["set OMPI_MCA_coll_tuned_use_dynamic_rules=1"]
         name = "OMPI_MCA_coll_tuned_dynamic_rules_filename"
         lines += [f"set {name}={asked.folder}/{shape}/rules"]
