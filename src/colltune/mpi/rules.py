@@ -364,7 +364,8 @@ class Rules(ABC):
 
     def match(self, call: Call) -> tuple[Rule, str] | None:
         """Return the rule for a call, and why it is that one; None if the library decides."""
-        entry, rule = self.entry_for(call), self.rule_for(call)
+        entry = self.entry_for(call)
+        rule = entry.rule_for(self.compared(call)) if entry is not None else None
         if entry is None or rule is None:
             return None
         return rule, f"{self.source}:{rule.line}: {self.why(call, entry, rule)}"
@@ -493,6 +494,11 @@ def ranged(ranges: Sequence[tuple[int, int | None]]) -> list[Piece]:
 def _pieces(starts: Sequence[int], owners: Sequence[int | None]) -> list[Piece]:
     lasts = [*(start - 1 for start in starts[1:]), None]
     return list(map(Piece, starts, lasts, owners))
+
+
+def end_of(last: int, largest: int) -> int | None:
+    """Return `last`; None, for no end, from `largest` on."""
+    return None if last >= largest else last
 
 
 def by_owner(pieces: Sequence[Piece]) -> dict[int | None, list[Piece]]:

@@ -17,7 +17,7 @@ from colltune.mpi.choosing import check_intervals, span
 from colltune.mpi.intelmpi.library import BUILT_IN, INTEL_MPI, LIBRARY, TITLE
 from colltune.mpi.intelmpi.presets import PresetFile, shown
 from colltune.mpi.programs import MOST_PROMISED, Programs
-from colltune.mpi.rules import LARGEST_COMM_SIZE, LARGEST_SIZE, Entry, Rule, Rules
+from colltune.mpi.rules import LARGEST_COMM_SIZE, LARGEST_SIZE, Entry, Rule, Rules, end_of
 from colltune.mpi.running import Promises
 
 LARGEST_BYTES = (1 << 31) - 1
@@ -144,19 +144,15 @@ def laid_out(entries: Sequence[Entry], preset: Callable[[Rule], int]) -> Parts:
     """Return what entries of a collective say, with the presets that `preset` gives."""
 
     def sizes(entry: Entry) -> Parts:
-        return merged(Part(_end(rule.last, LARGEST_SIZE), preset(rule)) for rule in entry.rules)
+        return merged(Part(end_of(rule.last, LARGEST_SIZE), preset(rule)) for rule in entry.rules)
 
     def on(ppn: int) -> Parts:
         by_end = {e.last_size: e for e in entries if e.first_ppn <= ppn <= e.last_ppn}
         ends = sorted(by_end)
-        return merged(Part(_end(n, LARGEST_COMM_SIZE), sizes(by_end[n])) for n in ends)
+        return merged(Part(end_of(n, LARGEST_COMM_SIZE), sizes(by_end[n])) for n in ends)
 
     ppns = sorted({one.last_ppn for one in entries})
-    return merged(Part(_end(ppn, LARGEST_COMM_SIZE), on(ppn)) for ppn in ppns)
-
-
-def _end(last: int, largest: int) -> int | None:
-    return None if last == largest else last
+    return merged(Part(end_of(ppn, LARGEST_COMM_SIZE), on(ppn)) for ppn in ppns)
 
 
 # from which release on the presets of a collective are others

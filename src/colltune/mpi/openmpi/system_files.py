@@ -29,14 +29,7 @@ def system_folder(launcher: LauncherProgram) -> Path | None:
     """
     try:
         program = launcher.program("ompi_info", "")
-        words: list[str | Path] = [
-            program,
-            "--path",
-            "prefix",
-            "--path",
-            "sysconfdir",
-            "--parsable",
-        ]
+        words: list[str | Path] = [program, *_ASKED]
         told = dict(_PATH.findall(process.run(words, timeout_s=_TIMEOUT_S).stdout))
     except ProgramError:
         return None

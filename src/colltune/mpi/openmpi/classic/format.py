@@ -27,6 +27,7 @@ from colltune.mpi.rules import (
     Layout,
     Rule,
     Rules,
+    end_of,
     ranged,
 )
 
@@ -173,7 +174,7 @@ class _ToClassic(Converter):
                 )
                 self.note(entry.line, what)
         told = [entry for entry in entries if entry.layout is Layout.ANY]
-        sizes = [(entry.first_size, _end(entry.last_size, LARGEST_COMM_SIZE)) for entry in told]
+        sizes = [(entry.first_size, end_of(entry.last_size, LARGEST_COMM_SIZE)) for entry in told]
         alone = (
             replace(
                 told[owner],
@@ -196,7 +197,7 @@ class _ToClassic(Converter):
         entry = self.catalogue.collectives[communicators.collective]
         default = Configuration.default(LIBRARY, entry.collective)
         rules = list(self.known(communicators.rules))
-        pieces = ranged([(rule.first, _end(rule.last, LARGEST_SIZE)) for rule in rules])
+        pieces = ranged([(rule.first, end_of(rule.last, LARGEST_SIZE)) for rule in rules])
         found = {0: Rule(0, "", entry.collective, default)}
         first_line = None
         for first, last, owner in pieces:
@@ -219,10 +220,6 @@ class _ToClassic(Converter):
             self.note(first_line or communicators.line, what)
             return (Rule(0, "", entry.collective, default),)
         return tuple(kept)
-
-
-def _end(last: int, largest: int) -> int | None:
-    return None if last >= largest else last
 
 
 _NUMBER = re.compile(r"[+-]?[0-9][0-9.,xXa-fA-FkKmMgG]*")

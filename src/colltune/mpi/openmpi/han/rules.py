@@ -144,9 +144,13 @@ class HanFile(HanRules):
     def __init__(self, release: str, source: str, levels: tuple[LevelRules, ...] = ()) -> None:
         self.release, self.source, self.levels = release, source, levels
         self.catalogue = catalogue_of(release)
+        keys = dict.fromkeys((rules.collective, level) for rules in levels for level in HanLevel)
+        found = {key: rules_of(levels, *key) for key in keys}
+        self._by_level = {key: rules.in_effect for key, rules in found.items() if rules is not None}
         whole = HanLevel.GLOBAL_COMMUNICATOR
-        own = {rules.collective: rules_of(levels, rules.collective, whole) for rules in levels}
-        self.entries = {c: rules.in_effect for c, rules in own.items() if rules is not None}
+        self.entries = {
+            c: entries for (c, level), entries in self._by_level.items() if level is whole
+        }
 
     def compared(self, call: Call) -> int:
         return 0 if call.collective in NO_SIZE else call.msize_bytes
@@ -158,9 +162,8 @@ class HanFile(HanRules):
         self, collective: Collective, level: HanLevel, comm_size: int, msize_bytes: int
     ) -> HanMatch | None:
         """Return the rule for a call on a communicator of that level; None if there is none."""
-        found = rules_of(self.levels, collective, level)
         call = Call(collective, comm_size, msize_bytes)
-        entries = found.in_effect if found is not None else ()
+        entries = self._by_level.get((collective, level), ())
         entry = next((one for one in entries if one.takes(call)), None)
         rule = entry.rule_for(self.compared(call)) if entry is not None else None
         if rule is None:
