@@ -183,7 +183,8 @@ def test_a_crash_side_by_side_has_no_single_culprit(backend: NativeBackend, tmp_
     result = _run(backend, plan, tmp_path, kill_one_rank)
     assert (result.ending, result.suspect) == (Ending.CRASH, None)
     assert set(result.in_flight) == set(cells)
-    assert {m.status for m in result.measurements} == {RunStatus.OK}
+    assert {m.instance for m in result.measurements} == {cell.instance for cell in cells}
+    assert all(m.status.is_timed and m.times_s for m in result.measurements)
 
 
 def test_a_sudden_death_loses_only_what_is_in_flight(
