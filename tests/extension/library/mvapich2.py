@@ -12,19 +12,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
-from pathlib import Path, PurePath
-from typing import NamedTuple
+from dataclasses import replace
+from pathlib import Path
 
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.configuration_space import CatalogueSpace
-from colltune.mpi.file_format import Format, Written
+from colltune.mpi.file_format import Format, Written, absolute_path, refuse_dropped
 from colltune.mpi.programs import ANY_LEGAL, Programs
 from colltune.mpi.release import MpiLibrary, UserPatterns
-from colltune.mpi.rules import Call, Fault, Finding, Outcome, Rule, Rules
+from colltune.mpi.rules import (
+    LARGEST_COMM_SIZE,
+    LARGEST_SIZE,
+    Call,
+    Entry,
+    Fault,
+    Finding,
+    Numbers,
+    Outcome,
+    Rule,
+    Rules,
+)
 from colltune.mpi.running import Promises
 from colltune.mpi.toolchain import Toolchain
 
@@ -42,7 +51,6 @@ VARIABLES = {
     Collective.REDUCE_SCATTER: "MV2_INTER_RED_SCAT_TUNING",
     Collective.SCATTER: "MV2_INTER_SCATTER_TUNING",
 }
-_COLLECTIVES = {variable: collective for collective, variable in VARIABLES.items()}
 _HEADER = "# MVAPICH2 (MV2_USER_CONFIG); collectives without a line are left to the library\n"
 _EVERYWHERE = "a variable holds for communicators of all sizes, not only for that of the whole job"
 _OWN_LINE = re.compile(r"(?m)^[ \t]*+(?:MV2_\w*TUNING[ \t]*+=|#.*\(MV2_USER_CONFIG\))")
@@ -98,185 +106,120 @@ class Mvapich2(MpiLibrary):
     )
 
 
-class _Part(NamedTuple):
-    """A part of a value: an algorithm's number, the sizes written, and the rule it makes."""
+class _Conf(Rules):
+    """What a release makes of a file; see `colltune.mpi.rules.Rules`.
 
-    number: str
-    low: int
-    high: int | None
-    rule: Rule
-
-
-class _Line(NamedTuple):
-    """A line that sets a variable."""
-
-    number: int
-    variable: str
-    value: str
-
-
-@dataclass(frozen=True, eq=False)
-class _ParsedConf(Rules):
-    """What a release makes of a file; see `colltune.mpi.rules.Rules`."""
-
-    library: Mvapich2
-    text: str
-    source: str
-    release: str
+    ``lines`` have the numbers, variables and values of the lines up to one that ends the job.
+    """
 
     format = "mvapich2-conf"
-    dropped = ""
 
-    @cached_property
-    def _read(self) -> tuple[tuple[_Line, ...], tuple[int, str]]:
-        """The lines up to the one that ends the job, and that one with the reason."""
-        found: list[_Line] = []
-        for number, line in enumerate(self.text.split("\n"), 1):
+    def __init__(self, space: CatalogueSpace, text: str, source: str, release: str) -> None:
+        self.space, self.source, self.release = space, source, release
+        self.lines: list[tuple[int, str, str]] = []
+        self.fatal: tuple[int, str] | None = None
+        for number, line in enumerate(text.split("\n"), 1):
             bare = line.strip(_BLANKS)
-            if len(line.encode("utf-8", "surrogateescape")) > _BUFSIZ - 2:
-                return tuple(found), (number, "the line is longer than MVAPICH2 reads")
-            if not bare or bare.startswith("#"):
-                continue
             variable, _, value = (part.strip(_BLANKS) for part in bare.partition("="))
-            if not variable or not value:
-                return tuple(found), (number, "the line is not of the form PARAMETER = VALUE")
-            found.append(_Line(number, variable, value))
-        return tuple(found), (0, "")
+            if len(line.encode("utf-8", "surrogateescape")) > _BUFSIZ - 2:
+                self.fatal = number, "the line is longer than MVAPICH2 reads"
+            elif bare and not bare.startswith("#") and not (variable and value):
+                self.fatal = number, "the line is not of the form PARAMETER = VALUE"
+            if self.fatal:
+                self.ends_program = f"{source}:{number}: {self.fatal[1]}, which ends the job"
+                break
+            if bare and not bare.startswith("#"):
+                self.lines.append((number, variable, value))
+        first = {variable: (number, value) for number, variable, value in reversed(self.lines)}
+        self.entries = {
+            c: (Entry(c, first[v][0], 1, LARGEST_COMM_SIZE, self.rules_of(c, *first[v])),)
+            for c, v in VARIABLES.items()
+            if v in first
+        }
+        self.rules = tuple(rule for (entry,) in self.entries.values() for rule in entry.rules)
 
-    @property
-    def lines(self) -> tuple[_Line, ...]:
-        """The lines that set variables."""
-        return self._read[0]
-
-    @property
-    def fatal(self) -> str:
-        """Why a job with this file ends at its start; empty if it does not."""
-        number, why = self._read[1]
-        return f"{self.source}:{number}: {why}, which ends the job" if why else ""
-
-    @cached_property
-    def parts(self) -> dict[Collective, tuple[_Part, ...]]:
-        """The parts of each collective's value, of the first line that sets it."""
-        found: dict[Collective, tuple[_Part, ...]] = {}
-        for line in self.lines:
-            collective = _COLLECTIVES.get(line.variable)
-            if collective is not None and collective not in found:
-                found[collective] = self._parts(collective, line.value, line.number)
-        return found
-
-    def _parts(self, collective: Collective, value: str, line: int) -> tuple[_Part, ...]:
-        """Return the parts of a value; none if the library cannot read one of them."""
-        words = value.split(",")
-        if len(words) == 1:
-            number = re.match(r"\d{1,9}", value, re.ASCII)
-            if number is None:
-                return ()
-            rule = Rule(line, value, collective, self._named(collective, number[0]))
-            return (_Part(number[0], 0, None, rule),)
-        found = []
+    def rules_of(self, collective: Collective, line: int, value: str) -> tuple[Rule, ...]:
+        """Return the rules of a value; none if the library cannot read one of its parts."""
+        words = [word.strip() for word in value.split(",")]
+        if len(words) == 1 and (alone := re.match(r"\d{1,9}", value, re.ASCII)):
+            return (self._rule(collective, line, value, alone[0], LARGEST_SIZE),)
+        found: list[Rule] = []
         for word in words:
-            match = _PART.search(word)
-            if match is None or any(len(n) > 10 or int(n) > _LARGEST_INT for n in _numbers(match)):
+            part = _PART.search(word)
+            if part is None or max(map(int, _numbers(part))) > _LARGEST_INT:
                 return ()
-            high = None if match[3] == "+" else int(match[3])
-            rule = Rule(line, word.strip(), collective, self._named(collective, match[1]))
-            found.append(_Part(match[1], int(match[2]), high, rule))
+            no_end = part[3] == "+" or len(found) == len(words) - 1
+            last = LARGEST_SIZE if no_end else int(part[3])
+            found.append(self._rule(collective, line, word, part[1], last))
         return tuple(found)
 
-    def _named(self, collective: Collective, number: str) -> Configuration | None:
-        entry = self.library.at(self.release).space.entry_of(collective)
-        algorithm = entry.named(str(int(number)))
-        if algorithm is None:
-            return None
-        return self.library.at(self.release).space.configuration(collective, algorithm, {})
-
-    def meant(self, part: _Part) -> Configuration:
-        """Return what runs for a part: the first algorithm where there is none of its number."""
-        collective = part.rule.collective
-        first = self.library.at(self.release).space.entry_of(collective).algorithms[0]
-        return part.rule.configuration or self.library.at(self.release).space.configuration(
-            collective, first, {}
-        )
-
-    @property
-    def rules(self) -> tuple[Rule, ...]:  # type: ignore[override]
-        """All parts of all values."""
-        return tuple(part.rule for parts in self.parts.values() for part in parts)
+    def _rule(self, collective: Collective, line: int, text: str, number: str, last: int) -> Rule:
+        algorithm = self.space.entry_of(collective).named(str(int(number)))
+        chosen = algorithm and self.space.configuration(collective, algorithm, {})
+        return Rule(line, text, collective, chosen or None, 0, last, Numbers(int(number)))
 
     def found(self) -> Iterator[Finding]:
         """Yield everything that is wrong."""
-        number, why = self._read[1]
-        if why:
+        if self.fatal:
+            number, why = self.fatal
             what = f"{why}, and the job ends"
             yield Finding(number, Fault.ENDS_PROGRAM, what, "correct or remove it")
         seen = set()
-        for line in self.lines:
-            if line.variable in seen:
+        for number, variable, _ in self.lines:
+            if variable in seen:
                 what = "an earlier line sets the variable, and the first one holds"
-                yield Finding(line.number, Fault.DEAD_RULE, what, "remove it")
-            elif (collective := _COLLECTIVES.get(line.variable)) is not None:
-                yield from self._found_in(line, self.parts[collective])
-            seen.add(line.variable)
+                yield Finding(number, Fault.DEAD_RULE, what, "remove it")
+            seen.add(variable)
+        for (entry,) in self.entries.values():
+            yield from self._found_in(entry)
 
-    def _found_in(self, line: _Line, parts: tuple[_Part, ...]) -> Iterator[Finding]:
-        at = line.number
-        if not parts:
-            what = "MVAPICH2 cannot read the value"
-            mend = "write one number, or number:low-high,…,number:low-+"
+    def _found_in(self, entry: Entry) -> Iterator[Finding]:
+        at, reached = entry.line, 0
+        if not entry.rules:
+            what, mend = "MVAPICH2 cannot read the value", "write number:low-high,…,number:low-+"
             yield Finding(at, Fault.MALFORMED, what, mend)
-        reached = 0
-        for part in parts:
-            if part.rule.configuration is None:
-                what = f"there is no algorithm {int(part.number)}; the first one runs instead"
+        for rule in entry.rules:
+            part = _PART.search(rule.text)
+            if rule.configuration is None:
+                what = f"there is no algorithm {rule.numbers.algorithm}; the first one runs instead"
                 yield Finding(at, Fault.UNKNOWN, what, "colltune rules catalog mvapich2 lists them")
-            if reached < 0 or (part.high is not None and part.high < reached):
-                what = f"an earlier part reaches further than {part.rule.text[:40]}"
+            if part and (reached < 0 or (part[3] != "+" and int(part[3]) < reached)):
+                what = f"an earlier part reaches further than {rule.text[:40]}"
                 yield Finding(at, Fault.DEAD_RULE, what, "sort the parts by size")
-            elif part.low != reached:
-                what = f"{part.rule.text[:40]} holds from {reached} bytes on: low ends are not read"
+            elif part and int(part[2]) != reached:
+                what = f"{rule.text[:40]} holds from {reached} bytes on: low ends are not read"
                 yield Finding(at, Fault.MALFORMED, what, f"start with {reached}")
-            reached = -1 if part.high is None else max(reached, part.high + 1)
+            reached = max(reached, int(part[3]) + 1) if part and part[3] != "+" else -1
         if reached > 0:
             what = f"messages from {reached} bytes on get the last part, too"
             yield Finding(at, Fault.INHERITED, what, "end with +")
 
     def decide(self, call: Call, environment: Mapping[str, str] | None = None) -> Outcome:
         """Return what runs: a variable of the job goes before one of the file."""
-        default = Configuration.default(NAME, call.collective)
-        parts = self.parts.get(call.collective, ())
-        chosen = self._taken(parts, call)
-        said = self.meant(chosen) if chosen else default
+        default, rule = Configuration.default(NAME, call.collective), self.rule_for(call)
+        said = self._meant(rule) or default
+        variable = VARIABLES.get(call.collective, "")
         if environment is not None:
             ignored = re.match(r"\s*[-+]?0*[1-9]", environment.get(IGNORE_FILE, ""))
             if not environment.get(USER_FILE) or ignored:
                 return Outcome(default, None, ("the job does not read the file",), said)
-        if self.fatal:
-            return Outcome(default, None, (self.fatal,), said, ends_program=self.fatal)
-        variable = VARIABLES.get(call.collective, "")
-        users = (environment or {}).get(variable)
-        if users is not None:
-            theirs = self._taken(self._parts(call.collective, users, 0), call)
-            runs = self.meant(theirs) if theirs else default
-            return Outcome(runs, chosen and chosen.rule, (f"the job sets {variable}",), said)
-        if chosen is None:
-            return Outcome(default, None, ("no line chooses: the library decides",), said)
-        return Outcome(said, chosen.rule, (f"line {chosen.rule.line} chooses",), said)
+        if self.ends_program:
+            why = self.ends_program
+            return Outcome(default, None, (why,), said, ends_program=why)
+        if environment is not None and variable in environment:
+            users = self.rules_of(call.collective, 0, environment[variable])
+            theirs = next((one for one in users if one.takes(call.msize_bytes)), None)
+            why = f"the job sets {variable}"
+            return Outcome(self._meant(theirs) or default, rule, (why,), said)
+        why = f"line {rule.line} chooses" if rule else "no line chooses: the library decides"
+        return Outcome(said, rule, (why,), said)
 
-    def _taken(self, parts: tuple[_Part, ...], call: Call) -> _Part | None:
-        reaching = (p for p in parts if p.high is None or call.msize_bytes <= p.high)
-        return next(reaching, parts[-1] if parts else None)
-
-    def comm_sizes(self, collective: Collective) -> tuple[int, ...]:
-        """Return 1 where there is a rule: it holds for every communicator."""
-        return (1,) if self.parts.get(collective) else ()
-
-    def switch_points(
-        self, collective: Collective, comm_size: int, nodes: int = 1
-    ) -> tuple[int, ...]:
-        """Return where parts end."""
-        del comm_size, nodes
-        ends = (part.high + 1 for part in self.parts.get(collective, ()) if part.high is not None)
-        return tuple(sorted({0, *ends}))
+    def _meant(self, rule: Rule | None) -> Configuration | None:
+        """Return what runs for a rule: the first algorithm where there is none of its number."""
+        if rule is None or rule.configuration:
+            return rule and rule.configuration
+        first = self.space.entry_of(rule.collective).algorithms[0]
+        return self.space.configuration(rule.collective, first, {})
 
 
 def _numbers(part: re.Match[str]) -> list[str]:
@@ -301,14 +244,13 @@ class Mvapich2Conf(Format):
         """Tell by a variable for tuning, or by the first line of our own."""
         return _OWN_LINE.search(text) is not None
 
-    def parse(self, text: str, source: str, release: str) -> _ParsedConf:
+    def parse(self, text: str, source: str, release: str) -> _Conf:
         """Return what `release` makes of a file."""
-        self._mpi.catalogue_of(release)
-        return _ParsedConf(self._mpi, text, source, release)
+        return _Conf(self._mpi.at(release).space, text, source, release)
 
     def lint(self, parsed: Rules) -> tuple[Finding, ...]:
         """Return everything that is wrong, by line."""
-        assert isinstance(parsed, _ParsedConf)
+        assert isinstance(parsed, _Conf)
         return tuple(sorted(parsed.found()))
 
     def write(
@@ -330,17 +272,17 @@ class Mvapich2Conf(Format):
     def convert(self, parsed: Rules, release: str) -> Written:
         """Return the same choices; other variables are not kept."""
         self._mpi.catalogue_of(release)
-        if not isinstance(parsed, _ParsedConf):
+        if not isinstance(parsed, _Conf):
             raise LibraryError(f"{parsed.source}: {parsed.format} is no format of MVAPICH2")
-        if parsed.fatal:
-            raise LibraryError(parsed.fatal)
+        refuse_dropped(parsed, parsed.ends_program)
+        kept = {VARIABLES[rule.collective] for rule in parsed.rules}
         notes = [
-            f"line {line.number}: {line.variable[:60]!r} is not kept"
-            for line in parsed.lines
-            if not parsed.parts.get(_COLLECTIVES.get(line.variable, Collective.BARRIER))
+            f"line {number}: {variable[:60]!r} is not kept"
+            for number, variable, _ in parsed.lines
+            if variable not in kept
         ]
         chosen = {}
-        for collective in parsed.parts:
+        for collective in {rule.collective for rule in parsed.rules}:
             firsts = parsed.switch_points(collective, 2)
             lasts = (*(first - 1 for first in firsts[1:]), None)
             chosen[collective] = tuple(
@@ -386,6 +328,4 @@ class Mvapich2Conf(Format):
         self, release: str, paths: Mapping[str, str], job: Shape | None = None
     ) -> dict[str, str]:
         """Return the variable that names the file."""
-        if not PurePath(paths[""]).is_absolute():
-            raise LibraryError(f"{paths['']}: the path of a configuration file must be absolute")
-        return {USER_FILE: paths[""]}
+        return {USER_FILE: absolute_path(paths[""], "a configuration file")}
