@@ -11,8 +11,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
+from typing import Protocol
 
 ENVIRONMENT = "the environment"
+
+
+class Launcher(Protocol):
+    """The program by which an installed MPI starts others, which tells where its files lie."""
+
+    def __hash__(self) -> int: ...
+
+    @property
+    def release(self) -> str: ...
+
+    @property
+    def mpirun(self) -> Path:
+        """Its absolute path, whatever its name."""
+        ...
+
+    def program(self, name: str, mend: str) -> Path:
+        """Return the program `name` that is installed with it; else ProgramError with `mend`."""
+        ...
 
 
 class Rank(IntEnum):

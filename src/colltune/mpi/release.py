@@ -10,7 +10,7 @@ from fnmatch import translate
 from functools import cached_property, lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from colltune.domain import Collective, Configuration, Portfolio
 from colltune.errors import LibraryError
@@ -20,13 +20,10 @@ from colltune.mpi.configuration_space import (
     CatalogueSpace,
     ConfigurationSpace,
 )
-from colltune.mpi.in_effect import Setting, Settings, of_environment, same_files
+from colltune.mpi.in_effect import Launcher, Setting, Settings, of_environment, same_files
 from colltune.mpi.programs import MOST_PROMISED, Harms
 from colltune.mpi.running import EVERYWHERE, Place, Promises, Refusal, RunningRange
 from colltune.mpi.toolchain import Toolchain
-
-if TYPE_CHECKING:
-    from colltune.mpi.installation import LauncherProgram
 
 SEGSIZES_BYTES = (0, 1024, 4096, 16384, 65536, 131072)
 """Segment sizes of Hunold et al., CLUSTER 2020, sec. IV, and 0 for none."""
@@ -335,7 +332,7 @@ class MpiLibrary:
         return one == other or (other.startswith("/") and same_files(one, other))
 
     def in_effect(
-        self, environment: Mapping[str, str], launcher: LauncherProgram | None = None
+        self, environment: Mapping[str, str], launcher: Launcher | None = None
     ) -> dict[str, Setting]:
         """Return the settings of a program that is started with `environment`, those of files too.
 

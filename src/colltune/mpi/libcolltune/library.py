@@ -6,17 +6,13 @@ import shlex
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from colltune.domain import Collective
 from colltune.mpi.catalogue import Catalogue
-from colltune.mpi.in_effect import Setting
+from colltune.mpi.in_effect import Launcher, Setting
 from colltune.mpi.libcolltune import PRELOAD, assignment
 from colltune.mpi.libcolltune.space import FORCE, LIBCOLLTUNE
 from colltune.mpi.release import MpiLibrary, Release, UserPatterns
-
-if TYPE_CHECKING:
-    from colltune.mpi.installation import LauncherProgram
 
 FILE_STEM = "libcolltune"
 """Begins the name of the compiled library."""
@@ -72,7 +68,7 @@ class WithLibcolltune(MpiLibrary):
         return self.mpi.same(name, one, other)
 
     def in_effect(
-        self, environment: Mapping[str, str], launcher: LauncherProgram | None = None
+        self, environment: Mapping[str, str], launcher: Launcher | None = None
     ) -> dict[str, Setting]:
         return self.mpi.in_effect(environment, launcher)
 

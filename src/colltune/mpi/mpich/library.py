@@ -9,19 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from colltune.domain import Collective, Configuration
 from colltune.mpi.catalogue import Limit
 from colltune.mpi.configuration_space import (
     CatalogueSpace,
 )
-from colltune.mpi.in_effect import Rank, Setting, of_environment
+from colltune.mpi.in_effect import Launcher, Rank, Setting, of_environment
 from colltune.mpi.release import MpiLibrary, UserPatterns
 from colltune.mpi.toolchain import Toolchain, module_named
-
-if TYPE_CHECKING:
-    from colltune.mpi.installation import LauncherProgram
 
 LIBRARY, TITLE = "mpich", "MPICH"
 _LEAST_RADIX = 2
@@ -198,7 +195,7 @@ class Mpich(MpiLibrary):
         return _PREFIX.sub(PREFIXES[0], name, count=1)
 
     def in_effect(
-        self, environment: Mapping[str, str], launcher: LauncherProgram | None = None
+        self, environment: Mapping[str, str], launcher: Launcher | None = None
     ) -> dict[str, Setting]:
         """Return what the environment and Hydra's file set; the file's options go before."""
         home = environment.get("HOME")

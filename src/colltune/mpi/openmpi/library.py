@@ -8,14 +8,14 @@ import shlex
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from colltune.domain import Collective, Configuration
 from colltune.mpi.catalogue import Algorithm, Catalogue, Limit
 from colltune.mpi.configuration_space import (
     CatalogueSpace,
 )
-from colltune.mpi.in_effect import Rank, Setting, of_environment
+from colltune.mpi.in_effect import Launcher, Rank, Setting, of_environment
 from colltune.mpi.openmpi.han_setups import HanSetups
 from colltune.mpi.openmpi.mca import (
     NO_HCOLL,
@@ -30,9 +30,6 @@ from colltune.mpi.openmpi.mca import (
 from colltune.mpi.openmpi.releases import LIBRARY, TITLE, catalogue_of
 from colltune.mpi.release import MpiLibrary, Release, UserPatterns
 from colltune.mpi.toolchain import Toolchain, module_named, root_allowance
-
-if TYPE_CHECKING:
-    from colltune.mpi.installation import LauncherProgram
 
 MAX_FANOUT = 32
 MAX_SEGSIZE_BYTES = 2**31 - 1
@@ -222,7 +219,7 @@ class OpenMpi(MpiLibrary):
         return super().same(name, one, other) or same(name.removeprefix(PREFIX), one, other)
 
     def in_effect(
-        self, environment: Mapping[str, str], launcher: LauncherProgram | None = None
+        self, environment: Mapping[str, str], launcher: Launcher | None = None
     ) -> dict[str, Setting]:
         """Return what files and the environment set; a file that overrides goes before both."""
         from colltune.mpi.openmpi.system_files import in_effect
