@@ -12,6 +12,7 @@ import pytest
 from colltune.domain import Collective, Instance
 from colltune.errors import DataError
 from colltune.evaluation import LeaveNodesOut, NodeCounts, Score, evaluate_split
+from colltune.mpi.programs import ANY_LEGAL
 from tests.models.machines import FORMULAS, MSIZES, configuration, measured
 
 BOTH = (Collective.ALLREDUCE, Collective.BCAST)
@@ -137,3 +138,17 @@ def test_leaving_one_out_tests_every_node_count_once() -> None:
     assert result.scores["gam"]["all"].instances == 3 * 2 * 6
     with pytest.raises(DataError, match="at least 3"):
         evaluate_split(measured(nodes=(2, 4)), LeaveNodesOut())
+
+
+def test_what_harms_the_programs_can_be_chosen_by_nobody() -> None:
+    """Neither by a learner nor by a baseline; without a promise all that was measured can."""
+    chosen = {}
+    for programs in (None, ANY_LEGAL):
+        found = evaluate_split(
+            measured(), LeaveNodesOut(), learners=("knn",), with_references=False, programs=programs
+        )
+        told = {c for one in found.decided.values() for c in one.configuration}
+        chosen[programs] = {c.partition(".")[2] for c in {*told, *found.tested.best}}
+        assert found.setup.programs == (None if programs is None else "any-legal")
+        assert bool(found.notes) == (programs is not None)
+    assert chosen[None] - chosen[ANY_LEGAL] == {"bcast.scatter_allgather"}

@@ -21,6 +21,7 @@ from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.models.fitting import fit
 from colltune.models.guard import Guard
+from colltune.mpi.programs import ANY_LEGAL
 from colltune.retraining.arrivals import Arrived
 from colltune.retraining.contest import (
     IN_FORCE,
@@ -47,6 +48,30 @@ def _source(data: PerformanceDataset) -> Measurements:
 
 def _contestants(data: PerformanceDataset) -> Contestants:
     return Contestants(_source(data), Parts(), "knn", _GUARD, jobs=1)
+
+
+def test_no_candidate_wins_by_what_no_job_is_given(tmp_path: Path) -> None:
+    """Neither may choose what harms the site's programs, however fast it was measured."""
+    harmful, harmless = "scatter_allgather", "binomial"
+    for k in range(2):
+        launch(tmp_path, f"launch {k}", seed=k, factor=lambda a, _: 0.01 if a == harmful else 1.0)
+    arrived = _arrived(tmp_path)
+    names = {c.algorithm for c in arrived.dataset.configurations(Collective.BCAST)}
+    assert {harmful, harmless} <= names
+    old = fit(arrived.dataset, "knn", jobs=1)
+    chosen = {}
+    for programs in (None, ANY_LEGAL):
+        of = _contestants(arrived.dataset)
+        of = replace(of, source=replace(of.source, programs=programs))
+        for known in (frozenset(arrived.tokens), frozenset[str]()):
+            rival = judged(old, arrived, known, _GUARD, programs)
+            found = contest(of, rival, "")
+            assert found.in_force is not None
+            told = {*found.candidate.configuration, *found.in_force.configuration}
+            chosen[programs, bool(known)] = {one.split(".")[2] for one in told}
+            assert (harmful in found.tested.best[0]) == (programs is None)
+    assert harmful in chosen[None, True] & chosen[None, False]
+    assert harmful not in chosen[ANY_LEGAL, True] | chosen[ANY_LEGAL, False]
 
 
 def _arrived(folder: Path) -> Arrived:

@@ -20,6 +20,7 @@ from colltune.errors import BundleError, DataError, OutputError
 from colltune.models.confirmations import Confirmation
 from colltune.models.fitting import fit
 from colltune.models.published import NearestNeighbours
+from colltune.mpi.programs import SAME_TYPES
 from colltune.registry import Action, Registry
 from colltune.retraining import backfill
 from colltune.retraining.lease import LeaseTakenError, held
@@ -122,6 +123,7 @@ def test_a_worse_candidate_is_kept_back(retrained: Path) -> None:
         shapes = [Shape(3 + 2 * k, 3)]
         launch(retrained / "data", name, seed=seed, shapes=shapes, factor=_misleading)
     site = site_of(retrained, '[evaluate]\nheld_out = "shapes"\n[drift]\nratio = 100\n')
+    site = replace(site, programs=SAME_TYPES)
     night = retrain(site)
     result = night.results[0]
     assert (night.outcomes, night.exit_status) == ((RunOutcome.KEPT,), errors.KEPT)

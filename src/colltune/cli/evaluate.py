@@ -19,6 +19,7 @@ from colltune.cli.options import (
     Where,
     parse_counts,
     parse_pairs,
+    programs_of,
     writable_place,
 )
 from colltune.cli.progress import progress
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from colltune.evaluation import Evaluation
     from colltune.evaluation.request import Result
     from colltune.evaluation.scores import Difference, Score
+    from colltune.mpi.programs import Programs
 
 
 def evaluate(
@@ -136,6 +138,16 @@ def evaluate(
             "--compare", help="Compare the learners of two result files, A and B, that --out wrote."
         ),
     ] = False,
+    programs: Annotated[
+        str | None,
+        typer.Option(
+            "--programs",
+            metavar="PROMISE",
+            help="Which programs the decisions are for, as in `select`: what harms them is left "
+            "out; measured: nothing is. Default: $COLLTUNE_PROGRAMS, else same-types; with --suite "
+            "paper measured.",
+        ),
+    ] = None,
     method: Method = None,
     profile: Profiles = None,
     where: Where = None,
@@ -146,8 +158,8 @@ def evaluate(
     """Train on one part of the data and test on the rest.
 
     The baselines are the library's default, the single best configuration, the best configuration
-    of each instance (virtual_best), and the three learners of Hunold et al. (CLUSTER 2020). All
-    that was measured can be chosen, also what `select` leaves out because it breaks some programs.
+    of each instance (virtual_best), and the three learners of Hunold et al. (CLUSTER 2020). None of
+    them can choose what `select` leaves out because it breaks some programs, see --programs.
 
     Examples: colltune evaluate data.csv.gz --split leave-nodes-out --out new.json
 
@@ -191,6 +203,7 @@ def evaluate(
         profiles=tuple(profile or ()),
         confirm=confirm,
         method=method,
+        programs=_programs(programs, suite),
         reader=read_measured,
     )
     if suite == "paper" and out is not None:
@@ -202,6 +215,13 @@ def evaluate(
         shown.phase("evaluating", "fits")
         result = request.run(datasets, shown.part, shown.count)
     _show_result(result, datasets, out, json=json)
+
+
+def _programs(named: str | None, suite: str | None) -> Programs | None:
+    """Return what an option says; None: all that was measured can be chosen."""
+    if named == "measured" or (named is None and suite == "paper"):
+        return None
+    return programs_of(named)
 
 
 _SCORE: tuple[tuple[str, str, str], ...] = (

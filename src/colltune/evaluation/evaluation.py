@@ -31,7 +31,8 @@ class EvaluationSetup:
     on training times, drawn with ``seed``; ``max_nprocs`` left instances out;
     ``judged_by`` is the statistic of the repetitions that the tested times are; ``profile`` the
     digest of the profile by which instances have weights, None without one; ``confirm`` tells that
-    a half of the record was left to the confirmation of decisions.
+    a half of the record was left to the confirmation of decisions; what harms ``programs`` was
+    left out, None: nothing was.
     """
 
     data: Context
@@ -44,6 +45,7 @@ class EvaluationSetup:
     judged_by: str = Objective.MEDIAN.value
     profile: str | None = None
     confirm: bool = False
+    programs: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields, JSON-able."""
@@ -58,6 +60,7 @@ class EvaluationSetup:
             "judged_by": self.judged_by,
             "profile": self.profile,
             "confirm": self.confirm,
+            "programs": self.programs,
         }
 
 
@@ -211,6 +214,7 @@ _MUST_AGREE = {
     "judged_by": "--judge",
     "profile": "--profile",
     "confirm": "--confirm",
+    "programs": "--programs",
 }
 
 

@@ -16,10 +16,12 @@ from colltune.dataset.frame import CELL_COLUMNS
 from colltune.dataset.noise import Allocations, allocations_of, measured
 from colltune.dataset.objective import Objective
 from colltune.dataset.profile import Profile, Use
-from colltune.domain import Collective, Configuration
+from colltune.domain import Collective, Configuration, Context, Shape
 from colltune.errors import DataError
 from colltune.evidence.components import Variances
 from colltune.models.cells import CellMatrix, cell_matrices
+from colltune.mpi.programs import Programs
+from colltune.selector.argmin import legal_runs
 
 Numbers = NDArray[np.float64]
 _MOST_OCTAVES = 2.0
@@ -107,7 +109,8 @@ class FoldSource:
     ``train_noise`` is the standard deviation of the noise, drawn with ``seed``, on the logarithm of
     times that are learned. Instances of more than ``max_nprocs`` processes are left out. Learned is
     the ``objective`` of the repetitions; decisions are judged by ``judged_by``, of the measurements
-    of ``judging`` where these are given: all cells of the dataset, from a part of the record.
+    of ``judging`` where these are given: all cells of the dataset, from a part of the record. What
+    harms ``programs`` is neither learned nor judged; by default everything is.
     """
 
     dataset: PerformanceDataset
@@ -118,6 +121,7 @@ class FoldSource:
     objective: Objective = Objective.MEDIAN
     judged_by: Objective = Objective.MEDIAN
     judging: PerformanceDataset | None = None
+    programs: Programs | None = None
 
     @cached_property
     def matrices(self) -> dict[Collective, CellMatrix]:
@@ -149,14 +153,37 @@ class FoldSource:
     def _cells(
         self, dataset: PerformanceDataset, objective: Objective
     ) -> dict[Collective, CellMatrix]:
-        whole = cell_matrices(dataset, objective)
+        found = cell_matrices(dataset, objective)
+        if self.programs is not None:
+            found = legal_cells(found, dataset.context, self.programs)
         if self.max_nprocs is None:
-            return whole
-        cut = {c: m.rows(m.nprocs <= self.max_nprocs) for c, m in whole.items()}
+            return found
+        cut = {c: m.rows(m.nprocs <= self.max_nprocs) for c, m in found.items()}
         return {c: m for c, m in cut.items() if len(m)}
 
     def part(self, mask: pd.Series[bool]) -> FoldSource:
         return replace(self, dataset=self.dataset.where(mask), allocation_of=self.allocations)
+
+
+def legal_cells(
+    matrices: Mapping[Collective, CellMatrix], context: Context, programs: Programs
+) -> dict[Collective, CellMatrix]:
+    """Return `matrices` without the times of what harms `programs`; the default's always stay."""
+    found = {c: _legal(cells, context, programs) for c, cells in matrices.items()}
+    return {c: cells for c, cells in found.items() if len(cells)}
+
+
+def _legal(cells: CellMatrix, context: Context, programs: Programs) -> CellMatrix:
+    pairs = np.column_stack([cells.nodes, cells.ppn])
+    distinct, shape_of = np.unique(pairs, axis=0, return_inverse=True)
+    shapes = [Shape(*map(int, pair)) for pair in distinct]
+    harmful = np.zeros(cells.time_s.shape, np.bool_)
+    for column, one in enumerate(cells.configurations):
+        if not one.is_default:
+            found = legal_runs(context, one, shapes, programs)
+            harmful[:, column] = np.array([r.refusal is not None for r in found])[shape_of.ravel()]
+    kept = replace(cells, time_s=np.where(harmful, np.nan, cells.time_s))
+    return kept.rows(np.asarray(np.isfinite(kept.time_s).any(axis=1)))
 
 
 def fold(

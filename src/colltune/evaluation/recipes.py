@@ -20,7 +20,8 @@ from colltune.models.fitting import fit_cells
 from colltune.models.guard import Guard
 from colltune.models.learners import fitted, learner_entry
 from colltune.models.published import PUBLISHED
-from colltune.selector.argmin import ModelSelector
+from colltune.mpi.programs import Programs
+from colltune.selector.argmin import ModelSelector, legal_selector
 
 BASELINES = ("default", "single_best", "virtual_best")
 
@@ -109,10 +110,16 @@ def _unfitted(name: str, left_out: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(f"{name}: {what}: {why}" for what, why in left_out.items())
 
 
-def decided_by(bundle: Bundle, guard: bool | Guard, fold: Fold) -> FoldDecisions:
-    """Return what a bundle decides as it is, whatever it was fitted to."""
+def decided_by(
+    bundle: Bundle, guard: bool | Guard, fold: Fold, programs: Programs | None = None
+) -> FoldDecisions:
+    """Return what a bundle decides as it is, whatever it was fitted to; None: for any programs."""
     started = time.perf_counter()
-    selections = ModelSelector(bundle, guard=guard).select_many(fold.testing.instances())
+    if programs is None:
+        selector = ModelSelector(bundle, guard=guard)
+    else:
+        selector = legal_selector(bundle, programs, guard=guard)
+    selections = selector.select_many(fold.testing.instances())
     seconds = time.perf_counter() - started
     return FoldDecisions(tuple(s.configuration for s in selections), 0.0, seconds)
 

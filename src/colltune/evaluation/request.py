@@ -31,6 +31,7 @@ from colltune.evaluation.paper import Begin, PaperDataset, Run, paper_datasets, 
 from colltune.models.fitting import Progress
 from colltune.models.learners import learner_entry
 from colltune.models.published import PUBLISHED
+from colltune.mpi.programs import Programs
 
 SUITES = ("paper", "all")
 
@@ -69,6 +70,7 @@ class EvaluationRequest:
     profiles: tuple[Path, ...] = ()
     confirm: bool = False
     method: str | None = None
+    programs: Programs | None = None
     reader: Callable[[Sequence[Path], Mapping[str, str]], PerformanceDataset] = read
 
     def read(self) -> list[PerformanceDataset]:
@@ -174,6 +176,7 @@ class EvaluationRequest:
                 jobs=self.jobs,
                 profile=profile,
                 confirm=self.confirm,
+                programs=self.programs,
                 progress=progress,
             )
 

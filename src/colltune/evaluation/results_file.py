@@ -135,6 +135,7 @@ def _evaluation(run: Mapping[str, Any], version: str) -> Evaluation:
         Objective(run["judged_by"]).value,
         None if run.get("profile") is None else _word(run["profile"]),
         bool(run.get("confirm", False)),
+        None if run.get("programs") is None else _word(run["programs"]),
     )
     return Evaluation(
         setup,

@@ -43,6 +43,8 @@ from colltune.models.cells import CellMatrix
 from colltune.models.fitting import Progress
 from colltune.models.guard import Guard
 from colltune.models.workers import cluster, processes, spread
+from colltune.mpi.programs import Programs, harms_of
+from colltune.text import counted
 
 Numbers = NDArray[np.float64]
 
@@ -63,6 +65,7 @@ def evaluate_split(  # noqa: PLR0913
     jobs: int | None = None,
     profile: Profile | None = None,
     confirm: bool = False,
+    programs: Programs | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Compare learners with the baselines on the folds of `split`.
@@ -99,6 +102,8 @@ def evaluate_split(  # noqa: PLR0913
         Whether learners are shown a second time, their decisions confirmed by measuring (see
         `colltune.evaluation.confirmed`); all are judged by the half of the record that
         confirms nothing. The noise is on each launch that confirms, too.
+    programs
+        What harms these is left out; by default all that was measured can be chosen.
     progress
         Called as ``progress(done, total, next)``, total being folds times recipes.
 
@@ -120,7 +125,9 @@ def evaluate_split(  # noqa: PLR0913
     asked = learned(learners, guard)
     recipes: list[Recipe] = [*(Baseline(name) for name in BASELINES), *others, *asked]
     judge = judged_by or objective
-    source = FoldSource(dataset, allocation_of, noise, seed, max_nprocs, objective, judge)
+    source = FoldSource(
+        dataset, allocation_of, noise, seed, max_nprocs, objective, judge, programs=programs
+    )
     if confirm:
         if not isinstance(split, MaskSplit):
             raise SplitError(
@@ -133,6 +140,9 @@ def evaluate_split(  # noqa: PLR0913
         notes = (*notes, halved.note)
     folds = split.folds(source)
     weighting = None
+    if programs is not None and (harmful := _harmful(dataset, programs)):
+        told = f"{counted(harmful, 'configuration')} may not be used for {programs.phrase}"
+        notes = (*notes, f"{told}: left out")
     if profile is not None:
         folds, weights, weighting = weigh(folds, profile)
         notes = (*notes, weighting.note)
@@ -150,6 +160,7 @@ def evaluate_split(  # noqa: PLR0913
         judge.value,
         weighting.profile if weighting else None,
         confirm,
+        None if programs is None else str(programs),
     )
     return Evaluation(
         setup,
@@ -163,6 +174,12 @@ def evaluate_split(  # noqa: PLR0913
         (*notes, *problems),
         weighting.covered if weighting else None,
     )
+
+
+def _harmful(dataset: PerformanceDataset, programs: Programs) -> int:
+    every = (c for collective in dataset.collectives for c in dataset.configurations(collective))
+    release = dataset.context.library_version
+    return sum(bool(harms_of(c, release).sentence(programs)) for c in every if not c.is_default)
 
 
 def decided(

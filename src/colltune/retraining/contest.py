@@ -3,9 +3,10 @@
 The bundle in force has most likely seen the shapes that are held out from the candidate, and would
 be flattered by that; and the candidate must be judged without them. So both are judged by what they
 would decide without: the learners of the bundle in force are fitted to the measurements that it was
-made of, less the held-out shapes; the candidate's to all measurements, less the same shapes. Both
-then decide the same instances, judged by all measurements of these. What is compared is thus what
-the new measurements, and the new settings, are worth.
+made of, less the held-out shapes; the candidate's to all measurements, less the same shapes. What
+harms the site's programs, and so is given to no job, is left out. Both then decide the same
+instances, judged by all measurements of these. What is compared is thus what the new measurements,
+and the new settings, are worth.
 
 What is held out are parts of the data, few of them, since each is a refit. Neighbouring node counts
 fall into different parts, so that every part is decided from counts on either side, as a job's own
@@ -40,7 +41,7 @@ from numpy.typing import NDArray
 
 from colltune.dataset.objective import Objective, parse_objective
 from colltune.domain import Collective, Configuration, Context
-from colltune.evaluation.folds import CellNoise, Fold, FoldSource
+from colltune.evaluation.folds import CellNoise, Fold, FoldSource, legal_cells
 from colltune.evaluation.recipes import FoldDecisions, Learned, Recipe, decided_by
 from colltune.evaluation.run import decided
 from colltune.evaluation.scores import (
@@ -59,6 +60,7 @@ from colltune.models.cells import HELD_OUT, CellMatrix, cell_matrices, dealt
 from colltune.models.fitting import LEAST_TO_HOLD_OUT, Progress
 from colltune.models.guard import Guard
 from colltune.models.learners import LEARNERS
+from colltune.mpi.programs import Programs
 from colltune.retraining.arrivals import Arrived
 from colltune.retraining.site_file import Thresholds
 from colltune.selector.bundle_diff import diff, thinned
@@ -111,11 +113,15 @@ class Contest:
 
 @dataclass(frozen=True, eq=False)
 class JudgedBundle:
-    """How a bundle is judged: its learners on ``cells``, or, where these are None, as it is."""
+    """How a bundle is judged: its learners on ``cells``, or, where these are None, as it is.
+
+    What harms ``programs`` is never chosen.
+    """
 
     bundle: Bundle
     cells: Mapping[Collective, CellMatrix] | None
     guard: Guard
+    programs: Programs | None = None
 
     @property
     def name(self) -> str:
@@ -128,7 +134,7 @@ class JudgedBundle:
         if model is None:
             return _left_alone(context, fold)
         if self.cells is None:
-            return decided_by(self.bundle, self.guard, fold)
+            return decided_by(self.bundle, self.guard, fold, self.programs)
         cells = self.cells.get(fold.collective)
         training = None if cells is None else cells.rows(_among(cells, fold.training))
         if training is None or not len(training):
@@ -170,12 +176,23 @@ def contest(
     return Contest(tested, found[of.learner], found.get(IN_FORCE), how)
 
 
-def judged(bundle: Bundle, arrived: Arrived, known: frozenset[str], guard: Guard) -> JudgedBundle:
-    """Return how `bundle` is judged, which was fitted to the launches `known`."""
+def judged(
+    bundle: Bundle,
+    arrived: Arrived,
+    known: frozenset[str],
+    guard: Guard,
+    programs: Programs | None = None,
+) -> JudgedBundle:
+    """Return how `bundle` is judged, which was fitted to the launches `known`.
+
+    What harms `programs` is never chosen; None: everything may be.
+    """
     if not _can_be_made_again(bundle) or not known:
-        return JudgedBundle(bundle, None, guard)
+        return JudgedBundle(bundle, None, guard, programs)
     cells = cell_matrices(arrived.of(known), objective_of(bundle))
-    return JudgedBundle(bundle, cells, guard)
+    if programs is not None:
+        cells = legal_cells(cells, bundle.context, programs)
+    return JudgedBundle(bundle, cells, guard, programs)
 
 
 def objective_of(bundle: Bundle) -> Objective:

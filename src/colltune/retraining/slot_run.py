@@ -222,7 +222,7 @@ class SlotRun:
         if bundle is not None:
             start = replace(start, changes=decision_changes(bundle, candidate))
         try:
-            found = self._contest(source, bundle, knows)
+            found = self._contest(replace(source, programs=self.site.programs), bundle, knows)
         except DataError as error:
             return replace(start, outcome=RunOutcome.KEPT, reason=f"it cannot be judged: {error}")
         found = replace(found, attempt=self._attempt(start))
@@ -277,7 +277,7 @@ class SlotRun:
         with self.phase(f"{self.slot}: comparing") as progress:
             if bundle is None or knows is None:
                 return contest(of, None, "no bundle was in force", progress)
-            rival = judged(bundle, self.arrived, knows.launches, self._guard)
+            rival = judged(bundle, self.arrived, knows.launches, self._guard, source.programs)
             how = "as it is" if rival.cells is None else f"fitted again to {knows.how}"
             return contest(of, rival, how, progress)
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from colltune.decisions import AS_MEASURED, Candidate, Prediction, Selection, Status
-from colltune.domain import Collective, Configuration, Instance, Shape
+from colltune.domain import Collective, Configuration, Context, Instance, Shape
 from colltune.errors import BundleError, LibraryError
 from colltune.models.bundle import Bundle
 from colltune.models.collective_model import CollectiveModel, Forecast
@@ -286,18 +286,18 @@ def legal_selector(
     """
 
     def runs(configuration: Configuration, shapes: Sequence[Shape]) -> Sequence[RunningRange]:
-        return legal_runs(bundle, configuration, shapes, programs)
+        return legal_runs(bundle.context, configuration, shapes, programs)
 
     return ModelSelector(bundle, guard=guard, runs=runs, cores=cores)
 
 
 def legal_runs(
-    bundle: Bundle, configuration: Configuration, shapes: Sequence[Shape], programs: Programs
+    context: Context, configuration: Configuration, shapes: Sequence[Shape], programs: Programs
 ) -> Sequence[RunningRange]:
-    """Return where a configuration of a bundle harms none of `programs`, as far as is known."""
+    """Return where what was measured in `context` harms none of `programs`, as far as is known."""
     from colltune.mpi.programs import FOR_TWO, harms_of
 
-    context, everywhere = bundle.context, [EVERYWHERE] * len(shapes)
+    everywhere = [EVERYWHERE] * len(shapes)
     known = harms_of(configuration, context.library_version)
     if why := known.sentence(programs):
         return [RunningRange(None, why, Refusal.HARMS_PROGRAMS)] * len(shapes)
