@@ -14,6 +14,7 @@ from colltune.errors import CampaignError
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
 from colltune.models.guard import Guard
+from colltune.mpi.programs import ANY_LEGAL, SAME_TYPES
 from colltune.retraining import backfill
 from colltune.selector.demand import Demand, DemandLog
 from tests.models.machines import CONTEXT, MSIZES, measured
@@ -75,6 +76,16 @@ def test_what_was_left_to_the_default_for_doubt_is_wanted(bundle: Bundle) -> Non
     assert timid
     assert {(w.extrapolated, w.abstained > 0) for w in timid} == {(0, True)}
     assert not backfill.wanted(bundle, _asked((8, 4, 3)), Guard(caution=50.0))
+
+
+def test_doubt_about_what_no_job_is_given_wants_nothing(bundle: Bundle) -> None:
+    """Of broadcasts, what is fastest here breaks some programs: it is measured for others alone."""
+    doubted = {}
+    for programs in (ANY_LEGAL, SAME_TYPES):
+        found = backfill.wanted(bundle, _asked((6, 2, 3)), Guard(caution=50.0), programs=programs)
+        sizes = [set(w.msizes_bytes) for w in found if w.collective is Collective.BCAST]
+        doubted[programs] = set().union(*sizes)
+    assert doubted[ANY_LEGAL] < doubted[SAME_TYPES]
 
 
 def test_other_releases_and_lone_processes_are_not_asked_about(bundle: Bundle) -> None:

@@ -38,7 +38,7 @@ from colltune.models.guard import Guard
 from colltune.mpi import installation
 from colltune.mpi.programs import FOR_EVERYBODY, Programs
 from colltune.retraining.site_file import Backfill
-from colltune.selector.argmin import ModelSelector
+from colltune.selector.argmin import ModelSelector, legal_selector
 from colltune.selector.demand import Demand, read_demand
 from colltune.verify.confirm import (
     asked_by_campaign,
@@ -120,13 +120,16 @@ def wanted(
     guard: Guard,
     measured: Collection[Shape] = (),
     usage: Profile | None = None,
+    programs: Programs = FOR_EVERYBODY,
 ) -> tuple[WantedShape, ...]:
     """Return the cells that jobs asked for and that want measuring; not those `measured` since.
 
-    With `usage`, what production jobs spend, cells count by node-hours.
+    A cell is in doubt for what harms none of `programs`: only that can be given to a job. With
+    `usage`, what production jobs spend, cells count by node-hours.
     """
     known = {Shape(1, 1), *measured, *bundle.training_shapes}
-    context, selector = bundle.context, ModelSelector(bundle, guard=guard)
+    context = bundle.context
+    selector = legal_selector(bundle, programs, guard=guard)
     asked = [
         (shape, d.count)
         for d in demand

@@ -363,7 +363,9 @@ class SlotRun:
         try:
             bundle = self.registry.load(result.in_force)
             demand = read_demand(wishes.demand)
-            cells = backfill.wanted(bundle, demand, self._guard, dataset.shapes(), self._usage)
+            cells = backfill.wanted(
+                bundle, demand, self._guard, dataset.shapes(), self._usage, wishes.programs
+            )
             planned = backfill.plan(
                 bundle, cells, wishes.budget_s, wishes.launch_s, wishes.programs
             )
