@@ -78,8 +78,9 @@ def _scatter(machine: Machine, rng: np.random.Generator) -> np.ndarray:
     """Return log-deviations of successive repetitions: first order autoregressive."""
     fresh = rng.normal(0, machine.within, machine.reps)
     kept = machine.correlation
-    for i in range(1, len(fresh)):
-        fresh[i] = kept * fresh[i - 1] + np.sqrt(1 - kept**2) * fresh[i]
+    if kept:
+        for i in range(1, len(fresh)):
+            fresh[i] = kept * fresh[i - 1] + np.sqrt(1 - kept**2) * fresh[i]
     return fresh
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -173,6 +173,8 @@ def noise_report(table: pd.DataFrame, context: Context, allocations: Allocations
 
     def groups(by: pd.Series[str]) -> tuple[Group, ...]:
         names = [name for name in _SIZE_CLASSES if (by == name).any()] or sorted(by.unique())
+        if len(names) == 1:
+            return (replace(overall, name=names[0]),)
         return tuple(_group(name, table[by == name], variances)[0] for name in names)
 
     def size_class(msize_bytes: int) -> str:
