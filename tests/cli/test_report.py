@@ -9,9 +9,12 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+from typer.testing import CliRunner
 
+from colltune.cli.app import app
 from colltune.dataset import write_csv
 from colltune.domain import Collective, Context, Instance, Shape
 from colltune.models.bundle import Bundle, load
@@ -33,6 +36,27 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     data = measured(collectives=BOTH, noise=0.1)
     write_csv(data, folder / "data.csv")
     return fit(data, "knn").save(folder / "bundle"), folder / "data.csv"
+
+
+class Reported(NamedTuple):
+    """A page that several tests read, where it lies, and what was printed beside it."""
+
+    page: Page
+    path: Path
+    out: str
+
+
+@pytest.fixture(scope="module")
+def reported(both: tuple[Path, Path]) -> dict[str, Reported]:
+    """Return the pages of `both` without the data, and with them and what was held out."""
+    found = {}
+    for name, words in (("plain", ()), ("measured", ("--data", both[1], "--held-out"))):
+        path = both[0].parent / f"{name}.html"
+        command = ["report", *map(str, (both[0], *words)), "--out", str(path)]
+        answer = CliRunner().invoke(app(["report"]), command)
+        assert (answer.exit_code, answer.stderr) == (0, "")
+        found[name] = Reported(Page.of(path.read_text(encoding="utf-8")), path, answer.stdout)
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -60,12 +84,9 @@ def _page(colltune: Verb, out: Path, *words: object) -> Page:
     return Page.of(out.read_text(encoding="utf-8"))
 
 
-def test_every_collective_has_its_pictures_and_tables(
-    colltune: Verb, both: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_every_collective_has_its_pictures_and_tables(reported: dict[str, Reported]) -> None:
     """Maps, gains, runtimes and calibration are there for each collective, and tags are closed."""
-    path, data = both
-    page = _page(colltune, tmp_path / "r.html", path, "--data", data, "--held-out")
+    page = reported["measured"].page
     assert page.unbalanced == []
     for name in ("MPI_Allreduce", "MPI_Bcast"):
         assert name in page.headings
@@ -78,11 +99,9 @@ def test_every_collective_has_its_pictures_and_tables(
     assert sum("predicted 90 % interval, faster than" in caption for caption in captions) == 4
 
 
-def test_tables_say_what_the_selector_says(
-    colltune: Verb, both: tuple[Path, Path], bundle: Bundle, tmp_path: Path
-) -> None:
+def test_tables_say_what_the_selector_says(bundle: Bundle, reported: dict[str, Reported]) -> None:
     """Each row of the table of decisions is what select answers at its first and last size."""
-    page = _page(colltune, tmp_path / "r.html", both[0])
+    page = reported["plain"].page
     selector = ModelSelector(bundle)
     sizes = {bytes_text(m): m for k in range(40) for m in (1 << k, (1 << k) * 3 // 2)} | {"0": 0}
     for number, collective in enumerate(BOTH):
@@ -103,13 +122,9 @@ def test_tables_say_what_the_selector_says(
             assert not gains or min(gains) - 0.005 <= float(gain) <= max(gains) + 0.005
 
 
-def test_nothing_is_loaded_and_nothing_is_run(
-    colltune: Verb, both: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_nothing_is_loaded_and_nothing_is_run(reported: dict[str, Reported]) -> None:
     """The page has no script, and refers to nothing but its own parts."""
-    path, data = both
-    out = tmp_path / "r.html"
-    page = _page(colltune, out, path, "--data", data)
+    page, out, _ = reported["measured"]
     tags = {tag for tag, _, _ in page.attributes}
     assert not tags & {"script", "link", "img", "iframe", "object", "image"}
     assert not [name for _, name, _ in page.attributes if name.startswith("on")]
@@ -124,13 +139,13 @@ def test_nothing_is_loaded_and_nothing_is_run(
 
 
 def test_the_same_bundle_gives_the_same_bytes(
-    colltune: Verb, both: tuple[Path, Path], tmp_path: Path
+    colltune: Verb, both: tuple[Path, Path], reported: dict[str, Reported], tmp_path: Path
 ) -> None:
     """Nothing in the page depends on when or where it was made."""
-    for name in ("a.html", "b.html"):
-        _page(colltune, tmp_path / name, both[0], "--data", both[1])
-    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.html", "b.html"]
+    again = tmp_path / "b.html"
+    _page(colltune, again, both[0], "--data", both[1], "--held-out")
+    assert reported["measured"].path.read_bytes() == again.read_bytes()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["b.html"]
 
 
 def test_names_cannot_become_markup(colltune: Verb, tmp_path: Path) -> None:
@@ -181,11 +196,9 @@ def test_one_shape_and_few_sizes_are_enough(
     assert "takes --held-out, data of at least 3 node counts" in page.text
 
 
-def test_without_data_predictions_are_called_so(
-    colltune: Verb, both: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_without_data_predictions_are_called_so(reported: dict[str, Reported]) -> None:
     """Nobody takes the models' own opinion for a measurement."""
-    page = _page(colltune, tmp_path / "r.html", both[0])
+    page = reported["plain"].page
     assert "it would tell launches and days" in page.text
     assert "PREDICTED runtimes" in page.text
     assert "measured gain" not in page.text
@@ -210,13 +223,10 @@ def test_evidence_of_the_manifest_is_shown(colltune: Verb, bundle: Bundle, tmp_p
     assert json.loads(told) == {"splits": evidence["splits"]}
 
 
-def test_the_terminal_shows_the_first_paragraph(
-    colltune: Verb, both: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_the_terminal_shows_the_first_paragraph(reported: dict[str, Reported]) -> None:
     """What the page begins with is printed, too, part by part, and the page's name behind it."""
-    answer = colltune("report", both[0], "--out", tmp_path / "r.html")
-    page = Page.of((tmp_path / "r.html").read_text(encoding="utf-8"))
-    parts = answer.out.replace("`", "").splitlines()[:-1]
+    page, _, out = reported["plain"]
+    parts = out.replace("`", "").splitlines()[:-1]
     assert len(parts) == 5
     assert [part for part in parts if part not in page.text] == []
 
