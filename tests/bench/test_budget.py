@@ -27,7 +27,7 @@ MSIZES = tuple(8 * 8**power for power in range(7))
 ALGORITHMS = ("default", *(f"a{number}" for number in range(8)))
 PARAMETERS = range(5)
 CAMPAIGN = Campaign((Collective.BCAST,), MSIZES, machine="m", nodes=(4,), ppn=(4,), total_s=30.0)
-BUDGETS, STARTS = (15.0, 30.0, 60.0, 120.0), (0.1, 1.0, 3.0, 10.0)
+STARTS = (0.1, 1.0, 3.0, 10.0)
 
 
 def _configurations() -> list[Configuration]:
@@ -112,7 +112,7 @@ def _oracle(budget_s: float, start_s: float) -> int:
 
 
 @pytest.mark.parametrize("start_s", STARTS)
-@pytest.mark.parametrize("total_s", BUDGETS)
+@pytest.mark.parametrize("total_s", [15.0, 120.0])
 def test_a_budget_buys_what_it_can(
     start_s: float, total_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

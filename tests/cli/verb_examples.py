@@ -336,7 +336,6 @@ OTHER_FORMS: dict[str, Callable[[Place], Words]] = {
     ),
     "plan": lambda p: ("plan", p.written("c.toml", _PLANNED)),
     "submit --status": lambda p: ("submit", "--status", "--out", p.folder),
-    "evaluate --suite": lambda p: ("evaluate", p.data, "--suite", "all", "--learner", "knn"),
     "evaluate --out": lambda p: (*EXAMPLES["evaluate"](p), "--out", p.folder / "o.json"),
     "evaluate --compare": lambda p: ("evaluate", "--compare", *[_results(p)] * 2),
     "rules catalog": lambda p: ("rules", "catalog"),
@@ -351,4 +350,5 @@ OTHER_FORMS: dict[str, Callable[[Place], Words]] = {
         *("verify", "--readable-only", p.written("r.conf", RULES), "--", "mpirun", "-n", 8),
     ),
 }
-"""Calls of which the document is another one than of `EXAMPLES`."""
+"""Calls of which the document is another one than of `EXAMPLES`; that of `evaluate --suite` is held
+to its description where the suite is tested."""

@@ -43,8 +43,12 @@ def predicted_s(name: str, training: CellMatrix, asked: CellMatrix) -> Numbers:
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_served_decisions_are_the_least_predictions(name: str) -> None:
+def test_served_decisions_are_the_least_predictions(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A bundle of a published learner, without the guard, decides by the least prediction."""
+    # R takes seconds to start for each fold
+    monkeypatch.setattr(mgcv, "available", lambda: False)
     data = measured(nodes=(2, 4, 8, 16))
     selector = ModelSelector(fit(data, name, jobs=1), guard=False)
     asked = cells((3, 6))

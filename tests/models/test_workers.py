@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -64,14 +63,10 @@ def test_an_error_in_a_worker_is_the_error_here(scheduler: str) -> None:
         list(spread([(divmod, (1, 0), {})], 2))
 
 
-def _killed() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 def test_a_process_that_the_system_ended_is_told() -> None:
     """As where memory is short; with what ended it, and the mend."""
     with pytest.raises(ResourceError, match=r"SIGKILL.*--jobs"):
-        list(spread([(_killed, (), {}), (_killed, (), {})], 2))
+        list(spread([(signal.raise_signal, (signal.SIGKILL,), {})] * 2, 2))
 
 
 def test_a_scheduler_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

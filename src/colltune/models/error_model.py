@@ -104,12 +104,12 @@ def default_gains(timed: pd.DataFrame) -> pd.DataFrame:
 
 def _by_shape(table: pd.DataFrame) -> list[Noise | None]:
     """Return what the launches of each shape tell of how ``log`` differs between them."""
-    cells = table.groupby(_CELL, sort=False)["log"].agg(["count", "var"]).reset_index()
-    shapes = cells.groupby(["nodes", "ppn"])
-    return [
-        usual(rows["count"].to_numpy(), (rows["var"] * (rows["count"] - 1)).to_numpy())
-        for _, rows in shapes
-    ]
+    cells = table.groupby(_CELL, sort=False)["log"].agg(["count", "var"])
+    counts, variances = cells.to_numpy().T
+    shapes = np.column_stack([cells.index.get_level_values(name) for name in ("nodes", "ppn")])
+    each, shape_of = np.unique(shapes, axis=0, return_inverse=True)
+    rows = [shape_of == k for k in range(len(each))]
+    return [usual(counts[row], variances[row] * (counts[row] - 1)) for row in rows]
 
 
 class ErrorModel(NamedTuple):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from joblib import delayed
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from colltune.dataset import PerformanceDataset
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective, common
@@ -181,7 +183,7 @@ def _fitted(task: _Task) -> Fitted | DataError:
     On one thread: linear algebra on matrices as small as these only waits for further ones.
     """
     features = named_feature_set(task.feature_set)
-    with threadpool_limits(limits=1):
+    with _thread_pools(len(sys.modules)).limit(limits=1):
         try:
             found = fitted(task.cells, task.learner, features, in_fold=task.fold != _WHOLE)
         except DataError as error:
@@ -192,6 +194,12 @@ def _fitted(task: _Task) -> Fitted | DataError:
     configuration = task.cells.configurations[default].id
     why = found.left_out[configuration]
     return DataError(f"{configuration}: {why} Without it {task.cells.collective} has no guard.")
+
+
+@lru_cache(maxsize=1)
+def _thread_pools(_n_modules: int) -> ThreadpoolController:
+    """Return the thread pools of all libraries; another one may have come with another module."""
+    return ThreadpoolController()
 
 
 def _model(task: _Task, found: Fitted, held_out: HeldOut) -> CollectiveModel:
