@@ -91,9 +91,8 @@ def _largest_prime_factor(count: int) -> int:
 
 
 def _is_power_of_two(count: Numbers) -> Numbers:
-    whole = count.astype(np.int64)
-    flags: Numbers = ((whole & (whole - 1)) == 0).astype(np.float64)
-    return flags
+    mantissa, _ = np.frexp(count)
+    return np.asarray(mantissa == 0.5, np.float64)
 
 
 _RICH_COLUMNS = (
