@@ -18,7 +18,7 @@ from colltune.evaluation.recipes import OfFolds, Recipe, references
 from colltune.evaluation.run import decided
 from colltune.evaluation.scores import Decided, EvaluatedInstances
 from colltune.models.guard import Guard
-from colltune.models.published import PUBLISHED
+from colltune.models.learners import PUBLISHED
 from figures.figure import Figure
 from figures.quality_rows import JOBS, LEARNER, Case, Figures, Row, pooled, rows, summary
 

@@ -34,24 +34,24 @@ def _learners() -> Rows:
     for name, entry in LEARNERS.items():
         fitted = "all at once" if entry.joint else "one by one"
         needs = code(entry.program or "")
-        yield code(name), _class_line(entry), code(entry.feature_set), fitted, needs
+        yield code(name), _what_it_is(entry), code(entry.feature_set), fitted, needs
 
 
-def _class_line(entry: LearnerEntry) -> str:
-    """Return what a learner's class says, without the import of its library, which takes time.
+def _what_it_is(entry: LearnerEntry) -> str:
+    """Return what a learner says, without the import of its library, which takes time.
 
     Raises
     ------
     LookupError
-        If there is no such class.
+        If there is no such function.
     """
     module, _, wanted = entry.location.partition(":")
     found = importlib.util.find_spec(module)
     source = Path(found.origin) if found and found.origin else Path(module)
     for node in ast.parse(source.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.ClassDef) and node.name == wanted:
+        if isinstance(node, ast.FunctionDef) and node.name == wanted:
             return _first_line(ast.get_docstring(node))
-    raise LookupError(f"{source} has no class {wanted}")
+    raise LookupError(f"{source} has no function {wanted}")
 
 
 def _feature_sets() -> Rows:

@@ -24,7 +24,7 @@ _ALGORITHMS = {"default": 3.0, "binomial": 1.0, "chain": 6.0, "pipeline": 4.5}
 @pytest.fixture(autouse=True)
 def _without_r(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let published_gam be pygam's, since R takes seconds to start for each fold."""
-    monkeypatch.setattr("colltune.models.mgcv.available", lambda: False)
+    monkeypatch.setattr("colltune.models.learners.mgcv.available", lambda: False)
 
 
 @dataclass(frozen=True)

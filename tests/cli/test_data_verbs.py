@@ -9,7 +9,7 @@ import pytest
 
 from colltune.dataset import read
 from colltune.models.bundle import load
-from colltune.models.mgcv import SCRIPT
+from colltune.models.learners.mgcv import SCRIPT
 from tests.cli.conftest import Verb
 
 

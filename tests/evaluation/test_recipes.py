@@ -44,7 +44,7 @@ def test_what_cannot_be_fitted_is_left_to_the_default(monkeypatch: pytest.Monkey
     def refuse(*_: object) -> None:
         raise ValueError("no convergence")
 
-    monkeypatch.setattr("colltune.models.published.GammaAdditiveModel.fit", refuse)
+    monkeypatch.setattr("colltune.models.learners.gam.fit", refuse)
     found = evaluate_split(measured(nodes=(2, 4, 8)), LeaveNodesOut(), learners=("gam",), jobs=1)
     for name in ("gam", "published_gam"):
         assert found.decided[name].kept.all()

@@ -22,7 +22,8 @@ from colltune.domain import (
     RunStatus,
     Shape,
 )
-from colltune.models.regret_trees import RegretTrees
+from colltune.models.learners import Numbers, regret_trees
+from colltune.models.learners.regret_trees import Forest
 
 NODES = (2, 4, 8, 32)
 PPN = (1, 4)
@@ -56,11 +57,9 @@ ALGORITHMS: dict[str, Callable[[Network, int, int], float]] = {
 """Hockney costs on so many processes (two or more) and bytes."""
 
 
-class FewTrees(RegretTrees):
-    """The learner of regrets with as few trees as a test needs."""
-
-    def __init__(self, n_trees: int = 25) -> None:
-        super().__init__(n_trees)
+def few_trees(features: Numbers, times_s: Numbers) -> Forest:
+    """Learn regrets with as few trees as a test needs."""
+    return regret_trees.fit(features, times_s, n_trees=25)
 
 
 def decided(nprocs: int, msize_bytes: int) -> str:

@@ -16,7 +16,7 @@ from colltune.domain import Collective
 from colltune.errors import BundleError, OutputError
 from colltune.models.bundle import FORMAT_VERSION, Bundle, load
 from colltune.models.fitting import fit
-from colltune.models.predictors import predictor_class
+from colltune.models.learners import predictor_class
 from tests.models.machines import measured
 
 BOTH = (Collective.ALLREDUCE, Collective.BCAST)

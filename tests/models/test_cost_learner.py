@@ -7,7 +7,6 @@ import pytest
 
 from colltune.domain import Collective, Configuration
 from colltune.features import FEATURE_SETS, feature_set
-from colltune.models.cost_learner import CostModel, ParameterPrior, fit_parameters
 from colltune.models.costs.families import configuration_amounts
 from colltune.models.costs.network import (
     COEFFICIENTS,
@@ -16,8 +15,8 @@ from colltune.models.costs.network import (
     Link,
     NetworkParameters,
 )
-from colltune.models.predictors import predictor_class
-from colltune.models.predictors.costs import LEAST_S, Costs
+from colltune.models.learners import LEARNERS, Predictor, predictor_class
+from colltune.models.learners.cost_model import LEAST_S, Costs, ParameterPrior, fit_parameters
 
 Numbers = np.typing.NDArray[np.float64]
 NETWORK = NetworkParameters(
@@ -47,13 +46,17 @@ def _features(name: str, instances: Numbers) -> Numbers:
     return FEATURE_SETS[name].matrix(nodes, ppn, msize)
 
 
+def _fitted(features: str, inputs: Numbers, times_s: Numbers) -> Predictor:
+    columns = feature_set(features).columns
+    return LEARNERS["cost_model"].fit(inputs, times_s, CONFIGURATIONS, columns)
+
+
 def test_extrapolates_a_machine_that_follows_the_formulas() -> None:
     """Fitted to up to 8 nodes, 512 nodes are predicted to 10 %, from whatever features."""
     training, test = _grid((2, 3, 4, 6, 8)), _grid((100, 512))
     for features in FEATURE_SETS:
-        learner = CostModel().inform(CONFIGURATIONS, feature_set(features).columns)
-        learner.fit(_features(features, training), _times(training, 0.02))
-        predicted = learner.export().predict(_features(features, test))
+        learned = _fitted(features, _features(features, training), _times(training, 0.02))
+        predicted = learned.predict(_features(features, test))
         assert np.abs(np.log(predicted / _times(test))).max() < 0.1, features
 
 
@@ -64,8 +67,7 @@ def test_gaps_slow_cells_and_a_round_trip() -> None:
     times[::7, 0] = np.nan
     times[instances[:, 0] > 1e6, 1] = np.inf
     features = _features("rich", instances)
-    learner = CostModel().inform(CONFIGURATIONS, feature_set("rich").columns)
-    exported = learner.fit(features, times).export()
+    exported = _fitted("rich", features, times)
     rebuilt = predictor_class(exported.kind).from_arrays(exported.arrays())
     predicted = exported.predict(features)
     np.testing.assert_array_equal(rebuilt.predict(features), predicted)
@@ -79,19 +81,18 @@ def test_impossible_data_is_an_error_that_names_the_configuration() -> None:
     """A time of 0 and a configuration without a time are told, not fitted."""
     instances = _grid((2, 4))
     features, times = _features("basic", instances), _times(instances)
-    learner = CostModel().inform(CONFIGURATIONS, feature_set("basic").columns)
     for wrong in (0.0, np.nan):
         broken = times.copy()
         broken[:, 1] = wrong
         with pytest.raises(ValueError, match=r"openmpi\.allreduce\.ring"):
-            learner.fit(features, broken)
+            _fitted("basic", features, broken)
 
 
 def test_features_without_nodes_are_an_error() -> None:
     """A cost model says which feature it misses."""
-    learner = CostModel().inform(CONFIGURATIONS[:1], ("msize_bytes", "ppn"))
+    told = CONFIGURATIONS[:1], ("msize_bytes", "ppn")
     with pytest.raises(ValueError, match="needs nodes among the features, not msize_bytes, ppn"):
-        learner.fit(np.ones((3, 2)), np.ones((3, 1)))
+        LEARNERS["cost_model"].fit(np.ones((3, 2)), np.ones((3, 1)), *told)
 
 
 def test_parameters_of_other_formulas_are_refused() -> None:

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from colltune.domain import Instance, RunStatus
 from colltune.models.cells import CellMatrix, cell_matrices
-from colltune.models.coverage import Coverage
-from colltune.models.regret_trees import coverage
+from colltune.models.coverage import Applicability, Coverage
 from tests.models.machines import configuration, measured
 
 
@@ -18,6 +17,11 @@ def cells(**changes: object) -> CellMatrix:
     """Return the only collective's cells of the made-up machine."""
     (matrix,) = cell_matrices(measured(**changes)).values()  # type: ignore[arg-type]
     return matrix
+
+
+def coverage(of: CellMatrix) -> Coverage:
+    """Return what was measured of the cells and where their configurations run."""
+    return Coverage.of(of, Applicability.of(of))
 
 
 def names(matrix: CellMatrix, nodes: int, ppn: int, msize: int) -> set[str]:

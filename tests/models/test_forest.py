@@ -8,9 +8,8 @@ from sklearn.ensemble import ExtraTreesRegressor
 
 from colltune.errors import BundleError
 from colltune.features import feature_set
-from colltune.models.predictors import PREDICTORS, forest, predictor_class
-from colltune.models.predictors.forest import STEP, Forest
-from colltune.models.regret_trees import RegretTrees
+from colltune.models.learners import PREDICTORS, predictor_class, regret_trees
+from colltune.models.learners.regret_trees import STEP, Forest
 
 Numbers = np.typing.NDArray[np.float64]
 NODES, PPN, MSIZES = (2, 3, 4, 6, 8, 12), (1, 4, 6), tuple(4**k for k in range(11))
@@ -47,7 +46,7 @@ def _asked() -> Numbers:
 def test_regrets_are_those_of_scikit_learn() -> None:
     """Instances grown on end in the leaves that scikit-learn's trees end in; others nearly do."""
     features, times = _grid()
-    predictor = RegretTrees(n_trees=40).fit(features, times).predictor_
+    predictor = regret_trees.fit(features, times, n_trees=40)
     clipped = _clipped(times)
     reference = ExtraTreesRegressor(40, max_features=0.6, random_state=0).fit(features, clipped)
     np.testing.assert_allclose(predictor.regret(features), reference.predict(features), atol=1e-6)
@@ -59,7 +58,7 @@ def test_other_features_are_answered_as_by_scikit_learn() -> None:
     """Of features that are not a message size's, no threshold is rounded."""
     features, times = _grid()
     features = features[:, [0, 3, 8]]
-    predictor = RegretTrees(n_trees=40).fit(features, times).predictor_
+    predictor = regret_trees.fit(features, times, n_trees=40)
     clipped = _clipped(times)
     reference = ExtraTreesRegressor(40, max_features=0.6, random_state=0).fit(features, clipped)
     asked = _asked()[:, [0, 3, 8]]
@@ -69,7 +68,7 @@ def test_other_features_are_answered_as_by_scikit_learn() -> None:
 def test_lines_are_what_walking_the_trees_gives() -> None:
     """At any size of any shape the step functions equal a walk from node to node."""
     features, times = _grid()
-    predictor = RegretTrees(n_trees=25).fit(features, times).predictor_
+    predictor = regret_trees.fit(features, times, n_trees=25)
     asked = _asked()
     walked = np.array([_walked(predictor, row) for row in asked.astype(np.float32)])
     np.testing.assert_allclose(predictor.regret(asked), walked, atol=1e-6)
@@ -89,7 +88,7 @@ def _walked(forest: Forest, row: np.typing.NDArray[np.float32]) -> Numbers:
 def test_shortfall_is_the_root_mean_square_of_what_is_lost() -> None:
     """Of one tree it is what the instance in the leaf loses against the default, else nothing."""
     features, times = _grid()
-    predictor = RegretTrees(n_trees=1).fit(features, times).predictor_
+    predictor = regret_trees.fit(features, times, n_trees=1)
     before = predictor.predict(features)
     clipped = _clipped(times)
     expected = np.maximum(clipped - clipped[:, [1]], 0.0)
@@ -101,17 +100,17 @@ def test_shared_leaves_are_averaged() -> None:
     """Instances alike in all features are answered with their mean regret."""
     features, times = _grid()
     features, times = np.tile(features, (2, 1)), np.concatenate([times, times[:, ::-1]])
-    learner = RegretTrees(n_trees=20).fit(features, times)
+    learner = regret_trees.fit(features, times, n_trees=20)
     clipped = _clipped(times)
     reference = ExtraTreesRegressor(20, max_features=0.6, random_state=0).fit(features, clipped)
     expected = reference.predict(features)
-    np.testing.assert_allclose(learner.predictor_.regret(features), expected, atol=1e-6)
+    np.testing.assert_allclose(learner.regret(features), expected, atol=1e-6)
 
 
 def test_one_instance_is_answered_as_among_many() -> None:
     """Regrets of a batch are, to the last bit, those of its instances asked one by one."""
     features, times = _grid()
-    predictor = RegretTrees(n_trees=30).fit(features, times).predictor_
+    predictor = regret_trees.fit(features, times, n_trees=30)
     asked = _asked()
     alone = np.concatenate([predictor.regret(asked[[row]]) for row in range(len(asked))])
     np.testing.assert_array_equal(predictor.regret(asked), alone)
@@ -125,7 +124,7 @@ def test_a_feature_equal_to_its_threshold_goes_left() -> None:
 
 
 def _stump(threshold: float) -> Forest:
-    learner = RegretTrees(n_trees=1).fit(np.zeros((1, 1)), np.ones((1, 2)))
+    learner = regret_trees.fit(np.zeros((1, 1)), np.ones((1, 2)), n_trees=1)
     half = 1 << 19
     return Forest(
         features=np.zeros(1, np.uint8),
@@ -137,7 +136,7 @@ def _stump(threshold: float) -> Forest:
         excess=np.zeros((2, 2), np.int32),
         along=np.zeros(0, np.int64),
         clip=np.ones(1),
-        level=learner.predictor_.level,
+        level=learner.level,
     )
 
 
@@ -153,9 +152,9 @@ def test_forests_are_registered_and_whole_from_the_start() -> None:
 @pytest.mark.parametrize("most", [0, 1 << 30])
 def test_what_is_remembered_changes_nothing(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Shapes asked for again, in parts and in another order, are answered as the first time."""
-    monkeypatch.setattr(forest, "_MOST_REMEMBERED", most)
+    monkeypatch.setattr(regret_trees, "_MOST_REMEMBERED", most)
     features, times = _grid()
-    predictor = RegretTrees(n_trees=15).fit(features, times).predictor_
+    predictor = regret_trees.fit(features, times, n_trees=15)
     asked = _asked()
     first = predictor.predict(asked)
     order = np.random.default_rng(5).permutation(len(asked))
@@ -167,8 +166,8 @@ def test_what_is_remembered_changes_nothing(most: int, monkeypatch: pytest.Monke
 def test_many_lines_at_once_are_worked_out_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many shapes at once as memory allows: the answers are the same."""
     features, times = _grid()
-    learner = RegretTrees(n_trees=15).fit(features, times)
-    usual = learner.predictor_.regret(_asked())
-    monkeypatch.setattr(forest, "_MOST_EVENT_ELEMENTS", 1)
-    again = RegretTrees(n_trees=15).fit(features, times).predictor_.regret(_asked())
+    learner = regret_trees.fit(features, times, n_trees=15)
+    usual = learner.regret(_asked())
+    monkeypatch.setattr(regret_trees, "_MOST_EVENT_ELEMENTS", 1)
+    again = regret_trees.fit(features, times, n_trees=15).regret(_asked())
     np.testing.assert_array_equal(again, usual)

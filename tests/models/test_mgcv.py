@@ -19,12 +19,12 @@ from colltune.domain import Collective, Instance, Measurement, RunStatus
 from colltune.errors import ProgramError
 from colltune.features import feature_set
 from colltune.models.cells import CellMatrix, cell_matrices
-from colltune.models.learners import fitted, learner_entry
-from colltune.models.mgcv import SCRIPT, ReferenceAdditiveModel
-from colltune.models.published import GammaAdditiveModel
+from colltune.models.learners import LEARNERS, fitted, gam, learner_entry
+from colltune.models.learners.mgcv import SCRIPT
 from tests.models.machines import configuration, measured
 
 Numbers = np.typing.NDArray[np.float64]
+LEARNER = LEARNERS["mgcv"]
 needs_r = pytest.mark.skipif(shutil.which("Rscript") is None, reason="Rscript is not on PATH")
 
 # as short as a user of mgcv would write it
@@ -62,7 +62,7 @@ def test_predicts_what_mgcv_predicts(tmp_path: Path) -> None:
     script.write_text(_REFERENCE)
     outcome = process.run(["Rscript", "--vanilla", script, tmp_path], timeout_s=120)
     expected = 1e-5 * np.array([float(line) for line in process.check(outcome, "R").stdout.split()])
-    exported = ReferenceAdditiveModel().fit(points, times).export()
+    exported = LEARNER.fit(points, times)
     np.testing.assert_allclose(exported.predict(new)[:, 0], expected, rtol=1e-5)
 
 
@@ -70,8 +70,8 @@ def test_predicts_what_mgcv_predicts(tmp_path: Path) -> None:
 def test_pygam_and_mgcv_agree_where_there_are_data() -> None:
     """With the same family and link the two implementations are within 5 % at the data."""
     points, times = _sample()
-    ours = GammaAdditiveModel().fit(points, times).predict(points)
-    reference = ReferenceAdditiveModel().fit(points, times).predict(points)
+    ours = gam.fit(points, times).predict(points)
+    reference = LEARNER.fit(points, times).predict(points)
     np.testing.assert_allclose(ours, reference, rtol=0.05)
 
 
@@ -81,11 +81,11 @@ def test_configurations_are_fitted_as_if_alone() -> None:
     points, times = _sample()
     together = times[:, None] * np.exp2(points[:, [0]] * [0.0, 0.1, -0.05])
     together[points[:, 0] > 16, 1] = np.nan
-    joint = ReferenceAdditiveModel().fit(points, together).predict(points)
+    joint = LEARNER.fit(points, together).predict(points)
     for column, seconds in enumerate(together.T):
         known = np.isfinite(seconds)
-        alone = ReferenceAdditiveModel().fit(points[known], seconds[known]).predict(points)
-        np.testing.assert_allclose(joint[:, column], alone, rtol=1e-9)
+        alone = LEARNER.fit(points[known], seconds[known]).predict(points)
+        np.testing.assert_allclose(joint[:, [column]], alone, rtol=1e-9)
 
 
 @needs_r
@@ -94,7 +94,7 @@ def test_equal_times_are_a_level_model() -> None:
     points, _ = _sample()
     times = np.full((len(points), 2), 3e-6)
     times[:, 1] = _sample()[1]
-    predicted = ReferenceAdditiveModel().fit(points, times).predict(points)
+    predicted = LEARNER.fit(points, times).predict(points)
     np.testing.assert_allclose(predicted[:, 0], 3e-6, rtol=1e-12)
 
 
@@ -102,7 +102,7 @@ def test_without_r_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> N
     """Where no Rscript is on PATH, the message names it and the packages."""
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(ProgramError, match=r"program 'Rscript' not found; install R.*mgcv"):
-        ReferenceAdditiveModel().fit(*_sample())
+        LEARNER.fit(*_sample())
 
 
 def test_failures_of_r_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_failures_of_r_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     for body, error, told in cases:
         _program(monkeypatch, tmp_path, body)
         with pytest.raises(error, match=told):
-            ReferenceAdditiveModel().fit(*_sample())
+            LEARNER.fit(*_sample())
 
 
 def _program(monkeypatch: pytest.MonkeyPatch, folder: Path, body: str) -> None:

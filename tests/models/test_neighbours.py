@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.preprocessing import StandardScaler
 
-from colltune.models.predictors.neighbours import Neighbours
+from colltune.models.learners.knn import Neighbours
 
 RNG = np.random.default_rng(3)
 

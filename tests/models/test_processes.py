@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from colltune.models.cells import CellMatrix, cell_matrices
-from colltune.models.predictors.level import Level
-from colltune.models.regret_trees import SharedProcess, StandardisedInputs
+from colltune.models.gaussian_process import Level, SharedProcess, StandardisedInputs
 from colltune.models.transfer import NOISE, interpolated
 from tests.models.machines import measured
 

@@ -7,10 +7,11 @@ import pytest
 
 from colltune.domain import Collective
 from colltune.features import feature_set
-from colltune.models import regret_trees
 from colltune.models.cells import cell_matrices
 from colltune.models.fitting import fit
-from colltune.models.regret_trees import RegretTrees, SharedProcess
+from colltune.models.gaussian_process import SharedProcess
+from colltune.models.learners import regret_trees
+from colltune.models.learners.regret_trees import Forest
 from tests.models.machines import measured
 
 Numbers = np.typing.NDArray[np.float64]
@@ -25,7 +26,7 @@ def _sample(nodes: tuple[int, ...] | None = None) -> tuple[Numbers, Numbers]:
 
 def test_decides_well_at_unseen_nodes() -> None:
     """At node counts not trained on the choice is on average less than 3 % slower than the best."""
-    learner = RegretTrees().fit(*_sample())
+    learner = regret_trees.fit(*_sample())
     features, times = _sample((5, 7, 10))
     chosen = learner.predict(features).argmin(axis=1)
     regret = times[np.arange(len(times)), chosen] / times.min(axis=1)
@@ -34,7 +35,7 @@ def test_decides_well_at_unseen_nodes() -> None:
 
 def test_slow_configurations_are_predicted_as_slow_as_they_are() -> None:
     """Of what is more than 5 times slower than the best, the median error is below a quarter."""
-    learner = RegretTrees().fit(*_sample())
+    learner = regret_trees.fit(*_sample())
     features, times = _sample((5, 7, 10))
     slow = times > 5 * times.min(axis=1, keepdims=True)
     error = np.abs(np.log(learner.predict(features)[slow] / times[slow]))
@@ -45,8 +46,8 @@ def test_slow_configurations_are_predicted_as_slow_as_they_are() -> None:
 def test_ratios_are_those_of_regrets() -> None:
     """Predicted times of configurations below half of the clip differ by their regrets alone."""
     features, times = _sample()
-    learner = RegretTrees().fit(features, times)
-    regret, predicted = learner.predictor_.regret(features), learner.predict(features)
+    learner = regret_trees.fit(features, times)
+    regret, predicted = learner.regret(features), learner.predict(features)
     good = (regret < 0.5) & (regret.argmin(axis=1)[:, None] != np.arange(regret.shape[1]))
     log_gain = np.log(predicted) - np.log(predicted.min(axis=1, keepdims=True))
     expected = regret - regret.min(axis=1, keepdims=True)
@@ -61,9 +62,7 @@ def test_gaps_are_filled() -> None:
     gaps = times.copy()
     gaps[np.random.default_rng(3).random(len(times)) < 0.5, best] = np.nan
     unknown = np.isnan(gaps[:, best])
-    filled, whole = (
-        RegretTrees().fit(features, known).predictor_.regret(features) for known in (gaps, times)
-    )
+    filled, whole = (regret_trees.fit(features, known).regret(features) for known in (gaps, times))
     off = np.abs(filled[unknown, best] - whole[unknown, best])
     assert np.quantile(off, 0.9) < 0.2
 
@@ -75,10 +74,10 @@ def test_more_points_than_the_processes_take(monkeypatch: pytest.MonkeyPatch) ->
     features, times = _sample()
     gaps = times.copy()
     gaps[::5, 0] = np.nan
-    learner = RegretTrees().fit(features, gaps)
+    learner = regret_trees.fit(features, gaps)
     error = np.abs(np.log(learner.predict(features) / times))
     assert np.median(error) < 0.15
-    assert len(learner.predictor_.level.points) == 40
+    assert len(learner.level.points) == 40
 
 
 def test_rows_without_times_are_left_out() -> None:
@@ -86,8 +85,8 @@ def test_rows_without_times_are_left_out() -> None:
     features, times = _sample()
     more = np.concatenate([features, features[:2] + 1.0])
     unknown = np.array([[np.nan] * times.shape[1], [np.inf] * times.shape[1]])
-    without = RegretTrees(n_trees=5).fit(features, times).export()
-    having = RegretTrees(n_trees=5).fit(more, np.concatenate([times, unknown])).export()
+    without = regret_trees.fit(features, times, n_trees=5)
+    having = regret_trees.fit(more, np.concatenate([times, unknown]), n_trees=5)
     for name, array in without.arrays().items():
         np.testing.assert_array_equal(array, having.arrays()[name])
 
@@ -105,22 +104,23 @@ def test_fits_a_dataset_into_a_bundle() -> None:
 def test_units_do_not_matter() -> None:
     """Times in another unit give the same predictions in that unit."""
     features, times = _sample()
-    usual = RegretTrees(n_trees=10).fit(features, times).predict(features)
+    usual = regret_trees.fit(features, times, n_trees=10).predict(features)
     for factor in (1e-9, 1e9):
-        scaled = RegretTrees(n_trees=10).fit(features, times * factor).predict(features)
+        scaled = regret_trees.fit(features, times * factor, n_trees=10).predict(features)
         np.testing.assert_allclose(scaled, usual * factor, rtol=1e-6)
 
 
 def test_folds_grow_fewer_trees(monkeypatch: pytest.MonkeyPatch) -> None:
     """For errors out of fold fewer trees are grown than for the model itself."""
     grown = []
-    fitted = RegretTrees.fit
+    grow = regret_trees.fit
 
-    def noted(self: RegretTrees, features: Numbers, times: Numbers) -> RegretTrees:
-        grown.append(self.n_trees)
-        return fitted(self, features, times)
+    def noted(features: Numbers, times_s: Numbers, **told: int) -> Forest:
+        found = grow(features, times_s, **told)
+        grown.append(len(found.roots))
+        return found
 
-    monkeypatch.setattr(RegretTrees, "fit", noted)
+    monkeypatch.setattr(regret_trees, "fit", noted)
     fit(measured(), "regret_trees", jobs=1)
     assert len(grown) == 5
     assert grown[0] > max(grown[1:])
@@ -140,7 +140,7 @@ def test_a_cell_that_was_not_measured_never_beats_one_that_was(
     features, times = _sample((2, 4, 8))
     times[::3, 1] = np.nan
     monkeypatch.setattr(SharedProcess, "filled", _Wild.filled)
-    predicted = RegretTrees().fit(features, times).predict(features)
+    predicted = regret_trees.fit(features, times).predict(features)
     known = np.isfinite(times) & (times < 2 * np.nanmin(times, axis=1, keepdims=True))
     assert np.abs(np.log(predicted[known] / times[known])).max() < 0.2
     assert (predicted > 0.8 * np.nanmin(times, axis=1, keepdims=True)).all()
@@ -152,9 +152,9 @@ def test_many_targets_are_learned_by_their_main_directions(monkeypatch: pytest.M
     rng = np.random.default_rng(4)
     many = np.concatenate([times * rng.lognormal(0.3, 0.02, times.shape) for _ in range(5)], axis=1)
     asked, _ = _sample((5, 7, 10))
-    usual = RegretTrees(n_trees=100).fit(features, many).predictor_.regret(asked)
+    usual = regret_trees.fit(features, many, n_trees=100).regret(asked)
     monkeypatch.setattr(regret_trees, "_FEW_TARGETS", 0)
-    faster = RegretTrees(n_trees=100).fit(features, many).predictor_.regret(asked)
+    faster = regret_trees.fit(features, many, n_trees=100).regret(asked)
     assert 0 < np.abs(faster - usual).mean() < 0.05
 
 
@@ -166,7 +166,7 @@ def test_flags_are_believed_where_both_kinds_were_measured() -> None:
     def share(nodes: tuple[int, ...], most_ppn: int) -> float:
         features, times = _sample(nodes)
         kept = features[:, names.index("log2_ppn")] <= np.log2(most_ppn)
-        grown = RegretTrees().fit(features[kept], times[kept]).predictor_
+        grown = regret_trees.fit(features[kept], times[kept])
         ends = np.append(grown.roots[1:], len(grown.features))
         seen = [
             np.isin(grown.features[first:last], flags).any()

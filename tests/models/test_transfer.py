@@ -38,7 +38,7 @@ GRID = [Instance(Collective.BCAST, Shape(n, p), m) for n in NODES for p in PPN f
 @pytest.fixture(scope="module", autouse=True)
 def _few_trees() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        few = "tests.models.made_up_corpus:FewTrees"
+        few = "tests.models.made_up_corpus:few_trees"
         entry = replace(LEARNERS[PREFERRED], location=few, in_folds={})
         patch.setitem(LEARNERS, PREFERRED, entry)
         yield

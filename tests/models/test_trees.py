@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import xgboost
 
-from colltune.models.predictors.trees import Trees
-from colltune.models.published import TweedieTrees
+from colltune.models.learners.xgboost import Trees, boosted, fit
 
 RNG = np.random.default_rng(11)
 FEATURES = np.column_stack([RNG.uniform(0, 22, 300), RNG.integers(1, 37, 300)]).astype(float)
@@ -18,10 +17,11 @@ TIMES = 1e-6 * FEATURES[:, 1] + 1e-10 * np.exp2(FEATURES[:, 0])
 
 def test_predicts_as_xgboost() -> None:
     """Predictions are XGBoost's, up to its own 200 float32 additions, also at its thresholds."""
-    model = TweedieTrees().fit(FEATURES, TIMES)
     queries = np.vstack([FEATURES, RNG.uniform(-5, 40, (300, 2))])
-    expected = model.booster_.predict(xgboost.DMatrix(queries, nthread=1)) * 1e-6
-    np.testing.assert_allclose(model.predict(queries), expected, rtol=200 * 2**-23)
+    expected = boosted(FEATURES, TIMES).predict(xgboost.DMatrix(queries, nthread=1)) * 1e-6
+    np.testing.assert_allclose(
+        fit(FEATURES, TIMES).predict(queries)[:, 0], expected, rtol=200 * 2**-23
+    )
 
 
 @pytest.mark.parametrize("depth", [1, 2, 9])
@@ -36,10 +36,8 @@ def test_any_depth_is_read(depth: int) -> None:
 
 def test_trees_of_different_depth_are_stacked() -> None:
     """Predictors of different depth, put side by side, keep their predictions."""
-    shallow = TweedieTrees().fit(FEATURES[:3], TIMES[:3]).export()
-    deep = TweedieTrees().fit(FEATURES, TIMES).export()
-    assert isinstance(shallow, Trees)
-    assert isinstance(deep, Trees)
+    shallow = fit(FEATURES[:3], TIMES[:3])
+    deep = fit(FEATURES, TIMES)
     stacked = Trees.stacked([shallow, deep])
     assert shallow.features.shape[1] < deep.features.shape[1]
     np.testing.assert_allclose(stacked.predict(FEATURES)[:, [0]], shallow.predict(FEATURES))

@@ -105,7 +105,7 @@ def test_the_picture_has_a_line_per_configuration_and_takes_names_literally() ->
 def test_all_panels_of_figure_4_show_all_of_their_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     """The axes, which panels share, reach as far as the highest line of any of them."""
     # R takes seconds to start for each fold
-    monkeypatch.setattr("colltune.models.mgcv.available", lambda: False)
+    monkeypatch.setattr("colltune.models.learners.mgcv.available", lambda: False)
     data = measured(nodes=(2, 4, 8, 16, 32), ppn=(1, 8), collectives=(Collective.BCAST,))
     run = evaluate_split(data, PaperLarge(), learners=("knn",), jobs=1)
     (dataset,) = paper_datasets([(run, run)])

@@ -19,7 +19,7 @@ from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.errors import BundleError, DataError, OutputError
 from colltune.models.confirmations import Confirmation
 from colltune.models.fitting import fit
-from colltune.models.published import NearestNeighbours
+from colltune.models.learners import knn
 from colltune.mpi.programs import SAME_TYPES
 from colltune.registry import Action, Registry
 from colltune.retraining import backfill
@@ -172,14 +172,14 @@ def test_a_collective_that_cannot_be_fitted_is_left_out(
 ) -> None:
     """Where a learner makes nothing of one collective, the others are learned, and it is told."""
     before = _in_force(retrained)
-    fit_one = NearestNeighbours.fit
+    fit_one = knn.fit
 
-    def picky(self: NearestNeighbours, X: object, y: np.ndarray) -> NearestNeighbours:  # noqa: N803
-        if len(y) < 5:
+    def picky(features: np.ndarray, times_s: np.ndarray) -> knn.Neighbours:
+        if len(times_s) < 5:
             raise ValueError("too few cells")
-        return fit_one(self, X, y)  # type: ignore[arg-type]
+        return fit_one(features, times_s)
 
-    monkeypatch.setattr(NearestNeighbours, "fit", picky)
+    monkeypatch.setattr(knn, "fit", picky)
     launch(
         retrained / "data", "one cell", seed=9, collectives=[Collective.SCAN], shapes=[Shape(2, 1)]
     )

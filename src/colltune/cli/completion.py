@@ -86,7 +86,7 @@ _OBJECTIVES = _registered("dataset/objective.py", "Objective")
 _BACKENDS = _registered("models/workers.py", "BACKENDS")
 VALUES: Mapping[str, Values] = {
     "--collective": _COLLECTIVES,
-    "--learner": lambda *_: [*registered("models/learners.py", "LEARNERS"), "auto"],
+    "--learner": lambda *_: [*registered("models/learners/__init__.py", "LEARNERS"), "auto"],
     "--objective": _OBJECTIVES,
     "--judge": _OBJECTIVES,
     "--format": _formats,

@@ -13,13 +13,11 @@ from colltune.domain import Collective, Configuration, Context
 from colltune.errors import DataError, ProgramError
 from colltune.evaluation.folds import Fold
 from colltune.features import feature_set
-from colltune.models import mgcv
 from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix
 from colltune.models.fitting import fit_cells
 from colltune.models.guard import Guard
-from colltune.models.learners import fitted, learner_entry
-from colltune.models.published import PUBLISHED
+from colltune.models.learners import PUBLISHED, fitted, learner_entry, mgcv
 from colltune.mpi.programs import Programs
 from colltune.selector.argmin import ModelSelector, legal_selector
 

@@ -29,8 +29,7 @@ from colltune.evaluation import (
 )
 from colltune.evaluation.paper import Begin, PaperDataset, Run, paper_datasets, run_all, run_paper
 from colltune.models.fitting import Progress
-from colltune.models.learners import learner_entry
-from colltune.models.published import PUBLISHED
+from colltune.models.learners import PUBLISHED, learner_entry
 from colltune.mpi.programs import Programs
 
 SUITES = ("paper", "all")

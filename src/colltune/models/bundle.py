@@ -56,7 +56,7 @@ from colltune.models.collective_model import CollectiveModel
 from colltune.models.confirmations import Confirmation, replaced
 from colltune.models.coverage import Coverage
 from colltune.models.error_model import ErrorModel
-from colltune.models.predictors import predictor_class
+from colltune.models.learners import predictor_class
 from colltune.text import counted
 
 __all__ = ["FORMAT", "FORMAT_VERSION", "Bundle", "insist_answers", "insist_savable", "load"]
@@ -288,7 +288,7 @@ def insist_answers(bundle: Bundle) -> None:
         If a prediction is no time (not a number, infinite, not above 0) or fails, or if nothing is
         known of its MPI library.
     """
-    from colltune.mpi import LIBRARIES  # noqa: PLC0415 (who only reads bundles does without)
+    from colltune.mpi import LIBRARIES
 
     if bundle.context.library not in LIBRARIES:
         raise BundleError(
@@ -433,10 +433,10 @@ def _unpacked(collective: Collective, entry: Mapping[str, Any], content: bytes) 
     for name, array in arrays_in(content, entry["arrays"]).items():
         part, _, key = name.partition(".")
         parts[part][key] = array
-    kind = predictor_class(entry["predictor"])
+    learned = predictor_class(entry["predictor"])
     n_configurations = len(entry["configurations"])
-    checked_arrays(kind.kind, parts, n_configurations, entry["feature_set"])
-    predictor = kind.from_arrays(parts["predictor"])
+    checked_arrays(learned, parts, n_configurations, entry["feature_set"])
+    predictor = learned.from_arrays(parts["predictor"])
     configurations = tuple(Configuration.parse(text) for text in entry["configurations"])
     if predictor.n_outputs != len(configurations):
         raise ValueError(

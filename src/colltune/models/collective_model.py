@@ -12,8 +12,8 @@ from colltune.domain import Collective, Configuration
 from colltune.features import feature_set
 from colltune.models.coverage import Coverage
 from colltune.models.error_model import UNKNOWN_SHORTFALL, ErrorModel
-from colltune.models.predictors import Predictor
-from colltune.models.predictors.forest import Forest
+from colltune.models.learners import Predictor
+from colltune.models.learners.regret_trees import Forest
 
 Numbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from colltune.domain import Shape
 from colltune.features import feature_set
-from colltune.models.predictors.forest import Nodes
+from colltune.models.learners.regret_trees import Nodes, nodes, rounding
 
 if TYPE_CHECKING:
     from colltune.models.cells import CellMatrix
@@ -35,6 +35,7 @@ _TREES = "trees_"
 AGREEING = 0.8
 """Share of the trees that must say that a configuration runs; a doubtful one is no candidate."""
 _PARTS = 255
+_N_TREES, _MAX_FEATURES = 50, 0.6
 FEATURES = "divisors"
 """The features by which `Coverage.applicability` decides."""
 
@@ -54,6 +55,32 @@ class Applicability(NamedTuple):
     nodes: Nodes
     ran: NDArray[np.uint8]
     columns: Integers
+
+    @classmethod
+    def of(cls, cells: CellMatrix) -> Self:
+        """Return where the configurations of `cells` run, by where they have a time."""
+        ran = np.isfinite(cells.time_s)
+        columns = np.flatnonzero(~ran.all(axis=0))
+        if not len(columns):
+            return cls(*EVERYWHERE)
+        from sklearn.tree import ExtraTreeRegressor
+
+        features = feature_set(FEATURES).matrix(cells.nodes, cells.ppn, cells.msize_bytes)
+        X32 = features.astype(np.float32)
+        shares_run = ran[:, columns].astype(np.float64)
+        trees = [
+            ExtraTreeRegressor(max_features=_MAX_FEATURES, random_state=seed)
+            .fit(X32, shares_run)
+            .tree_
+            for seed in range(_N_TREES)
+        ]
+        leaf_of = [np.flatnonzero(tree.children_left < 0) for tree in trees]
+        shares = [tree.value[at, :, 0] for tree, at in zip(trees, leaf_of, strict=True)]
+        table, rows = np.unique(
+            np.rint(255 * np.concatenate(shares)).astype(np.uint8), axis=0, return_inverse=True
+        )
+        row_of = np.split(rows.ravel(), np.cumsum([len(at) for at in leaf_of])[:-1])
+        return cls(nodes(trees, leaf_of, row_of, rounding(X32, [])), table, columns)
 
     def runs(self, X: Numbers) -> Flags:
         """Tell which of ``columns`` run at instances with the features `X` (n, k), shape (n, V)."""

@@ -20,10 +20,10 @@ from colltune.features import feature_set as named_feature_set
 from colltune.models.bundle import Bundle
 from colltune.models.cells import HELD_OUT, CellMatrix, cell_matrices, dealt, shapes_measured
 from colltune.models.collective_model import CollectiveModel
+from colltune.models.coverage import Applicability, Coverage
 from colltune.models.error_model import Agreement, ErrorModel
 from colltune.models.guard import HARM, Guard, allowed
 from colltune.models.learners import AUTO, Fitted, fitted, learner_entry, resolved
-from colltune.models.regret_trees import coverage
 from colltune.models.workers import processes, spread
 
 Progress = Callable[[int, int, str], None]
@@ -58,7 +58,7 @@ class _Task:
             self.learner,
             self.feature_set,
             found.predictor,
-            coverage(cells),
+            Coverage.of(cells, Applicability.of(cells)),
             error or ErrorModel.unknown(len(cells.configurations), cells.noise),
         )
 

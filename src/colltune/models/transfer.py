@@ -47,8 +47,8 @@ from colltune.models.collective_model import CollectiveModel
 from colltune.models.coverage import Coverage
 from colltune.models.error_model import Agreement
 from colltune.models.fitting import Progress, fit, fit_cells
+from colltune.models.gaussian_process import known_alike, radial
 from colltune.models.learners import AUTO, PREFERRED, fitted, learner_entry
-from colltune.models.predictors.level import known_alike, radial
 
 Numbers = NDArray[np.float64]
 _CONTEXT_FIELDS = ("machine", "library", "library_version", "fabric")

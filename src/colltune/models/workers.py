@@ -81,7 +81,7 @@ def spread(calls: Iterable[Call], n_processes: int) -> Iterator[Any]:
 
     On this host in `n_processes` (1: in this one), on a cluster by all of its workers.
     """
-    from joblib import Parallel  # noqa: PLC0415
+    from joblib import Parallel
 
     if cluster():
         yield from Parallel(n_jobs=-1, return_as="generator")(calls)
@@ -102,7 +102,7 @@ def spread(calls: Iterable[Call], n_processes: int) -> Iterator[Any]:
 @contextmanager
 def _dask(workers: Workers) -> Iterator[None]:
     distributed = _package("distributed")
-    from joblib import parallel_config  # noqa: PLC0415
+    from joblib import parallel_config
 
     died = (distributed.scheduler.KilledWorker, distributed.client.FutureCancelledError)
     with ExitStack() as stack:

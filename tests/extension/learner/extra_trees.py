@@ -2,41 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Self
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.tree import ExtraTreeRegressor
 
-from colltune.models.predictors.trees import Trees
-from colltune.models.regressor import RuntimeRegressor, validated
+from colltune.models.learners.xgboost import Trees
 
-_END = -1
+_N_TREES, _MAX_DEPTH, _END = 20, 8, -1
 
 
-class RandomTrees(RuntimeRegressor):
-    """The geometric mean over trees that split at random places.
-
-    Parameters
-    ----------
-    n_trees
-        How many trees are averaged.
-    max_depth
-        Splits between the root of a tree and its leaves, at most.
-    """
-
-    def __init__(self, n_trees: int = 20, max_depth: int = 8) -> None:
-        self.n_trees = n_trees
-        self.max_depth = max_depth
-
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Fit to features `X` (n, k) and positive times `y` (n), in seconds."""
-        features, times = validated(self, X, y)
-        forest = ExtraTreesRegressor(self.n_trees, max_depth=self.max_depth, random_state=0)
-        forest.fit(features, np.log(times))
-        self.predictor_ = _exported(forest.estimators_, features.shape[1])
-        return self
+def fit(X: NDArray[np.float64], times_s: NDArray[np.float64]) -> Trees:
+    """Geometric mean over trees that split at random places."""
+    forest = ExtraTreesRegressor(_N_TREES, max_depth=_MAX_DEPTH, random_state=0)
+    forest.fit(X, np.log(times_s))
+    return _exported(forest.estimators_, X.shape[1])
 
 
 def _exported(trees: list[ExtraTreeRegressor], n_features: int) -> Trees:

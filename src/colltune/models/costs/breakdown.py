@@ -33,7 +33,7 @@ from colltune.models.costs.network import (
     Rails,
     RailUse,
 )
-from colltune.models.predictors.costs import Costs as CostPredictor
+from colltune.models.learners.cost_model import Costs as CostPredictor
 
 
 class CostKind(StrEnum):

@@ -1,4 +1,6 @@
-"""Boosted regression trees as arrays, read from XGBoost's JSON.
+"""XGBoost with the Tweedie loss and 200 rounds, its trees as arrays read from its JSON.
+
+It is a learner of Hunold, Bhatele, Bosilca and Knees (CLUSTER 2020, sec. III-B).
 
 Every tree is stored as a complete binary tree: node i has the children 2i+1 (feature below its
 threshold) and 2i+2, and a leaf that ends early is repeated at the bottom. As in XGBoost, features
@@ -16,8 +18,19 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from colltune.models.predictors import ArrayFields, Numbers
+from colltune.models.bundle_schema import (
+    ANY,
+    LOG,
+    Lengths,
+    Stored,
+    at_least,
+    below,
+    insist,
+)
+from colltune.models.learners import ArrayFields, Arrays, Numbers
 
+_UNIT_S = 1e-6
+_ROUNDS = 200
 _CHUNK_ELEMENTS = 250_000
 _MOST_REMEMBERED = 1 << 22
 _LARGEST_CODE = 1 << 62
@@ -42,6 +55,17 @@ class Trees(ArrayFields):
     """
 
     kind: ClassVar[str] = "trees"
+    stored: ClassVar[Mapping[str, Stored]] = {
+        "features": Stored("u", ("T", "w"), below("k")),
+        # what splits nothing is infinite
+        "thresholds": Stored("f", ("T", "w"), ANY),
+        "leaves": Stored("f", ("T", "W")),
+        "first": Stored("i", ("C+1",), below("T+1")),
+        "margins": Stored("f", ("C",), LOG),
+        "units_s": Stored("f", ("C",), at_least(0)),
+        "cuts": Stored("f", ("c",), ANY),
+        "cut_counts": Stored("i", ("k",), below("c+1")),
+    }
     features: NDArray[np.uint8]
     thresholds: NDArray[np.float32]
     leaves: NDArray[np.float32]
@@ -177,6 +201,38 @@ class Trees(ArrayFields):
             thresholds=np.pad(self.thresholds, new, constant_values=np.inf),
             leaves=np.repeat(self.leaves, 2**more, axis=1),
         )
+
+    @staticmethod
+    def check(arrays: Arrays, lengths: Lengths) -> None:
+        w, first = lengths["w"], arrays["first"]
+        insist(w > 0 and w & (w + 1) == 0 and lengths["W"] == w + 1, "predictor.leaves: no tree's")
+        ascends = first[0] == 0 and first[-1] == lengths["T"] and (np.diff(first) >= 0).all()
+        insist(bool(ascends), "predictor.first: not ascending")
+        insist(int(arrays["cut_counts"].sum()) == lengths["c"], "predictor.cut_counts: other cuts")
+        insist(not np.isnan(arrays["cuts"]).any(), "predictor.cuts: not a number")
+        insist(not np.isnan(arrays["thresholds"]).any(), "predictor.thresholds: not a number")
+
+
+def fit(X: Numbers, times_s: Numbers) -> Trees:
+    """XGBoost with its default depth, learning rate and regularisation, on one thread.
+
+    Times are given to XGBoost in microseconds. The Tweedie loss is not free of units there: the
+    curvature of times in seconds is so small that ``min_child_weight`` would forbid every split.
+    """
+    return Trees.from_json(boosted(X, times_s).save_raw("json"), _UNIT_S)
+
+
+def boosted(X: Numbers, times_s: Numbers) -> Any:
+    """Return XGBoost's own model of times in microseconds."""
+    import xgboost
+
+    data = xgboost.DMatrix(X, label=times_s / _UNIT_S, nthread=1)
+    parameters = {"objective": "reg:tweedie", "nthread": 1, "verbosity": 0}
+    # what xgboost.train does, without its callbacks, which take as long again on small data
+    booster = xgboost.Booster(parameters, [data])
+    for round_number in range(_ROUNDS):
+        booster.update(data, round_number)
+    return booster
 
 
 def _distinct_cuts(

@@ -3,9 +3,7 @@
 The parameters of a machine are fitted to all configurations of a collective whose rounds are known
 (`colltune.models.costs.families`); each configuration then has its own, which stay near the common
 ones where it was measured little. What is not known by name, the library's own decision above all,
-is fitted with a generic basis. Untold which configurations it is fitted to, the learner falls to a
-generic one that knows nothing of rounds: one cubic of each feature, added up on the logarithm of
-time.
+is fitted with a generic basis.
 
 Errors are those of the logarithm of time, so that a microsecond counts as much on a short message
 as a millisecond on a long one. The logarithm of a sum of costs is linearised at the last estimate,
@@ -16,23 +14,22 @@ that distance (Huber, *Robust Statistics*, 1981, sec. 7.7).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy.optimize import nnls
+from numpy.typing import NDArray
 
 from colltune.domain import Configuration
 from colltune.evidence.repetitions import MAD_TO_SD
-from colltune.models.costs.families import configuration_amounts, family_of
+from colltune.models.bundle_schema import Lengths, Stored
+from colltune.models.costs.families import FORMULAS_VERSION, configuration_amounts, family_of
 from colltune.models.costs.network import COEFFICIENTS, Coefficient, Instances
-from colltune.models.predictors import Predictor
-from colltune.models.predictors.costs import Costs, instances_of
-from colltune.models.predictors.splines import ORDER, Splines, bspline_basis
-from colltune.models.regressor import Numbers, RuntimeRegressor, slow_guessed, validated
+from colltune.models.learners import Arrays, Numbers, slow_guessed, summed
 
-_RIDGE = 1e-3
+LEAST_S = 1e-9
+"""No collective takes less."""
 _SHARED_POINTS = 1.0
 """How many average measurements the parameters common to all are worth to each configuration."""
 _STEPS = 12
@@ -43,37 +40,100 @@ _LEAST_RATIO = 1e-6
 _POWERS = (-1.0, -0.5)
 
 
-class CostModel(RuntimeRegressor):
-    """Non-negative parameters of published cost formulas, fitted robustly."""
+@dataclass(frozen=True, eq=False)
+class Costs:
+    """Seconds of C configurations: the amounts of their costs times ``vectors`` (C, k).
 
-    def inform(self, configurations: Sequence[Configuration], columns: Sequence[str]) -> Self:
-        """Tell which configurations the columns of times, and which features those of X, are."""
-        self.configurations_ = tuple(configurations)
-        self.columns_ = tuple(columns)
-        return self
+    ``columns`` are the names of the features, among them those of nodes, ppn and message size.
+    """
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Fit to features `X` (n, k) and positive times `y`, (n), or (n, C) if informed.
+    kind: ClassVar[str] = "costs"
+    stored: ClassVar[Mapping[str, Stored]] = {
+        "configurations": Stored("U", ("C",)),
+        "columns": Stored("U", ("k",)),
+        "coefficients": Stored("U", ("m",)),
+        "vectors": Stored("f", ("C", "m")),
+        "formulas_version": Stored("i", (1,)),
+    }
+    configurations: tuple[Configuration, ...]
+    columns: tuple[str, ...]
+    vectors: Numbers
 
-        Times that are NaN are passed over, those that are infinite guessed (slow).
-        """
-        configurations = getattr(self, "configurations_", None)
-        if configurations is None:
-            self.predictor_: Predictor = _loglinear(*validated(self, X, y))
-            return self
-        features = np.asarray(X, np.float64)
-        times = np.asarray(y, np.float64).reshape(len(features), len(configurations))
-        for configuration, column in zip(configurations, times.T, strict=True):
-            if not np.isfinite(column).any():
-                raise ValueError(f"{configuration.id} has no times to fit costs to")
-            if (column <= 0).any():
-                raise ValueError(f"{configuration.id} has a time that is not positive")
-        self.n_features_in_ = features.shape[1]
-        vectors = _vectors(
-            instances_of(features, self.columns_), slow_guessed(times), configurations
-        )
-        self.predictor_ = Costs(configurations, self.columns_, vectors)
-        return self
+    @property
+    def n_outputs(self) -> int:
+        return len(self.configurations)
+
+    def predict(self, X: Numbers) -> Numbers:
+        """Return seconds, shape (n, C); at least `LEAST_S`, as what was not seen has no cost."""
+        at = instances_of(X, self.columns)
+        pairs = zip(self.configurations, self.vectors, strict=True)
+        seconds = [summed(configuration_amounts(c, at), vector) for c, vector in pairs]
+        return np.maximum(np.column_stack(seconds), LEAST_S)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the fields, and the version of the formulas that the parameters belong to."""
+        return {
+            "configurations": np.array([c.id for c in self.configurations]),
+            "columns": np.array(self.columns),
+            "coefficients": np.array(COEFFICIENTS, dtype=np.str_),
+            "vectors": self.vectors,
+            "formulas_version": np.array([FORMULAS_VERSION]),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> Self:
+        version = int(arrays["formulas_version"][0])
+        known = tuple(arrays["coefficients"].tolist()) == COEFFICIENTS
+        if version != FORMULAS_VERSION or not known:
+            raise ValueError(
+                f"the bundle's costs have version {version} of the formulas, but this "
+                f"colltune has version {FORMULAS_VERSION}. Fit again."
+            )
+        configurations = tuple(map(Configuration.parse, arrays["configurations"].tolist()))
+        if arrays["vectors"].shape != (len(configurations), len(COEFFICIENTS)):
+            raise ValueError("one row of parameters per configuration is needed")
+        return cls(configurations, tuple(arrays["columns"].tolist()), arrays["vectors"])
+
+    @classmethod
+    def stacked(cls, predictors: Sequence[Self]) -> Self:
+        configurations = tuple(c for p in predictors for c in p.configurations)
+        vectors = np.concatenate([p.vectors for p in predictors])
+        return cls(configurations, predictors[0].columns, vectors)
+
+    @staticmethod
+    def check(arrays: Arrays, lengths: Lengths) -> None:
+        """Nothing more: `from_arrays` reads names."""
+
+
+def instances_of(X: Numbers, columns: Sequence[str]) -> Instances:
+    """Return the instances that features (n, k) describe."""
+    by_name = dict(zip(columns, X.T, strict=True))
+    found = []
+    for name in ("nodes", "ppn", "msize"):
+        if f"log2_{name}" in by_name:
+            found.append(np.round(np.exp2(by_name[f"log2_{name}"])))
+        elif len(plain := {name, f"{name}_bytes"} & by_name.keys()):
+            found.append(by_name[plain.pop()])
+        else:
+            raise ValueError(
+                f"a cost model needs {name} among the features, not {', '.join(columns)}"
+            )
+    return Instances.of(*found)
+
+
+def fit(
+    X: Numbers,
+    times_s: Numbers,
+    *,
+    configurations: tuple[Configuration, ...],
+    columns: tuple[str, ...],
+) -> Costs:
+    """Non-negative parameters of published cost formulas, fitted robustly.
+
+    Times (n, C) that are NaN are passed over, those that are infinite guessed (slow).
+    """
+    vectors = _vectors(instances_of(X, columns), slow_guessed(times_s), configurations)
+    return Costs(configurations, columns, vectors)
 
 
 def _vectors(at: Instances, times: Numbers, configurations: Sequence[Configuration]) -> Numbers:
@@ -98,25 +158,6 @@ def _vectors(at: Instances, times: Numbers, configurations: Sequence[Configurati
             for table, its in zip(tables, is_known, strict=True)
         ]
     )
-
-
-def _loglinear(features: Numbers, times: Numbers) -> Splines:
-    """Return one cubic of each feature, added up on the logarithm of time."""
-    size = ORDER + 1
-    knots = np.stack([features.min(axis=0), features.max(axis=0)], axis=1)
-    bases = [
-        bspline_basis(column, low, high, size)
-        for column, (low, high) in zip(features.T, knots, strict=True)
-    ]
-    matrix = np.column_stack(bases)
-    logs = np.log(times)
-    middle, mean = matrix.mean(axis=0), float(logs.mean())
-    centred = matrix - middle
-    gram = centred.T @ centred + _RIDGE * np.eye(matrix.shape[1])
-    weights = np.linalg.solve(gram, centred.T @ (logs - mean))
-    intercept = mean - float(middle @ weights)
-    sizes = np.full((1, features.shape[1]), size)
-    return Splines(np.array([intercept]), knots[None], sizes, weights.reshape(1, -1, size))
 
 
 class ParameterPrior(NamedTuple):
@@ -194,6 +235,8 @@ def _improved(amounts: Numbers, times_s: Numbers, vector: Numbers, held: Paramet
 
 def _solved(matrix: Numbers, right: Numbers) -> Numbers:
     """Return the non-negative least-squares solution, columns brought to one length for it."""
+    from scipy.optimize import nnls
+
     lengths = np.linalg.norm(matrix, axis=0)
     lengths[lengths == 0] = 1.0
     # the triangle has the same solution, and as few rows as there are parameters

@@ -1,17 +1,29 @@
-"""K nearest neighbours on scaled inputs; configurations measured alike share their neighbours."""
+"""K nearest neighbours on scaled inputs; configurations measured alike share their neighbours.
+
+With K = 5 they are a learner of Hunold, Bhatele, Bosilca and Knees (CLUSTER 2020, sec. III-B).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colltune.models.predictors import Arrays, Numbers
-from colltune.models.predictors.level import distinct
+from colltune.models.bundle_schema import (
+    LOG,
+    Lengths,
+    Stored,
+    at_least,
+    below,
+    count_distinct,
+    insist,
+)
+from colltune.models.learners import Arrays, Numbers, distinct
 
+_K = 5
 _TIE, _EXACT_TIE = 0.05, 1e-9
 _ROUNDING = 1e-18
 _STEP, _STEPS = 2.0**-36, 45
@@ -46,6 +58,17 @@ class Neighbours:
     """
 
     kind: ClassVar[str] = "neighbours"
+    stored: ClassVar[Mapping[str, Stored]] = {
+        "k": Stored("i", (1,), at_least(1)),
+        "site_points": Stored("i", ("s",), at_least(1)),
+        "site_outputs": Stored("i", ("s",), at_least(1)),
+        "points": Stored("f", ("P", "k")),
+        "center": Stored("f", ("s", "k")),
+        "scale": Stored("f", ("s", "k")),
+        "log_times": Stored("f", ("t",), LOG),
+        "outputs": Stored("i", ("C",), below("C")),
+        "arithmetic": Stored("f", (1,)),
+    }
     k: int
     sites: tuple[_Site, ...]
     arithmetic: bool = False
@@ -135,6 +158,35 @@ class Neighbours:
             for group in groups.values()
         )
         return cls(predictors[0].k, sites, predictors[0].arithmetic)
+
+    @staticmethod
+    def check(arrays: Arrays, lengths: Lengths) -> None:
+        points, outputs = arrays["site_points"].tolist(), arrays["site_outputs"].tolist()
+        times = sum(p * o for p, o in zip(points, outputs, strict=True))
+        fits = (sum(points), sum(outputs), times) == tuple(lengths[n] for n in ("P", "C", "t"))
+        insist(fits, "predictor.site_points: do not fit the points")
+        insist(count_distinct(arrays["outputs"]) == lengths["C"], "predictor.outputs: one twice")
+        insist(bool((arrays["scale"] != 0).all()), "predictor.scale: 0")
+
+
+def fit(X: Numbers, times_s: Numbers) -> Neighbours:
+    """Geometric mean of the nearest measured times.
+
+    Inputs are standardised. As in the paper's R package all points at the distance of the k-th are
+    used, which on a grid of message sizes and node counts decides most predictions. The mean is
+    geometric, because runtimes of neighbouring message sizes differ by factors. With fewer than
+    five points all are used.
+    """
+    return Neighbours.fit(X, times_s, _K)
+
+
+def fit_published(X: Numbers, times_s: Numbers) -> Neighbours:
+    """Arithmetic mean of the five nearest measured times.
+
+    Inputs are standardised. As in R's caret all points at the distance of the fifth are used, where
+    scikit-learn would take any five.
+    """
+    return Neighbours.fit(X, times_s, _K, arithmetic=True)
 
 
 def _whole_steps(time_s: Numbers) -> Numbers:
