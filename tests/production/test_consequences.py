@@ -87,11 +87,10 @@ def decided(bundle: Bundle) -> dict[tuple[Shape, int], Configuration]:
     """Return what is chosen on each shape for a dense row of message sizes."""
     selector = selector_for(bundle, target_of(bundle))
     sizes = [0, 1, 255, *range(256, 1024, 64), 1023, 1024, 4000, 65536, 1 << 20]
+    found = {s: intervals(selector, Collective.BCAST, s, describe=False) for s in SHAPES}
     return {
         (shape, size): next(
-            i.configuration
-            for i in intervals(selector, Collective.BCAST, shape, describe=False)
-            if i.last_bytes is None or size <= i.last_bytes
+            i.configuration for i in found[shape] if i.last_bytes is None or size <= i.last_bytes
         )
         for shape in SHAPES
         for size in sizes

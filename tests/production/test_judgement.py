@@ -39,7 +39,7 @@ from colltune.production.observations import RegistryDecisions, observed
 from colltune.production.settings import Production
 from colltune.production.store import Store
 from colltune.production.summary import Given, MpiRun, Summary
-from colltune.registry import Registry
+from colltune.registry import Event, Registry
 from tests.models.machines import configuration, measured
 
 SLOT, LIBRARY, RELEASE = "openmpi-4.1.4", "openmpi", "4.1.4"
@@ -83,16 +83,21 @@ class Bed:
         self.registry.promote(self.registry.add(fitted()), by="ann")
 
     def run(self, jobs: int, **changes: Any) -> None:
+        given = self.given()
         for _ in range(jobs):
             self.now += 60
-            assert self.store.add(self.summary(**changes), self.now)
+            assert self.store.add(self.summary(given, **changes), self.now)
 
-    def summary(self, **changes: Any) -> Summary:
+    def given(self) -> tuple[Event, Event | None]:
+        """Return what is in force, and what is on trial."""
+        return self.registry.current()[SLOT], self.registry.trials().get(SLOT)
+
+    def summary(self, given: tuple[Event, Event | None] | None = None, **changes: Any) -> Summary:
         self.jobs += 1
         job = str(self.jobs)
         arm = arm_of("m", job, ArmShares(self.settings.control, self.share))
-        trial = self.registry.trials().get(SLOT)
-        ours = trial if arm is Arm.CANDIDATE else self.registry.current()[SLOT]
+        in_force, trial = given or self.given()
+        ours = trial if arm is Arm.CANDIDATE else in_force
         assert ours is not None
         ratio = {Arm.TUNED: self.ratio, Arm.CANDIDATE: self.candidate}.get(arm, {})
         shift = self.level + float(self.rng.normal(0, 0.1))
@@ -102,11 +107,11 @@ class Bed:
         )
         head = (LIBRARY, RELEASE, program, job, "-", "2026-11-22T00:00:00Z")
         profile = ProfiledRun(*head, SHAPE.nprocs, SHAPE, 20, 50.0, (0.0, 0.0, 0.0), arm=arm.value)
-        given = Given(LIBRARY, RELEASE, arm, ours.bundle_id)
+        handed_out = Given(LIBRARY, RELEASE, arm, ours.bundle_id)
         user = f"{int(self.rng.integers(self.users)):016x}"
         times = (self.now - 60, self.now)
         runs = (MpiRun(profile, uses),)
-        found = Summary(job, *times, SHAPE.nodes, "completed", user, (given,), runs, 0)
+        found = Summary(job, *times, SHAPE.nodes, "completed", user, (handed_out,), runs, 0)
         return replace(found, **changes)
 
     def judged(self) -> Judgement:

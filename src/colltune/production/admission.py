@@ -88,7 +88,8 @@ class SummaryCheck:
     def _possible(self, slot: str, summary: Summary) -> Iterator[tuple[Arm, str]]:
         """Yield the arms and bundles that the job can have been given when it started."""
         first, last = summary.started - _SLACK_S, summary.started + _SLACK_S
-        shares = {self._store.control_at(moment) for moment in (first, summary.started, last)}
+        control_at = self._store.controls()
+        shares = {control_at(moment) for moment in (first, summary.started, last)}
         controls = {self._settings.control if share is None else share for share in shares}
         for now, trial in self._states(slot, first, last):
             for control in controls:

@@ -41,7 +41,7 @@ MOST_AT_ONCE = 2000
 """Summaries that are taken in by one look."""
 FALSE_PROVEN = 0.05
 """Share of proven decisions that may be none, in the mean."""
-_DAY_S, _MINUTE_S, _SHOWN_DAYS = 86400.0, 60.0, 30
+_DAY_S, _SHOWN_DAYS = 86400.0, 30
 _MOST_FINDINGS = 2000
 _PROMOTED_WRONGLY = 0.05
 """Chance that a trial goes on although it takes 1.10 times as long."""
@@ -271,17 +271,14 @@ def _draws(store: Store, registry: Registry, settings: Production) -> Draws:
     happened = registry.history()
     moments = sorted(m.timestamp() for e in happened if (m := time_of(e.at_utc)))
     known: dict[tuple[str, int], tuple[Event | None, Event | None]] = {}
-    shares: dict[int, float | None] = {}
+    control_at = store.controls()
 
     def draw(slot: str, started: float) -> Draw:
         key = slot, bisect_right(moments, started)
         if key not in known:
             known[key] = at(happened, slot, utc(started))
         in_force, trial = known[key]
-        minute = int(started // _MINUTE_S)
-        if minute not in shares:
-            shares[minute] = store.control_at(started)
-        told = shares[minute]
+        told = control_at(started)
         control = settings.control if told is None else told
         split = ArmShares(control, trial.share or 0.0 if trial else 0.0)
         ids = (None if event is None else event.bundle_id for event in (in_force, trial))

@@ -13,11 +13,14 @@ import os
 import secrets
 import socket
 import zlib
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -49,6 +52,14 @@ _UNJUDGED_DAYS, _GIVEN_DAYS = 30, 60
 _JUDGING_S, _MERGING_S = 300.0, 3600.0
 """A process of another host that has held a lease for so long is taken for dead."""
 _AT_ONCE = 500
+_NEXT_NUMBER = (
+    sa.update(META)
+    .where(META.c.name == "given")
+    .values(value=META.c.value + 1)
+    .returning(META.c.value)
+)
+_REPORTED = sa.delete(GIVEN).where(GIVEN.c.job == sa.bindparam("reported"))
+_KEEP = DETAILS.insert()
 _LAST_CHARACTER = chr(0x10FFFF)
 
 
@@ -116,23 +127,20 @@ class Store:
         It is on the disk when this returns.
         """
         text = json.dumps(as_json(summary), separators=(",", ":"), allow_nan=False)
-        insert = self._database.insert
         with self._database.writing() as db:
             # a number is given out and used within one transaction: they are visible in their order
-            new = insert(JOBS).values(job=summary.job, received=now).on_conflict_do_nothing()
-            if db.scalar(new.returning(JOBS.c.job)) is None:
+            if db.scalar(self._new_job, {"job": summary.job, "received": now}) is None:
                 return False
-            number = db.scalar(
-                sa.update(META)
-                .where(META.c.name == "given")
-                .values(value=META.c.value + 1)
-                .returning(META.c.value)
-            )
-            row = {"number": number, "day": _day(now), "received": now}
-            db.execute(sa.delete(GIVEN).where(GIVEN.c.job == summary.job))
+            row = {"number": db.scalar(_NEXT_NUMBER), "day": _day(now), "received": now}
+            db.execute(_REPORTED, {"reported": summary.job})
             content = zlib.compress(text.encode("utf-8"), 9)
-            db.execute(DETAILS.insert().values(**row, content=content))
+            db.execute(_KEEP, {**row, "content": content})
         return True
+
+    @cached_property
+    def _new_job(self) -> Any:
+        """Return the statement that adds a job, and returns it if it is new."""
+        return self._database.insert(JOBS).on_conflict_do_nothing().returning(JOBS.c.job)
 
     def set_aside(self, reason: SetAside, now: float) -> None:
         """Count a summary that is not judged, and why."""
@@ -193,11 +201,14 @@ class Store:
                 known = {"index_elements": ["since"], "set_": {"share": control}}
                 db.execute(insert.on_conflict_do_update(**known))
 
-    def control_at(self, at: float) -> float | None:
-        """Return the share of the control group as of then; None if nobody had told it yet."""
-        before = sa.select(CONTROL.c.share).where(CONTROL.c.since <= at)
-        rows = self._rows(before.order_by(CONTROL.c.since.desc()).limit(1))
-        return float(rows[0][0]) if rows else None
+    def controls(self) -> Callable[[float], float | None]:
+        """Return what tells the share of the control group as of then.
+
+        That is None if nobody had told it yet.
+        """
+        rows = self._rows(sa.select(CONTROL.c.since, CONTROL.c.share).order_by(CONTROL.c.since))
+        shares = (None, *(float(share) for _, share in rows))
+        return lambda at: shares[bisect_right(rows, at, key=itemgetter(0))]
 
     def read(self, prefix: str) -> dict[str, Any]:
         """Return what the judgement keeps under keys that begin with `prefix`."""
