@@ -31,7 +31,7 @@ from colltune.selector.configuration import Target, render, selector_for, write_
 from colltune.server.auth import token_file
 from colltune.server.auth.token_file import Scope
 from colltune.tune import pipeline
-from colltune.tune.job import TunedRange
+from colltune.tune.job import TunedRange, TuningGain
 from colltune.tune.pipeline import TuneResult
 from colltune.verify import canary, proving
 from colltune.verify.canary import Readability
@@ -165,11 +165,13 @@ def _tuned(place: Place) -> TuneResult:
     written = write_rendered(found, place.folder / "rules")
     chain = Configuration("openmpi", Collective.BCAST, "chain")
     row = TunedRange(Collective.BCAST, Interval(0, None, chain), ("ring",), 1.2, WON, True)
+    rows = (row, replace(row, in_effect=False), replace(row, measured=None))
     return TuneResult(
         mpirun=Path("/opt/openmpi/bin/mpirun"),
         shape=shape,
         context="µ × …",
-        rows=(row, replace(row, in_effect=False), replace(row, measured=None)),
+        rows=rows,
+        gain=TuningGain.of(rows, (8, 1024)),
         dataset_path=place.folder / "d",
         bundle_path=place.bundle,
         picture_path=place.folder / "p.png",

@@ -47,7 +47,7 @@ from colltune.selector.configuration import (
 )
 from colltune.selector.confirming import ContestState, confirmations
 from colltune.text import counted
-from colltune.tune.job import TunedJob, TunedRange, Watched
+from colltune.tune.job import TunedJob, TunedRange, TuningGain, Watched
 from colltune.verify.confirm import ToConfirm, confirming, proposals
 from colltune.verify.observing import watch_algorithms
 
@@ -146,14 +146,15 @@ Tell = Callable[[str, CampaignProgress | str], None]
 class TuneResult:
     """Everything that was found and made; `notes` tell why there is no picture.
 
-    `unproven` tells why a job would gain nothing by the file; it is empty where something proved
-    faster. `cores_shared` is that of the context.
+    `gain` sums up the rows. `unproven` tells why a job would gain nothing by the file; it is empty
+    where something proved faster. `cores_shared` is that of the context.
     """
 
     mpirun: Path
     shape: Shape
     context: str
     rows: tuple[TunedRange, ...]
+    gain: TuningGain
     dataset_path: Path
     bundle_path: Path
     picture_path: Path | None
@@ -261,6 +262,7 @@ class _Tuning:
             shape=self.job.shape,
             context=str(bundle.context),
             rows=tuple(rows),
+            gain=TuningGain.of(rows, self.job.msizes_bytes),
             dataset_path=self.folder / "dataset",
             bundle_path=self.folder / "bundle",
             picture_path=picture,
