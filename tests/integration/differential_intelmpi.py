@@ -13,7 +13,8 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import sqrt
 from pathlib import Path
 
@@ -21,8 +22,15 @@ from colltune import process
 from colltune.domain import Collective
 from colltune.mpi.intelmpi import adjust, tuning
 from colltune.mpi.intelmpi.library import variable
-from colltune.mpi.intelmpi.writing import Part, Parts
-from colltune.mpi.rules import Call, Rules
+from colltune.mpi.rules import (
+    LARGEST_COMM_SIZE,
+    LARGEST_SIZE,
+    Call,
+    Entry,
+    Numbers,
+    Rule,
+    Rules,
+)
 from tests.integration.real import Real, installed
 
 RANKS = 5
@@ -90,14 +98,14 @@ def _scenarios(
     """Yield random files, each followed by a list of variables."""
     tuning_format, adjust_format = tuning.TuningFormat(), adjust.AdjustFormat()
     for number in range(2):
-        grid = {c: _parts(c, calls, chance) for c in PAIRS}
+        grid = {c: [*_entries(c, calls, chance)] for c in PAIRS}
         path = folder / f"{number}.json"
         path.write_text(tuning.rendered(grid), encoding="utf-8")
         parsed = tuning_format.parse(path.read_text(encoding="utf-8"), str(path), release)
         environment = tuning_format.activation(release, {"": str(path)})
         yield Scenario(f"I_MPI_TUNING file {number}", parsed, environment)
         path = folder / f"{number}.sh"
-        values = {c: adjust.value_of(_sizes(c, calls, chance)) for c in PAIRS}
+        values = {c: adjust.value_of(_of_all(c, calls, chance)) for c in PAIRS}
         lines = [f"export {variable(c)}='{value}'\n" for c, value in values.items()]
         path.write_text("".join(lines), encoding="utf-8")
         listed = adjust_format.parse(path.read_text(encoding="utf-8"), str(path), release)
@@ -105,27 +113,30 @@ def _scenarios(
         yield Scenario(f"I_MPI_ADJUST_* list {number}", listed, environment)
 
 
-def _parts(collective: Collective, calls: Sequence[Call], chance: random.Random) -> Parts:
-    """Return random ends of processes per node, of processes, and of message sizes."""
+def _entries(
+    collective: Collective, calls: Sequence[Call], chance: random.Random
+) -> Iterator[Entry]:
+    """Yield rules with random ends of processes per node, of processes, and of message sizes."""
     ppns = sorted(chance.sample(range(2, RANKS), chance.randint(0, 2)))
-    return tuple(
-        Part(
-            ppn,
-            tuple(
-                Part(comm, _sizes(collective, calls, chance))
-                for comm in (*sorted(chance.sample(range(2, RANKS), chance.randint(1, 3))), None)
-            ),
-        )
-        for ppn in (*ppns, None)
-    )
+    for ppn, last_ppn in pairwise([-1, *ppns, LARGEST_COMM_SIZE]):
+        sizes = sorted(chance.sample(range(2, RANKS), chance.randint(1, 3)))
+        for size, last in pairwise([-1, *sizes, LARGEST_COMM_SIZE]):
+            whole = _of_all(collective, calls, chance)
+            yield replace(
+                whole, first_size=size + 1, last_size=last, first_ppn=ppn + 1, last_ppn=last_ppn
+            )
 
 
-def _sizes(collective: Collective, calls: Sequence[Call], chance: random.Random) -> Parts:
-    """Return random ends at, or just below, message sizes that are called."""
+def _of_all(collective: Collective, calls: Sequence[Call], chance: random.Random) -> Entry:
+    """Return rules with random ends at, or just below, message sizes that are called."""
     pair = PAIRS[collective]
     called = sorted({call.msize_bytes for call in calls if call.collective is collective})
     ends = sorted({m - chance.randint(0, 1) for m in chance.sample(called, chance.randint(1, 3))})
-    return tuple(Part(end, chance.choice((pair.quick, pair.slow))) for end in (*ends, None))
+    rules = tuple(
+        Rule(0, "", collective, None, 0, end, Numbers(chance.choice((pair.quick, pair.slow))))
+        for end in (*ends, LARGEST_SIZE)
+    )
+    return Entry(collective, 0, 0, LARGEST_COMM_SIZE, rules)
 
 
 def _compared(real: Real, scenario: Scenario, calls: Sequence[Call]) -> tuple[int, tuple[str, ...]]:

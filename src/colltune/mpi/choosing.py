@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from colltune.decisions import DecisionTable, Interval, Status
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.release import Release
+from colltune.mpi.rules import LARGEST_SIZE, Entry, Layout, Rule
 from colltune.mpi.running import Promises
 from colltune.text import counted
 
@@ -17,32 +17,10 @@ ELEMENT_BYTES = 8
 """Largest element for which a written algorithm is sure to run as itself: a double."""
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """A canonical configuration from a message size on, in our ``msize_bytes``.
-
-    ``status`` is told where it holds for all messages up to the next step.
-    """
-
-    first_bytes: int
-    configuration: Configuration
-    status: Status = Status.PREDICTED
-
-
-Steps = tuple[Chosen, ...]
-BySize = dict[tuple[Collective, int], Steps]
-ByLayout = dict[tuple[Collective, Shape], Steps]
-
-
-def chooses(steps: Steps) -> bool:
-    """Tell whether anything but the library's own decision is among the steps."""
-    return any(not step.configuration.is_default for step in steps)
-
-
 class Chooser:
-    """Decides what of a table may be written, and notes what may not.
+    """Makes rules of what may be written of a table, and notes what may not.
 
-    ``written`` are the configurations that may, in the order in which they were met.
+    Their sizes are our ``msize_bytes``, their texts tell what they name from which size on.
     `why_one_rule` tells why some collectives have one rule for all message sizes at most;
     `promises` what holds wherever the file is read.
     """
@@ -51,81 +29,102 @@ class Chooser:
         self.bound, self.why_one_rule, self.promises = bound, why_one_rule, promises
         self.catalogue = bound.catalogue
         self.notes: list[str] = []
-        self.written: dict[Configuration, None] = {}
 
-    def by_size(self, table: DecisionTable) -> BySize:
-        """Return the steps of ``table.rules`` that may be written, where any is not the default."""
+    def by_size(self, table: DecisionTable) -> list[Entry]:
+        """Return the entries of ``table.rules`` that may be written and choose anything."""
         check_library(table, self.bound)
         rules = sorted(table.rules.items(), key=lambda item: item[0])
-        found = {(c, size): self.steps(c, size, None, intervals) for (c, size), intervals in rules}
-        return {key: steps for key, steps in found.items() if chooses(steps)}
+        found = [self.entry(collective, size, own) for (collective, size), own in rules]
+        return [entry for entry in found if entry.chooses]
 
-    def by_layout(self, table: DecisionTable) -> ByLayout:
-        """Return the steps of ``table.by_layout``, also where all of them are the default."""
+    def by_layout(self, table: DecisionTable) -> list[Entry]:
+        """Return the entries of ``table.by_layout``, also where all is left to the library."""
         rules = sorted(table.by_layout.items(), key=lambda item: item[0])
-        return {(c, at): self.steps(c, at.nprocs, at, intervals) for (c, at), intervals in rules}
+        return [self.entry(collective, shape, own) for (collective, shape), own in rules]
 
     def spelled(self, configuration: Configuration) -> Configuration:
         return self.bound.canonical(configuration)
 
-    def refusal(self, comm_size: int, layout: Shape | None, interval: Interval) -> tuple[str, int]:
+    def refusal(self, on: int | Shape, interval: Interval) -> tuple[str, int]:
         """Return why the configuration may not be written, else from which size on it may."""
-        runs = self.bound.runs(interval.configuration, layout or comm_size, self.promises)
+        runs = self.bound.runs(interval.configuration, on, self.promises)
         return runs.why_not(interval.last_bytes), runs.first_bytes or 0
 
-    def steps(
-        self,
-        collective: Collective,
-        comm_size: int,
-        layout: Shape | None,
-        intervals: Sequence[Interval],
-    ) -> Steps:
-        """Return what may be written of the intervals for one size of communicators."""
-        where = f"{collective} on {layout or comm_size} processes"
-        nothing = (Chosen(0, self._default(collective)),)
+    def leave(self, where: str, interval: Interval, why: str) -> None:
+        """Note `why` an interval is left to the library; empty: the table says so."""
+        if why:
+            self.notes.append(f"{where}, {span(interval)}: left to the library: {why}")
+
+    def entry(
+        self, collective: Collective, on: int | Shape, intervals: Sequence[Interval]
+    ) -> Entry:
+        """Return what may be written of the intervals for one size of communicators, or layout."""
+        size, layout = (on.nprocs, on) if isinstance(on, Shape) else (on, Layout.ANY)
+        return Entry(
+            collective, 0, size, size, self._rules(collective, on, size, intervals), layout
+        )
+
+    def _rules(
+        self, collective: Collective, on: int | Shape, size: int, intervals: Sequence[Interval]
+    ) -> tuple[Rule, ...]:
+        where = f"{collective} on {on} processes"
         check_intervals(where, collective, intervals)
-        if comm_size < 2:
+        steps: list[tuple[int, Configuration, Status]] = []
+        if size < 2:
             self.notes.append(f"{where}: needs no algorithm")
-            return nothing
-        steps: list[Chosen] = []
-        for interval in intervals:
-            for step in self._of(where, comm_size, layout, interval):
-                if not steps or step.configuration != steps[-1].configuration:
-                    steps.append(step)
-                elif step.status is not steps[-1].status:
-                    steps[-1] = replace(steps[-1], status=Status.PREDICTED)
+            intervals = ()
+        for step in (step for interval in intervals for step in self._of(where, on, interval)):
+            if not steps or step[1] != steps[-1][1]:
+                steps.append(step)
+            elif step[2] is not steps[-1][2]:
+                steps[-1] = (*steps[-1][:2], Status.PREDICTED)
         if collective in self.bound.one_rule and len(steps) > 1:
             self.notes.append(
                 f"{where}: left to the library{self.why_one_rule}, but the table has "
                 f"{counted(len(steps), 'range')}"
             )
-            return nothing
-        return tuple(steps)
+            steps = []
+        lasts = [*(first - 1 for first, *_ in steps[1:]), LARGEST_SIZE]
+        return tuple(
+            Rule(0, _text(*step), collective, step[1], step[0], last)
+            for step, last in zip(steps, lasts, strict=False)
+        ) or (left(self.bound.space.library, collective),)
 
     def _of(
-        self, where: str, comm_size: int, layout: Shape | None, interval: Interval
-    ) -> list[Chosen]:
+        self, where: str, on: int | Shape, interval: Interval
+    ) -> list[tuple[int, Configuration, Status]]:
         """Return the interval's choice, after a step left to the library where that is needed."""
-        left = Chosen(interval.first_bytes, self._default(interval.configuration.collective))
-        if interval.configuration.is_default:
-            return [replace(left, status=interval.status)]
-        why, first_bytes = self.refusal(comm_size, layout, interval)
+        configuration, first = interval.configuration, interval.first_bytes
+        default = Configuration.default(self.bound.space.library, configuration.collective)
+        if configuration.is_default:
+            self.leave(where, interval, "")
+            return [(first, default, interval.status)]
+        why, first_bytes = self.refusal(on, interval)
         if why:
-            self.notes.append(f"{where}, {span(interval)}: left to the library: {why}")
-            return [left]
-        spelled = self.spelled(interval.configuration)
-        self.written[spelled] = None
-        if first_bytes <= interval.first_bytes:
-            return [Chosen(interval.first_bytes, spelled, interval.status)]
+            self.leave(where, interval, why)
+            return [(first, default, Status.PREDICTED)]
+        spelled = self.spelled(configuration)
+        if first_bytes <= first:
+            return [(first, spelled, interval.status)]
         self.notes.append(
             f"{where}, {span(interval)}: left to the library below "
             f"{counted(first_bytes, 'byte')}, because {spelled.algorithm} may fall back to "
             "another algorithm there"
         )
-        return [left, Chosen(first_bytes, spelled, interval.status)]
+        return [(first, default, Status.PREDICTED), (first_bytes, spelled, interval.status)]
 
-    def _default(self, collective: Collective) -> Configuration:
-        return Configuration.default(self.bound.space.library, collective)
+
+def left(library: str, collective: Collective) -> Rule:
+    """Return the rule that leaves all messages to the library."""
+    default = Configuration.default(library, collective)
+    return Rule(0, _text(0, default, Status.PREDICTED), collective, default)
+
+
+def _text(first_bytes: int, configuration: Configuration, status: Status) -> str:
+    values = configuration.parameter_text.replace(",", " ")
+    told = "" if status is Status.PREDICTED else f", {status}"
+    what = f"{configuration.algorithm} {values}".rstrip()
+    return f"{what} from {first_bytes} bytes{told}"
 
 
 def check_library(table: DecisionTable, bound: Release) -> None:

@@ -289,6 +289,13 @@ class Entry:
     last_ppn: int = LARGEST_COMM_SIZE
     named_size: int = 0
 
+    @property
+    def chooses(self) -> bool:
+        """Whether a rule names anything but the library's own decision."""
+        return any(
+            r.configuration is not None and not r.configuration.is_default for r in self.rules
+        )
+
     def takes(self, call: Call) -> bool:
         """Tell whether it is for the communicator of a call.
 

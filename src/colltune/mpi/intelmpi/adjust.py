@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
@@ -16,11 +16,21 @@ from colltune.mpi.intelmpi import adjust_value
 from colltune.mpi.intelmpi.adjust_value import Value
 from colltune.mpi.intelmpi.library import LIBRARY, variable
 from colltune.mpi.intelmpi.presets import PresetFile, preset_findings, shown
-from colltune.mpi.intelmpi.writing import LARGEST_BYTES, Grid, Parts, chosen, converted
+from colltune.mpi.intelmpi.writing import LARGEST_BYTES, PresetChooser, converted, presets_of
 from colltune.mpi.job_files import read_script
 from colltune.mpi.job_variables import mentions, script_findings
 from colltune.mpi.programs import ANY_LEGAL, Programs
-from colltune.mpi.rules import Call, Entries, Fault, Finding, Outcome, Rule, Rules
+from colltune.mpi.rules import (
+    LARGEST_SIZE,
+    Call,
+    Entries,
+    Entry,
+    Fault,
+    Finding,
+    Outcome,
+    Rule,
+    Rules,
+)
 from colltune.mpi.shell import Assigned, Script
 
 NAME = "intelmpi-adjust"
@@ -174,17 +184,18 @@ class AdjustFormat(Format):
 
         A collective is written as a whole or not at all, see `writing`.
         """
-        found, notes = chosen(_whole_job(table), release, programs=programs)
-        sizes = {c: next(iter(by_size.values())) for c, by_size in found.items()}
+        chooser = PresetChooser(release, programs)
+        found = {c: entries[0] for c, entries in chooser.chosen(_whole_job(table)).items()}
         job = table.shape.nprocs
         dropped = {c for c, size in table.rules if size != job}
         dropped |= {c for c, shape in table.by_layout if shape.nprocs != job}
-        notes += tuple(
+        notes = (
             f"{c}: variables cannot tell communicators of other sizes than {job} apart"
             for c in sorted(dropped)
         )
         told = f"# Written by colltune for {programs.phrase}.\n"
-        return _written(sizes, release, (*notes, *(self.remarks if sizes else ())), told)
+        remarks = self.remarks if found else ()
+        return _written(found, release, (*chooser.notes, *notes, *remarks), told)
 
     def listed(self, parsed: Rules) -> tuple[Listed, ...]:
         assert isinstance(parsed, AdjustFile)
@@ -201,11 +212,11 @@ class AdjustFormat(Format):
     def convert(self, parsed: Rules, release: str) -> Written:
         """Return what another file of Intel MPI means, as far as all communicators have it."""
         self.catalogue_of(release)
-        grid, notes = converted(parsed, release)
-        kept: dict[Collective, Parts] = {}
-        for collective, sizes in _for_all(grid):
-            if sizes:
-                kept[collective] = sizes
+        found, notes = converted(parsed, release)
+        kept: dict[Collective, Entry] = {}
+        for collective, entries in found.items():
+            if len({presets_of(entry) for entry in entries}) == 1:
+                kept[collective] = entries[0]
                 continue
             line = next(r.line for r in parsed.rules if r.collective is collective)
             notes.append(
@@ -236,31 +247,22 @@ def _whole_job(table: DecisionTable) -> DecisionTable:
     return DecisionTable(table.library, job, rules)
 
 
-def _for_all(grid: Grid) -> Iterator[tuple[Collective, Parts]]:
-    """Yield the sizes of each collective for which all communicators are alike, else nothing."""
-    for collective, parts in grid.items():
-        below: Parts | int = parts
-        for _ in ("ppn", "comm_size"):
-            below = below[0].below if isinstance(below, tuple) and len(below) == 1 else ()
-        yield collective, below if isinstance(below, tuple) else ()
-
-
 def _written(
-    sizes: Mapping[Collective, Parts], release: str, notes: tuple[str, ...], told: str = ""
+    found: Mapping[Collective, Entry], release: str, notes: tuple[str, ...], told: str = ""
 ) -> Written:
-    lines = [f"export {variable(c)}='{value_of(parts)}'\n" for c, parts in sorted(sizes.items())]
+    lines = [f"export {variable(c)}='{value_of(entry)}'\n" for c, entry in sorted(found.items())]
     return Written(NAME, release, {"": _HEADER + told + "".join(lines)}, notes)
 
 
-def value_of(sizes: Parts) -> str:
-    """Return the value of a variable: ascending ends, the last entry without a range."""
+def value_of(entry: Entry) -> str:
+    """Return the value of a variable: ascending ends, the last preset without a range."""
     words, first = [], 0
-    for part in sizes:
-        if part.last is None:
-            words.append(f"{part.below}")
-            break
-        if part.last > LARGEST_BYTES:
-            raise LibraryError(f"{part.last} bytes: Intel MPI reads no end beyond {LARGEST_BYTES}")
-        words.append(f"{part.below}:{first}-{part.last}")
-        first = part.last + 1
+    for last, preset in presets_of(entry):
+        if last >= LARGEST_SIZE:
+            words.append(f"{preset}")
+        elif last > LARGEST_BYTES:
+            raise LibraryError(f"{last} bytes: Intel MPI reads no end beyond {LARGEST_BYTES}")
+        else:
+            words.append(f"{preset}:{first}-{last}")
+            first = last + 1
     return ";".join(words)

@@ -10,7 +10,7 @@ if the actual value were beyond all numbers.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from json import dumps
@@ -29,7 +29,7 @@ from colltune.mpi.intelmpi.presets import (
     rule_of,
     shown,
 )
-from colltune.mpi.intelmpi.writing import Grid, Part, Parts, chosen, converted, merged
+from colltune.mpi.intelmpi.writing import PresetChooser, converted, everywhere, merged, presets_of
 from colltune.mpi.located_json import JsonSyntaxError, Member, Node
 from colltune.mpi.programs import ANY_LEGAL, Programs
 from colltune.mpi.rules import (
@@ -532,7 +532,6 @@ OTHER_SIZES = (
 )
 _KEY = re.compile(r"""["'](?:coll=[A-Za-z_]+|(?:ppn|comm_size|comm_id|msg_size)=-?\d+)["']\s*:""")
 _EMPTY = re.compile(r"\s*\{\s*\}\s*")
-_BUILT_IN: Parts = (Part(None, BUILT_IN),)
 
 
 class TuningFormat(Format):
@@ -563,16 +562,16 @@ class TuningFormat(Format):
         A collective is written as a whole or not at all: the notes tell which is left to the
         library because a part of it is, or had to be.
         """
-        found, notes = chosen(table, release, programs=programs)
-        grid = {collective: _laid_out(sizes) for collective, sizes in found.items()}
-        remarks = self.remarks if grid else ()
-        return Written(NAME, release, {"": rendered(grid)}, (*notes, *remarks))
+        chooser = PresetChooser(release, programs)
+        found = {c: [*everywhere(own)] for c, own in chooser.chosen(table).items()}
+        remarks = self.remarks if found else ()
+        return Written(NAME, release, {"": rendered(found)}, (*chooser.notes, *remarks))
 
     def convert(self, parsed: Rules, release: str) -> Written:
         """Return what another file of Intel MPI means, as a tuning file."""
         self.catalogue_of(release)
-        grid, notes = converted(parsed, release)
-        return Written(NAME, release, {"": rendered(grid)}, tuple(notes))
+        found, notes = converted(parsed, release)
+        return Written(NAME, release, {"": rendered(found)}, tuple(notes))
 
     def activation(
         self, release: str, paths: Mapping[str, str], job: Shape | None = None
@@ -581,52 +580,44 @@ class TuningFormat(Format):
         return {TUNING: absolute_path(paths[""], "a configuration file")}
 
 
-def _laid_out(chosen: Mapping[int | Shape, Parts]) -> Parts:
-    """Return exactly the communicators that were chosen for; all others get the built-in logic."""
-    everywhere = {on: sizes for on, sizes in chosen.items() if isinstance(on, int)}
-    by_ppn: dict[int, dict[int, Parts]] = {}
-    for on, sizes in chosen.items():
-        if isinstance(on, Shape):
-            by_ppn.setdefault(on.ppn, {})[on.nprocs] = sizes
-    found: dict[int | None, Parts] = {}
-    for ppn in sorted(by_ppn):
-        if ppn > 1:
-            found.setdefault(ppn - 1, _exactly(everywhere))
-        found[ppn] = _exactly(everywhere | by_ppn[ppn])
-    found[None] = _exactly(everywhere)
-    return merged(Part(last, comms) for last, comms in found.items())
-
-
-def _exactly(by_size: Mapping[int, Parts]) -> Parts:
-    found: dict[int | None, Parts] = {}
-    for comm_size in sorted(by_size):
-        if comm_size - 1 > 1:
-            found.setdefault(comm_size - 1, _BUILT_IN)
-        found[comm_size] = by_size[comm_size]
-    found[None] = _BUILT_IN
-    # equal neighbours stay apart, so that each size can be told from those that are left
-    return tuple(Part(last, sizes) for last, sizes in found.items())
-
-
-def rendered(grid: Grid) -> str:
+def rendered(found: Mapping[Collective, Sequence[Entry]]) -> str:
     """Return the text of a tuning file: every level, whatever it is about."""
     collectives = [
-        f'  "coll={collective.capitalize()}": {{\n{_lines(collective, parts)}\n  }}'
-        for collective, parts in sorted(grid.items())
+        f'  "coll={collective.capitalize()}": {{\n{_of_ppn(collective, entries)}\n  }}'
+        for collective, entries in sorted(found.items())
     ]
     return "{\n" + ",\n".join(collectives) + "\n}\n" if collectives else "{}\n"
 
 
-def _lines(collective: Collective, parts: Parts, depth: int = 0) -> str:
+def _of_ppn(collective: Collective, entries: Sequence[Entry]) -> str:
+    """Return the keys for processes on a node, with all below; entries for all are in `entries`."""
+
+    def on(ppn: int) -> str:
+        here = (each for each in entries if each.first_ppn <= ppn <= each.last_ppn)
+        sizes = {each.last_size: _of_sizes(collective, each) for each in here}
+        return _keys("comm_size", LARGEST_COMM_SIZE, sorted(sizes.items()))
+
+    ppns = sorted({each.last_ppn for each in entries})
+    return _keys("ppn", LARGEST_COMM_SIZE, merged((ppn, on(ppn)) for ppn in ppns))
+
+
+def _of_sizes(collective: Collective, entry: Entry) -> str:
+    presets = presets_of(entry)
+    return ",\n".join(
+        f'{" " * 8}"msg_size={_end(last, LARGEST_SIZE)}": {{"{collective.upper()}={preset}": {{}}}}'
+        for last, preset in presets
+    )
+
+
+def _keys(level: str, largest: int, parts: Iterable[tuple[int, str]]) -> str:
     """Return the keys of a level, with those below."""
-    blank, level = " " * (4 + 2 * depth), ("ppn", "comm_size", "msg_size")[depth]
-    lines = []
-    for part in parts:
-        key = f'{blank}"{level}={-1 if part.last is None else part.last}"'
-        if not isinstance(part.below, tuple):
-            lines.append(f'{key}: {{"{collective.upper()}={part.below}": {{}}}}')
-            continue
-        below = _lines(collective, part.below, depth + 1)
-        opened, closed = ('{"comm_id=-1": {', "}}") if level == "comm_size" else ("{", "}")
-        lines.append(f"{key}: {opened}\n{below}\n{blank}{closed}")
-    return ",\n".join(lines)
+    blank = " " * (4 if level == PPN else 6)
+    opened, closed = ('{"comm_id=-1": {', "}}") if level == COMM_SIZE else ("{", "}")
+    return ",\n".join(
+        f'{blank}"{level}={_end(last, largest)}": {opened}\n{below}\n{blank}{closed}'
+        for last, below in parts
+    )
+
+
+def _end(last: int, largest: int) -> int:
+    return -1 if last >= largest else last

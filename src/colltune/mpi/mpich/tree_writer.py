@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
@@ -38,7 +37,7 @@ from colltune.mpi.mpich.tree import (
 )
 from colltune.mpi.programs import MOST_PROMISED
 from colltune.mpi.release import Release
-from colltune.mpi.rules import Call
+from colltune.mpi.rules import Call, Rule
 from colltune.mpi.running import Promises
 
 DEVICE = ".ch4"
@@ -226,24 +225,24 @@ class _Planner(Chooser):
         """Return the tree for the message sizes of communicators of one size."""
         if not intervals:
             return DEFAULT
-        steps = self.steps(self.collective, size, layout, intervals)
-        if len(steps) == 1:
-            return self.choice(steps[0].configuration)
+        rules = self.entry(self.collective, layout or size, intervals).rules
+        if len(rules) == 1:
+            return self.choice(rules[0])
         unit = UNITS[self.collective]
         scale = size_of(Call(self.collective, size, 1), unit)
         tests: list[tuple[str, Tree]] = []
-        for step, after in pairwise(steps):
-            last, tree = after.first_bytes - 1, self.choice(step.configuration)
+        for rule in rules[:-1]:
+            last, tree = rule.last, self.choice(rule)
             if last * scale > LARGEST:
                 most = LARGEST // scale
                 self.note(size, f"sizes above {most} bytes are left to the library")
                 tests.append((f"{unit}<={most * scale}", tree))
                 return chain(*tests, (f"{unit}=any", DEFAULT))
             tests.append((f"{unit}<={last * scale}", tree))
-        return chain(*tests, (f"{unit}=any", self.choice(steps[-1].configuration)))
+        return chain(*tests, (f"{unit}=any", self.choice(rules[-1])))
 
-    def refusal(self, comm_size: int, layout: Shape | None, interval: Interval) -> tuple[str, int]:
-        found = self.bound.runs(interval.configuration, comm_size, self.promises)
+    def refusal(self, on: int | Shape, interval: Interval) -> tuple[str, int]:
+        found = self.bound.runs(interval.configuration, on, self.promises)
         if found.first_bytes is None:
             return found.reason, 0
         # what an algorithm needs of a call is asked for in the tree
@@ -256,8 +255,11 @@ class _Planner(Chooser):
             return found.reason, 0
         return "", found.first_bytes
 
-    def choice(self, configuration: Configuration) -> Tree:
-        return DEFAULT if configuration.is_default else guarded(self.plan.functions, configuration)
+    def choice(self, rule: Rule) -> Tree:
+        chosen = rule.configuration
+        if chosen is None or chosen.is_default:
+            return DEFAULT
+        return guarded(self.plan.functions, chosen)
 
     def note(self, size: int, text: str) -> None:
         """Keep a note on communicators of `size`, once."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi.catalogue import Algorithm, Catalogue, Limit
-from colltune.mpi.choosing import ELEMENT_BYTES, BySize, Chooser, Steps
+from colltune.mpi.choosing import ELEMENT_BYTES, Chooser
 from colltune.mpi.file_format import Format
 from colltune.mpi.openmpi.decide.components import HAN, TUNED
 from colltune.mpi.openmpi.decide.han_calls import HanLevel
@@ -14,7 +14,7 @@ from colltune.mpi.openmpi.library import OPENMPI
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of, reads_version_header
 from colltune.mpi.openmpi.tuned_format import DISPATCH
 from colltune.mpi.programs import MOST_PROMISED, Programs
-from colltune.mpi.rules import Rule
+from colltune.mpi.rules import Entry, Rule
 from colltune.mpi.running import Promises
 from colltune.text import counted
 
@@ -128,7 +128,7 @@ def exactly(by_size: Mapping[int, Lines], otherwise: str) -> Levels:
 
 
 def steering(
-    catalogue: Catalogue, job: Shape, chosen: BySize
+    catalogue: Catalogue, job: Shape, chosen: Iterable[Entry]
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the second file that 5.0 and later need on communicators that span nodes, and notes.
 
@@ -137,32 +137,33 @@ def steering(
     stays with coll/han, the library's real default (``coll_han_dynamic_file.c``). Sizes are those
     of the caller, without the factor n of the classic rules file.
     """
-    steered = {
-        k: s for k, s in chosen.items() if job.nodes > 1 and k[0] in catalogue.han_collectives
-    }
+    served = catalogue.han_collectives
+    steered = [e for e in chosen if job.nodes > 1 and e.collective in served]
     if not steered:
         return {}, ()
     by_collective: dict[Collective, dict[int, Lines]] = {}
-    for (collective, comm_size), steps in steered.items():
-        by_collective.setdefault(collective, {})[comm_size] = _components(steps)
+    for entry in steered:
+        own = by_collective.setdefault(entry.collective, {})
+        own[entry.first_size] = _components(entry.rules)
     heading = (
         f"Open MPI coll_han dynamic rules for {job}, to be used together with the coll_tuned rules",
         "Written by colltune. All ranks must read the same file.",
     )
     content = {c: exactly(by_size, HAN) for c, by_size in by_collective.items()}
     notes = tuple(
-        f"{collective} on {comm_size} processes: these rules also apply to coll/han's inner "
-        f"communicators, which have {counted(comm_size, 'process', 'es')} on {job}"
-        for collective, comm_size in steered
-        if comm_size in (job.nodes, job.ppn)
+        f"{entry.collective} on {entry.first_size} processes: these rules also apply to coll/han's "
+        f"inner communicators, which have {counted(entry.first_size, 'process', 'es')} on {job}"
+        for entry in steered
+        if entry.first_size in (job.nodes, job.ppn)
     )
     return {DISPATCH: han_text(content, heading, names_levels=True)}, notes
 
 
-def _components(steps: Steps) -> Lines:
+def _components(rules: Iterable[Rule]) -> Lines:
     components: list[tuple[int, str]] = []
-    for step in steps:
-        component = HAN if step.configuration.is_default else TUNED
+    for rule in rules:
+        left = rule.configuration is None or rule.configuration.is_default
+        component = HAN if left else TUNED
         if not components or component != components[-1][1]:
-            components.append((step.first_bytes, component))
+            components.append((rule.first, component))
     return components

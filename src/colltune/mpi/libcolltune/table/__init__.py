@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import PurePath
 
@@ -11,7 +11,7 @@ from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi import LIBRARIES
-from colltune.mpi.choosing import ELEMENT_BYTES, Chooser, Chosen, Steps, chooses
+from colltune.mpi.choosing import ELEMENT_BYTES, Chooser
 from colltune.mpi.file_format import Format, Written, absolute_path, refuse_dropped
 from colltune.mpi.libcolltune import PRELOAD, is_libcolltune
 from colltune.mpi.libcolltune.library import (
@@ -63,21 +63,19 @@ class TableWriter(Chooser):
 
     def content(self, table: DecisionTable) -> Content:
         mpi = self.bound.mpi
-        found: dict[tuple[Collective, int, Shape | None], Steps] = {
-            (collective, size, None): steps
-            for (collective, size), steps in self.by_size(table).items()
-        }
-        layouts = self.by_layout(table)
-        told = {(collective, size) for collective, size, _ in found}
-        told |= {(c, shape.nprocs) for (c, shape), steps in layouts.items() if chooses(steps)}
+        every = [*self.by_size(table), *self.by_layout(table)]
+        told = {(entry.collective, entry.first_size) for entry in every if entry.chooses}
         # a layout has a block where another one of its size, or the size itself, chooses
-        kept = found | {
-            (collective, shape.nprocs, shape): steps
-            for (collective, shape), steps in layouts.items()
-            if (collective, shape.nprocs) in told
-        }
-        choices = self._choices({s.configuration for steps in kept.values() for s in steps})
+        kept = [entry for entry in every if (entry.collective, entry.first_size) in told]
+        used = (r.configuration for e in kept for r in e.rules if r.configuration)
+        choices = self._choices(dict.fromkeys(c for c in used if not c.is_default))
         number = {choice.configuration: choice.number for choice in choices.values()}
+
+        def numbered(rule: Rule) -> Rule:
+            chosen = rule.configuration
+            told = number.get(chosen, LIBRARY_CHOICE) if chosen else LIBRARY_CHOICE
+            return rule._replace(numbers=Numbers(told))
+
         patterns, ours = mpi.user_patterns, self.bound.base_environment()
         return Content(
             table.library,
@@ -86,33 +84,18 @@ class TableWriter(Chooser):
             unless=tuple(p for p in patterns.deciding if p not in DECIDING),
             but=tuple(dict.fromkeys((*patterns.harmless, *ours))),
             choices=choices,
-            entries=tuple(
-                Entry(
-                    collective,
-                    0,
-                    size,
-                    size,
-                    tuple(_rule(s, number.get(s.configuration, LIBRARY_CHOICE)) for s in steps),
-                    layout or Layout.ANY,
-                )
-                for (collective, size, layout), steps in kept.items()
-            ),
+            entries=tuple(replace(e, rules=tuple(map(numbered, e.rules))) for e in kept),
         )
 
-    def _choices(self, used: set[Configuration]) -> dict[int, TableConfiguration]:
+    def _choices(self, used: Iterable[Configuration]) -> dict[int, TableConfiguration]:
         choices: dict[int, TableConfiguration] = {}
-        for number, configuration in enumerate((c for c in self.written if c in used), 1):
+        for number, configuration in enumerate(used, 1):
             forced: Mapping[str, int | str] = {}
             if not is_libcolltune(configuration):
                 forced = self.bound.force(configuration)
             settings = tuple((name, str(value)) for name, value in sorted(forced.items()))
             choices[number] = TableConfiguration(number, configuration, settings)
         return choices
-
-
-def _rule(step: Chosen, number: int) -> Rule:
-    chosen = step.configuration
-    return Rule(0, "", chosen.collective, chosen, step.first_bytes, numbers=Numbers(number))
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from colltune.decisions import DecisionTable, Status
+from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.catalogue import Catalogue, CollectiveEntry, SizeUnit
-from colltune.mpi.choosing import Chosen, Steps
 from colltune.mpi.file_format import Written, refuse_dropped
 from colltune.mpi.openmpi.classic.reading import HEADER, NAME, ClassicFile
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of, reads_version_header
@@ -76,7 +75,7 @@ def render(
             written.append((entry, ""))
         lines += [f"{known.id} # {collective}", f"{len(written)} # communicator sizes"]
         for entry, comment in written:
-            left = "" if any(c and not c.is_default for _, c in _said(entry)) else _LEFT
+            left = "" if entry.chooses else _LEFT
             head = f"{entry.first_size} {len(entry.rules)}"
             lines.append(_commented(head, comment or left))
             lines += [_commented(_written_numbers(known, r), r.text) for r in entry.rules]
@@ -111,11 +110,10 @@ def write(table: DecisionTable, release: str, *, programs: Programs = ANY_LEGAL)
         *table.warnings,
     )
     entries: dict[Collective, list[Entry]] = {}
-    for (collective, comm_size), steps in sorted(chosen.items(), key=lambda item: item[0]):
-        known = chooser.catalogue.collectives[collective]
-        rules = tuple(_rules(known, table.shape, comm_size, steps))
-        entry = Entry(collective, 0, comm_size, comm_size, rules)
-        entries.setdefault(collective, []).append(entry)
+    for entry in chosen:
+        known = chooser.catalogue.collectives[entry.collective]
+        rules = tuple(_compared(known, table.shape, entry))
+        entries.setdefault(entry.collective, []).append(replace(entry, rules=rules))
     layouts = (
         f"{collective} on {shape} processes: this format cannot tell layouts apart, so the "
         f"rules for {shape.nprocs} processes in any layout hold"
@@ -127,20 +125,14 @@ def write(table: DecisionTable, release: str, *, programs: Programs = ANY_LEGAL)
     return Written(NAME, release, texts, (*chooser.notes, *layouts, *notes))
 
 
-def _rules(known: CollectiveEntry, job: Shape, comm_size: int, steps: Steps) -> Iterator[Rule]:
-    where = str(job) if comm_size == job.nprocs else f"{comm_size} processes"
-    factor = {SizeUnit.MSIZE: 1, SizeUnit.MSIZE_TIMES_NPROCS: comm_size}.get(known.size, 0)
-    for step in steps:
-        text = f"{known.collective}, {where}: {_what(step)}"
-        yield Rule(0, text, known.collective, step.configuration, step.first_bytes * factor)
-
-
-def _what(step: Chosen) -> str:
-    what = step.configuration.algorithm
-    if step.configuration.parameters:
-        what += " " + step.configuration.parameter_text.replace(",", " ")
-    told = "" if step.status is Status.PREDICTED else f", {step.status}"
-    return f"{what} from {step.first_bytes} bytes{told}"
+def _compared(known: CollectiveEntry, job: Shape, entry: Entry) -> Iterator[Rule]:
+    """Yield the rules with sizes as the library compares them."""
+    size = entry.first_size
+    where = str(job) if size == job.nprocs else f"{size} processes"
+    factor = {SizeUnit.MSIZE: 1, SizeUnit.MSIZE_TIMES_NPROCS: size}.get(known.size, 0)
+    for rule in entry.rules:
+        text = f"{entry.collective}, {where}: {rule.text}"
+        yield rule._replace(text=text, first=rule.first * factor)
 
 
 def convert(parsed: Rules, release: str) -> Written:
@@ -152,7 +144,7 @@ def convert(parsed: Rules, release: str) -> Written:
     kept = {
         collective: entries
         for collective, entries in converter.entries(parsed.entries)
-        if any(c and not c.is_default for entry in entries for _, c in _said(entry))
+        if any(entry.chooses for entry in entries)
     }
     heading = (f"Open MPI coll_tuned rules, converted from {parsed.format} for release {release}",)
     text = render(converter.catalogue, heading, kept)

@@ -22,7 +22,6 @@ from colltune.mpi.openmpi.han.rules import (
     NAME,
     LevelRules,
     algorithms,
-    component_of,
     crashes,
     default_component,
     known_components,
@@ -49,9 +48,9 @@ def write(table: DecisionTable, release: str) -> tuple[str, tuple[str, ...]]:
     chooser = _HanChooser(table, release)
     catalogue = chooser.catalogue
     found: dict[Collective, dict[int, Lines]] = {}
-    for (collective, comm_size), steps in chooser.by_size(table).items():
-        lines = [(step.first_bytes, _word(catalogue, step.configuration)) for step in steps]
-        found.setdefault(collective, {})[comm_size] = lines
+    for entry in chooser.by_size(table):
+        lines = [(rule.first, _word(catalogue, rule)) for rule in entry.rules]
+        found.setdefault(entry.collective, {})[entry.first_size] = lines
     layouts = (
         f"{collective} on {shape} processes: a file for coll/han cannot tell layouts apart"
         for collective, shape in sorted(table.by_layout)
@@ -85,8 +84,8 @@ def _named(catalogue: Catalogue, found: Collection[Collective]) -> list[Collecti
     return [] if found else served[:1]
 
 
-def _word(catalogue: Catalogue, configuration: Configuration) -> str:
-    component, algorithm = component_of(catalogue, configuration)
+def _word(catalogue: Catalogue, rule: Rule) -> str:
+    component, algorithm = named_by(catalogue, rule)
     return f"{component} @{algorithm}" if algorithm else component
 
 
@@ -110,7 +109,7 @@ class _HanChooser(Chooser):
             return _intra(configuration.collective)
         return configuration
 
-    def refusal(self, comm_size: int, layout: Shape | None, interval: Interval) -> tuple[str, int]:
+    def refusal(self, on: int | Shape, interval: Interval) -> tuple[str, int]:
         configuration = interval.configuration
         why = FORMATS[NAME].limit(self.bound.name, configuration)
         if not why and han_setups.is_setup(configuration) and configuration.parameters:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi.catalogue import CollectiveEntry, SizeUnit
-from colltune.mpi.choosing import ByLayout, BySize, Chosen, Steps, chooses, even_layouts
+from colltune.mpi.choosing import even_layouts, left
 from colltune.mpi.file_format import Format, Written
 from colltune.mpi.openmpi.decide.tuned import library_name
 from colltune.mpi.openmpi.json_rules.lint import SENDER_DECIDES, is_reached, is_rule_reached
@@ -82,76 +82,74 @@ def write(table: DecisionTable, release: str, form: Format, *, programs: Program
     """Return `table` as JSON rules, and the file that makes coll/han hand the calls on."""
     chooser = chooser_of(form, release, programs)
     planner = _Planner(table.shape, chooser.by_size(table), chooser.by_layout(table))
-    blocks = [
-        Entry(
-            collective,
-            0,
-            size,
-            size,
-            tuple(_rows(chooser.catalogue.collectives[collective], size, steps)),
-            layout,
-        )
-        for collective, size, layout, steps in planner.entries()
-    ]
-    text = render(blocks)
+    known = chooser.catalogue.collectives
+    text = render(_compared(known[entry.collective], entry) for entry in planner.entries())
     beside, notes = steering(chooser.catalogue, table.shape, planner.spanning())
     return Written(NAME, release, {"": text} | beside, (*chooser.notes, *planner.notes, *notes))
 
 
-def _rows(entry: CollectiveEntry, comm_size: int, steps: Steps) -> Iterator[Rule]:
-    """Yield the rules; sizes without one are left to the library."""
-    factor = comm_size if entry.size is SizeUnit.MSIZE_TIMES_NPROCS else 1
-    nexts = [step.first_bytes * factor - 1 for step in steps[1:]]
-    for step, last in zip(steps, [*nexts, LARGEST_SIZE], strict=True):
-        first = step.first_bytes * factor
-        if not step.configuration.is_default and first < LARGEST_SIZE:
-            yield _rule(step.configuration, first, min(last, LARGEST_SIZE))
+def _compared(known: CollectiveEntry, entry: Entry) -> Entry:
+    """Return an entry as the library compares sizes; those without a rule are left to it."""
+    factor = entry.first_size if known.size is SizeUnit.MSIZE_TIMES_NPROCS else 1
+    rules = (
+        rule._replace(
+            first=rule.first * factor, last=min((rule.last + 1) * factor - 1, LARGEST_SIZE)
+        )
+        for rule in entry.rules
+        if rule.configuration and not rule.configuration.is_default
+    )
+    return replace(entry, rules=tuple(rule for rule in rules if rule.first < LARGEST_SIZE))
+
+
+_Steps = tuple[Rule, ...]
 
 
 class _Planner:
     """Finds the entries that tell layouts apart as far as the format can."""
 
-    def __init__(self, job: Shape, by_size: BySize, by_layout: ByLayout) -> None:
-        self.job, self.by_size, self.by_layout = job, by_size, by_layout
-        keys = {*by_size, *((c, shape.nprocs) for c, shape in by_layout)}
+    def __init__(self, job: Shape, by_size: list[Entry], by_layout: list[Entry]) -> None:
+        self.job = job
+        self.by_size = {(entry.collective, entry.first_size): entry.rules for entry in by_size}
+        self.by_layout = {(entry.collective, entry.layout): entry.rules for entry in by_layout}
+        keys = {(entry.collective, entry.first_size) for entry in (*by_size, *by_layout)}
         self.keys = sorted(key for key in keys if key[1] > 1)
         self.notes: list[str] = []
 
-    def entries(self) -> Iterator[tuple[Collective, int, Layout, Steps]]:
+    def entries(self) -> Iterator[Entry]:
         """Yield the entries in their order: what is told by layout goes first."""
         for collective, size in self.keys:
             found = self._layouts(collective, size)
-            general = self._general(collective, size, found) or (_left(collective),)
+            general = self._general(collective, size, found) or (left(LIBRARY, collective),)
+            whole = Entry(collective, 0, size, size, general)
             for shape, layout in (
                 (Shape(size, 1), Layout.ONE_PER_NODE),
                 (Shape(1, size), Layout.SINGLE_NODE),
             ):
                 if size != self.job.nprocs and found.get(shape, general) != general:
-                    yield collective, size, layout, found[shape]
-            if chooses(general):
-                yield collective, size, Layout.ANY, general
+                    yield replace(whole, layout=layout, rules=found[shape])
+            if whole.chooses:
+                yield whole
 
-    def spanning(self) -> BySize:
-        """Return what coll/han has to hand on, by communicator size."""
-        found: BySize = {}
-        for collective, size in self.keys:
+    def spanning(self) -> Iterator[Entry]:
+        """Yield what coll/han has to hand on, by communicator size."""
+        for collective, size in self.keys if self.job.nodes > 1 else ():
             layouts = self._layouts(collective, size)
-            spans = [steps for shape, steps in layouts.items() if shape.nodes > 1]
+            spans = [rules for shape, rules in layouts.items() if shape.nodes > 1]
             wanted = list(dict.fromkeys(spans or [self._of_size(collective, size)]))
-            if self.job.nodes < 2 or not any(chooses(steps) for steps in wanted):
+            entry = Entry(collective, 0, size, size, _union(collective, wanted))
+            if not entry.chooses:
                 continue
             if len(wanted) > 1:
                 self.notes.append(
                     f"{collective} on {size} processes: coll/han's file cannot tell layouts "
                     "apart, so coll/tuned decides on all of them if it decides on one"
                 )
-            found[collective, size] = _union(collective, wanted)
-        return found
+            yield entry
 
-    def _of_size(self, collective: Collective, size: int) -> Steps:
-        return self.by_size.get((collective, size), (_left(collective),))
+    def _of_size(self, collective: Collective, size: int) -> _Steps:
+        return self.by_size.get((collective, size), (left(LIBRARY, collective),))
 
-    def _layouts(self, collective: Collective, size: int) -> dict[Shape, Steps]:
+    def _layouts(self, collective: Collective, size: int) -> dict[Shape, _Steps]:
         """Return what the table says for each way in which the processes can lie evenly."""
         other = self._of_size(collective, size)
         return {
@@ -160,8 +158,8 @@ class _Planner:
         }
 
     def _general(
-        self, collective: Collective, size: int, found: Mapping[Shape, Steps]
-    ) -> Steps | None:
+        self, collective: Collective, size: int, found: Mapping[Shape, _Steps]
+    ) -> _Steps | None:
         """Return what is written for all layouts that the format cannot name."""
         if found and len(set(found.values())) == 1:
             return next(iter(found.values()))
@@ -181,20 +179,16 @@ class _Planner:
         return self.by_size.get((collective, size))
 
 
-def _left(collective: Collective) -> Chosen:
-    return Chosen(0, Configuration.default(LIBRARY, collective))
-
-
-def _union(collective: Collective, wanted: list[Steps]) -> Steps:
-    """Return steps that choose wherever one of `wanted` does."""
+def _union(collective: Collective, wanted: list[_Steps]) -> _Steps:
+    """Return rules that choose wherever one of `wanted` does."""
     if len(wanted) == 1:
         return wanted[0]
-    firsts = sorted({step.first_bytes for steps in wanted for step in steps})
     found = []
-    for first in firsts:
-        active = [[s for s in steps if s.first_bytes <= first][-1] for steps in wanted]
-        chosen = next((s for s in active if not s.configuration.is_default), _left(collective))
-        found.append(Chosen(first, chosen.configuration))
+    for first in sorted({rule.first for rules in wanted for rule in rules}):
+        said = (rule.configuration for rules in wanted for rule in rules if rule.takes(first))
+        default = Configuration.default(LIBRARY, collective)
+        chosen = next((c for c in said if c and not c.is_default), default)
+        found.append(_rule(chosen, first, LARGEST_SIZE))
     return tuple(found)
 
 

@@ -41,25 +41,26 @@ def write(
     chooser = chooser_of(form, release, programs)
     chosen = chooser.by_size(table)
     choices: dict[Collective, Configuration] = {}
-    for (collective, comm_size), steps in chosen.items():
-        where = f"{collective} on {comm_size} processes"
-        if comm_size != table.shape.nprocs:
+    for entry in chosen:
+        collective, choice = entry.collective, entry.rules[0].configuration
+        where = f"{collective} on {entry.first_size} processes"
+        assert choice is not None  # a chooser knows what it chooses
+        if entry.first_size != table.shape.nprocs:
             chooser.notes.append(
                 f"{where}: left out, because a forced algorithm holds for all communicators"
             )
-        elif len(steps) > 1:
+        elif len(entry.rules) > 1:
             chooser.notes.append(
                 f"{where}: left to the library, because a forced algorithm holds for all "
-                f"message sizes, and the table has {counted(len(steps), 'range')}"
+                f"message sizes, and the table has {counted(len(entry.rules), 'range')}"
             )
-        elif _only_for_two(release, steps[0].configuration):
+        elif _only_for_two(release, choice):
             chooser.notes.append(
                 f"{where}: left to the library, because a forced algorithm holds for all "
-                f"communicators, and {steps[0].configuration.id} ends programs on more than 2 "
-                "processes"
+                f"communicators, and {choice.id} ends programs on more than 2 processes"
             )
         else:
-            choices[collective] = steps[0].configuration
+            choices[collective] = choice
     _drop_contradictions(release, choices, chooser.notes)
     for collective, shape in sorted(table.by_layout):
         chooser.notes.append(
