@@ -11,7 +11,6 @@ SOURCES = Path(__file__).parents[1] / "src" / "colltune"
 SHARED = {
     "Branch",
     "Content",
-    "JobVariables",
     "Plan",
     "Reading",
     "Setting",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from colltune.errors import LibraryError
-from colltune.mpi.job_variables import read_variables
+from colltune.mpi.openmpi.parameters.reading import read_variables
 
 
 def test_files_of_all_kinds() -> None:
@@ -24,7 +24,7 @@ def test_files_of_all_kinds() -> None:
         ("export A=1\nunset A\n", {}),
         ("", {}),
     ):
-        assert read_variables(text, "f").values == found, text
+        assert read_variables(text, "f")[0] == found, text
 
 
 LAUNCHERS = (
@@ -61,7 +61,7 @@ LAUNCHERS = (
 def test_options_of_launchers(script: str, expected: str) -> None:
     """What a launcher hands to its programs counts, and their own words do not."""
     header = "" if script.startswith("#!") else "#!/bin/bash\n"
-    found = read_variables(f"{header}{script}\n", "f").values
+    found = read_variables(f"{header}{script}\n", "f")[0]
     named = {name.removeprefix("OMPI_MCA_"): value for name, value in found.items()}
     pairs = (pair.replace("\u00b7", " ").split("=", 1) for pair in expected.split())
     assert named == dict(pairs)
@@ -82,7 +82,7 @@ def test_what_a_script_does_not_tell_is_noted() -> None:
         ("module load x\ncd /\nexport A=1\n", ["2 lines"]),
         ("export OMPI_MCA_coll=1\nmpirun ./p\nexport OMPI_MCA_coll=2\nmpirun ./p\n", ["1 and 2"]),
     ):
-        notes = read_variables(script, "f").notes
+        notes = read_variables(script, "f")[1]
         assert len(notes) in (1, 2), script
         assert all(any(word in note for note in notes) for word in words), (script, notes)
 

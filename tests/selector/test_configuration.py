@@ -15,7 +15,7 @@ from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
 from colltune.mpi import LIBRARIES
 from colltune.mpi.formats import FORMATS, readers
-from colltune.mpi.job_variables import read_variables
+from colltune.mpi.openmpi.parameters.reading import read_variables
 from colltune.mpi.programs import ANY_LEGAL, FOR_TWO, MOST_PROMISED, SAME_TYPES, Programs
 from colltune.mpi.rules import Call
 from colltune.mpi.running import Promises, Refusal
@@ -86,7 +86,7 @@ def test_a_configuration_says_which_programs_it_is_for(
         assert written.parameter_path is not None
         text = written.parameter_path.read_text()
         assert f"for {programs.phrase}." in text
-        assert read_variables(text, "text").values == written.environment
+        assert read_variables(text, "text")[0] == written.environment
 
 
 def test_a_path_with_a_blank_is_written_all_the_same(bundle: Bundle, tmp_path: Path) -> None:

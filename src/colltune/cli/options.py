@@ -77,17 +77,17 @@ def job_variables(pairs: Sequence[str] | None, parameters: Path | None) -> dict[
     """
     from colltune.cli.console import warn
     from colltune.mpi.formats import read_text
-    from colltune.mpi.job_variables import read_variables
+    from colltune.mpi.openmpi.parameters.reading import read_variables
 
     if not pairs and parameters is None:
         return None
     given = parse_pairs(pairs, "--environment")
     if parameters is None:
         return given
-    found = read_variables(read_text(parameters), str(parameters))
-    for note in found.notes:
+    found, notes = read_variables(read_text(parameters), str(parameters))
+    for note in notes:
         warn(note)
-    return found.values | given
+    return found | given
 
 
 def _writable(*, folder: bool | None) -> Callable[[Path | None], Path | None]:

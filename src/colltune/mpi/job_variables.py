@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
-from colltune.errors import LibraryError
-from colltune.mpi.job_files import DOCKERFILE, MANIFEST, has_directives, read_script
+from colltune.mpi.job_files import DOCKERFILE, MANIFEST, has_directives
 from colltune.mpi.rules import Fault, Finding
 from colltune.mpi.shell import Assigned, Script
 from colltune.text import counted
@@ -32,39 +30,6 @@ _CONCERNED = ("MPIR_CVAR_", "MPIR_PARAM_", "MPICH_", "MV2_", "MVP_", "I_MPI_ADJU
 def concerns_collectives(name: str) -> bool:
     """Tell whether a variable may bear on which algorithm runs, and not just on the launcher."""
     return "coll" in name.lower() or name.startswith(_CONCERNED)
-
-
-@dataclass(frozen=True)
-class JobVariables:
-    """The variables that a file sets for a job, and what it does not tell of them."""
-
-    values: dict[str, str]
-    notes: tuple[str, ...] = ()
-
-
-def read_variables(text: str, source: str) -> JobVariables:
-    """Return the variables that a job script or a parameter file sets.
-
-    A script may be one of a shell, of csh or of modules, or a list of ``NAME=value`` lines. Open
-    MPI's parameter files (``name = value``) and files of ``--tune`` (``--mca name value``) set
-    parameters, which get the prefix ``OMPI_MCA_``. The last of equal names counts.
-
-    Raises
-    ------
-    LibraryError
-        If a line of a parameter file sets nothing, or no line of a script does anything.
-    """
-    if not is_script(text):
-        return JobVariables(_parameters(text, source))
-    script = read_script(text)
-    if not script.sets and not text.startswith("#!"):
-        for number, line in enumerate(text.splitlines(), 1):
-            if line.strip() and not line.lstrip().startswith("#"):
-                raise _sets_nothing(source, number, line)
-    values = {each.name: each.value for each in script.known}
-    return JobVariables(
-        values, tuple(f"{source}:{line}: {note}" for line, note in notes_on(script))
-    )
 
 
 def notes_on(
@@ -160,19 +125,3 @@ def _lines_alike(text: str) -> tuple[int, int]:
         parameters += _PARAMETER.match(line) is not None
         scripts += _SCRIPT.match(line) is not None
     return parameters, scripts
-
-
-def _parameters(text: str, source: str) -> dict[str, str]:
-    from colltune.mpi.openmpi.parameters.reading import read_parameters
-
-    settings = read_parameters(text)
-    if settings.others:
-        raise _sets_nothing(source, *settings.others[0])
-    return {each.variable: each.value for each in settings.found if each.foreign or each.name}
-
-
-def _sets_nothing(source: str, number: int, line: str) -> LibraryError:
-    return LibraryError(
-        f"{source}:{number}: {line.strip()[:60]!r} sets no parameter",
-        "Write export NAME=VALUE, name = value or --mca name value.",
-    )

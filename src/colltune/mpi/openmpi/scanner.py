@@ -85,16 +85,14 @@ class Scanner:
         starts_line = not before or "\n" in self.text[before - 1 : start]
         return Number(*_value(match["number"]), self.line, starts_line)
 
-    def plain_line(self) -> tuple[Number, Number, Number, Number] | None:
-        """Return the next four numbers if they are all that stands on their line."""
+    def plain_line(self) -> tuple[int, int, int, int] | None:
+        """Return the next four numbers if they are all that stands on their line, ``line``."""
         match = _PLAIN_LINE.match(self.text, self.at)
         if match is None or (self.at and "\n" not in match[1] and self.text[self.at - 1] != "\n"):
             return None
         self.at, self.skipped = match.end(), ""
         self._mark(match.start(2))
-        first, *others = map(int, match.group(2, 3, 4, 5))
-        second, third, fourth = (Number(value, False, self.line, False) for value in others)
-        return Number(first, False, self.line, True), second, third, fourth
+        return int(match[2]), int(match[3]), int(match[4]), int(match[5])
 
     def size(self) -> int | None:
         """Return the next decimal number, a negative one as 64 bits without a sign take it."""

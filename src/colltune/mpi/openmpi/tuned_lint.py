@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from colltune.domain import Configuration
 from colltune.errors import LibraryError
@@ -35,10 +35,10 @@ _LEAST_SEGMENT = 64
 
 @dataclass(frozen=True)
 class Place:
-    """Where a rule stands, and which communicators and compared sizes reach it (both inclusive).
+    """Where a rule stands, and which communicators reach it, both ends included.
 
-    `last_size` and `last_compared` are None where there is no end; `named_size` is the size of
-    communicator that a classic file names, 0 for others.
+    `last_size` is None where there is no end; `named_size` is the size of communicator that a
+    classic file names, 0 for others.
     """
 
     line: int
@@ -46,27 +46,6 @@ class Place:
     named_size: int = 0
     first_size: int = 2
     last_size: int | None = None
-    last_compared: int | None = None
-
-
-def range_findings(
-    entry: CollectiveEntry,
-    communicators: Entry,
-    reached: Sequence[Rule],
-    release: str,
-) -> Iterator[Finding]:
-    """Yield what is wrong with those rules of an entry that some message reaches."""
-    known = _Known()
-    first, last = max(2, communicators.first_size), communicators.last_size
-    named = communicators.named_size if first <= communicators.named_size <= last else 0
-    end = None if last >= LARGEST_COMM_SIZE else last
-    for rule in reached:
-        last_compared = None if rule.last >= LARGEST_SIZE else rule.last
-        place = Place(rule.line, release, named, first, end, last_compared)
-        yield from known.of(entry, rule, place)
-    if entry.size is SizeUnit.MSIZE_TIMES_NPROCS:
-        lines = {rule.first: rule.size_line or rule.line for rule in reached}
-        yield from _of_unit(entry, lines, named or first, is_exact=first == last)
 
 
 def outranked(ranges: Entries, catalogue: Catalogue) -> Iterator[Finding]:
@@ -89,25 +68,37 @@ def outranked(ranges: Entries, catalogue: Catalogue) -> Iterator[Finding]:
         )
 
 
-class _Known:
-    """What is wrong with rules of one communicator size, which often say the same."""
+class RuleFindings:
+    """What is wrong with the rules of one file for `release`, which often say the same."""
 
-    def __init__(self) -> None:
-        self.found: dict[tuple[Numbers, str], tuple[Finding, ...]] = {}
-        self.least: dict[Numbers, tuple[int, str]] = {}
+    def __init__(self, release: str) -> None:
+        self.release = release
+        self._found: dict[object, tuple[Finding, ...]] = {}
+        self._least: dict[object, tuple[int, str]] = {}
 
-    def of(self, entry: CollectiveEntry, rule: Rule, place: Place) -> Iterator[Finding]:
-        text = "" if as_int(rule.numbers.algorithm) else rule.text
-        key = (rule.numbers, text)
-        if key not in self.found:
-            anywhere = replace(place, line=0, last_compared=None)
-            self.found[key] = tuple(_of_rule(entry, rule, anywhere))
-        for each in self.found[key]:
-            yield Finding(place.line, each.fault, each.message, each.mend, each.promise)
-        if place.last_compared is not None and as_int(rule.numbers.algorithm):
-            if rule.numbers not in self.least:
-                self.least[rule.numbers] = _least(entry, rule.numbers, place)
-            yield from _of_sizes(self.least[rule.numbers], place)
+    def found(
+        self, entry: CollectiveEntry, communicators: Entry, reached: Sequence[Rule]
+    ) -> Iterator[Finding]:
+        """Yield what is wrong with those rules of an entry that some message reaches."""
+        first, last = max(2, communicators.first_size), communicators.last_size
+        named = communicators.named_size if first <= communicators.named_size <= last else 0
+        place = Place(0, self.release, named, first, None if last >= LARGEST_COMM_SIZE else last)
+        for rule in reached:
+            numbers, algorithm = rule.numbers, entry.numbered(as_int(rule.numbers.algorithm))
+            limited = algorithm is not None and algorithm.limits
+            text = "" if as_int(numbers.algorithm) else rule.text
+            key = (entry.collective, numbers, text, place if limited else None)
+            if key not in self._found:
+                self._found[key] = tuple(_of_rule(entry, rule, place))
+            for each in self._found[key]:
+                yield each._replace(line=rule.line)
+            if limited and rule.last < LARGEST_SIZE:
+                if key not in self._least:
+                    self._least[key] = _least_bytes(entry, numbers, place)
+                yield from _of_sizes(self._least[key], rule)
+        if entry.size is SizeUnit.MSIZE_TIMES_NPROCS:
+            lines = {rule.first: rule.size_line or rule.line for rule in reached}
+            yield from _of_unit(entry, lines, named or first, is_exact=first == last)
 
 
 def _of_rule(entry: CollectiveEntry, rule: Rule, place: Place) -> Iterator[Finding]:
@@ -171,8 +162,6 @@ def algorithm_findings(
             "write bytes, for example 65536, or 0 for no segments",
         )
     yield from _of_processes(algorithm, place, found)
-    if place.last_compared is not None:
-        yield from _of_sizes(_least(entry, numbers, place), place)
 
 
 _Found = Callable[[Fault, str, str], Finding]
@@ -207,7 +196,7 @@ def _of_processes(algorithm: Algorithm, place: Place, found: _Found) -> Iterator
         yield found(fault, message, "narrow the rule, or choose another algorithm")
 
 
-def _least(entry: CollectiveEntry, numbers: Numbers, place: Place) -> tuple[int, str]:
+def _least_bytes(entry: CollectiveEntry, numbers: Numbers, place: Place) -> tuple[int, str]:
     """Return from which size on an algorithm runs, as the library compares it, and why."""
     told = configuration_of(entry, numbers)
     if told is None or entry.size is SizeUnit.CONSTANT:
@@ -221,11 +210,11 @@ def _least(entry: CollectiveEntry, numbers: Numbers, place: Place) -> tuple[int,
     return (runs.first_bytes or 0) * factor, runs.reason
 
 
-def _of_sizes(least: tuple[int, str], place: Place) -> Iterator[Finding]:
+def _of_sizes(least: tuple[int, str], rule: Rule) -> Iterator[Finding]:
     first, reason = least
-    if first and place.last_compared is not None and place.last_compared < first:
+    if rule.last < first:
         message = f"never runs for these sizes: {reason}"
-        yield Finding(place.line, Fault.FALLS_BACK, message, "choose another algorithm for them")
+        yield Finding(rule.line, Fault.FALLS_BACK, message, "choose another algorithm for them")
 
 
 def _of_unit(

@@ -8,10 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from colltune.mpi.catalogue import CollectiveEntry, SizeUnit
-from colltune.mpi.openmpi.classic.reading import HEADER, Block, ClassicFile, MessageRule, Section
-from colltune.mpi.openmpi.mca import as_int
+from colltune.mpi.openmpi.classic.reading import HEADER, Block, ClassicFile, Section
 from colltune.mpi.openmpi.releases import reads_version_header
-from colltune.mpi.openmpi.tuned_lint import outranked, range_findings
+from colltune.mpi.openmpi.tuned_lint import RuleFindings, outranked
 from colltune.mpi.rules import Fault, Finding, Piece, by_owner, in_order, scanned
 from colltune.text import counted
 
@@ -26,10 +25,10 @@ def lint(file: ClassicFile) -> tuple[Finding, ...]:
     for section in file.content.sections:
         found += _section(file, section, again=section.id.value in seen)
         seen.add(section.id.value)
+    known = RuleFindings(file.release)
     for collective, entries in file.entries_read.items():
-        known = file.catalogue.collectives[collective]
-        for one in entries:
-            found += range_findings(known, one, one.rules, file.release)
+        of = file.catalogue.collectives[collective]
+        found += (finding for one in entries for finding in known.found(of, one, one.rules))
     wrong = list(_contradicted(file))
     if wrong:
         # what stands behind is not what it is read as
@@ -47,6 +46,9 @@ def _contradicted(file: ClassicFile) -> Iterator[Finding]:
     It can be told where each number but those of rules has a line of its own: the first block has
     five such lines, those of further communicator sizes two, those of further collectives four.
     """
+    content = file.content
+    if content.by_lines and not content.drops and content.rest is None:
+        return
     blocks = _blocks(file.text.removeprefix("\ufeff"))
     if not blocks or len(blocks[0][0]) != _FIRST or {len(b[0]) for b in blocks[1:]} - {2, 4}:
         return
@@ -62,7 +64,7 @@ def _contradicted(file: ClassicFile) -> Iterator[Finding]:
     collectives = sum(len(lines) == _OF_COLLECTIVE for lines, _ in blocks)
     for line, told, what, there in [(*first, "collective", collectives), *counts]:
         if told != there:
-            fault = Fault.FILE_DROPPED if file.content.drops else Fault.MALFORMED
+            fault = Fault.FILE_DROPPED if content.drops else Fault.MALFORMED
             message = (
                 f"announces {counted(told, what)}, but {there} follow, so that the library takes "
                 "the numbers behind for something else"
@@ -102,7 +104,7 @@ def _whole(file: ClassicFile) -> Iterator[Finding]:
         )
     if header and reads_header:
         rules = [r for s in file.content.sections for e in s.blocks for r in e.rules]
-        needed = any(rule.requests is not None for rule in rules)
+        needed = any(rule.numbers.requests is not None for rule in rules)
         message = "releases 4.1 before 4.1.8 and 5.0 before 5.0.7 drop a file with a version header"
         mend = "remove the header: no rule has a fifth number"
         mend = "do not use the file with these releases" if needed else mend
@@ -200,8 +202,7 @@ def _section(file: ClassicFile, section: Section, *, again: bool) -> Iterator[Fi
     for entry in section.blocks:
         yield from _one_rule(known, entry)
         yield from _order(entry)
-        for rule in entry.rules:
-            yield from _too_large(rule)
+        yield from entry.findings
 
 
 def _communicator_sizes(known: CollectiveEntry, entries: Sequence[Block]) -> Iterator[Finding]:
@@ -268,8 +269,7 @@ def _rules_text(entry: Block) -> str:
 
 
 def _one_rule(known: CollectiveEntry, entry: Block) -> Iterator[Finding]:
-    decisions = {tuple(number.value for number in rule.numbers[1:]) for rule in entry.rules}
-    if not known.one_rule or len(decisions) < 2:
+    if not known.one_rule or len({rule.numbers for rule in entry.rules}) < 2:
         return
     if known.size is SizeUnit.CONSTANT:
         fault, why = Fault.DEAD_RULE, "but the library looks all calls up with the same size"
@@ -290,15 +290,7 @@ def _one_rule(known: CollectiveEntry, entry: Block) -> Iterator[Finding]:
 def _order(entry: Block) -> Iterator[Finding]:
     largest = -1
     for rule in entry.rules:
-        size = rule.size.value
-        if rule.shifted:
-            yield Finding(
-                rule.line,
-                Fault.MALFORMED,
-                "a rule starts in the middle of this line and continues on the next one",
-                "write the four numbers of a rule on one line: message size, algorithm, "
-                "fan-out, segment size",
-            )
+        size = rule.first
         if size == largest:
             text = f"message size {size} appears twice in a row, and the first rule is never used"
             yield Finding(rule.line, Fault.DEAD_RULE, text, _SORT)
@@ -311,29 +303,11 @@ def _order(entry: Block) -> Iterator[Finding]:
         largest = max(largest, size)
 
 
-_NAMES = ("message size", "algorithm", "fan-out", "segment size", "limit of requests")
-
-
-def _too_large(rule: MessageRule) -> Iterator[Finding]:
-    if max(rule.numbers).value < 2**31:
-        return
-    for name, number in zip(_NAMES, rule.numbers, strict=False):
-        is_size = number is rule.size
-        if number.clamped or (not is_size and number.value >= 2**31):
-            kept = number.value if is_size else as_int(number.value)
-            yield Finding(
-                number.line,
-                Fault.MALFORMED,
-                f"the {name} of this rule is too large; the library keeps {kept}",
-                f"write a number up to {2**63 - 2 if is_size else 2**31 - 1}",
-            )
-
-
 def _same_thresholds(known: CollectiveEntry, living: Sequence[Block]) -> Iterator[Finding]:
     """Yield a finding where thresholds do not grow with the communicator, as totals would."""
     if known.size is not SizeUnit.MSIZE_TIMES_NPROCS:
         return
-    chosen = [(e, {rule.size.value for rule in e.rules} - {0}) for e in living if _chooses(e)]
+    chosen = [(e, {rule.first for rule in e.rules} - {0}) for e in living if _chooses(e)]
     for (before, sizes), (entry, others) in pairwise(chosen):
         few, many = before.comm_size.value, entry.comm_size.value
         totals = all(size % max(few, 1) == 0 and size % max(many, 1) == 0 for size in sizes)
@@ -350,4 +324,4 @@ def _same_thresholds(known: CollectiveEntry, living: Sequence[Block]) -> Iterato
 
 
 def _chooses(entry: Block) -> bool:
-    return any(rule.algorithm.value for rule in entry.rules)
+    return any(rule.numbers.algorithm for rule in entry.rules)

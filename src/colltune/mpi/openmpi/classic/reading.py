@@ -7,12 +7,12 @@ at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
 
-from colltune.domain import Configuration
+from colltune.domain import Collective, Configuration
+from colltune.mpi.catalogue import CollectiveEntry
 from colltune.mpi.openmpi.decide.tuned import configuration_of
 from colltune.mpi.openmpi.mca import as_int
 from colltune.mpi.openmpi.releases import reads_version_header
@@ -24,6 +24,8 @@ from colltune.mpi.rules import (
     Call,
     Entries,
     Entry,
+    Fault,
+    Finding,
     Numbers,
     Piece,
     Rule,
@@ -38,50 +40,17 @@ HEADER = "rule-file-version-"
 _LAST_ID = 21
 
 
-class MessageRule(NamedTuple):
-    """From ``size`` on, in the unit of the file: an algorithm with its values.
-
-    ``requests`` is None where the rule has no such number; ``shifted`` tells that it starts in the
-    middle of a line and runs on into the next one.
-    """
-
-    size: Number
-    algorithm: Number
-    fanout: Number
-    segsize: Number
-    requests: Number | None = None
-    shifted: bool = False
-
-    @property
-    def line(self) -> int:
-        return self.size.line
-
-    @property
-    def numbers(self) -> tuple[Number, ...]:
-        found = (self.size, self.algorithm, self.fanout, self.segsize)
-        return found if self.requests is None else (*found, self.requests)
-
-    @property
-    def told(self) -> Numbers:
-        """What it names."""
-        requests = None if self.requests is None else self.requests.value
-        return Numbers(self.algorithm.value, self.fanout.value, self.segsize.value, requests)
-
-    @property
-    def text(self) -> str:
-        values = (
-            f"{self.size.value} {self.algorithm.value} {self.fanout.value} {self.segsize.value}"
-        )
-        return values if self.requests is None else f"{values} {self.requests.value}"
-
-
 @dataclass(frozen=True)
 class Block:
-    """The rules for communicators of about ``comm_size`` processes."""
+    """The rules for communicators of about ``comm_size`` processes, each from its first size on.
+
+    ``findings`` tell how their numbers are written.
+    """
 
     comm_size: Number
     count: Number
-    rules: list[MessageRule] = field(default_factory=list)
+    rules: list[Rule] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -99,7 +68,8 @@ class Content:
 
     ``drops`` are lines and reasons for which the library drops the file; it stops at the first one.
     ``rest`` is the first number that stands behind the end and is never read, ``last_line`` where
-    the last one stands that is read.
+    the last one stands that is read. ``by_lines`` tells that each rule, and each other number, has
+    a line of its own.
     """
 
     sections: list[Section] = field(default_factory=list)
@@ -107,23 +77,21 @@ class Content:
     drops: list[tuple[int, str]] = field(default_factory=list)
     rest: Number | None = None
     last_line: int = 1
+    by_lines: bool = True
 
 
 class _EndError(Exception):
     pass
 
 
-def read(text: str, *, knows_header: bool) -> Content:
-    """Return what `text` holds for a release that does or does not know the version header."""
-    reader = _Reader(text)
-    if knows_header:
-        reader.found.version = reader.scanner.version()
-    return reader.content()
+_NAMES = ("message size", "algorithm", "fan-out", "segment size", "limit of requests")
+_LARGEST_INT = 2**31 - 1
 
 
 class _Reader:
-    def __init__(self, text: str) -> None:
-        self.scanner, self.found = Scanner(text), Content()
+    def __init__(self, text: str, by_id: Mapping[int, CollectiveEntry]) -> None:
+        self.scanner, self.found, self.by_id = Scanner(text), Content(), by_id
+        self.chosen: dict[tuple[int, Numbers], Configuration | None] = {}
 
     def drop(self, line: int, why: str) -> None:
         self.found.drops.append((line, why))
@@ -142,9 +110,11 @@ class _Reader:
             self.found.last_line = self.scanner.line
         return self.found
 
-    def _next(self, what: str, *, count: bool = False) -> Number:
+    def _next(self, what: str, *, count: bool = False, of_rule: bool = False) -> Number:
         """Return the next number, which is `what` and must not be negative."""
         number = self.scanner.number()
+        alone = of_rule or (number is not None and number.starts_line)
+        self.found.by_lines &= alone and not self.scanner.skipped
         if number is None:
             mend = "An earlier count is too high, or the file was cut"
             self.drop(self.scanner.line, f"the file ends where {what} should follow. {mend}")
@@ -171,27 +141,57 @@ class _Reader:
         entry = Block(size, self._next(what, count=True))
         section.blocks.append(entry)
         for at in range(entry.count.value):
-            rule = self._rule()
+            rule = self._rule(section.id.value, entry)
             entry.rules.append(rule)
-            if not at and rule.size.value:
-                why = (
-                    f"the first message size is {rule.size.value}, but the first rule must be for 0"
-                )
+            if not at and rule.first:
+                why = f"the first message size is {rule.first}, but the first rule must be for 0"
                 self.drop(rule.line, why)
 
-    def _rule(self) -> MessageRule:
+    def _rule(self, of: int, block: Block) -> Rule:
         plain = self.scanner.plain_line()
         if plain is not None:
-            return MessageRule(*plain)
+            line, values = self.scanner.line, plain
+            if max(plain) > _LARGEST_INT:
+                block.findings.extend(_too_large([Number(v, False, line, False) for v in plain]))
+            return self._named(of, line, Numbers(*values[1:]), values[0])
         size = self._next("a rule's message size")
-        algorithm = self._next("a rule's algorithm")
-        fanout = self._next("a rule's fan-out")
-        segsize = last = self._next("a rule's segment size")
-        requests = None
+        numbers = [size, *(self._next(f"a rule's {w}", of_rule=True) for w in _NAMES[1:4])]
         if self.found.version > 1 and self.scanner.digit_follows():
-            requests = last = self._next("a rule's limit of requests")
-        shifted = not size.starts_line and last.line != size.line
-        return MessageRule(size, algorithm, fanout, segsize, requests, shifted)
+            numbers.append(self._next("a rule's limit of requests", of_rule=True))
+        block.findings.extend(_too_large(numbers))
+        one_line = numbers[-1].line == size.line
+        self.found.by_lines &= one_line
+        if not one_line and not size.starts_line:
+            what = "a rule starts in the middle of this line and continues on the next one"
+            mend = (
+                "write the four numbers of a rule on one line: message size, algorithm, fan-out, "
+                "segment size"
+            )
+            block.findings.append(Finding(size.line, Fault.MALFORMED, what, mend))
+        return self._named(of, size.line, Numbers(*(n.value for n in numbers[1:])), size.value)
+
+    def _named(self, of: int, line: int, told: Numbers, size: int) -> Rule:
+        entry, key = self.by_id.get(of), (of, told)
+        if entry is None:
+            return Rule(line, "", Collective.BARRIER, None, size, numbers=told)
+        if key not in self.chosen:
+            self.chosen[key] = configuration_of(entry, told)
+        algorithm, fanout, segsize, requests = told
+        more = "" if requests is None else f" {requests}"
+        text = f"{size} {algorithm} {fanout} {segsize}{more}"
+        return Rule(line, text, entry.collective, self.chosen[key], size, LARGEST_SIZE, told)
+
+
+def _too_large(numbers: Sequence[Number]) -> Iterator[Finding]:
+    for at, (name, number) in enumerate(zip(_NAMES, numbers, strict=False)):
+        if number.clamped or (at and number.value > _LARGEST_INT):
+            yield Finding(
+                number.line,
+                Fault.MALFORMED,
+                f"the {name} of this rule is too large; the library keeps "
+                f"{as_int(number.value) if at else number.value}",
+                f"write a number up to {_LARGEST_INT if at else LARGEST_SIZE - 1}",
+            )
 
 
 class ClassicFile(TunedRules):
@@ -201,17 +201,17 @@ class ClassicFile(TunedRules):
     def __init__(self, text: str, source: str, release: str) -> None:
         super().__init__(source, release)
         self.text = text
-        self.content = read(text, knows_header=reads_version_header(release))
         # 6.x takes what is written for the ends of ranges
         self.by_ranges = self.catalogue.series.startswith("6")
         self.by_id = {entry.id: entry for entry in self.catalogue.collectives.values()}
+        reader = _Reader(text, self.by_id)
+        if reads_version_header(release):
+            reader.found.version = reader.scanner.version()
+        self.content = reader.content()
         known = [s for s in self.content.sections if s.id.value in self.by_id]
         # a collective that stands twice keeps its last section
         self.sections = {self.by_id[s.id.value].collective: s for s in known}
-        found = [(s, rule) for s in known for block in s.blocks for rule in block.rules]
-        self._chosen: dict[tuple[int, Numbers], Configuration | None] = {}
-        self._rules = {id(rule): self._rule(section, rule) for section, rule in found}
-        self.rules = tuple(self._rules.values())
+        self.rules = tuple(rule for s in known for block in s.blocks for rule in block.rules)
         if self.by_ranges and text.lstrip().startswith("{"):
             self.dropped = "this is JSON, which this release cannot read as a classic file"
         elif self.content.drops:
@@ -264,7 +264,7 @@ class ClassicFile(TunedRules):
 
     def _sized(self, block: Block) -> Iterator[Rule]:
         """Yield the rules of a block with the sizes that they are in effect for."""
-        sizes = [rule.size.value for rule in block.rules]
+        sizes = [rule.first for rule in block.rules]
         if self.by_ranges:
             ends = [size - 1 if size else None for size in sizes[1:]]
             pieces = ranged(list(zip(sizes, [*ends, None], strict=False)))
@@ -273,11 +273,4 @@ class ClassicFile(TunedRules):
         for first, last, owner in pieces:
             if owner is not None:
                 end = LARGEST_SIZE if last is None else last
-                yield self._rules[id(block.rules[owner])]._replace(first=first, last=end)
-
-    def _rule(self, section: Section, rule: MessageRule) -> Rule:
-        entry, key = self.by_id[section.id.value], (section.id.value, rule.told)
-        if key not in self._chosen:
-            self._chosen[key] = configuration_of(entry, rule.told)
-        chosen = self._chosen[key]
-        return Rule(rule.line, rule.text, entry.collective, chosen, numbers=rule.told)
+                yield block.rules[owner]._replace(first=first, last=end)

@@ -233,7 +233,7 @@ class _Reader:
     def count(self, what: str) -> int:
         value = self.number(what)
         if value < 0:
-            raise _StopError(self.scanner.line, f"{what} is {value}", "correct the count: {what}")
+            raise _StopError(self.scanner.line, f"{what} is {value}", f"correct {what}")
         return value
 
     def number(self, what: str) -> int:

@@ -9,7 +9,7 @@ from colltune.domain import Collective, Shape
 from colltune.mpi.catalogue import CollectiveEntry, SizeUnit
 from colltune.mpi.openmpi.decide.tuned import NO_SIZE
 from colltune.mpi.openmpi.json_rules.reading import JsonFile
-from colltune.mpi.openmpi.tuned_lint import outranked, range_findings
+from colltune.mpi.openmpi.tuned_lint import RuleFindings, outranked
 from colltune.mpi.rules import (
     LARGEST_COMM_SIZE,
     LARGEST_SIZE,
@@ -27,6 +27,7 @@ SENDER_DECIDES = frozenset({Collective.ALLGATHERV, Collective.GATHER, Collective
 
 
 def lint(file: JsonFile) -> Iterator[Finding]:
+    known = RuleFindings(file.release)
     for collective, entries in file.entries.items():
         entry = file.catalogue.collectives[collective]
         taken: dict[Layout | Shape, Union] = {layout: Union() for layout in Layout}
@@ -39,7 +40,7 @@ def lint(file: JsonFile) -> Iterator[Finding]:
             reached: list[Rule] = []
             yield from _unreached(entry, rules, reached)
             yield from _of_one_rule(entry, reached)
-            yield from range_findings(entry, communicator, reached, file.release)
+            yield from known.found(entry, communicator, reached)
             taken[communicator.layout].add(first, last)
     yield from outranked(file.entries, file.catalogue)
 

@@ -19,7 +19,7 @@ from colltune.errors import LibraryError
 from colltune.mpi.file_format import Format
 from colltune.mpi.formats import FORMATS, read_text
 from colltune.mpi.job_files import read_script
-from colltune.mpi.job_variables import is_script
+from colltune.mpi.job_variables import is_script, notes_on
 from colltune.mpi.openmpi.mca import HAN_RULES_FILE, PREFIX, RULES_FILE
 from colltune.mpi.rules import Fault, Finding, Rules, Severity
 from colltune.mpi.shell import Script
@@ -145,6 +145,39 @@ def _options(line: str, number: int) -> Iterator[Setting]:
 def _unquoted(value: str) -> str:
     quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
     return value[1:-1] if quoted else value
+
+
+def read_variables(text: str, source: str) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the variables that a job script or a parameter file sets, and what it does not tell.
+
+    A script may be one of a shell, of csh or of modules, or a list of ``NAME=value`` lines.
+    Parameters get the prefix ``OMPI_MCA_``. The last of equal names counts.
+
+    Raises
+    ------
+    LibraryError
+        If a line of a parameter file sets nothing, or no line of a script does anything.
+    """
+    if not is_script(text):
+        settings = read_parameters(text)
+        if settings.others:
+            raise _sets_nothing(source, *settings.others[0])
+        own = (each for each in settings.found if each.foreign or each.name)
+        return {each.variable: each.value for each in own}, ()
+    script = read_script(text)
+    if not script.sets and not text.startswith("#!"):
+        for number, line in enumerate(text.splitlines(), 1):
+            if line.strip() and not line.lstrip().startswith("#"):
+                raise _sets_nothing(source, number, line)
+    notes = tuple(f"{source}:{line}: {note}" for line, note in notes_on(script))
+    return {each.name: each.value for each in script.known}, notes
+
+
+def _sets_nothing(source: str, number: int, line: str) -> LibraryError:
+    return LibraryError(
+        f"{source}:{number}: {line.strip()[:60]!r} sets no parameter",
+        "Write export NAME=VALUE, name = value or --mca name value.",
+    )
 
 
 PARAMETER_FILES = ("mca_base_param_files", "mca_base_envar_file_prefix")
