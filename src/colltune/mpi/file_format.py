@@ -9,6 +9,7 @@ what is wrong with it; only what is no file of the format at all is an error.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
@@ -69,25 +70,41 @@ class Listed:
     text: str
     collective: Collective | None = None
 
+    @property
+    def name(self) -> str:
+        """The variable's name."""
+        return re.split("[= ]", self.text, maxsplit=1)[0]
+
+
+class Note(str):
+    """A sentence on a line of a file that was converted, of which something was not kept.
+
+    ``about`` is the variable that is set there, or the collective whose algorithm it chooses.
+    """
+
+    line: int
+    about: str
+
+    def __new__(cls, line: int, about: str, what: str) -> Note:
+        found = super().__new__(cls, f"line {line}: {what}")
+        found.line, found.about = line, about
+        return found
+
 
 def not_converted(
     listed: Iterable[Listed], written: Sequence[Rule], notes: Sequence[str]
-) -> list[str]:
+) -> list[Note]:
     """Return a note on each variable that neither a rule `written` nor one of `notes` tells of.
 
     `listed` are the variables of the file that was converted.
     """
     kept = {rule.collective for rule in written}
-
-    def told(each: Listed) -> bool:
-        names = (each.text.partition("=")[0], each.collective or each.text)
-        here = (note for note in notes if note.startswith(f"line {each.line}:"))
-        return any(name in note for note in here for name in names)
-
+    told = {(note.line, note.about) for note in notes if isinstance(note, Note)}
     return [
-        f"line {each.line}: {each.text[:80]} is not converted"
+        Note(each.line, each.name, f"{each.text[:80]} is not converted")
         for each in listed
-        if each.collective not in kept and not told(each)
+        if each.collective not in kept
+        and not {(each.line, each.name), (each.line, each.collective)} & told
     ]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
-from colltune.mpi.file_format import Format, Listed, Written, absolute_path, text_at
+from colltune.mpi.file_format import Format, Listed, Note, Written, absolute_path, text_at
 from colltune.mpi.intelmpi import adjust_value
 from colltune.mpi.intelmpi.adjust_value import Value
 from colltune.mpi.intelmpi.library import LIBRARY, variable
@@ -80,9 +80,9 @@ class AdjustFile(PresetFile):
         return {c: value.in_effect(self.release) for c, value in kept.items()}
 
     @property
-    def not_read(self) -> tuple[str, ...]:
+    def not_read(self) -> tuple[Note, ...]:
         return tuple(
-            f"line {value.line}: {collective} is left out: {value.rejected}"
+            Note(value.line, collective, f"{collective} is left out: {value.rejected}")
             for collective, value in self.lines.values.items()
             if value.rejected
         )
@@ -219,10 +219,8 @@ class AdjustFormat(Format):
                 kept[collective] = entries[0]
                 continue
             line = next(r.line for r in parsed.rules if r.collective is collective)
-            notes.append(
-                f"line {line}: {collective} is left to the library: variables cannot tell"
-                " communicators apart"
-            )
+            what = f"{collective} is left to the library: variables cannot tell communicators apart"
+            notes.append(Note(line, collective, what))
         return _written(kept, release, tuple(notes))
 
     def activation(

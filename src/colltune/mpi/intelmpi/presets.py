@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from colltune.domain import Collective, Configuration
+from colltune.mpi.file_format import Note
 from colltune.mpi.intelmpi.library import BUILT_IN, BUILT_IN_LOGIC, INTEL_MPI, LIBRARY
 from colltune.mpi.rules import Call, Fault, Finding, Numbers, Outcome, Rule, Rules, harm_findings
 
@@ -49,7 +50,7 @@ class PresetFile(Rules):
     least_comm_size = 2
 
     @property
-    def not_read(self) -> tuple[str, ...]:
+    def not_read(self) -> tuple[Note, ...]:
         return ()
 
     def said(self, call: Call) -> Configuration:

@@ -15,6 +15,7 @@ from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.choosing import Chooser, left, span
+from colltune.mpi.file_format import Note
 from colltune.mpi.intelmpi.library import BUILT_IN, INTEL_MPI, LIBRARY, TITLE
 from colltune.mpi.intelmpi.presets import PresetFile, shown
 from colltune.mpi.programs import MOST_PROMISED, Programs
@@ -131,7 +132,7 @@ def presets_of(entry: Entry) -> tuple[tuple[int, int], ...]:
 _NUMBERED_ANEW = {Collective.ALLTOALL: (2021, 18)}
 
 
-def converted(parsed: Rules, release: str) -> tuple[dict[Collective, list[Entry]], list[str]]:
+def converted(parsed: Rules, release: str) -> tuple[dict[Collective, list[Entry]], list[Note]]:
     """Return what of `parsed` holds for `release`, and notes on the rest.
 
     Presets are the same within a catalogue's releases. Between releases of 2021 their numbers are
@@ -151,17 +152,17 @@ def converted(parsed: Rules, release: str) -> tuple[dict[Collective, list[Entry]
     presets = INTEL_MPI.presets(parsed.release)
     for collective, entries in parsed.entries.items():
         found[collective] = []
-        refused = ""
+        refused: Note | None = None
         for entry in entries:
             rules = []
             for rule in entry.rules:
                 preset = presets.as_read(collective, rule.numbers.algorithm)
                 why = _why_not_same(collective, preset, parsed.release, release)
                 if why and not refused:
-                    refused = (
-                        f"line {rule.line}: {collective} is left to the library as a whole:"
-                        f" {shown(rule.text)}: {why}"
+                    what = (
+                        f"{collective} is left to the library as a whole: {shown(rule.text)}: {why}"
                     )
+                    refused = Note(rule.line, collective, what)
                 rules.append(rule._replace(numbers=Numbers(preset)))
             found[collective].append(replace(entry, rules=tuple(rules)))
         if refused:
@@ -169,10 +170,11 @@ def converted(parsed: Rules, release: str) -> tuple[dict[Collective, list[Entry]
             del found[collective]
         elif series[0] != series[1]:
             line = next((rule.line for rule in parsed.rules if rule.collective is collective), 0)
-            notes.append(
-                f"line {line}: the numbers of {collective} are kept, but no document says "
-                f"that they mean the same in {release}. Measure again."
+            what = (
+                f"the numbers of {collective} are kept, but no document says that they mean the "
+                f"same in {release}. Measure again."
             )
+            notes.append(Note(line, collective, what))
     return found, notes
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
 
 from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi.catalogue import Algorithm, Catalogue, Limit
 from colltune.mpi.choosing import ELEMENT_BYTES, Chooser
-from colltune.mpi.file_format import Format
+from colltune.mpi.file_format import Format, Note
 from colltune.mpi.openmpi.decide.components import HAN, TUNED
 from colltune.mpi.openmpi.decide.han_calls import HanLevel
 from colltune.mpi.openmpi.library import OPENMPI
@@ -25,6 +26,15 @@ def chooser_of(form: Format, release: str, programs: Programs) -> Chooser:
     return Chooser(OPENMPI.at(release), why, Promises(programs, form, ELEMENT_BYTES))
 
 
+class Part(Protocol):
+    """A part of a file: its line, and whose rules it has."""
+
+    @property
+    def line(self) -> int: ...
+    @property
+    def collective(self) -> Collective: ...
+
+
 class Converter:
     """Tells what rules of a file mean in another release, and notes what is left out and why."""
 
@@ -32,19 +42,16 @@ class Converter:
         self.release, self.catalogue = release, catalogue_of(release)
         self.defaults = OPENMPI.at(release).space.defaults
         self.requests = requests or reads_version_header(release)
-        self.notes: list[str] = []
+        self.notes: list[Note] = []
 
-    def note(self, line: int, what: str) -> None:
-        self.notes.append(f"line {line}: {what}")
+    def note(self, of: Part, what: str) -> None:
+        self.notes.append(Note(of.line, of.collective, what))
 
     def known(self, rules: Iterable[Rule]) -> Iterator[Rule]:
         """Yield the rules that name an algorithm, or the library's own decision."""
         for rule in rules:
             if rule.configuration is None:
-                self.note(
-                    rule.line,
-                    f"{rule.text}: left out, because there is no such algorithm",
-                )
+                self.note(rule, f"{rule.text}: left out, because there is no such algorithm")
             else:
                 yield rule
 
@@ -56,12 +63,12 @@ class Converter:
             return default
         algorithm = self.catalogue.collectives[rule.collective].named(given.algorithm)
         if algorithm is None:
-            self.note(rule.line, f"left to the library: {self.release} has no {given.id}")
+            self.note(rule, f"left to the library: {self.release} has no {given.id}")
             return default
         for name, least in algorithm.minimums:
             if name not in given.numbers:
                 what = f"{given.algorithm} becomes {algorithm.name} with a fan-out of {least}"
-                self.note(rule.line, what)
+                self.note(rule, what)
         unsaid = dict(self.defaults) | dict(algorithm.defaults) | dict(algorithm.minimums)
         values = unsaid | given.numbers
         found = {name: values[name] for name in algorithm.parameters if name in values}
@@ -69,7 +76,7 @@ class Converter:
         why = self._refusal(algorithm, found, first_size, last_size)
         why = why or OPENMPI.at(self.release).harms(chosen).sentence(MOST_PROMISED)
         if why:
-            self.note(rule.line, f"left to the library: {why}")
+            self.note(rule, f"left to the library: {why}")
             return default
         return chosen
 

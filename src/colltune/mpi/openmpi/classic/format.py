@@ -164,7 +164,7 @@ class _ToClassic(Converter):
                     f"the rules for {entry.layout} are left out, because this format cannot "
                     "tell distributions apart"
                 )
-                self.note(entry.line, what)
+                self.note(entry, what)
         told = [entry for entry in entries if entry.layout is Layout.ANY]
         sizes = [(entry.first_size, end_of(entry.last_size, LARGEST_COMM_SIZE)) for entry in told]
         alone = (
@@ -191,12 +191,12 @@ class _ToClassic(Converter):
         rules = list(self.known(communicators.rules))
         pieces = ranged([(rule.first, end_of(rule.last, LARGEST_SIZE)) for rule in rules])
         found = {0: Rule(0, "", entry.collective, default)}
-        first_line = None
+        first_at: Rule | Entry | None = None
         for first, last, owner in pieces:
             if last is not None and last < 0:
                 continue
             rule = None if owner is None else rules[owner]
-            first_line = first_line or (rule.line if rule else communicators.line)
+            first_at = first_at or rule or communicators
             chosen = self.target(rule, first_size, last_size) if rule is not None else default
             comment = "" if chosen.is_default else chosen.id.partition(".")[2]
             at = max(0, first)
@@ -209,7 +209,7 @@ class _ToClassic(Converter):
             what = (
                 f"left to the library: for {entry.collective} only one rule for all sizes is safe"
             )
-            self.note(first_line or communicators.line, what)
+            self.note(first_at or communicators, what)
             return (Rule(0, "", entry.collective, default),)
         return tuple(kept)
 

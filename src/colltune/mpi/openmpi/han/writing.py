@@ -12,6 +12,7 @@ from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.choosing import Chooser
+from colltune.mpi.file_format import Note
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.openmpi import han_setups
 from colltune.mpi.openmpi.decide.components import HAN, han_serves
@@ -149,12 +150,12 @@ class _ToHan(Converter):
         other = default_component(self.source, Collective.BCAST)
         own = default_component(self.catalogue, Collective.BCAST)
         if other != own:
-            self.note(
-                0,
+            what = (
                 f"without a file coll/{other} decides across nodes in {self.of_release}, but "
                 f"coll/{own} in {self.release}: communicators and collectives that the file "
-                "does not name differ",
+                "does not name differ"
             )
+            self.notes.append(Note(0, "", what))
         content: dict[Collective, dict[HanLevel, Sequence[tuple[int, Lines]]]] = {}
         for collective, level in product(dict.fromkeys(r.collective for r in found), HanLevel):
             rules = rules_of(found, collective, level)
@@ -166,38 +167,36 @@ class _ToHan(Converter):
 
     def _entries(self, rules: LevelRules) -> Iterator[tuple[int, Lines]]:
         if not han_serves(self.catalogue, rules.collective):
-            self.note(
-                rules.line, f"{rules.collective} is left out, because coll/han does not serve it"
-            )
+            self.note(rules, f"{rules.collective} is left out, because coll/han does not serve it")
             return
         for at, entry in enumerate(rules.entries):
             if hiding(entry, rules.entries[at + 1 :]) is not None:
-                self.note(entry.line, "left out, because it is never reached")
+                self.note(entry, "left out, because it is never reached")
                 continue
             dropped = [why_unreached(rules, entry, place)[1] for place in range(len(entry.rules))]
             kept = [rule for rule, why in zip(entry.rules, dropped, strict=True) if not why]
             lines = [(rule.first, self._component(rules, rule)) for rule in kept]
             if any(dropped):
                 count = len(dropped) - len(kept)
-                self.note(entry.line, f"{counted(count, 'rule')} left out, because never reached")
+                self.note(entry, f"{counted(count, 'rule')} left out, because never reached")
             # the library keeps sizes in 32 bits: one below 1 is for all communicators
             yield max(1, entry.first_size), lines
 
     def _component(self, rules: LevelRules, rule: Rule) -> str:
-        (component, algorithm), line = named_by(self.source, rule), rule.line
+        component, algorithm = named_by(self.source, rule)
         whole = rules.level is HanLevel.GLOBAL_COMMUNICATOR
         if whole and crashes(self.catalogue, component, rules.collective):
-            self.note(line, f"{self.release} crashes with coll/{component} there")
+            self.note(rule, f"{self.release} crashes with coll/{component} there")
             return default_component(self.catalogue, rules.collective)
         if component not in known_components(self.catalogue):
-            self.note(line, f"{self.release} has no coll/{component}")
+            self.note(rule, f"{self.release} has no coll/{component}")
             return default_component(self.catalogue, rules.collective)
         if not algorithm:
             return component
         known = algorithm in algorithms(self.catalogue, rules.collective)
         if known and names_algorithms(self.catalogue):
             return f"{component} @{algorithm}"
-        self.note(line, f"a file of {self.release} cannot express @{algorithm}")
+        self.note(rule, f"a file of {self.release} cannot express @{algorithm}")
         return component
 
 

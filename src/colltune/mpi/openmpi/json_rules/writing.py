@@ -202,12 +202,12 @@ class _ToJson(Converter):
     def blocks(self, entries: tuple[Entry, ...]) -> Iterator[Entry]:
         for at, one in enumerate(entries):
             if not is_reached(entries[:at], one):
-                self.note(one.line, "left out, because it is never reached")
+                self.note(one, "left out, because it is never reached")
                 continue
             rules = tuple(self._rules(one))
             if one.collective in SENDER_DECIDES and not _same_for_all(rules):
                 what = f"several rules for {one.collective}, so processes may choose"
-                self.note(one.line, f"{what} different ones: left to the library")
+                self.note(one, f"{what} different ones: left to the library")
                 rules = ()
             yield replace(one, first_size=max(0, one.first_size), rules=rules)
 
@@ -220,7 +220,7 @@ class _ToJson(Converter):
                 chosen = self.target(rule, one.first_size, one.last_size)
                 yield _rule(chosen, rule.first, min(rule.last, LARGEST_SIZE))
             else:
-                self.note(rule.line, "left out, because it is never reached")
+                self.note(rule, "left out, because it is never reached")
             before.append(rule)
 
 

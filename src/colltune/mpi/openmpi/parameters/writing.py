@@ -8,7 +8,7 @@ from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration
 from colltune.errors import LibraryError
 from colltune.mpi.catalogue import CollectiveEntry, Limit
-from colltune.mpi.file_format import Format, Written
+from colltune.mpi.file_format import Format, Note, Written
 from colltune.mpi.openmpi import han_setups, mca
 from colltune.mpi.openmpi.decide.components import TUNED, han_serves
 from colltune.mpi.openmpi.decide.han_calls import COMPONENTS
@@ -153,7 +153,7 @@ def _everywhere(converter: Converter, entries: tuple[Entry, ...]) -> Configurati
     everything = everywhere and first.layout is Layout.ANY and len(first.rules) == 1
     if not everything or first.rules[0].first > 0 or first.rules[0].last < LARGEST_SIZE:
         converter.note(
-            first.line,
+            first,
             f"{first.collective} is left to the library, because a forced algorithm holds for "
             "all communicators and message sizes",
         )
@@ -165,26 +165,31 @@ def _everywhere(converter: Converter, entries: tuple[Entry, ...]) -> Configurati
 def _parameters(parsed: ParameterFile, release: str) -> Written:
     """Return the parameters of a file again, as far as `release` has them."""
     catalogue = catalogue_of(release)
-    notes: list[str] = []
+    notes: list[Note] = []
     kept: dict[str, Setting] = {}
     entries = {forcing_name(entry.collective): entry for entry in catalogue.collectives.values()}
     for setting in parsed.read.found:
         if not setting.name:
-            notes.append(f"line {setting.line}: -x {setting.foreign or setting.value} is left out")
+            what = f"-x {setting.foreign or setting.value} is left out"
+            notes.append(Note(setting.line, setting.foreign, what))
             continue
         entry = entries.get(setting.name)
         why = _lost(parsed, release, entry, setting) if entry is not None else _blanks(setting)
         if why:
-            notes.append(f"line {setting.line}: {setting.text[:80]} is left out: {why}")
+            notes.append(_left_out(setting, why))
         else:
             kept[setting.name] = setting
     _without_errors(parsed, release, kept, notes)
     notes += [
-        f"line {kept[name].line}: also convert {kept[name].value[:80]}"
+        Note(kept[name].line, name, f"also convert {kept[name].value[:80]}")
         for name in (mca.RULES_FILE, mca.HAN_RULES_FILE)
         if name in kept
     ]
     return Written(NAME, release, {"": _text(kept)}, tuple(notes))
+
+
+def _left_out(setting: Setting, why: str) -> Note:
+    return Note(setting.line, setting.name, f"{setting.text[:80]} is left out: {why}")
 
 
 def _text(kept: dict[str, Setting]) -> str:
@@ -195,7 +200,7 @@ _USELESS = (Fault.UNKNOWN, Fault.NOT_ACTIVATED, Fault.MALFORMED)
 
 
 def _without_errors(
-    parsed: ParameterFile, release: str, kept: dict[str, Setting], notes: list[str]
+    parsed: ParameterFile, release: str, kept: dict[str, Setting], notes: list[Note]
 ) -> None:
     """Leave out what has no effect or breaks programs, as often as that reveals more of it."""
     while True:
@@ -210,7 +215,7 @@ def _without_errors(
             return
         for line, message in wrong.items():
             setting = settings[line - 1]
-            notes.append(f"line {setting.line}: {setting.text[:80]} is left out: {message[:200]}")
+            notes.append(_left_out(setting, message[:200]))
             del kept[setting.name]
 
 
