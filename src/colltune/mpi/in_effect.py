@@ -16,7 +16,7 @@ from typing import Protocol
 ENVIRONMENT = "the environment"
 
 
-class Launcher(Protocol):
+class ProgramStarter(Protocol):
     """The program by which an installed MPI starts others, which tells where its files lie."""
 
     def __hash__(self) -> int: ...

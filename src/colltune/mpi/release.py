@@ -20,7 +20,7 @@ from colltune.mpi.configuration_space import (
     CatalogueSpace,
     ConfigurationSpace,
 )
-from colltune.mpi.in_effect import Launcher, Setting, Settings, of_environment, same_files
+from colltune.mpi.in_effect import ProgramStarter, Setting, Settings, of_environment, same_files
 from colltune.mpi.programs import MOST_PROMISED, Harms
 from colltune.mpi.running import EVERYWHERE, Place, Promises, Refusal, RunningRange
 from colltune.mpi.toolchain import Toolchain
@@ -332,7 +332,7 @@ class MpiLibrary:
         return one == other or (other.startswith("/") and same_files(one, other))
 
     def in_effect(
-        self, environment: Mapping[str, str], launcher: Launcher | None = None
+        self, environment: Mapping[str, str], launcher: ProgramStarter | None = None
     ) -> dict[str, Setting]:
         """Return the settings of a program that is started with `environment`, those of files too.
 

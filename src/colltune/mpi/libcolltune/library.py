@@ -9,7 +9,7 @@ from pathlib import Path
 
 from colltune.domain import Collective
 from colltune.mpi.catalogue import Catalogue
-from colltune.mpi.in_effect import Launcher, Setting
+from colltune.mpi.in_effect import ProgramStarter, Setting
 from colltune.mpi.libcolltune import PRELOAD, assignment
 from colltune.mpi.libcolltune.space import FORCE, LIBCOLLTUNE
 from colltune.mpi.release import MpiLibrary, Release, UserPatterns
@@ -68,7 +68,7 @@ class WithLibcolltune(MpiLibrary):
         return self.mpi.same(name, one, other)
 
     def in_effect(
-        self, environment: Mapping[str, str], launcher: Launcher | None = None
+        self, environment: Mapping[str, str], launcher: ProgramStarter | None = None
     ) -> dict[str, Setting]:
         return self.mpi.in_effect(environment, launcher)
 

@@ -16,7 +16,7 @@ from colltune.mpi.catalogue import Limit
 from colltune.mpi.configuration_space import (
     CatalogueSpace,
 )
-from colltune.mpi.in_effect import Launcher, Rank, Setting, of_environment
+from colltune.mpi.in_effect import ProgramStarter, Rank, Setting, of_environment
 from colltune.mpi.release import MpiLibrary, UserPatterns
 from colltune.mpi.toolchain import Toolchain, module_named
 
@@ -195,7 +195,7 @@ class Mpich(MpiLibrary):
         return _PREFIX.sub(PREFIXES[0], name, count=1)
 
     def in_effect(
-        self, environment: Mapping[str, str], launcher: Launcher | None = None
+        self, environment: Mapping[str, str], launcher: ProgramStarter | None = None
     ) -> dict[str, Setting]:
         """Return what the environment and Hydra's file set; the file's options go before."""
         home = environment.get("HOME")

@@ -15,7 +15,7 @@ from colltune.mpi.catalogue import Algorithm, Catalogue, Limit
 from colltune.mpi.configuration_space import (
     CatalogueSpace,
 )
-from colltune.mpi.in_effect import Launcher, Rank, Setting, of_environment
+from colltune.mpi.in_effect import ProgramStarter, Rank, Setting, of_environment
 from colltune.mpi.openmpi.han_setups import HanSetups
 from colltune.mpi.openmpi.mca import (
     NO_HCOLL,
@@ -219,7 +219,7 @@ class OpenMpi(MpiLibrary):
         return super().same(name, one, other) or same(name.removeprefix(PREFIX), one, other)
 
     def in_effect(
-        self, environment: Mapping[str, str], launcher: Launcher | None = None
+        self, environment: Mapping[str, str], launcher: ProgramStarter | None = None
     ) -> dict[str, Setting]:
         """Return what files and the environment set; a file that overrides goes before both."""
         from colltune.mpi.openmpi.system_files import in_effect

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from colltune import process
 from colltune.errors import LibraryError, ProgramError
-from colltune.mpi.in_effect import Launcher, Rank
+from colltune.mpi.in_effect import ProgramStarter, Rank
 from colltune.mpi.in_effect import Setting as InEffect
 from colltune.mpi.openmpi.mca import OVERRIDE_FILE, PREFIX, SYSTEM_FILE
 from colltune.mpi.openmpi.parameters.reading import PARAMETER_FILES, read_parameters
@@ -21,7 +21,7 @@ _TIMEOUT_S = 20.0
 
 
 @lru_cache
-def system_folder(launcher: Launcher) -> Path | None:
+def system_folder(launcher: ProgramStarter) -> Path | None:
     """Return the folder of the files of an installation; None where it does not tell.
 
     A relocated one is asked by its mpirun for the place that it has now.
@@ -40,7 +40,9 @@ def system_folder(launcher: Launcher) -> Path | None:
     return folder
 
 
-def in_effect(environment: Mapping[str, str], launcher: Launcher | None) -> dict[str, InEffect]:
+def in_effect(
+    environment: Mapping[str, str], launcher: ProgramStarter | None
+) -> dict[str, InEffect]:
     """Return the variables that files set for a program started with `environment`.
 
     Without a `launcher` the system's own are not known.
