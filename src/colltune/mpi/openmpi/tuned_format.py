@@ -9,7 +9,7 @@ from pathlib import Path
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
 from colltune.mpi.catalogue import SizeUnit
-from colltune.mpi.file_format import Format, absolute_path
+from colltune.mpi.file_format import Format, Note, Written, absolute_path, refuse_dropped
 from colltune.mpi.formats import FORMATS, read_text
 from colltune.mpi.openmpi import han_setups, mca
 from colltune.mpi.openmpi.decide import HanRules, decide
@@ -71,6 +71,21 @@ class TunedRules(Rules):
 
 class TunedFormat(Format):
     library = LIBRARY
+
+    def converted(self, parsed: TunedRules, release: str) -> tuple[str, list[Note]]:
+        """Return the rules of `parsed` in this format, and what is not kept of them."""
+        raise NotImplementedError
+
+    def convert(self, parsed: Rules, release: str) -> Written:
+        if unreadable := self.unreadable_by(release):
+            raise LibraryError(f"{unreadable}. Convert to openmpi-classic for it.")
+        refuse_dropped(parsed, parsed.ends_program if isinstance(parsed, TunedRules) else "")
+        if not isinstance(parsed, TunedRules):
+            raise LibraryError(
+                f"{parsed.source}: {self.name} cannot express what a file of {parsed.format} says"
+            )
+        text, notes = self.converted(parsed, release)
+        return Written(self.name, release, {"": text}, tuple(dict.fromkeys(notes)))
 
     def limit(self, release: str, configuration: Configuration) -> str:
         if han_setups.is_setup(configuration):

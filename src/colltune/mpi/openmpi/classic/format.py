@@ -9,11 +9,10 @@ from itertools import pairwise
 
 from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration, Shape
-from colltune.errors import LibraryError
 from colltune.mpi.catalogue import Catalogue, CollectiveEntry, SizeUnit
-from colltune.mpi.file_format import Written, refuse_dropped
+from colltune.mpi.file_format import Note, Written
 from colltune.mpi.openmpi.classic.reading import HEADER, NAME, ClassicFile
-from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of, reads_version_header
+from colltune.mpi.openmpi.releases import LIBRARY, reads_version_header
 from colltune.mpi.openmpi.tuned_format import TunedFormat, TunedRules
 from colltune.mpi.openmpi.writing import Converter, chooser_of, steering
 from colltune.mpi.programs import ANY_LEGAL, Programs
@@ -135,11 +134,7 @@ def _compared(known: CollectiveEntry, job: Shape, entry: Entry) -> Iterator[Rule
         yield rule._replace(text=text, first=rule.first * factor)
 
 
-def convert(parsed: Rules, release: str) -> Written:
-    if not isinstance(parsed, TunedRules):
-        raise LibraryError(
-            f"{parsed.source}: {NAME} cannot express what a file of {parsed.format} says"
-        )
+def _converted(parsed: TunedRules, release: str) -> tuple[str, list[Note]]:
     converter = _ToClassic(release, requests=False)
     kept = {
         collective: entries
@@ -147,8 +142,7 @@ def convert(parsed: Rules, release: str) -> Written:
         if any(entry.chooses for entry in entries)
     }
     heading = (f"Open MPI coll_tuned rules, converted from {parsed.format} for release {release}",)
-    text = render(converter.catalogue, heading, kept)
-    return Written(NAME, release, {"": text}, tuple(dict.fromkeys(converter.notes)))
+    return render(converter.catalogue, heading, kept), converter.notes
 
 
 class _ToClassic(Converter):
@@ -257,7 +251,5 @@ class OpenMpiClassic(TunedFormat):
     ) -> Written:
         return write(table, release, programs=programs)
 
-    def convert(self, parsed: Rules, release: str) -> Written:
-        catalogue_of(release)
-        refuse_dropped(parsed)
-        return convert(parsed, release)
+    def converted(self, parsed: TunedRules, release: str) -> tuple[str, list[Note]]:
+        return _converted(parsed, release)

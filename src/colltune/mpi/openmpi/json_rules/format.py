@@ -6,7 +6,7 @@ import re
 
 from colltune.decisions import DecisionTable
 from colltune.errors import LibraryError
-from colltune.mpi.file_format import Written, refuse_dropped
+from colltune.mpi.file_format import Note, Written
 from colltune.mpi.openmpi.releases import catalogue_of
 from colltune.mpi.openmpi.tuned_format import TunedFormat, TunedRules
 from colltune.mpi.programs import ANY_LEGAL, Programs
@@ -59,14 +59,7 @@ class OpenMpiJson(TunedFormat):
             raise LibraryError(f"{unreadable}. Write the format openmpi-classic for it.")
         return writing.write(table, release, self, programs=programs)
 
-    def convert(self, parsed: Rules, release: str) -> Written:
+    def converted(self, parsed: TunedRules, release: str) -> tuple[str, list[Note]]:
         from colltune.mpi.openmpi.json_rules import writing
 
-        if unreadable := self.unreadable_by(release):
-            raise LibraryError(f"{unreadable}. Convert to openmpi-classic for it.")
-        refuse_dropped(parsed, parsed.ends_program if isinstance(parsed, TunedRules) else "")
-        if not isinstance(parsed, TunedRules):
-            raise LibraryError(
-                f"{parsed.source}: {self.name} cannot express what {parsed.format} says"
-            )
-        return writing.convert(parsed.entries, release)
+        return writing.converted(parsed.entries, release)

@@ -14,7 +14,7 @@ from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi.catalogue import CollectiveEntry, SizeUnit
 from colltune.mpi.choosing import even_layouts, left
-from colltune.mpi.file_format import Format, Written
+from colltune.mpi.file_format import Format, Note, Written
 from colltune.mpi.openmpi.decide.tuned import library_name
 from colltune.mpi.openmpi.json_rules.lint import SENDER_DECIDES, is_reached, is_rule_reached
 from colltune.mpi.openmpi.json_rules.reading import NAME
@@ -192,10 +192,10 @@ def _union(collective: Collective, wanted: list[_Steps]) -> _Steps:
     return tuple(found)
 
 
-def convert(ranges: Entries, release: str) -> Written:
+def converted(ranges: Entries, release: str) -> tuple[str, list[Note]]:
     converter = _ToJson(release)
     blocks = [block for entries in ranges.values() for block in converter.blocks(entries)]
-    return Written(NAME, release, {"": render(blocks)}, tuple(dict.fromkeys(converter.notes)))
+    return render(blocks), converter.notes
 
 
 class _ToJson(Converter):
