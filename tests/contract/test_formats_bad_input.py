@@ -18,7 +18,7 @@ from colltune.mpi import library
 from colltune.mpi.activation_check import effect_findings
 from colltune.mpi.formats import FORMATS, readers
 from colltune.mpi.programs import MOST_PROMISED
-from colltune.mpi.rules import Call, Rules, Severity
+from colltune.mpi.rules import Call, Fault, Rules, Severity
 from tests.contract.format_tables import CASES, UNSHRUNK, candidates
 from tests.mpi.linting import lint
 
@@ -161,6 +161,15 @@ def _look_at_all(parsed: Rules, content: bytes) -> None:
     assert all(0 <= f.line <= n_lines and f.message and f.mend for f in findings)
     assert all(len(f.message) < 2000 for f in findings)
     assert all(1 <= rule.line <= n_lines for rule in parsed.rules)
+    known = FORMATS[parsed.format]
+    told = any(finding.fault is Fault.FILE_DROPPED for finding in findings)
+    # a list of variables is read though it names files that are dropped
+    assert told == bool(parsed.dropped) or known.lists_variables
+    if parsed.dropped:
+        outcome = parsed.decide(Call(Collective.BCAST, 4, 9))
+        assert (outcome.configuration.is_default, outcome.ends_program) == (True, "")
+        with pytest.raises(LibraryError):
+            known.convert(parsed, parsed.release)
     for collective in [*dict.fromkeys(rule.collective for rule in parsed.rules), Collective.SCAN]:
         sizes = parsed.comm_sizes(collective)
         assert all(a < b for a, b in pairwise(sizes))

@@ -85,11 +85,6 @@ def test_what_makes_the_library_drop_a_file() -> None:
             file = CLASSIC.parse(text, "rules", release)
             assert file.dropped, (text, release)
             assert (line, Fault.FILE_DROPPED) in faults(text, release), (text, release)
-            outcome = file.decide(Call(C.BCAST, 4, 9))
-            assert outcome.configuration.is_default, (text, release)
-            assert any("drops rules as a whole" in reason for reason in outcome.reasons)
-            with pytest.raises(LibraryError, match="nothing to convert"):
-                CLASSIC.convert(file, release)
 
 
 def test_a_limit_of_requests_needs_a_header_and_the_same_line() -> None:
@@ -419,14 +414,6 @@ def test_algorithms_are_checked_against_the_release() -> None:
     unknown = "Open MPI 4.1.8 has no allgather algorithm 7"
     assert any(unknown in fault for fault in messages(text, "4.1.8"))
     assert not any("has no allgather" in fault for fault in messages(text))
-
-
-@given(st.text(alphabet="0123456789 \n#-.x", max_size=60))
-def test_any_text_is_read_or_dropped(text: str) -> None:
-    """No text makes the reader fail; what is dropped is told as a finding, too."""
-    file = parsed(text)
-    told = any(finding.fault is Fault.FILE_DROPPED for finding in lint(file))
-    assert bool(file.dropped) == told
 
 
 OPENMPI = library("openmpi")

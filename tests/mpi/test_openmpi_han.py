@@ -177,9 +177,6 @@ def test_what_the_library_forgets_as_a_whole(subtests: pytest.Subtests) -> None:
             assert why in parsed.dropped
             dropped = [f for f in lint(parsed) if f.fault is Fault.FILE_DROPPED]
             assert [f.line for f in dropped] == [line]
-            assert parsed.decide(Call(C.BCAST, 4, 64, 2)).chosen.is_default
-            with pytest.raises(LibraryError, match="nothing to convert"):
-                FORMAT.convert(parsed, release)
 
 
 def test_names_of_levels_shift_what_4_1_reads() -> None:

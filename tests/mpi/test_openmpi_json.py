@@ -177,11 +177,6 @@ def test_what_the_library_drops_as_a_whole(subtests: pytest.Subtests) -> None:
             assert why in parsed.dropped
             errors = [f for f in lint(parsed) if f.fault is Fault.FILE_DROPPED]
             assert [f.line for f in errors] == [line]
-            outcome = parsed.decide(Call(C.BCAST, 4, 64))
-            assert outcome.configuration.is_default
-            assert why in outcome.reasons[0]
-            with pytest.raises(LibraryError, match="nothing to convert"):
-                FORMAT.convert(parsed, "6.0.0")
 
 
 def test_the_spelling_that_was_meant_is_told() -> None:
@@ -286,18 +281,6 @@ def test_trailing_commas_a_byte_order_mark_and_twins() -> None:
     assert chosen(text, C.BCAST, 4, 8) == "binomial:segsize=0"
     assert (2, Fault.DEAD_RULE) in found(text)
     assert (2, Fault.MALFORMED) in found(text)
-
-
-def test_older_releases_drop_it() -> None:
-    """5.0 and 4.1 read classic files only, and nothing is written for them."""
-    assert "classic" in FORMAT.unreadable_by("5.0.11")
-    parsed = parse(rules("bcast", {"rules": [{"alg": 6}]}), "5.0.11")
-    assert parsed.dropped
-    assert [f.fault for f in lint(parsed)] == [Fault.FILE_DROPPED]
-    with pytest.raises(LibraryError, match="openmpi-classic"):
-        FORMAT.write(HYDRA, "4.1.8")
-    with pytest.raises(LibraryError, match="openmpi-classic"):
-        FORMAT.convert(parse(rules("bcast", {"rules": [{"alg": 6}]})), "5.0.11")
 
 
 def test_what_is_no_such_file_is_refused() -> None:

@@ -174,7 +174,7 @@ class Mpich(MpiLibrary):
     releases = ("4.0.2", "4.1.3", "4.2.3", "4.3.2", "5.0.2")
     formats: Mapping[str, str] = {
         "mpich-json": "colltune.mpi.mpich.tree_format:MpichJson",
-        "mpich-cvars": "colltune.mpi.mpich.variables_format:MpichVariables",
+        "mpich-cvars": "colltune.mpi.mpich.variables:MpichVariables",
         "mpich-table": "colltune.mpi.libcolltune.table:MpichTable",
     }
     preferred = ("mpich-json",)
