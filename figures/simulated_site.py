@@ -33,7 +33,7 @@ from colltune.production.arms import Arm, ArmShares, arm_of
 from colltune.production.judgement import Judgement, ProductionFinding, judge
 from colltune.production.observations import RegistryDecisions
 from colltune.production.settings import Production
-from colltune.production.store import Stored
+from colltune.production.store import StoredSummary
 from colltune.production.summary import Given, MpiRun, Summary
 from colltune.registry import Registry
 
@@ -78,18 +78,18 @@ class Memory:
 
     def __init__(self) -> None:
         self._values: dict[str, Any] = {}
-        self.waiting: list[Stored] = []
+        self.waiting: list[StoredSummary] = []
         self._number = 0
 
     def add(self, summary: Summary, now: float) -> None:
         self._number += 1
-        self.waiting.append(Stored(self._number, summary, now))
+        self.waiting.append(StoredSummary(self._number, summary, now))
 
     @contextmanager
     def judging(self, now: float) -> Iterator[Memory]:
         yield self
 
-    def new(self, limit: int) -> list[Stored]:
+    def new(self, limit: int) -> list[StoredSummary]:
         return self.waiting[:limit]
 
     def get(self, keys: Iterable[str]) -> dict[str, Any]:

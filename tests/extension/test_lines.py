@@ -54,8 +54,7 @@ def test_the_package_knows_nothing_of_an_extension(name: str) -> None:
     """No file of the package was written for an exercise."""
     [module] = [f for f in (FOLDER / name).glob("*.py") if f.name != "line.py"]
     classes = {s.name for s in _statements(module) if isinstance(s, ast.ClassDef)}
-    public = {name for name in classes if not name.startswith("_")}
-    assert public
+    public = {name for name in classes if not name.startswith("_")} or {module.stem}
     for file in (ROOT / "src" / "colltune").rglob("*.py"):
         text = file.read_text(encoding="utf-8")
         assert not any(name in text for name in public), file

@@ -10,15 +10,15 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colltune.domain import INTERPOSED, Collective, Configuration
 from colltune.features import feature_set
-from colltune.models.learners import Arrays, Predictor
 
+Arrays = Mapping[str, NDArray[Any]]
 Lengths = dict[str, int]
 MOST_MANIFEST_BYTES = 64 << 20
 _MOST_ARRAYS, _MOST_NUMBER_BYTES, _MOST_WORD_BYTES = 200, 8, 4096
@@ -42,6 +42,20 @@ class Stored(NamedTuple):
     kinds: str
     axes: tuple[str | int, ...]
     bounds: Callable[[Lengths], tuple[float, float]] | None = None
+
+
+class StoredArrays(Protocol):
+    """What is stored as arrays, and tells what these must be."""
+
+    stored: ClassVar[Mapping[str, Stored]]
+    """What `arrays` returns."""
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return everything that `from_arrays` needs, none of dtype object."""
+
+    @staticmethod
+    def check(arrays: Arrays, lengths: Lengths) -> None:
+        """Insist on what ``stored`` does not tell of `arrays`; ValueError if it does not hold."""
 
 
 def at_least(low: float) -> Callable[[Lengths], tuple[float, float]]:
@@ -168,7 +182,7 @@ def _array_in(stream: io.BytesIO, name: str, size_bytes: int) -> NDArray[Any]:
 
 
 def checked_arrays(
-    learned: type[Predictor], parts: Mapping[str, Arrays], n_configurations: int, features: str
+    learned: type[StoredArrays], parts: Mapping[str, Arrays], n_configurations: int, features: str
 ) -> None:
     """Insist that the arrays of a collective fit each other and its configurations.
 
@@ -192,7 +206,7 @@ def checked_arrays(
         insist(bool(in_coverage["T"]) or not in_coverage["V"], "coverage: no trees")
 
 
-def check_predictor(learned: type[Predictor], arrays: Arrays, known: Lengths) -> None:
+def check_predictor(learned: type[StoredArrays], arrays: Arrays, known: Lengths) -> None:
     """Insist that `arrays` are those of such a predictor; `known` are C and k."""
     learned.check(arrays, _fitting("predictor", arrays, learned.stored, dict(known)))
 

@@ -66,7 +66,7 @@ class Values(Protocol):
 
 
 class Received(Protocol):
-    """What `colltune.production.store.Stored` has."""
+    """What `colltune.production.store.StoredSummary` has."""
 
     @property
     def summary(self) -> Summary: ...

@@ -89,7 +89,7 @@ _REASONS = {
 }
 
 
-class Stored(NamedTuple):
+class StoredSummary(NamedTuple):
     """A summary, its number in the order of receipt, and when it came (UTC, since 1970)."""
 
     number: int
@@ -274,7 +274,7 @@ class Store:
             for table in (ASKED, SET_ASIDE):
                 db.execute(sa.delete(table).where(table.c.day < oldest))
 
-    def _between(self, part: ArchivePart) -> Iterator[Stored]:
+    def _between(self, part: ArchivePart) -> Iterator[StoredSummary]:
         """Yield the summaries of a part, a few in memory at a time."""
         at = part.first - 1
         while True:
@@ -346,7 +346,7 @@ class Judging:
             judged = db.scalar(sa.select(META.c.value).where(META.c.name == "judged"))
         self._cursor = int(judged or 0)
 
-    def new(self, limit: int = 2000) -> list[Stored]:
+    def new(self, limit: int = 2000) -> list[StoredSummary]:
         """Return summaries in the order of their receipt, after those that are done."""
         number = DETAILS.c.number
         query = _DETAILS.where(number > self._cursor).order_by(number).limit(limit)
@@ -412,9 +412,9 @@ class Judging:
 _DETAILS = sa.select(DETAILS.c.number, DETAILS.c.content, DETAILS.c.received)
 
 
-def _stored(row: Any) -> Stored:
+def _stored(row: Any) -> StoredSummary:
     number, content, received = row
-    return Stored(number, from_json(json.loads(zlib.decompress(content))), received)
+    return StoredSummary(number, from_json(json.loads(zlib.decompress(content))), received)
 
 
 def _is_dead(holder: str) -> bool:

@@ -26,25 +26,22 @@ from numpy.typing import NDArray
 
 from colltune.errors import BundleError, DataError
 from colltune.features import FeatureSet, feature_set
+from colltune.models.bundle_schema import Arrays, StoredArrays
 from colltune.on_demand import require
 
 if TYPE_CHECKING:
     from colltune.domain import Configuration
-    from colltune.models.bundle_schema import Lengths, Stored
     from colltune.models.cells import CellMatrix
 
-Arrays = Mapping[str, NDArray[Any]]
 Numbers = NDArray[np.float64]
 _LEAST_SLOWNESS = 1.0
 _LARGEST_EXPONENT = 700.0
 
 
-class Predictor(Protocol):
+class Predictor(StoredArrays, Protocol):
     """Predicts the runtimes of one or more configurations from features."""
 
     kind: ClassVar[str]
-    stored: ClassVar[Mapping[str, Stored]]
-    """What `arrays` returns."""
 
     @property
     def n_outputs(self) -> int:
@@ -53,16 +50,9 @@ class Predictor(Protocol):
     def predict(self, X: Numbers) -> Numbers:
         """Return seconds, shape (n, C), for features of shape (n, k)."""
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return everything that `from_arrays` needs, none of dtype object."""
-
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Self:
         """Rebuild a predictor; KeyError or ValueError if the arrays do not fit together."""
-
-    @staticmethod
-    def check(arrays: Arrays, lengths: Lengths) -> None:
-        """Insist on what ``stored`` does not tell of `arrays`; ValueError if it does not hold."""
 
     @classmethod
     def stacked(cls, predictors: Sequence[Self]) -> Self:

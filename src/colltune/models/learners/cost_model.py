@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 
 from colltune.domain import Configuration
 from colltune.evidence.repetitions import MAD_TO_SD
-from colltune.models.bundle_schema import Lengths, Stored
+from colltune.models.bundle_schema import Arrays, Lengths, Stored
 from colltune.models.costs.families import FORMULAS_VERSION, configuration_amounts, family_of
 from colltune.models.costs.network import COEFFICIENTS, Coefficient, Instances
-from colltune.models.learners import Arrays, Numbers, slow_guessed, summed
+from colltune.models.learners import Numbers, slow_guessed, summed
 
 LEAST_S = 1e-9
 """No collective takes less."""

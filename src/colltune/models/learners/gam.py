@@ -20,8 +20,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from colltune.models.bundle_schema import Lengths, Stored, below, insist
-from colltune.models.learners import ArrayFields, Arrays, Numbers, bounded_exp, distinct
+from colltune.models.bundle_schema import Arrays, Lengths, Stored, below, insist
+from colltune.models.learners import ArrayFields, Numbers, bounded_exp, distinct
 from colltune.text import counted
 
 _ORDER = 3

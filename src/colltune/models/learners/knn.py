@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from colltune.models.bundle_schema import (
     LOG,
+    Arrays,
     Lengths,
     Stored,
     at_least,
@@ -21,7 +22,7 @@ from colltune.models.bundle_schema import (
     count_distinct,
     insist,
 )
-from colltune.models.learners import Arrays, Numbers, distinct
+from colltune.models.learners import Numbers, distinct
 
 _K = 5
 _TIE, _EXACT_TIE = 0.05, 1e-9

@@ -25,10 +25,9 @@ from numpy.typing import NDArray
 
 from colltune import process
 from colltune.errors import ProgramError
-from colltune.models.bundle_schema import Lengths, Stored, below, insist
+from colltune.models.bundle_schema import Arrays, Lengths, Stored, below, insist
 from colltune.models.learners import (
     ArrayFields,
-    Arrays,
     Numbers,
     UnfittableError,
     bounded_exp,

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from colltune.features import feature_set
 from colltune.models.bundle_schema import (
     NODES,
+    Arrays,
     Lengths,
     Stored,
     above_zero,
@@ -36,7 +37,7 @@ from colltune.models.bundle_schema import (
     insist,
 )
 from colltune.models.gaussian_process import Level, LevelLines, SharedProcess, StandardisedInputs
-from colltune.models.learners import Arrays, Numbers, distinct
+from colltune.models.learners import Numbers, distinct
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]

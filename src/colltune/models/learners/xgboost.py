@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 from colltune.models.bundle_schema import (
     ANY,
     LOG,
+    Arrays,
     Lengths,
     Stored,
     at_least,
     below,
     insist,
 )
-from colltune.models.learners import ArrayFields, Arrays, Numbers
+from colltune.models.learners import ArrayFields, Numbers
 
 _UNIT_S = 1e-6
 _ROUNDS = 200
