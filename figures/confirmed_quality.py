@@ -11,9 +11,8 @@ from pathlib import Path
 from statistics import fmean
 
 from colltune.dataset import read
-from colltune.evaluation.confirmed import Confirmed, Halves, halves
 from colltune.evaluation.recipes import OfFolds, Recipe
-from colltune.evaluation.run import decided
+from colltune.evaluation.run import Confirmed, Halves, decided, halves
 from colltune.evaluation.scores import Decided, EvaluatedInstances
 from figures.figure import Figure
 from figures.quality_rows import JOBS, LEARNER, Case, Figures, Row, pooled, rows, summary

@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from colltune.models.costs.multi_hca import Exchange, MultiAdapterAllgather
+from colltune.models.costs.breakdown import Exchange, MultiAdapterAllgather
 from colltune.models.costs.network import Link
 from figures.figure import Figure
 

@@ -13,7 +13,7 @@ import sys
 import numpy as np
 from numpy.typing import NDArray
 
-from colltune.evidence.clusters import changed
+from colltune.evidence.components import changed
 from colltune.retraining.site_file import DriftLimits
 from figures.figure import Figure
 

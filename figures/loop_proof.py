@@ -19,8 +19,8 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from colltune.evidence.arms import Arms, Seen, Usual, usual_of
+from colltune.production.arms import Production
 from colltune.production.judgement import ProductionVerdict
-from colltune.production.settings import Production
 from colltune.registry import Registry
 from figures.figure import Figure
 from figures.simulated_site import BEGUN, DAY_S, Site, fitted, name_of

@@ -25,8 +25,8 @@ from cluster.slurm import ClusterSlurm, cluster_slurm
 from colltune import process
 from colltune.domain import Shape
 from colltune.errors import ProgramError
+from colltune.production.arms import Production
 from colltune.production.judgement import Judgement, latest
-from colltune.production.settings import Production
 from colltune.production.store import Store
 from colltune.registry import Registry
 from colltune.retraining.site_file import load

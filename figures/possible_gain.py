@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from colltune.evaluation import ALL, Evaluation
-from colltune.evaluation.results_file import read
+from colltune.evaluation.evaluation import read
 from colltune.models.guard import HARM
 from colltune.plots.saving import saved
 from colltune.plots.scaffold import ratio_axis

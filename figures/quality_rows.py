@@ -17,7 +17,7 @@ from colltune.dataset import PerformanceDataset, read
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
 from colltune.evaluation import Extrapolation, LeaveNodesOut, NodeCounts, Split
 from colltune.evaluation.folds import Fold, FoldSource, SplitError
-from colltune.evaluation.paper import PaperLarge, PaperSmall
+from colltune.evaluation.request import PaperLarge, PaperSmall
 from colltune.evaluation.scores import Decided, EvaluatedInstances, LogGains, slowed
 from colltune.evaluation.splits import Mask
 from colltune.models.cells import CellMatrix

@@ -29,10 +29,9 @@ from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
 from colltune.models.guard import Guard
-from colltune.production.arms import Arm, ArmShares, arm_of
+from colltune.production.arms import Arm, ArmShares, Production, arm_of
 from colltune.production.judgement import Judgement, ProductionFinding, judge
 from colltune.production.observations import RegistryDecisions
-from colltune.production.settings import Production
 from colltune.production.store import StoredSummary
 from colltune.production.summary import Given, MpiRun, Summary
 from colltune.registry import Registry

@@ -118,8 +118,8 @@ STORED = (
         "Results of an evaluation",
         "results.json",
         "evaluate --out",
-        "colltune.evaluation.results_file",
-        "colltune.evaluation.results_file:FORMAT_VERSION",
+        "colltune.evaluation.evaluation",
+        "colltune.evaluation.evaluation:FORMAT_VERSION",
     ),
     Stored(
         "Demand",

@@ -6,8 +6,7 @@ import random
 
 import pytest
 
-from colltune.bench.campaign import LEAST, MOST, Campaign
-from colltune.bench.profiled_campaign import focused
+from colltune.bench.campaign import LEAST, MOST, Campaign, focused
 from colltune.bench.schedule import Cell, refine
 from colltune.bench.strategies import STRATEGIES, CampaignState
 from colltune.dataset.profile import Profile, added_up, parse_profile

@@ -191,7 +191,7 @@ REGISTRIES = (
     ("evaluation.request", "SPLITS"),
     ("evaluation.request", "SUITES"),
     ("retraining.site_file", "DEPLOY_FILES"),
-    ("server.deployment", "EXAMPLES"),
+    ("site.folder", "EXAMPLES"),
     ("domain", "Collective"),
     ("dataset.objective", "Objective"),
     ("server.auth.token_file", "Scope"),

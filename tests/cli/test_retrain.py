@@ -8,7 +8,7 @@ import pytest
 
 from colltune import errors
 from colltune.registry import Registry
-from colltune.registry.folder_store import FolderStore
+from colltune.registry.store import FolderStore
 from colltune.retraining.lease import held
 from tests.cli.conftest import Verb
 

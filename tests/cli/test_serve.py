@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from colltune.server.deployment import EXAMPLES, example
+from colltune.site.folder import EXAMPLES, example
 from tests.cli.conftest import Verb
 
 

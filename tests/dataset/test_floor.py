@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from colltune.dataset.floor import enough, possible
+from colltune.dataset.noise.measured import enough, possible
 from colltune.domain import Collective, Configuration, Instance, Measurement, RunStatus, Shape
 
 DEFAULT = Configuration.default("openmpi", Collective.BCAST)

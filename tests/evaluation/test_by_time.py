@@ -12,8 +12,7 @@ from colltune.dataset.profile import Profile, added_up, parse_profile
 from colltune.domain import Collective
 from colltune.errors import DataError
 from colltune.evaluation import ALL, LeaveNodesOut, MessageSizes, evaluate_split
-from colltune.evaluation.evaluation import compare
-from colltune.evaluation.results_file import read, write
+from colltune.evaluation.evaluation import compare, read, write
 from colltune.evaluation.scores import scores
 from tests.dataset.profiles import profile_text, row
 from tests.models.machines import measured

@@ -15,9 +15,8 @@ from colltune.decisions import Status
 from colltune.domain import Collective, Configuration, Instance, Measurement, RunStatus, Shape
 from colltune.errors import DataError
 from colltune.evaluation import LeaveAllocationOut, LeaveNodesOut, evaluate_split
-from colltune.evaluation.confirmed import Record, halves, replay
-from colltune.evaluation.evaluation import compare
-from colltune.evaluation.results_file import read, write
+from colltune.evaluation.evaluation import compare, read, write
+from colltune.evaluation.run import Record, halves, replay
 from colltune.selector.confirming import Cell, ContestedInstance, Times
 from tests.models.machines import CONTEXT, configuration, measured
 

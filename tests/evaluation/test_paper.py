@@ -7,7 +7,7 @@ import pytest
 from colltune.domain import Collective
 from colltune.errors import DataError
 from colltune.evaluation import evaluate_split
-from colltune.evaluation.paper import (
+from colltune.evaluation.request import (
     PaperLarge,
     PaperSmall,
     paper_counts,

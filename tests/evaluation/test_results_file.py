@@ -13,7 +13,7 @@ import pytest
 from colltune import __version__
 from colltune.errors import DataError
 from colltune.evaluation import Evaluation, LeaveNodesOut, evaluate_split
-from colltune.evaluation.results_file import read, write
+from colltune.evaluation.evaluation import read, write
 from tests.models.machines import measured
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from colltune.evidence.clusters import LevelChange, changed, clustered
+from colltune.evidence.components import LevelChange, changed, clustered
 
 _WORLDS = 1500
 _NIGHTS = range(40, 130, 3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from colltune.evidence.multiple import discoveries, rejected
+from colltune.evidence.launches import discoveries, rejected
 
 
 def test_e_values_are_rejected_by_their_rank() -> None:

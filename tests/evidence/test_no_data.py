@@ -13,20 +13,18 @@ from hypothesis import strategies as st
 
 from colltune.evidence import (
     arms,
-    clusters,
     components,
     launches,
-    multiple,
     repetitions,
 )
 from colltune.evidence.arms import Arms, Seen, Usual
-from colltune.evidence.clusters import changed, clustered
+from colltune.evidence.components import changed, clustered
 from colltune.evidence.launches import GainInterval, LaunchGain, LaunchVerdict, Noise, Sums
 
 WALKED = {
     arms: {"usual_of"},
-    clusters: {"changed", "clustered", "level_of"},
     launches: {
+        *("discoveries", "rejected"),
         *("at_one_look", "averaged", "chance_of_proof", "chance_of_slower", "error", "interval"),
         *(
             "of_one_launch",
@@ -41,11 +39,13 @@ WALKED = {
         ),
         *("allowed_variance", "ends_of_variance", "held", "noticeable", "sd_behind", "verdict"),
     },
-    components: {"allocation_medians", "component", "contrasts", "paired"},
+    components: {
+        *("allocation_medians", "changed", "clustered", "component", "contrasts"),
+        *("level_of", "paired"),
+    },
     repetitions: {
         *("independent_reps", "median_factor", "rank_autocorrelation", "robust_sd", "sd_of_p90"),
     },
-    multiple: {"discoveries", "rejected"},
 }
 NO_TIMES = st.lists(st.sampled_from([math.nan, math.inf, 0.0, -1.0]), max_size=3)
 NOISES = st.builds(Noise, st.floats(0.0, 2.0), st.floats(1.0, 40.0))
@@ -154,5 +154,5 @@ def test_what_was_never_repeated_has_no_spread() -> None:
 
 def test_no_hypothesis_is_rejected_without_evidence() -> None:
     """Of none, and of those of which nothing is known."""
-    assert multiple.discoveries({}, 0.05) == multiple.rejected({}) == set()
-    assert multiple.discoveries({"a": 0.0}, 0.05) == multiple.rejected({"a": 1.0}) == set()
+    assert launches.discoveries({}, 0.05) == launches.rejected({}) == set()
+    assert launches.discoveries({"a": 0.0}, 0.05) == launches.rejected({"a": 1.0}) == set()

@@ -8,7 +8,7 @@ from matplotlib.patches import Rectangle
 
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import DataError
-from colltune.han.overlap import overlaps
+from colltune.han.measuring import overlaps
 from colltune.han.tasks_file import Manner, TaskTimes, TimedSeries
 from colltune.plots.measuring import apart_and_together, settling
 from tests.han.samples import CONTEXT, SHAPE

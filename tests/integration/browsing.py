@@ -19,7 +19,7 @@ from colltune.domain import Collective, Context
 from colltune.models.bundle import Bundle
 from colltune.models.collective_model import CollectiveModel
 from colltune.models.fitting import fit
-from colltune.production.settings import Production
+from colltune.production.arms import Production
 from colltune.registry import Registry
 from tests.models.machines import FORMULAS, measured
 from tests.server.registries import confirmed, reported

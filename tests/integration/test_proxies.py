@@ -20,7 +20,7 @@ import pytest
 from colltune import process
 from colltune.models.fitting import fit
 from colltune.registry import Registry
-from colltune.server.deployment import example
+from colltune.site.folder import example
 from tests.models.machines import measured
 from tests.server.serving_process import PATIENCE_S, Response, Server
 

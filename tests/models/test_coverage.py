@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from colltune.domain import Instance, RunStatus
 from colltune.models.cells import CellMatrix, cell_matrices
-from colltune.models.coverage import Applicability, Coverage
+from colltune.models.collective_model import Applicability, Coverage
 from tests.models.machines import configuration, measured
 
 

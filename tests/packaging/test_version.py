@@ -16,11 +16,11 @@ from colltune import __version__
 from colltune.dataset import append, read_parquet
 from colltune.dataset.parquet import read_provenances
 from colltune.evaluation import Evaluation, LeaveNodesOut, evaluate_split
-from colltune.evaluation import results_file as results
+from colltune.evaluation import evaluation as results
 from colltune.models.bundle import Bundle, load
 from colltune.models.fitting import fit
 from colltune.provenance import collect
-from colltune.server.deployment import EXAMPLES, example
+from colltune.site.folder import EXAMPLES, example
 from tests.models.machines import measured
 from tests.packaging.distributions import ROOT, members
 

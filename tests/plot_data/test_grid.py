@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from colltune.domain import Collective, Shape
 from colltune.models.cells import cell_matrices
-from colltune.models.coverage import Coverage
+from colltune.models.collective_model import Coverage
 from colltune.plot_data.decisions import MOST_SHAPES, Grid
 from tests.models.machines import MSIZES, measured
 

@@ -9,7 +9,7 @@ from colltune.dataset import PerformanceDataset
 from colltune.domain import Collective, Configuration, Context, Instance, Measurement, Shape
 from colltune.errors import DataError
 from colltune.evaluation import ALL, LeaveNodesOut, evaluate_split
-from colltune.evaluation.paper import PaperLarge, paper_datasets
+from colltune.evaluation.request import PaperLarge, paper_datasets
 from colltune.evaluation.run import guard_effects
 from colltune.plots.evaluations import algorithm_speedups, gain_and_harm, runtimes, speedups
 from tests.models.machines import measured

@@ -10,9 +10,8 @@ from colltune.dataset import PerformanceDataset
 from colltune.domain import Collective, Shape
 from colltune.errors import DataError
 from colltune.models.bundle import Bundle
-from colltune.plot_data.decisions import LETTERS
+from colltune.plot_data.decisions import ALL, LETTERS, Pick
 from colltune.plot_data.maps import Over, decided, measured
-from colltune.plot_data.pick import ALL, Pick
 from colltune.plots import maps
 from colltune.plots.maps import By
 from colltune.selector.argmin import ModelSelector

@@ -9,7 +9,7 @@ from colltune.dataset import PerformanceDataset
 from colltune.domain import Collective, Shape
 from colltune.errors import DataError
 from colltune.models.bundle import Bundle
-from colltune.plot_data.pick import Pick
+from colltune.plot_data.decisions import Pick
 from colltune.plot_data.regrets import held_out, of_bundle
 from colltune.plots import regret
 from colltune.selector.argmin import ModelSelector

@@ -11,8 +11,8 @@ from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import DataError
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
+from colltune.plot_data.decisions import ALL, Pick, spread_shapes
 from colltune.plot_data.maps import decided
-from colltune.plot_data.pick import ALL, Pick, spread_shapes
 from colltune.plot_data.runtimes import Curve, measured, predicted
 from colltune.plots import maps, runtimes
 from colltune.selector.argmin import ModelSelector

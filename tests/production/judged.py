@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from colltune.domain import Collective, Shape
-from colltune.production.arms import Arm
+from colltune.production.arms import Arm, Production
 from colltune.production.judgement import (
     KEY,
     ArmJobs,
@@ -22,7 +22,6 @@ from colltune.production.judgement import (
     TrialVerdict,
     as_json,
 )
-from colltune.production.settings import Production
 from colltune.production.store import Store
 from colltune.registry import Action, Event, Registry
 from colltune.retraining.site_file import load

@@ -15,7 +15,7 @@ from colltune.domain import Collective, Configuration, Shape
 from colltune.models.bundle import Bundle
 from colltune.models.confirmations import Confirmation
 from colltune.models.fitting import fit
-from colltune.production.arms import Arm
+from colltune.production.arms import Arm, Production
 from colltune.production.consequences import MOST_SHAPES, REPORT, ConsequenceKind, act
 from colltune.production.judgement import (
     Judgement,
@@ -27,7 +27,6 @@ from colltune.production.judgement import (
     TrialStep,
     TrialVerdict,
 )
-from colltune.production.settings import Production
 from colltune.registry import Action, Registry
 from colltune.registry.events import Cause
 from colltune.selector.configuration import render, selector_for, target_of

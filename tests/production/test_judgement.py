@@ -23,7 +23,7 @@ from colltune.errors import DataError
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
 from colltune.models.guard import Guard
-from colltune.production.arms import Arm, ArmShares, arm_of
+from colltune.production.arms import Arm, ArmShares, Production, arm_of
 from colltune.production.cases import Cases, forget, utc
 from colltune.production.judgement import (
     Judgement,
@@ -36,7 +36,6 @@ from colltune.production.judgement import (
     latest,
 )
 from colltune.production.observations import RegistryDecisions, observed
-from colltune.production.settings import Production
 from colltune.production.store import Store
 from colltune.production.summary import Given, MpiRun, Summary
 from colltune.registry import Event, Registry

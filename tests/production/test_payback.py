@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from colltune.errors import DataError
+from colltune.production.arms import Production
 from colltune.production.payback import (
     MONTH_HOURS,
     SHARE,
@@ -19,7 +20,6 @@ from colltune.production.payback import (
     payback,
     recorded,
 )
-from colltune.production.settings import Production
 from colltune.production.store import Store
 from colltune.production.summary import parse_summary, text_of
 from colltune.selector.demand import Demand

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from colltune.production.arms import Production
 from colltune.production.judgement import Judgement, ProductionVerdict, SavedNodeHours
-from colltune.production.settings import Production
 from colltune.production.status import ProductionStatus, status_of
 from colltune.registry import Action, Event
 from tests.production.judged import (

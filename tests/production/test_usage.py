@@ -9,8 +9,8 @@ import pytest
 
 from colltune.domain import Collective, Shape
 from colltune.errors import SiteError
+from colltune.production.arms import Production
 from colltune.production.payback import usage
-from colltune.production.settings import Production
 from colltune.production.store import Store
 from colltune.production.summary import parse_summary, text_of
 from tests.dataset.profiles import profile_text, row

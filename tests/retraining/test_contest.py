@@ -16,7 +16,7 @@ from colltune.domain import Collective, Context, Instance, Shape
 from colltune.evaluation.folds import Fold, fold
 from colltune.evaluation.recipes import FoldDecisions
 from colltune.evaluation.scores import Difference
-from colltune.evidence.clusters import level_of
+from colltune.evidence.components import level_of
 from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.models.fitting import fit

@@ -14,8 +14,8 @@ from threading import Barrier
 
 import pytest
 
-from colltune.registry.folder_store import FolderStore
 from colltune.registry.registry import RETRAINING
+from colltune.registry.store import FolderStore
 from colltune.retraining.lease import LeaseLostError, LeaseTakenError, held
 
 _OTHERS = {"host": "other", "pid": 1, "boot": "another", "pid_space": "x", "started": "1"}
@@ -93,7 +93,7 @@ def test_the_lease_of_a_killed_process_is_taken_over_at_once(store: FolderStore)
     """A holder on this host that was killed with SIGKILL is recognised without waiting."""
     code = (
         "import sys, time\nfrom pathlib import Path\n"
-        "from colltune.registry.folder_store import FolderStore\n"
+        "from colltune.registry.store import FolderStore\n"
         "from colltune.retraining.lease import held\n"
         f"with held(FolderStore(Path({str(store.root)!r}))):\n"
         "    print('held', flush=True)\n    time.sleep(60)\n"

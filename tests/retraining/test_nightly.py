@@ -377,7 +377,7 @@ def test_a_full_disk_leaves_the_old_bundle(
     before = _in_force(retrained)
     launch(retrained / "data", "launch 3", seed=3)
     with monkeypatch.context() as full:
-        full.setattr("colltune.registry.folder_store._write_synced", _no_space)
+        full.setattr("colltune.registry.store._write_synced", _no_space)
         with pytest.raises(OutputError, match="No space left"):
             retrain(site_of(retrained))
     assert _in_force(retrained) == before

@@ -14,8 +14,8 @@ import yaml
 
 from colltune import process
 from colltune.retraining.site_file import deploy_file as unit_text
-from colltune.server.deployment import EXAMPLES, example
 from colltune.server.settings import PREFIX, ConnectionLimits, ServiceSettings
+from colltune.site.folder import EXAMPLES, example
 from tests.dockerfile import stages
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from colltune import process
-from colltune.server.deployment import example
+from colltune.site.folder import example
 from docs._ext.service_metrics import metrics
 
 _PARTS = re.compile(r"(colltune_\w+)(?:\{([^}]*)\})?|by \(([^)]*)\)")

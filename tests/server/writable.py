@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from colltune.production.settings import Production
+from colltune.production.arms import Production
 from colltune.registry import Registry
 from colltune.server.app import create_app
 from colltune.server.auth.token_file import Scope, Token, digest, new_token, write

@@ -13,7 +13,7 @@ from colltune.cli.options import Json, Quiet, parse_shape
 from colltune.cli.progress import progress
 from colltune.domain import parse_collective
 from colltune.errors import BundleError
-from colltune.production.settings import FIRST_STEP
+from colltune.production.arms import FIRST_STEP
 from colltune.text import bytes_text, counted, printable, range_text, time_text
 
 if TYPE_CHECKING:

@@ -57,7 +57,7 @@ def campaign_of(
     )
     if not profiles and campaign.profile is None:
         return changed
-    from colltune.bench.profiled_campaign import focused
+    from colltune.bench.campaign import focused
     from colltune.dataset.profile import read_profiles
 
     return focused(changed, read_profiles(profiles or [Path(campaign.profile or "")]))

@@ -110,7 +110,7 @@ VALUES: Mapping[str, Values] = {
     "retrain --print-unit": _registered("retraining/site_file.py", "DEPLOY_FILES"),
     "select --format": lambda *asked: [*_libraries(), *_formats(*asked)],
     "serve --log-level": lambda *_: ("DEBUG", "INFO", "WARNING", "ERROR"),
-    "serve --print-unit": _registered("server/deployment.py", "EXAMPLES"),
+    "serve --print-unit": _registered("site/folder.py", "EXAMPLES"),
     "slurm --library": _installed,
     "token --scope": _registered("server/auth/token_file.py", "Scope"),
 }

@@ -104,7 +104,7 @@ def confirm(
 
     Example: colltune confirm --bundle bundle --site site.toml --budget 1h
     """
-    from colltune.bench.profiled_campaign import focused
+    from colltune.bench.campaign import focused
     from colltune.bench.runner import CampaignReport
     from colltune.cli.campaigns import backend_of, run_here, usage_of
     from colltune.models.bundle import insist_savable, load
@@ -170,7 +170,7 @@ def _campaign(
 ) -> Campaign:
     """Return the campaign in `path`, or one for the machine of the bundle."""
     from colltune.bench import durations
-    from colltune.bench.profiled_campaign import focused
+    from colltune.bench.campaign import focused
     from colltune.cli.campaigns import campaign_of
     from colltune.dataset.profile import read_profiles
     from colltune.verify.confirm import campaign_for

@@ -278,8 +278,7 @@ def _lines(result: Result, written: Sequence[Path]) -> Iterator[str | TextTable]
 
 def _show_comparison(paths: Sequence[Path], *, json: bool) -> None:
     """Print how the learners of two results files differ."""
-    from colltune.evaluation.evaluation import compare
-    from colltune.evaluation.results_file import read
+    from colltune.evaluation.evaluation import compare, read
 
     if len(paths) != 2:
         raise DataError(
@@ -305,7 +304,7 @@ def _written(
 ) -> list[Path]:
     if out is None:
         return []
-    from colltune.evaluation.results_file import write
+    from colltune.evaluation.evaluation import write
 
     if not result.paper:
         return [write(result.runs, out)]
@@ -321,7 +320,7 @@ def _as_dict(result: Result) -> dict[str, Any]:
         return reports[0]
     report: dict[str, Any] = {"suite": result.suite, "runs": reports}
     if result.paper:
-        from colltune.evaluation.paper import described, table_iv
+        from colltune.evaluation.request import described, table_iv
 
         return report | {"datasets": described(result.paper), "table_iv": table_iv(result.paper)}
     return report | {"left_out": dict(result.left_out)}
@@ -399,7 +398,7 @@ def _cells(found: Score | Difference, columns: Sequence[tuple[str, str, str]]) -
 
 def _table_iv(result: Result) -> Iterator[str | TextTable]:
     """Yield the paper's Table IV, its rows first, and below them what it did not have."""
-    from colltune.evaluation.paper import described, table_iv
+    from colltune.evaluation.request import described, table_iv
 
     for label, what in described(result.paper).items():
         nodes = ", ".join(map(str, what["test_nodes"]))

@@ -26,8 +26,7 @@ from colltune.text import bytes_text, counted, parse_bytes
 if TYPE_CHECKING:
     from colltune.domain import Collective, Configuration, Shape
     from colltune.han.choosing import Compared, FastestSetup, JobSetup
-    from colltune.han.measuring import TaskProgress
-    from colltune.han.overlap import Overlap
+    from colltune.han.measuring import Overlap, TaskProgress
     from colltune.han.space import Space, TuningInputs
     from colltune.han.tasks_file import TaskTimes
 
@@ -338,7 +337,7 @@ def overlap(
 
     Example: colltune han overlap tasks.jsonl --out figures
     """
-    from colltune.han.overlap import overlaps
+    from colltune.han.measuring import overlaps
     from colltune.han.tasks_file import read
 
     times = read(tasks)

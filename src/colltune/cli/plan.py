@@ -85,10 +85,9 @@ def plan(
 
     Example: colltune plan reprompi_configs/hydra.toml --node-hours-per-month 20000
     """
-    from colltune.bench.campaign import CampaignPart
+    from colltune.bench.campaign import CampaignPart, focused
     from colltune.bench.journal import launch_costs
     from colltune.bench.launch_costs import LaunchCosts
-    from colltune.bench.profiled_campaign import focused
     from colltune.bench.rehearsal import rehearse
     from colltune.cli.campaigns import campaign_of, planned_backend, usage_of
     from colltune.production.payback import payback

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from colltune.dataset.objective import Objective
     from colltune.models.bundle import Bundle
     from colltune.models.guard import Guard
-    from colltune.plot_data.pick import Pick
+    from colltune.plot_data.decisions import Pick
     from colltune.selector.argmin import ModelSelector
 
 _BUNDLE_ONLY = "works only with a bundle. Drop it, or draw a bundle that `colltune fit` wrote."
@@ -341,7 +341,7 @@ def _draw(
 def _source(asked: _Asked) -> _Source:
     """Read the one bundle, with data if there are any, or the datasets."""
     from colltune.models.bundle import load
-    from colltune.plot_data.pick import Pick
+    from colltune.plot_data.decisions import Pick
 
     pick = Pick(
         tuple(dict.fromkeys(parse_collective(name) for name in asked.collectives or ())),

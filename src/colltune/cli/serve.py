@@ -115,7 +115,7 @@ def serve(
     colltune serve --registry /srv/colltune --host 0.0.0.0 --workers 4 --demand /srv/demand
     """
     if print_unit is not None:
-        from colltune.server.deployment import example
+        from colltune.site.folder import example
 
         typer.echo(example(print_unit), nl=False)
         return

@@ -1,16 +1,38 @@
-"""One evaluation: a split of a dataset, what was decided on it; and two of them compared."""
+"""One evaluation: a split of a dataset, what was decided on it; and two of them compared.
+
+On disk it is one JSON file with every decision, so that two runs can be compared.
+
+Format history
+--------------
+1. ``format``, ``format_version``, ``colltune_version`` and ``runs``; a run has its setup (context,
+   dataset_digest, split, split_options, noise, seed, max_nprocs, judged_by), guard, objective,
+   train_nodes, test_nodes,
+   ``tested`` (columns of the tested instances), ``selectors`` (columns of each one's decisions,
+   None for unknown noise), notes, and ``scores``, which are for other programs: reading computes
+   them from the decisions again.
+2. adds ``profile`` to the setup, ``weight`` to ``tested`` (how much each instance counts, null for
+   all as much) and ``covered`` to the run.
+3. adds ``unmeasured`` to the selectors' columns (whether the choice was not measured on the
+   instance; before, only what was measured there could be chosen), their ``confirm_s`` and
+   ``exhaustive_s``, and ``confirm`` to the setup.
+"""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from colltune import __version__
 from colltune.dataset.objective import Objective
-from colltune.domain import Context
+from colltune.domain import Context, parse_collective
 from colltune.errors import DataError
 from colltune.evaluation.scores import (
     Decided,
@@ -21,6 +43,8 @@ from colltune.evaluation.scores import (
     plain,
     scores,
 )
+from colltune.files import whole
+from colltune.files.reading import json_of, read_bytes
 
 
 @dataclass(frozen=True)
@@ -233,3 +257,187 @@ def _shown(value: object) -> str:
 
 def _listed(names: Any) -> str:
     return ", ".join(names) or "none"
+
+
+FORMAT = "colltune-evaluation"
+FORMAT_VERSION = 3
+_MEND = "write it again with `colltune evaluate … --out`, or copy it again"
+
+
+def write(evaluations: Sequence[Evaluation], path: Path) -> Path:
+    content = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "colltune_version": __version__,
+        "runs": [_run(evaluation) for evaluation in evaluations],
+    }
+    with whole(path) as temporary:
+        temporary.write_text(json.dumps(content, allow_nan=False) + "\n", encoding="utf-8")
+    return path
+
+
+def read(path: Path) -> list[Evaluation]:
+    content = _content(path)
+    try:
+        runs = [_evaluation(run, str(content["colltune_version"])) for run in content["runs"]]
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, DataError) as error:
+        what = f"no {error}" if isinstance(error, KeyError) else str(error)
+        raise DataError(f"{path}: the results are damaged: {what}; {_MEND}") from error
+    if not runs:
+        raise DataError(f"{path}: the results have no run; {_MEND}")
+    return runs
+
+
+def _content(path: Path) -> dict[str, Any]:
+    try:
+        content = json_of(read_bytes(path))
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file") from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise DataError(f"{path}: cut short, or not JSON ({error}); {_MEND}") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise DataError(f"{path}: not the results of `colltune evaluate … --out FILE.json`")
+    version = content.get("format_version")
+    if version not in range(1, FORMAT_VERSION + 1):
+        raise DataError(
+            f"{path}: the results have format {version}, but this colltune ({__version__}) "
+            f"reads formats up to {FORMAT_VERSION}. Upgrade colltune."
+        )
+    return content
+
+
+def _run(evaluation: Evaluation) -> dict[str, Any]:
+    tested = evaluation.tested
+    return {
+        **evaluation.setup.as_dict(),
+        "guard": evaluation.guard,
+        "objective": evaluation.objective,
+        "train_nodes": list(evaluation.train_nodes),
+        "test_nodes": list(evaluation.test_nodes),
+        "tested": {
+            name: value.tolist() if isinstance(value, np.ndarray) else list(value)
+            for name, value in vars(tested).items()
+            if value is not None
+        },
+        "covered": evaluation.covered,
+        "selectors": {name: _columns(one) for name, one in evaluation.decided.items()},
+        "notes": list(evaluation.notes),
+        "scores": {
+            name: {c: score.as_dict() for c, score in rows.items()}
+            for name, rows in evaluation.scores.items()
+        },
+    }
+
+
+def _columns(decided: Decided) -> dict[str, Any]:
+    return {
+        "learner": decided.learner,
+        "configuration": list(decided.configuration),
+        "selected_s": decided.selected_s.tolist(),
+        "kept": decided.kept.tolist(),
+        "unmeasured": decided.unmeasured.tolist(),
+        "noise": [x if math.isfinite(x) else None for x in decided.noise.tolist()],
+        "fit_s": dict(decided.fit_s),
+        "predict_s": dict(decided.predict_s),
+        "confirm_s": dict(decided.confirm_s),
+        "exhaustive_s": dict(decided.exhaustive_s),
+    }
+
+
+def _evaluation(run: Mapping[str, Any], version: str) -> Evaluation:
+    tested = _tested(run["tested"])
+    setup = EvaluationSetup(
+        Context(**run["context"]),
+        _word(run["dataset_digest"]),
+        _word(run["split"]),
+        dict(run["split_options"]),
+        float(run["noise"]),
+        int(run["seed"]),
+        None if run["max_nprocs"] is None else int(run["max_nprocs"]),
+        Objective(run["judged_by"]).value,
+        None if run.get("profile") is None else _word(run["profile"]),
+        bool(run.get("confirm", False)),
+        None if run.get("programs") is None else _word(run["programs"]),
+    )
+    return Evaluation(
+        setup,
+        bool(run["guard"]),
+        _word(run["objective"]),
+        tuple(int(n) for n in run["train_nodes"]),
+        tuple(int(n) for n in run["test_nodes"]),
+        tested,
+        {_word(name): _decided(one, name, tested) for name, one in run["selectors"].items()},
+        version,
+        tuple(map(str, run["notes"])),
+        None if run.get("covered") is None else float(run["covered"]),
+    )
+
+
+def _tested(columns: Mapping[str, Any]) -> EvaluatedInstances:
+    words = [tuple(map(_word, columns[name])) for name in ("collective", "fold", "best")]
+    nodes, ppn, sizes = (_integers(columns[name], name) for name in ("nodes", "ppn", "msize_bytes"))
+    default_s, best_s = (_times(columns[name], name) for name in ("default_s", "best_s"))
+    weight = _times(columns["weight"], "weight") if "weight" in columns else None
+    others = () if weight is None else (weight,)
+    lengths = {len(c) for c in (*words, nodes, ppn, sizes, default_s, best_s, *others)}
+    if len(lengths) != 1 or not len(nodes):
+        raise ValueError("the columns of tested have different lengths, or are missing")
+    for name in set(words[0]):
+        parse_collective(name)
+    if (best_s > default_s).any():
+        raise ValueError("an instance's best_s is slower than its default_s")
+    return EvaluatedInstances(
+        words[0], words[1], nodes, ppn, sizes, default_s, best_s, words[2], weight
+    )
+
+
+def _decided(columns: Mapping[str, Any], name: str, tested: EvaluatedInstances) -> Decided:
+    selected_s = _times(columns["selected_s"], f"selected_s of {name}")
+    noise = np.array([np.nan if x is None else float(x) for x in columns["noise"]], np.float64)
+    configuration = tuple(map(_word, columns["configuration"]))
+    kept = np.array(columns["kept"])
+    unmeasured = np.array(columns.get("unmeasured", [False] * len(kept)))
+    if {len(c) for c in (selected_s, noise, configuration, kept, unmeasured)} != {len(tested)}:
+        raise ValueError(f"the columns of {name} and of tested have different lengths")
+    if {kept.dtype, unmeasured.dtype} != {np.dtype(np.bool_)} or (noise < 0).any():
+        raise ValueError(f"kept, unmeasured or noise of {name} has a wrong type")
+    if (selected_s < tested.best_s).any():
+        raise ValueError(f"{name} selects something faster than best_s")
+    return Decided(
+        configuration,
+        selected_s,
+        kept,
+        unmeasured,
+        noise,
+        _seconds(columns["fit_s"]),
+        _seconds(columns["predict_s"]),
+        bool(columns["learner"]),
+        _seconds(columns.get("confirm_s", {})),
+        _seconds(columns.get("exhaustive_s", {})),
+    )
+
+
+def _word(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} stands where a text should be")
+    return value
+
+
+def _integers(values: Sequence[Any], name: str) -> NDArray[np.int64]:
+    found = np.array(values, np.int64)
+    if found.ndim != 1 or any(type(value) is not int for value in values) or (found < 0).any():
+        raise ValueError(f"{name} has an entry that is not a count")
+    return found
+
+
+def _times(values: Sequence[Any], name: str) -> NDArray[np.float64]:
+    found = np.array(values, np.float64)
+    if found.ndim != 1 or not (np.isfinite(found) & (found > 0)).all():
+        raise ValueError(f"{name} has an entry that is not a positive time")
+    return found
+
+
+def _seconds(spent: Mapping[str, Any]) -> dict[str, float]:
+    return {_word(name): float(seconds) for name, seconds in spent.items()}

@@ -1,7 +1,8 @@
 """The figures of decisions on tested instances, alone and compared with those of another selector.
 
-Intervals of 95 % count shapes (`colltune.evidence.clusters`). Instances of one shape (nodes x ppn)
-were measured in the same jobs and are decided alike, so that they are no independent witnesses.
+Intervals of 95 % count shapes (`colltune.evidence.components`). Instances of one shape (nodes x
+ppn) were measured in the same jobs and are decided alike, so that they are no independent
+witnesses.
 Two selectors are compared instance by instance.
 """
 
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from colltune.evidence.clusters import clustered
+from colltune.evidence.components import clustered
 from colltune.models.guard import HARM
 
 Numbers = NDArray[np.float64]

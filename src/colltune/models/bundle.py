@@ -52,9 +52,8 @@ from colltune.models.bundle_schema import (
     checked_collective,
     checked_manifest,
 )
-from colltune.models.collective_model import CollectiveModel
+from colltune.models.collective_model import CollectiveModel, Coverage
 from colltune.models.confirmations import Confirmation, replaced
-from colltune.models.coverage import Coverage
 from colltune.models.error_model import ErrorModel
 from colltune.models.learners import predictor_class
 from colltune.text import counted

@@ -19,8 +19,7 @@ from colltune.errors import DataError
 from colltune.features import feature_set as named_feature_set
 from colltune.models.bundle import Bundle
 from colltune.models.cells import HELD_OUT, CellMatrix, cell_matrices, dealt, shapes_measured
-from colltune.models.collective_model import CollectiveModel
-from colltune.models.coverage import Applicability, Coverage
+from colltune.models.collective_model import Applicability, CollectiveModel, Coverage
 from colltune.models.error_model import Agreement, ErrorModel
 from colltune.models.guard import HARM, Guard, allowed
 from colltune.models.learners import AUTO, Fitted, fitted, learner_entry, resolved

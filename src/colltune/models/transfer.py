@@ -43,8 +43,7 @@ from colltune.errors import DataError
 from colltune.features import feature_set
 from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix, cell_matrices, shapes_measured, stacked
-from colltune.models.collective_model import CollectiveModel
-from colltune.models.coverage import Coverage
+from colltune.models.collective_model import CollectiveModel, Coverage
 from colltune.models.error_model import Agreement
 from colltune.models.fitting import Progress, fit, fit_cells
 from colltune.models.gaussian_process import known_alike, radial

@@ -15,18 +15,21 @@ from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
 from colltune.domain import Collective, Configuration, Shape
 from colltune.evidence.launches import noticeable
 from colltune.models.cells import CellMatrix
-from colltune.plot_data.decisions import REASONS, DecisionMap, Why, decision_map
-from colltune.plot_data.measured import comparable_cells
-from colltune.plot_data.pick import (
+from colltune.plot_data.decisions import (
     ALL,
     MOST_ROWS,
+    REASONS,
+    DecisionMap,
     Pick,
+    Why,
     beside,
+    decision_map,
     notes_on,
     panels_each,
     picked,
     spread,
 )
+from colltune.plot_data.measured import comparable_cells
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.configuration import NOT_SLOWER
 

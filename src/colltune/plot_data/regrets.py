@@ -24,8 +24,8 @@ from colltune.evaluation import (
 from colltune.evaluation.folds import SplitError
 from colltune.models.fitting import Progress
 from colltune.models.guard import Guard
+from colltune.plot_data.decisions import ALL, Pick, beside
 from colltune.plot_data.measured import MeasuredDecisions, comparable_cells, compare
-from colltune.plot_data.pick import ALL, Pick, beside
 from colltune.plot_data.runtimes import listed
 from colltune.selector.argmin import ModelSelector
 

@@ -12,9 +12,18 @@ from numpy.typing import NDArray
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective, launch_times
 from colltune.domain import Collective, Configuration, Shape
 from colltune.models.cells import CellMatrix, cell_matrices
-from colltune.plot_data.decisions import DecisionMap, Grid
+from colltune.plot_data.decisions import (
+    ALL,
+    DecisionMap,
+    Grid,
+    Pick,
+    beside,
+    notes_on,
+    panels_each,
+    picked,
+    spread_shapes,
+)
 from colltune.plot_data.measured import MeasuredDecisions, comparable_cells, compare
-from colltune.plot_data.pick import ALL, Pick, beside, notes_on, panels_each, picked, spread_shapes
 from colltune.selector.argmin import ModelSelector
 
 if TYPE_CHECKING:

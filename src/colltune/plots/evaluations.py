@@ -30,11 +30,11 @@ from colltune.dataset import PerformanceDataset
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import DataError
 from colltune.evaluation import Evaluation
-from colltune.evaluation.paper import PaperDataset
+from colltune.evaluation.request import PaperDataset
 from colltune.evaluation.run import GuardEffect
 from colltune.evaluation.scores import ALL, Score
 from colltune.models.cells import CellMatrix, cell_matrices
-from colltune.plot_data.pick import spread
+from colltune.plot_data.decisions import spread
 from colltune.plots import scaffold
 from colltune.plots.saving import saved
 from colltune.plots.scaffold import COLOURS, entitle, finish, legend_columns, plain

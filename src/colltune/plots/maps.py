@@ -16,9 +16,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from colltune.domain import Collective
-from colltune.plot_data.decisions import Why
+from colltune.plot_data.decisions import Why, spread
 from colltune.plot_data.maps import ChoiceMap, Field, Maps, Over, ShapeRow, runs
-from colltune.plot_data.pick import spread
 from colltune.plots import scaffold
 from colltune.plots.styles import (
     DEFAULT,

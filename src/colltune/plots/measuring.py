@@ -30,7 +30,7 @@ from colltune.text import bytes_text, counted
 
 if TYPE_CHECKING:
     from colltune.han.choosing import Compared
-    from colltune.han.overlap import Overlap
+    from colltune.han.measuring import Overlap
 
 _MS = 1e3
 _MOST_PANELS, _ACROSS = 12, 3

@@ -30,7 +30,7 @@ from typing import Any, Protocol
 from colltune.dataset.profile import CallKind
 from colltune.errors import DataError
 from colltune.evidence.arms import Arms, BatchLevel, SavedHours, Seen, Total, Usual, usual_of
-from colltune.production.arms import Arm, Draw, Side
+from colltune.production.arms import Arm, Draw, Production, Side
 from colltune.production.observations import (
     HandedOut,
     Observed,
@@ -39,7 +39,6 @@ from colltune.production.observations import (
     is_own,
     observed,
 )
-from colltune.production.settings import Production
 from colltune.production.summary import Given, Summary
 from colltune.registry import Event
 

@@ -28,8 +28,8 @@ from colltune.models.bundle import Bundle
 from colltune.models.confirmations import Confirmation
 from colltune.models.guard import Guard
 from colltune.mpi.programs import Programs
+from colltune.production.arms import Production
 from colltune.production.judgement import Judgement, ProductionFinding, ProductionVerdict, TrialStep
-from colltune.production.settings import Production
 from colltune.registry import Action, Event, Registry
 from colltune.registry.events import Cause, time_of, trials
 from colltune.registry.registry import NOTHING

@@ -21,13 +21,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from colltune.domain import Collective, Shape
 from colltune.errors import DataError
 from colltune.evidence.arms import WORTH, Arms, EffectInterval, Total
-from colltune.evidence.multiple import discoveries
+from colltune.evidence.launches import discoveries
 from colltune.models.guard import Guard
 from colltune.mpi.programs import Programs
-from colltune.production.arms import Arm, ArmShares, Draw
+from colltune.production.arms import Arm, ArmShares, Draw, Production
 from colltune.production.cases import CELLS, JUDGED, SLOTS, STRATA, Cases, Draws, forget, utc
 from colltune.production.observations import RegistryDecisions
-from colltune.production.settings import Production
 from colltune.registry import Event, Registry
 from colltune.registry.events import at, time_of
 from colltune.text import counted

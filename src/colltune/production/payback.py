@@ -23,7 +23,7 @@ from colltune.dataset.profile import CallKind, Profile, ProfiledRun, Use, added_
 from colltune.domain import Collective, Shape
 from colltune.errors import DataError, SiteError
 from colltune.evidence.launches import held, sd_behind
-from colltune.production.settings import Production
+from colltune.production.arms import Production
 from colltune.selector.demand import Demand
 from colltune.text import counted
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from colltune.domain import Collective, Configuration
-from colltune.production.arms import Arm
+from colltune.production.arms import Arm, Production
 from colltune.production.judgement import (
     ArmJobs,
     Judgement,
@@ -20,7 +20,6 @@ from colltune.production.judgement import (
     TrialVerdict,
     latest,
 )
-from colltune.production.settings import Production
 from colltune.registry import Registry
 from colltune.registry.events import Action, Event, stopped, trials
 

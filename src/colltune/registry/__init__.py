@@ -17,7 +17,7 @@ A registry is a folder, often on NFS, or a prefix of an object store:
 
 A slot is an MPI release, ``openmpi-4.1.4``; each has its own bundle in force.
 
-How writers agree without locks is told in `colltune.registry.folder_store` (local file
+How writers agree without locks is told in `colltune.registry.store` (local file
 systems and NFS) and `colltune.registry.object_store` (S3).
 """
 

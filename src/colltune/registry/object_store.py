@@ -28,8 +28,7 @@ from colltune.files import cache_folder, make_folder
 from colltune.files.remote import Remote, told
 from colltune.files.temporary import temporary_folder
 from colltune.models.bundle import Bundle, load
-from colltune.registry.folder_store import plain_folder
-from colltune.registry.store import MANIFEST
+from colltune.registry.store import MANIFEST, plain_folder
 
 EXCLUSIVE = ("s3", "s3a", "memory")
 """Stores that can make a file only if there is none."""

@@ -32,10 +32,16 @@ from colltune.registry.events import (
     trials,
     unnumbered,
 )
-from colltune.registry.folder_store import FolderStore
 from colltune.registry.names import checked_id, checked_prefix, checked_slot, is_id, slot_of
 from colltune.registry.object_store import ObjectStore
-from colltune.registry.store import MANIFEST, RegistryStore, is_abandoned, numbered, numbers
+from colltune.registry.store import (
+    MANIFEST,
+    FolderStore,
+    RegistryStore,
+    is_abandoned,
+    numbered,
+    numbers,
+)
 from colltune.text import counted
 
 

@@ -11,7 +11,7 @@ from colltune.plots.gains import intervals
 from colltune.plots.saving import inline_svg
 from colltune.production.status import JudgedDecision, Period, ProductionStatus
 from colltune.registry.events import Action, Event
-from colltune.report.markup import Child, Markup, document, element, figure, table
+from colltune.report.figures import Child, Markup, document, element, figure, table
 from colltune.report.page import STYLE
 from colltune.text import counted, node_hours_text, number_text, range_text
 

@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 from colltune.bench import campaign_file
 from colltune.bench.backends.native import NativeBackend
 from colltune.bench.backends.protocol import Backend
-from colltune.bench.campaign import Campaign
-from colltune.bench.profiled_campaign import focused
+from colltune.bench.campaign import Campaign, focused
 from colltune.bench.runner import run_campaign
 from colltune.dataset.profile import Profile
 from colltune.decisions import Status

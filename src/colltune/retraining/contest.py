@@ -18,7 +18,7 @@ on a learner that this colltune lacks) is judged as it is, which flatters it.
 A candidate comes into force only if it is shown to be not worse. Over all collectives the burden of
 proof is on the candidate, as in a trial of non-inferiority (Piaggio et al., JAMA 308(24), 2012):
 the worse end of the 95 % interval of each paired difference must not be beyond its threshold; a
-shape is one witness (`colltune.evidence.clusters`), and fewer than three of them show nothing. Of
+shape is one witness (`colltune.evidence.components`), and fewer than three of them show nothing. Of
 a single collective, which has fewer instances, the candidate must not be shown to be worse: there
 the better end counts.
 
@@ -54,7 +54,7 @@ from colltune.evaluation.scores import (
     scores,
 )
 from colltune.evaluation.splits import Mask, MaskSplit
-from colltune.evidence.clusters import LEAST_CLUSTERS, level_of
+from colltune.evidence.components import LEAST_CLUSTERS, level_of
 from colltune.models.bundle import Bundle
 from colltune.models.cells import HELD_OUT, CellMatrix, cell_matrices, dealt
 from colltune.models.fitting import LEAST_TO_HOLD_OUT, Progress

@@ -10,8 +10,8 @@ own error.
 Calls of one allocation share its nodes and its neighbours, which moves all of its times by 10 to
 20 %; thousands of calls in one allocation are one witness. So each allocation counts with its
 median alone, and since allocations that follow each other are alike, blocks of them are compared
-(`colltune.evidence.clusters.changed`). An alarm needs both: a shift beyond ``ratio``, and one that
-chance explains in fewer than ``false_alarms`` of all checks, a third of these each for everything
+(`colltune.evidence.components.changed`). An alarm needs both: a shift beyond ``ratio``, and one
+that chance explains in fewer than ``false_alarms`` of all checks, a third of these each for all
 together, for collectives, and for configurations, divided by how many there are (Bonferroni).
 
 Looked at are, twice: all launches that the bundle was not fitted to; and the latest ten allocations
@@ -33,7 +33,7 @@ from colltune.dataset import PerformanceDataset
 from colltune.dataset.frame import CELL_COLUMNS
 from colltune.dataset.objective import Objective, launch_times, parse_objective
 from colltune.domain import Collective, parse_parameters
-from colltune.evidence.clusters import changed
+from colltune.evidence.components import changed
 from colltune.evidence.launches import Z90, sd_behind
 from colltune.models.bundle import Bundle
 from colltune.models.collective_model import CollectiveModel

@@ -103,7 +103,7 @@ from colltune.models.learners import learner_entry
 from colltune.models.workers import BACKENDS, Slurm, Workers
 from colltune.mpi import library
 from colltune.mpi.programs import FOR_EVERYBODY, Programs
-from colltune.production.settings import Production
+from colltune.production.arms import Production
 
 DEPLOY_FILES: dict[str, str] = {
     "systemd": "colltune-retrain.service",

@@ -17,8 +17,7 @@ from colltune.errors import DataError, LibraryError
 from colltune.models.guard import Guard
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.programs import Programs
-from colltune.production.arms import Arm
-from colltune.production.settings import Production
+from colltune.production.arms import Arm, Production
 from colltune.production.status import ProductionStatus, status_of
 from colltune.registry import Registry, RegistryEntry
 from colltune.selector.argmin import ModelSelector, legal_selector

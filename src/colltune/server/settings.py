@@ -11,7 +11,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from colltune.errors import DataError
 from colltune.mpi.programs import FOR_EVERYBODY, Programs
-from colltune.production.settings import Production
+from colltune.production.arms import Production
 from colltune.server.auth.token_file import Scope
 
 PREFIX = "COLLTUNE_SERVER_"

@@ -3,6 +3,8 @@
 What was written is noted in a stamp, with hashes: a file that somebody edited is never overwritten.
 The stamp is JSON; its format 1 holds ``colltune`` (the release that wrote) and ``files`` (for each
 name the hashes of all texts that were written, or are being written, there).
+
+Beside it are examples of how a service is kept running and watched.
 """
 
 from __future__ import annotations
@@ -30,17 +32,39 @@ from typing import Any, NamedTuple
 
 from colltune import __version__, process
 from colltune.bench.slurm import configuration
-from colltune.errors import OutputError, ProgramError, SiteError
+from colltune.errors import ColltuneError, OutputError, ProgramError, SiteError
 from colltune.files import locked, write_text
 from colltune.files.reading import json_of
 from colltune.mpi.installation import find_launcher
 from colltune.production.payback import Payback, load_of, payback, recorded
 from colltune.retraining.site_file import Cluster, Site, SiteMpi, deploy_file, load, parse
 from colltune.selector.demand import counted_hours, read_demand
-from colltune.server.deployment import example
 from colltune.server.slurm import hooks
 from colltune.site.recording import HEADER, LIBRARIES, TOKENS, make, records
 from colltune.text import filled, printable
+
+EXAMPLES: dict[str, str] = {
+    "alerts": "alerts.yml",
+    "apache": "apache.conf",
+    "compose": "compose.yaml",
+    "grafana": "grafana.json",
+    "kubernetes": "kubernetes.yaml",
+    "nginx": "nginx.conf",
+    "prometheus": "prometheus.yml",
+    "systemd": "colltune.service",
+}
+"""Names of files in ``deploy/``."""
+_PROGRAM = "/opt/colltune/bin/colltune"
+
+
+def example(name: str) -> str:
+    """Return the text of an example, in which the program is this installation's."""
+    if name not in EXAMPLES:
+        raise ColltuneError(f"no example {name!r}", f"there are {', '.join(EXAMPLES)}")
+    folder = Path(__file__).parents[1] / "server" / "deploy"
+    text = (folder / EXAMPLES[name]).read_text(encoding="utf-8")
+    return text.replace(_PROGRAM, str(Path(sys.prefix, "bin", "colltune")))
+
 
 SITE = "site.toml"
 STAMP = ".colltune.json"

@@ -30,8 +30,8 @@ from colltune.evidence.launches import (
     chance_of_slower,
     launch_gain,
     pooled,
+    rejected,
 )
-from colltune.evidence.multiple import rejected
 from colltune.mpi import LIBRARIES
 from colltune.mpi.installation import Installation
 from colltune.mpi.libcolltune.library import with_libcolltune

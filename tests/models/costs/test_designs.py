@@ -7,9 +7,13 @@ from dataclasses import replace
 import pytest
 
 from colltune.domain import Collective, Instance, Shape
-from colltune.models.costs.breakdown import designs
-from colltune.models.costs.hierarchical import Broadcast, BroadcastCost
-from colltune.models.costs.multi_hca import Exchange, MultiAdapterAllgather
+from colltune.models.costs.breakdown import (
+    Broadcast,
+    BroadcastCost,
+    Exchange,
+    MultiAdapterAllgather,
+    designs,
+)
 from colltune.models.costs.network import Link, NetworkParameters, Rails, RailUse
 
 NETWORK = NetworkParameters(

@@ -8,8 +8,8 @@ import pytest
 
 from colltune.domain import Collective, Configuration
 from colltune.errors import DataError
+from colltune.models.costs.breakdown import Broadcast, BroadcastCost
 from colltune.models.costs.families import configuration_amounts
-from colltune.models.costs.hierarchical import Broadcast, BroadcastCost
 from colltune.models.costs.network import Instances, Link, NetworkParameters, total_seconds
 
 ALPHA_S, BETA_S = 3e-6, 1e-9

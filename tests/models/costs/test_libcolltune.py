@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from colltune.domain import Configuration
-from colltune.models.costs.families import configuration_amounts, family_of
-from colltune.models.costs.hierarchical import Broadcast, BroadcastCost
-from colltune.models.costs.multi_hca import (
+from colltune.models.costs.breakdown import (
+    Broadcast,
+    BroadcastCost,
     Exchange,
     MultiAdapterAllgather,
 )
+from colltune.models.costs.families import configuration_amounts, family_of
 from colltune.models.costs.network import Instances, Link, NetworkParameters, total_seconds
 
 LINK = Link(10e-6, 1e-9)

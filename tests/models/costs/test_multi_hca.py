@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from colltune.models.costs.multi_hca import Exchange, MultiAdapterAllgather
+from colltune.models.costs.breakdown import Exchange, MultiAdapterAllgather
 from colltune.models.costs.network import Link
 
 M = 10**6

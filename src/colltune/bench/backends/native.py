@@ -19,7 +19,7 @@ from colltune.bench.backends.raw import LaunchWatcher, Stop
 from colltune.bench.campaign import Campaign
 from colltune.bench.launchers import Launcher
 from colltune.bench.schedule import Cell, grouped
-from colltune.dataset.floor import enough
+from colltune.dataset.noise.measured import enough
 from colltune.domain import (
     Collective,
     Configuration,

@@ -18,7 +18,7 @@ from pathlib import Path
 from colltune import process
 from colltune.bench.backends.protocol import LaunchPlan
 from colltune.bench.schedule import Cell
-from colltune.dataset.floor import possible
+from colltune.dataset.noise.measured import possible
 from colltune.domain import Collective, Configuration, Instance, Measurement, RunStatus, Shape
 from colltune.errors import DataError
 from colltune.files.reading import json_of

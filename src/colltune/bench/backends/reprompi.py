@@ -36,9 +36,9 @@ from colltune.bench.backends.protocol import (
 from colltune.bench.campaign import Campaign
 from colltune.bench.launchers import Launcher
 from colltune.bench.schedule import Cell, grouped
-from colltune.dataset.floor import enough, possible
 from colltune.dataset.importers.reprompi import ReproMpiOutput
 from colltune.dataset.method import IN_PLACE_OF, LAYOUT
+from colltune.dataset.noise.measured import enough, possible
 from colltune.domain import Collective, Measurement, Portfolio, RunStatus, Shape, Synchronisation
 from colltune.errors import CampaignError, OutputError, ProgramError
 from colltune.files import writing

@@ -11,7 +11,7 @@ from itertools import accumulate
 
 from colltune.bench import schedule
 from colltune.bench.strategies.protocol import CampaignState, Launches, Visit, Visited
-from colltune.dataset.floor import FEWEST_REPS
+from colltune.dataset.noise.measured import FEWEST_REPS
 from colltune.domain import Shape
 
 SURVEY, REFINE = "survey", "refine"

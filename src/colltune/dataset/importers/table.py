@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from colltune.dataset.floor import possible
 from colltune.dataset.frame import CELL_COLUMNS, PerformanceDataset, refuse_duplicates
 from colltune.dataset.importers.protocol import (
     Imported,
@@ -22,6 +21,7 @@ from colltune.dataset.importers.protocol import (
     whole,
 )
 from colltune.dataset.method import CONDITIONS, Condition
+from colltune.dataset.noise.measured import possible
 from colltune.dataset.tidy_csv import TIME_UNITS, from_table, text_table
 from colltune.domain import Configuration, parse_collective
 from colltune.errors import DataError

@@ -21,7 +21,7 @@ from colltune.dataset.frame import PerformanceDataset
 from colltune.dataset.objective import Objective, launch_times
 from colltune.domain import DEFAULT_ALGORITHM
 from colltune.errors import DataError
-from colltune.evidence.clusters import clustered
+from colltune.evidence.components import clustered
 from colltune.text import counted
 
 Flags = NDArray[np.bool_]

@@ -2,6 +2,6 @@
 
 ``network`` has the parameters that costs are linear in, the amounts that they multiply and who
 talks to whom; ``formulas`` and ``libcolltune`` the algorithms; ``families`` which of them a
-configuration is; ``breakdown`` fitted costs part by part, and what published designs promise.
-``hierarchical``, ``multi_hca`` and ``han`` are one paper's formulas each.
+configuration is; ``breakdown`` fitted costs part by part, and what published designs promise, with
+the formulas of two papers; ``han`` has those of a third.
 """
