@@ -79,7 +79,14 @@ class Listed:
 class Note(str):
     """A sentence on a line of a file that was converted, of which something was not kept.
 
-    ``about`` is the variable that is set there, or the collective whose algorithm it chooses.
+    Parameters
+    ----------
+    line
+        Which line.
+    about
+        The variable that is set there, or the collective whose algorithm it chooses.
+    what
+        What was not kept, and why.
     """
 
     line: int

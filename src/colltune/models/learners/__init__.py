@@ -48,7 +48,7 @@ class Predictor(StoredArrays, Protocol):
         """Number of configurations, C."""
 
     def predict(self, X: Numbers) -> Numbers:
-        """Return seconds, shape (n, C), for features of shape (n, k)."""
+        """Return seconds, shape (n, C), for features `X` (n, k)."""
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Self:
@@ -319,7 +319,7 @@ def _one_by_one(
 
 
 def slow_guessed(times_s: Numbers) -> Numbers:
-    """Return times (n, C) with a guess for those that are infinite because they are slow.
+    """Return `times_s` (n, C) with a guess for those that are infinite because they are slow.
 
     Nobody knows how slow; the guess is the instance's best time, as often as the configuration ever
     lost against the best, and e times at least. Where nothing else is known it is NaN.
@@ -347,7 +347,7 @@ class ArrayFields:
 
 
 def distinct(column: Numbers) -> tuple[Numbers, NDArray[np.intp]]:
-    """Return the distinct values, ascending, and the place of each element among them.
+    """Return the distinct values of a `column`, ascending, and the place of each element there.
 
     As ``np.unique``, which would import ``numpy.ma``.
     """
@@ -357,7 +357,7 @@ def distinct(column: Numbers) -> tuple[Numbers, NDArray[np.intp]]:
 
 
 def summed(left: Numbers, right: Numbers) -> Numbers:
-    """Return ``left @ right`` of (n, k) and (k, c) or (k), added up term after term.
+    """Return `left` (n, k) times `right` (k, c) or (k), added up term after term.
 
     Linear algebra libraries add in an order that hangs on the processor, the number of rows and how
     they lie in memory; here a row comes out the same whatever others it is computed with.
@@ -369,4 +369,5 @@ def summed(left: Numbers, right: Numbers) -> Numbers:
 
 
 def bounded_exp(exponents: Numbers) -> Numbers:
+    """Return e to the power of `exponents`, which neither overflows nor vanishes."""
     return np.exp(np.clip(exponents, -_LARGEST_EXPONENT, _LARGEST_EXPONENT))
