@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+from collections.abc import Callable
 
 import numpy as np
 import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from colltune.domain import Collective, Configuration
 from colltune.features import FEATURE_SETS
 from colltune.models.bundle_schema import check_predictor
+from colltune.models.estimator import RuntimeRegressor
 from colltune.models.learners import LEARNERS, PREDICTORS, Predictor, predictor_class
 
 Numbers = np.typing.NDArray[np.float64]
@@ -51,6 +55,49 @@ def _fitted(name: str, features: Numbers, times: Numbers) -> Predictor:
     count = times.shape[1] if times.ndim > 1 else 1
     told = [Configuration("openmpi", Collective.BCAST, a) for a in ("default", "binomial", "chain")]
     return LEARNERS[name].fit(features, times, told[:count], FEATURE_SETS["log"].columns)
+
+
+def _estimators(*, programs: bool) -> list[RuntimeRegressor]:
+    """Return those whose learner starts a program for every fit, or none; no informed ones."""
+    entries = ((name, LEARNERS[name]) for name in USABLE)
+    named = [n for n, e in entries if not e.informed and (e.program is not None) == programs]
+    return [RuntimeRegressor(name) for name in named]
+
+
+NEGATIVE = {"check_regressor_multioutput": "its targets are negative"}
+
+
+@parametrize_with_checks(  # type: ignore[untyped-decorator]
+    _estimators(programs=False), expected_failed_checks=lambda _: NEGATIVE
+)
+def test_keeps_scikit_learns_contract(estimator: object, check: Callable[[object], None]) -> None:
+    """Every learner passes scikit-learn's own checks of an estimator."""
+    check(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not os.environ.get("COLLTUNE_TEST_R"), reason="minutes of R; set COLLTUNE_TEST_R to try it"
+)
+@parametrize_with_checks(  # type: ignore[untyped-decorator]
+    _estimators(programs=True), expected_failed_checks=lambda _: NEGATIVE
+)
+def test_learners_by_other_programs_keep_it_too(
+    estimator: object, check: Callable[[object], None]
+) -> None:
+    """Learners that start a program for every fit pass the same checks."""
+    check(estimator)
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_an_estimator_of_several_configurations_is_one_of_each(name: str) -> None:
+    """A learner of single configurations learns each of them from where it was timed."""
+    features, times = _joint_sample(14, 40)
+    times[3, 1] = np.nan
+    together = RuntimeRegressor(name).fit(features, times).predict(features)
+    known = np.isfinite(times[:, 1])
+    alone = RuntimeRegressor(name).fit(features[known], times[known, 1]).predict(features)
+    np.testing.assert_array_equal(together[:, 1], alone)
 
 
 @pytest.mark.parametrize("name", ALL)
