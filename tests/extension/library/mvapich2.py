@@ -11,13 +11,14 @@ From documentation and sources of 2.3.3; nothing of it was run.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from colltune.decisions import DecisionTable, Interval
+from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
+from colltune.mpi.choosing import Chooser, check_library
 from colltune.mpi.configuration_space import CatalogueSpace
 from colltune.mpi.file_format import Format, Written, absolute_path, refuse_dropped
 from colltune.mpi.programs import ANY_LEGAL, Programs
@@ -33,6 +34,7 @@ from colltune.mpi.rules import (
     Outcome,
     Rule,
     Rules,
+    ranged,
 )
 from colltune.mpi.running import Promises
 from colltune.mpi.toolchain import Toolchain
@@ -197,7 +199,7 @@ class _Conf(Rules):
     def decide(self, call: Call, environment: Mapping[str, str] | None = None) -> Outcome:
         """Return what runs: a variable of the job goes before one of the file."""
         default, rule = Configuration.default(NAME, call.collective), self.rule_for(call)
-        said = self._meant(rule) or default
+        said = self.meant(rule) or default
         variable = VARIABLES.get(call.collective, "")
         if environment is not None:
             ignored = re.match(r"\s*[-+]?0*[1-9]", environment.get(IGNORE_FILE, ""))
@@ -210,11 +212,11 @@ class _Conf(Rules):
             users = self.rules_of(call.collective, 0, environment[variable])
             theirs = next((one for one in users if one.takes(call.msize_bytes)), None)
             why = f"the job sets {variable}"
-            return Outcome(self._meant(theirs) or default, rule, (why,), said)
+            return Outcome(self.meant(theirs) or default, rule, (why,), said)
         why = f"line {rule.line} chooses" if rule else "no line chooses: the library decides"
         return Outcome(said, rule, (why,), said)
 
-    def _meant(self, rule: Rule | None) -> Configuration | None:
+    def meant(self, rule: Rule | None) -> Configuration | None:
         """Return what runs for a rule: the first algorithm where there is none of its number."""
         if rule is None or rule.configuration:
             return rule and rule.configuration
@@ -257,21 +259,17 @@ class Mvapich2Conf(Format):
         self, table: DecisionTable, release: str, *, programs: Programs = ANY_LEGAL
     ) -> Written:
         """Return the choices for the largest communicator of each collective."""
-        self._mpi.catalogue_of(release)
-        if table.library != NAME:
-            raise LibraryError(f"a table of {table.library} cannot be written for MVAPICH2")
-        largest: dict[Collective, tuple[int, tuple[Interval, ...]]] = {}
-        for (collective, size), intervals in table.rules.items():
-            if size >= largest.get(collective, (0, ()))[0]:
-                largest[collective] = size, intervals
-        chosen = {collective: intervals for collective, (_, intervals) in largest.items()}
-        written = self._written(release, chosen, [])
-        remarks = self.remarks if chosen else ()
+        chooser = Chooser(self._mpi.at(release), "", Promises(programs))
+        check_library(table, chooser.bound)
+        largest = dict(sorted(table.rules))
+        entries = (chooser.entry(c, size, table.rules[c, size]) for c, size in largest.items())
+        chosen = {entry.collective: entry.rules for entry in entries if entry.chooses}
+        written = self._written(release, chosen, chooser.notes)
+        remarks = self.remarks if table.rules else ()
         return replace(written, notes=(*written.notes, *remarks))
 
     def convert(self, parsed: Rules, release: str) -> Written:
         """Return the same choices; other variables are not kept."""
-        self._mpi.catalogue_of(release)
         if not isinstance(parsed, _Conf):
             raise LibraryError(f"{parsed.source}: {parsed.format} is no format of MVAPICH2")
         refuse_dropped(parsed, parsed.ends_program)
@@ -282,47 +280,37 @@ class Mvapich2Conf(Format):
             if variable not in kept
         ]
         chosen = {}
-        for collective in {rule.collective for rule in parsed.rules}:
-            firsts = parsed.switch_points(collective, 2)
-            lasts = (*(first - 1 for first in firsts[1:]), None)
-            chosen[collective] = tuple(
-                Interval(first, last, parsed.decide(Call(collective, 2, first)).chosen)
-                for first, last in zip(firsts, lasts, strict=True)
-            )
+        for collective, (entry,) in parsed.entries.items():
+            pieces = ranged([(rule.first, rule.last) for rule in entry.rules])
+            chosen[collective] = [
+                entry.rules[piece.owner]._replace(
+                    configuration=parsed.meant(entry.rules[piece.owner]), first=piece.first
+                )
+                for piece in pieces
+                if piece.owner is not None
+            ]
         return self._written(release, chosen, notes)
 
     def _written(
-        self, release: str, chosen: Mapping[Collective, tuple[Interval, ...]], notes: list[str]
+        self, release: str, chosen: Mapping[Collective, Sequence[Rule]], notes: list[str]
     ) -> Written:
-        lines = []
-        for collective, intervals in sorted(chosen.items()):
-            if all(interval.configuration.is_default for interval in intervals):
+        space, lines = self._mpi.at(release).space, []
+        for collective, rules in sorted(chosen.items()):
+            named = [rule.configuration for rule in rules if rule.configuration]
+            firsts = [rule.first for rule in rules]
+            if any(configuration.is_default for configuration in named):
+                why = "a list cannot leave some sizes to the library"
+            elif max(firsts, default=0) > _LARGEST_INT:
+                why = "sizes from 2 GiB on cannot be told apart"
+            else:
+                numbers = [space.algorithm_of(configuration).value for configuration in named]
+                lasts = [*(str(first - 1) for first in firsts[1:]), "+"]
+                parts = [f"{n}:{f}-{e}" for n, f, e in zip(numbers, firsts, lasts, strict=False)]
+                value = ",".join(parts) if len(parts) > 1 else "".join(numbers)
+                lines += [f"{VARIABLES[collective]} = {value}\n"] if value else []
                 continue
-            if why := self._why_not(release, intervals):
-                notes.append(f"{collective}: {why}; left to the library")
-                continue
-            parts = []
-            for interval in intervals:
-                value = self._mpi.at(release).space.algorithm_of(interval.configuration).value
-                last = "+" if interval.last_bytes is None else interval.last_bytes
-                parts.append(f"{value}:{interval.first_bytes}-{last}")
-            value = ",".join(parts) if len(parts) > 1 else parts[0].partition(":")[0]
-            lines.append(f"{VARIABLES[collective]} = {value}\n")
+            notes.append(f"{collective}: {why}; left to the library")
         return Written(self.name, release, {"": _HEADER + "".join(lines)}, tuple(notes))
-
-    def _why_not(self, release: str, intervals: tuple[Interval, ...]) -> str:
-        """Return why choices cannot be written; empty if they can."""
-        if intervals[0].first_bytes or any(i.configuration.is_default for i in intervals):
-            return "a list cannot leave some sizes to the library"
-        if any(i.first_bytes > _LARGEST_INT for i in intervals):
-            return "sizes from 2 GiB on cannot be told apart"
-        promises = Promises(ANY_LEGAL)
-        unsafe = [
-            interval.configuration.id
-            for interval in intervals
-            if self._mpi.at(release).runs(interval.configuration, promises=promises).refusal
-        ]
-        return f"{unsafe[0]} is not safe" if unsafe else ""
 
     def activation(
         self, release: str, paths: Mapping[str, str], job: Shape | None = None
