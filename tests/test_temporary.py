@@ -18,7 +18,7 @@ _KILLED = """
 import os, signal, sys
 from pathlib import Path
 from colltune.files import whole
-from colltune.files.temporary import made_once
+from colltune.files.ownership import made_once
 from colltune.server.auth import token_file
 {before}
 def killed(*_, **__): os.kill(os.getpid(), signal.SIGKILL)
