@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import statistics
 import time
+from collections.abc import Sequence
 from itertools import zip_longest
 
 from colltune.dataset import PerformanceDataset
@@ -38,12 +39,13 @@ def _portfolio(total: int) -> list[Configuration]:
     return in_turn[:total]
 
 
-def _measurements(total: int) -> list[Measurement]:
+def modelled(portfolio: Sequence[Configuration], msizes: Sequence[int]) -> list[Measurement]:
+    """Return a cluster's measurements of `portfolio` as a latency-bandwidth model makes them."""
     found = []
-    for k, configuration in enumerate(_portfolio(total)):
+    for k, configuration in enumerate(portfolio):
         for nodes in _NODES:
             for ppn in _PPN:
-                for msize in _MSIZES:
+                for msize in msizes:
                     shape = Shape(nodes, ppn)
                     latency_s = 1e-6 * (1 + k % 7) * shape.nprocs**0.5
                     time_s = latency_s + msize * 1e-10 * (1 + (3 * k) % 11)
@@ -63,7 +65,7 @@ def _render_ms(bundle: Bundle) -> float:
 def bundle_of(learner: str, total: int) -> Bundle:
     """Return a bundle of `total` configurations of all collectives, fitted with `learner`."""
     context = Context("model", "openmpi", _RELEASE)
-    return fit(PerformanceDataset.of(context, _measurements(total)), learner)
+    return fit(PerformanceDataset.of(context, modelled(_portfolio(total), _MSIZES)), learner)
 
 
 def run() -> Figure:
