@@ -16,16 +16,9 @@ import pyarrow as pa
 import pytest
 
 from colltune.errors import DataError
-from colltune.files import reading
-from colltune.files.reading import (
-    content_of,
-    json_of,
-    opened,
-    read_bytes,
-    text_of,
-    toml_of,
-    unpacked,
-)
+from colltune.files import reading, unpacking
+from colltune.files.reading import content_of, json_of, opened, read_bytes, text_of, toml_of
+from colltune.files.unpacking import unpacked
 
 
 def _pipe(path: Path) -> None:
@@ -166,7 +159,7 @@ def test_a_small_file_does_not_fill_the_memory(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What unpacks to a hundred times its size and more is refused after a bound."""
-    monkeypatch.setattr(reading, "_MOST_UNPACKED_BYTES", 1 << 20)
+    monkeypatch.setattr(unpacking, "_MOST_UNPACKED_BYTES", 1 << 20)
     PACKING[kind](tmp_path / "file", bytes(2 << 20))
     with pytest.raises(OSError, match="unpacks to more than 1 MiB"):
         _all_of(tmp_path / "file")

@@ -31,7 +31,7 @@ from colltune.dataset.printed import without_common_prefixes
 from colltune.domain import LARGEST_NUMBER, Context, RunStatus, parse_collective, parse_parameters
 from colltune.errors import DataError
 from colltune.files import whole
-from colltune.files.reading import encoding_of, unpacked
+from colltune.files.unpacking import encoding_of, unpacked
 
 CONTEXT_COLUMNS = ["machine", "library", "library_version", "fabric", "cores_shared"]
 INTEGERS = {

@@ -20,7 +20,8 @@ from colltune.dataset.method import Condition
 from colltune.dataset.printed import without_prefixes
 from colltune.domain import Collective, Configuration, Instance, LaunchStatistics, RunStatus, Shape
 from colltune.errors import DataError
-from colltune.files.reading import encoding_of, opened, unpacked
+from colltune.files.reading import opened
+from colltune.files.unpacking import encoding_of, unpacked
 
 _WHOLE = re.compile(r"[0-9]{1,18}")
 _REAL = re.compile(r"[+-]?(?:[0-9]{1,18}(?:\.[0-9]{0,18})?(?:[eE][+-]?[0-9]{1,2})?|nan|inf)")
