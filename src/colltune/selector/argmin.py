@@ -253,16 +253,18 @@ class ModelSelector:
     def _least_msize(self, model: CollectiveModel, nodes: Integers, ppn: Integers) -> Integers:
         """Return the smallest message of each configuration on n shapes, (n, C)."""
         # np.unique would import numpy.ma, which costs a cold start a lot
-        pairs = list(zip(nodes.tolist(), ppn.tolist(), strict=True))
-        place = {pair: k for k, pair in enumerate(dict.fromkeys(pairs))}
-        shapes = [Shape(*pair) for pair in place]
+        node_counts, ppns = sorted(set(nodes.tolist())), sorted(set(ppn.tolist()))
+        codes = np.searchsorted(node_counts, nodes) * len(ppns) + np.searchsorted(ppns, ppn)
+        asked = sorted(set(codes.tolist()))
+        places = (divmod(code, len(ppns)) for code in asked)
+        shapes = [Shape(node_counts[n], ppns[p]) for n, p in places]
         known = self._least.setdefault(model.collective, {})
         if new := [shape for shape in shapes if shape not in known]:
             found = [self.runs(configuration, new) for configuration in model.configurations]
             for shape, column in zip(new, zip(*found, strict=True), strict=True):
                 least = [_NEVER if r.first_bytes is None else r.first_bytes for r in column]
                 known[shape] = np.array(least)
-        return np.stack([known[shape] for shape in shapes])[[place[pair] for pair in pairs]]
+        return np.stack([known[shape] for shape in shapes])[np.searchsorted(asked, codes)]
 
     def runs(self, configuration: Configuration, shapes: Sequence[Shape]) -> Sequence[RunningRange]:
         """Return from which message size on `configuration` may run on each shape, or why not."""
