@@ -14,7 +14,8 @@ Format history
    all as much) and ``covered`` to the run.
 3. adds ``unmeasured`` to the selectors' columns (whether the choice was not measured on the
    instance; before, only what was measured there could be chosen), their ``confirm_s`` and
-   ``exhaustive_s``, and ``confirm`` to the setup.
+   ``exhaustive_s``, and ``confirm`` to the setup; later also ``programs``, null or absent where
+   all that was measured could be chosen.
 """
 
 from __future__ import annotations

@@ -54,8 +54,8 @@ from colltune.models.cells import CellMatrix
 from colltune.models.fitting import Progress
 from colltune.models.guard import Guard
 from colltune.models.workers import cluster, processes, spread
-from colltune.mpi.programs import Programs, harms_of
-from colltune.selector.argmin import ModelSelector
+from colltune.mpi.programs import Programs
+from colltune.selector.argmin import ModelSelector, legal_runs
 from colltune.selector.confirming import (
     MOST_LAUNCHES,
     MOST_REPS,
@@ -386,9 +386,14 @@ def evaluate_split(  # noqa: PLR0913
 
 
 def _harmful(dataset: PerformanceDataset, programs: Programs) -> int:
+    """Return how many configurations are left out on some shape."""
     every = (c for collective in dataset.collectives for c in dataset.configurations(collective))
-    release = dataset.context.library_version
-    return sum(bool(harms_of(c, release).sentence(programs)) for c in every if not c.is_default)
+    found = (
+        legal_runs(dataset.context, c, dataset.shapes(), programs)
+        for c in every
+        if not c.is_default
+    )
+    return sum(any(one.refusal is not None for one in runs) for runs in found)
 
 
 def decided(

@@ -11,7 +11,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from colltune.domain import Configuration
-from colltune.models.learners import AUTO, Predictor, learner_entry, predictor_class
+from colltune.models.learners import AUTO, Predictor, learner_entry
 
 Numbers = NDArray[np.float64]
 
@@ -66,16 +66,12 @@ class RuntimeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             times_s = check_array(y, dtype=np.float64, ensure_all_finite=False, input_name="y")
             if len(times_s) != len(features):
                 raise ValueError(f"{len(features)} instances have {len(times_s)} rows of times")
-        entry = learner_entry(self.learner)
-        if entry.joint or self.n_dim_ < 2:
-            told = (tuple(self.configurations), tuple(self.columns))
-            self.predictor_ = entry.fit(features, times_s, *told)
-            return self
-        singles = []
-        for column in times_s.T:
-            known = np.isfinite(column)
-            singles.append(entry.fit(features[known], column[known]))
-        self.predictor_ = predictor_class(singles[0].kind).stacked(singles)
+        told = (tuple(self.configurations), tuple(self.columns))
+        columns_s = times_s.reshape(len(features), -1)
+        found, reasons = learner_entry(self.learner).fit_all(features, columns_s, *told)
+        if found is None or reasons:
+            raise ValueError("; ".join(reasons.values()))
+        self.predictor_ = found
         return self
 
     def predict(self, X: ArrayLike) -> Numbers:

@@ -15,6 +15,7 @@ from colltune.errors import BundleError, LibraryError
 from colltune.models.bundle import Bundle
 from colltune.models.collective_model import CollectiveModel, Forecast
 from colltune.models.guard import Guard, allowed, trust_in
+from colltune.models.learners import distinct
 from colltune.mpi.running import EVERYWHERE, Refusal, RunningRange
 
 if TYPE_CHECKING:
@@ -252,19 +253,17 @@ class ModelSelector:
 
     def _least_msize(self, model: CollectiveModel, nodes: Integers, ppn: Integers) -> Integers:
         """Return the smallest message of each configuration on n shapes, (n, C)."""
-        # np.unique would import numpy.ma, which costs a cold start a lot
-        node_counts, ppns = sorted(set(nodes.tolist())), sorted(set(ppn.tolist()))
-        codes = np.searchsorted(node_counts, nodes) * len(ppns) + np.searchsorted(ppns, ppn)
-        asked = sorted(set(codes.tolist()))
-        places = (divmod(code, len(ppns)) for code in asked)
-        shapes = [Shape(node_counts[n], ppns[p]) for n, p in places]
+        (node_counts, n), (ppns, p) = distinct(nodes), distinct(ppn)
+        codes, at = distinct(n * len(ppns) + p)
+        places = (divmod(code, len(ppns)) for code in codes.tolist())
+        shapes = [Shape(int(node_counts[n]), int(ppns[p])) for n, p in places]
         known = self._least.setdefault(model.collective, {})
         if new := [shape for shape in shapes if shape not in known]:
             found = [self.runs(configuration, new) for configuration in model.configurations]
             for shape, column in zip(new, zip(*found, strict=True), strict=True):
                 least = [_NEVER if r.first_bytes is None else r.first_bytes for r in column]
                 known[shape] = np.array(least)
-        return np.stack([known[shape] for shape in shapes])[np.searchsorted(asked, codes)]
+        return np.stack([known[shape] for shape in shapes])[at]
 
     def runs(self, configuration: Configuration, shapes: Sequence[Shape]) -> Sequence[RunningRange]:
         """Return from which message size on `configuration` may run on each shape, or why not."""

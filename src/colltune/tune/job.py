@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import geometric_mean
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,7 +68,7 @@ class TuningGain(NamedTuple):
             for msize in msizes_bytes
             if row.interval.holds(msize)
         ]
-        mean = float(np.exp(np.mean(np.log(gains)))) if gains else None
+        mean = geometric_mean(gains) if gains else None
         return cls(len(gains), mean, sum(kept) / len(kept) if kept else 1.0)
 
 

@@ -19,7 +19,7 @@ import importlib
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from colltune.models.cells import CellMatrix
 
 Numbers = NDArray[np.float64]
+_Number = TypeVar("_Number", np.float64, np.int64)
 _LEAST_SLOWNESS = 1.0
 _LARGEST_EXPONENT = 700.0
 
@@ -130,6 +131,47 @@ class LearnerEntry:
         if self.informed:
             told |= {"configurations": tuple(configurations), "columns": tuple(columns)}
         return learn(X, times_s.reshape(len(X), -1) if self.joint else times_s, **told)
+
+    def fit_all(
+        self,
+        X: Numbers,
+        times_s: Numbers,
+        configurations: Sequence[Configuration] = (),
+        columns: Sequence[str] = (),
+        *,
+        in_fold: bool = False,
+    ) -> tuple[Predictor | None, Mapping[int, str]]:
+        """Return the predictor of all configurations, and why some have none, by their column.
+
+        Parameters
+        ----------
+        X
+            Features, shape (n, k).
+        times_s
+            Seconds, (n, C), as a joint learner is fitted to them; one of single configurations
+            learns each from where it was timed.
+        configurations, columns, in_fold
+            As for `fit`.
+
+        Raises
+        ------
+        ValueError
+            As `fit` of a joint learner.
+        """
+        if self.joint:
+            try:
+                return self.fit(X, times_s, configurations, columns, in_fold=in_fold), {}
+            except UnfittableError as error:
+                return None, error.reasons
+        alone, reasons = [], {}
+        for column, of_one in enumerate(times_s.T):
+            rows = np.isfinite(of_one)
+            told = configurations[column : column + 1], columns
+            try:
+                alone.append(self.fit(X[rows], of_one[rows], *told, in_fold=in_fold))
+            except ValueError as error:
+                reasons[column] = str(error)
+        return predictor_class(alone[0].kind).stacked(alone) if alone else None, reasons
 
 
 LEARNERS: dict[str, LearnerEntry] = {
@@ -270,11 +312,16 @@ def fitted(
     """
     entry = learner_entry(learner)
     features = features or feature_set(entry.feature_set)
-    fit = _at_once if entry.joint else _one_by_one
     left_out: dict[str, str] = {}
     while True:
         try:
-            found, reasons = fit(entry, cells, features, in_fold)
+            found, reasons = entry.fit_all(
+                features.matrix(cells.nodes, cells.ppn, cells.msize_bytes),
+                np.where(cells.slow, np.inf, cells.time_s),
+                cells.configurations,
+                features.columns,
+                in_fold=in_fold,
+            )
         except ValueError as error:
             raise DataError(f"{cells.collective}: {error}") from error
         left_out |= {cells.configurations[k].id: why for k, why in reasons.items()}
@@ -288,34 +335,6 @@ def fitted(
             cells = cells.with_configurations(rest)
         if found is not None:
             return Fitted(found, cells, left_out)
-
-
-def _at_once(
-    entry: LearnerEntry, cells: CellMatrix, features: FeatureSet, in_fold: bool
-) -> tuple[Predictor | None, Mapping[int, str]]:
-    """Return the predictor, or none and what has to be left out."""
-    X = features.matrix(cells.nodes, cells.ppn, cells.msize_bytes)
-    times_s = np.where(cells.slow, np.inf, cells.time_s)
-    told = cells.configurations, features.columns
-    try:
-        return entry.fit(X, times_s, *told, in_fold=in_fold), {}
-    except UnfittableError as error:
-        return None, error.reasons
-
-
-def _one_by_one(
-    entry: LearnerEntry, cells: CellMatrix, features: FeatureSet, in_fold: bool
-) -> tuple[Predictor | None, Mapping[int, str]]:
-    """Return the predictor of what could be fitted, if anything, and what could not."""
-    X, alone, reasons = features.matrix(cells.nodes, cells.ppn, cells.msize_bytes), [], {}
-    for column, time_s in enumerate(cells.time_s.T):
-        rows = np.isfinite(time_s)
-        told = cells.configurations[column : column + 1], features.columns
-        try:
-            alone.append(entry.fit(X[rows], time_s[rows], *told, in_fold=in_fold))
-        except ValueError as error:
-            reasons[column] = str(error)
-    return predictor_class(alone[0].kind).stacked(alone) if alone else None, reasons
 
 
 def slow_guessed(times_s: Numbers) -> Numbers:
@@ -346,7 +365,7 @@ class ArrayFields:
         return cls(**arrays)
 
 
-def distinct(column: Numbers) -> tuple[Numbers, NDArray[np.intp]]:
+def distinct(column: NDArray[_Number]) -> tuple[NDArray[_Number], NDArray[np.intp]]:
     """Return the distinct values of a `column`, ascending, and the place of each element there.
 
     As ``np.unique``, which would import ``numpy.ma``.
