@@ -4,12 +4,11 @@ Four hosts with two processes each, 2 ms apart: what costs time is the number of
 another. Both tune MPI_Bcast and MPI_Allreduce for the same message sizes over the same setups of
 coll/han (Luo et al., CLUSTER 2020, sec. III-C), with the same repetitions; setups that run in the
 same way for a message are measured once in either. The picks' regret is what the exhaustive search
-measured of them over the best it found. COLLTUNE_HAN_FIGURES names a folder for figures 8 and 9.
+measured of them over the best it found.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 import time
@@ -37,8 +36,6 @@ from colltune.han.space import Setups, Space, TuningInputs, TuningRequest, setup
 from colltune.han.tasks_file import TaskTimes
 from colltune.mpi import LIBRARIES, installation
 from colltune.mpi.installation import Installation
-from colltune.plots.measuring import picks, tuning_time
-from colltune.plots.saving import saved
 from figures.figure import Figure
 
 _SHAPE = Shape(4, 2)
@@ -75,7 +72,6 @@ def run() -> Figure:
     }
     seconds = {"exhaustive": exhaustive_s} | {name: way[0] for name, way in ways.items()}
     _print(compared, seconds)
-    _draw(compared["tasks"], seconds)
     return Figure(
         "han_tuning_vs_exhaustive",
         seconds["tasks"] / exhaustive_s,
@@ -138,11 +134,3 @@ def _print(compared: dict[str, tuple[Compared, ...]], seconds: dict[str, float])
                 + "".join(f"{1e3 * t:9.2f}" for t in times)
                 + f"{one.regret:8.1%}  {one.picked.parameter_text}"
             )
-
-
-def _draw(compared: tuple[Compared, ...], seconds: dict[str, float]) -> None:
-    folder = os.environ.get("COLLTUNE_HAN_FIGURES")
-    if not folder:
-        return
-    saved(tuning_time(seconds), Path(folder) / "han_tuning_time.png")
-    saved(picks(compared), Path(folder) / "han_picks.png")

@@ -112,18 +112,6 @@ def test_a_library_without_cost_formulas(
     assert (answer.status, "the effect of 2 rails" in answer.err) == (3, True)
 
 
-def test_picture(colltune: Verb, cost_bundle: Path, tmp_path: Path) -> None:
-    """--plot writes a PNG over nodes, wider with a second panel over rails."""
-    for rails in ((), ("--rails", 3)):
-        path = tmp_path / "picture.png"
-        assert colltune("what-if", cost_bundle, *ASKED, *rails, "--plot", path).status == 0, rails
-        content = path.read_bytes()
-        assert content.startswith(b"\x89PNG"), rails
-        assert int.from_bytes(content[16:20], "big") == (1352 if rails else 676), rails
-        wrong = colltune("what-if", cost_bundle, *ASKED, "--plot", path / "picture.png")
-        assert wrong.status == 9, rails
-
-
 def test_wrong_questions(colltune: Verb, cost_bundle: Path) -> None:
     """Numbers that cannot be are one clear error."""
     for words, status, told in (

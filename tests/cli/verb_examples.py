@@ -233,9 +233,9 @@ EXAMPLES: dict[str, Callable[[Place], Words]] = {
     "han select": lambda p: ("han", "select", *_tasks(p), "--shape", "2x2", "--out", p.folder),
     "han compare": lambda p: (
         *("han", "compare", _tasks(p)[0], _whole(p), "--segsize", "4K", "--up", "libnbc"),
-        *("--low", "sm", "--picture", p.folder / "p.svg"),
+        *("--low", "sm"),
     ),
-    "han overlap": lambda p: ("han", "overlap", _tasks(p)[0], "--out", p.folder),
+    "han overlap": lambda p: ("han", "overlap", _tasks(p)[0]),
     "data noise": lambda p: ("data", "noise", p.data),
     "fit": lambda p: ("fit", p.data, "--learner", "knn", "--out", p.folder / "b"),
     "confirm": lambda p: (

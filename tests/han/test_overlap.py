@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from matplotlib.patches import Rectangle
 
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import DataError
 from colltune.han.measuring import overlaps
 from colltune.han.tasks_file import Manner, TaskTimes, TimedSeries
-from colltune.plots.measuring import apart_and_together, settling
 from tests.han.samples import CONTEXT, SHAPE
 
 BCAST = Configuration.parse("openmpi.bcast.han_intra:low=sm,segsize=4096,up=libnbc")
@@ -59,17 +57,3 @@ def test_a_segment_size_without_series_names_the_others() -> None:
         overlaps(TASKS, SHAPE, 65536)
     with pytest.raises(DataError, match="of series that are: none"):
         overlaps(TASKS, Shape(3, 2))
-
-
-def test_figures_have_a_panel_for_each_setup() -> None:
-    """Figure 2 has bars of ib, sb, the first sbib and steady ones; figure 6 of three tasks."""
-    bcast, allreduce = overlaps(TASKS, SHAPE)
-    (panel,) = apart_and_together([bcast]).axes
-    heights = [bar.get_height() for bar in panel.patches if isinstance(bar, Rectangle)]
-    assert heights == pytest.approx([2, 1, 0.5, 0.5, 5, 5, 2.5, 3])
-    first, second = apart_and_together([allreduce, allreduce]).axes
-    assert len(first.patches) == len(second.patches) == 6
-    (panel,) = settling([bcast]).axes
-    assert panel.lines[0].get_ydata() == pytest.approx([5, 3, 3, 3])
-    with pytest.raises(DataError, match="nothing to draw"):
-        settling([])

@@ -15,7 +15,6 @@ from colltune.cli.options import (
     Quiet,
     StartedBy,
     parse_shape,
-    picture_file,
     writable_folder,
 )
 from colltune.cli.progress import progress
@@ -26,7 +25,7 @@ from colltune.text import bytes_text, counted, parse_bytes
 if TYPE_CHECKING:
     from colltune.domain import Collective, Configuration, Shape
     from colltune.han.choosing import Compared, FastestSetup, JobSetup
-    from colltune.han.measuring import Overlap, TaskProgress
+    from colltune.han.measuring import TaskProgress
     from colltune.han.space import Space, TuningInputs
     from colltune.han.tasks_file import TaskTimes
 
@@ -258,21 +257,13 @@ def compare(
     tree: FileTrees = None,
     inner: FileInner = None,
     heuristics: Heuristics = False,
-    picture: Annotated[
-        Path | None,
-        typer.Option(
-            help="Draw figure 9 into this file: .png, .svg or .pdf.",
-            metavar="FILE",
-            callback=picture_file,
-        ),
-    ] = None,
     json: Json = False,
 ) -> None:
     """Compare the picks with an exhaustive search, in which every setup is measured.
 
     The search is `colltune measure` with --only '*.han_intra*' on the same machine.
 
-    Example: colltune han compare tasks.jsonl dataset --picture picks.png
+    Example: colltune han compare tasks.jsonl dataset
     """
     from colltune.cli.import_ import read_measured
     from colltune.han.choosing import compare as compared
@@ -295,11 +286,6 @@ def compare(
     )
     space = _file_space(times, segsize, up, low, tree, inner)
     found = compared(times, _setups(times, inputs, space, heuristics), exhaustive)
-    if picture is not None:
-        from colltune.plots.measuring import picks
-        from colltune.plots.saving import saved
-
-        saved(picks(found), picture)
     facts = {
         "mean_regret": round(mean_regret(found), 4),
         "instances": [_compared_facts(one) for one in found],
@@ -309,7 +295,6 @@ def compare(
         TextTable(_COMPARED, rows, ("picked",), ("median ms", "composed ms"))
     ]
     lines.append(f"\nmean regret: {mean_regret(found):.1%}")
-    lines += [f"-> {picture}"] * (picture is not None)
     output(facts, lines, json=json)
 
 
@@ -321,21 +306,13 @@ def overlap(
         str | None,
         typer.Option(metavar="BYTES", help="Segment size; default: the one that most setups have."),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Folder to draw figures 2, 3 and 6 of the paper into.",
-            callback=writable_folder,
-        ),
-    ] = None,
     json: Json = False,
 ) -> None:
     """Show how far tasks between nodes and within them overlap, in each setup.
 
     Perfect overlap takes as long as the longer task, none as long as both after another.
 
-    Example: colltune han overlap tasks.jsonl --out figures
+    Example: colltune han overlap tasks.jsonl
     """
     from colltune.han.measuring import overlaps
     from colltune.han.tasks_file import read
@@ -343,7 +320,6 @@ def overlap(
     times = read(tasks)
     wanted = parse_bytes(segsize) if segsize is not None else None
     found = overlaps(times, parse_shape(_one_shape(times, shape)), wanted)
-    files = _overlaps_drawn(found, out) if out is not None else []
     rows = [
         (
             one.setup.collective,
@@ -366,33 +342,14 @@ def overlap(
             }
             for one in found
         ],
-        "files": files,
     }
-    lines: list[str | TextTable] = [TextTable(_OVERLAP, rows, _OVERLAP[1:2], _OVERLAP[2:4])]
-    lines += [f"-> {path}" for path in files]
-    output(facts, lines, json=json)
+    output(facts, [TextTable(_OVERLAP, rows, _OVERLAP[1:2], _OVERLAP[2:4])], json=json)
 
 
 _OVERLAP = (
     *("collective", "setup", "one task, ms", "the other, ms"),
     *("both at once, ms", "over the longer", "over both"),
 )
-
-
-def _overlaps_drawn(found: Sequence[Overlap], folder: Path) -> list[Path]:
-    from colltune.plots import measuring
-    from colltune.plots.saving import saved
-
-    by = {c: [one for one in found if one.setup.collective == c] for c in ("bcast", "allreduce")}
-    figures = [
-        ("figure2.png", measuring.apart_and_together, by["bcast"]),
-        ("figure3.png", measuring.settling, by["bcast"]),
-        ("figure6.png", measuring.apart_and_together, by["allreduce"]),
-    ]
-    drawn = [(folder / name, draw(of)) for name, draw, of in figures if of]
-    for path, figure in drawn:
-        saved(figure, path)
-    return [path for path, _ in drawn]
 
 
 _GOES_ON = "the measurements are kept; run the same command again to go on"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from colltune.cli.console import TextTable, Verbatim, output
-from colltune.cli.options import Caution, Json, ProgramNames, Quiet, picture_file, programs_of
+from colltune.cli.options import Caution, Json, ProgramNames, Quiet, programs_of
 from colltune.cli.progress import progress
 from colltune.errors import DataError
 from colltune.on_demand import require
@@ -59,14 +59,6 @@ def profile(
     ] = None,
     program: ProgramNames = None,
     top: Annotated[int, typer.Option(help="Number of lines to show, 0 for all.", min=0)] = 20,
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Draw the time by collective and message size: .png, .svg or .pdf.",
-            callback=picture_file,
-        ),
-    ] = None,
     what_is_sent: Annotated[
         bool,
         typer.Option(
@@ -88,7 +80,7 @@ def profile(
 
     colltune app profile profiles
 
-    colltune app profile profiles --program solver --bundle bundle --plot profile.png
+    colltune app profile profiles --program solver --bundle bundle
     """
     from colltune.dataset.profile import read_profiles
 
@@ -101,14 +93,7 @@ def profile(
         if bundle is not None:
             shown.phase("predicting")
             foreseen = _outlook(found, bundle, caution)
-        if plot is not None:
-            shown.phase("drawing")
-            from colltune.plots.profile import times
-            from colltune.plots.saving import saved
-
-            saved(times(found, foreseen), plot)
-    lines = [*_lines(found, foreseen, top), *([f"\n-> {plot}"] if plot is not None else [])]
-    output(_json(found, foreseen), lines, json=json)
+    output(_json(found, foreseen), _lines(found, foreseen, top), json=json)
 
 
 def _show_what_is_sent(paths: Sequence[Path], *, json: bool) -> None:

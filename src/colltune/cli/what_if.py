@@ -29,7 +29,6 @@ from colltune.cli.options import (
     Where,
     bundle_to_read,
     parse_shape,
-    picture_file,
     programs_of,
 )
 from colltune.cli.progress import progress
@@ -100,14 +99,6 @@ def what_if(
         ),
     ] = None,
     where: Where = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="File to draw predicted times over nodes and rails into: .png, .svg or .pdf.",
-            callback=picture_file,
-        ),
-    ] = None,
     guard: Guarded = True,
     programs: ForPrograms = None,
     quiet: Quiet = False,
@@ -130,7 +121,7 @@ def what_if(
     if where and not data:
         raise typer.BadParameter("--where needs --data")
     wanted, promised = parse_collective(collective), programs_of(programs)
-    with progress("predicting", quiet=quiet or json) as shown:
+    with progress("predicting", quiet=quiet or json):
         loaded = load(bundle, (wanted,))
         costs, source = costs_of(loaded, wanted, data or [], where or [])
         measured = Rails(now_rails or 1, Use(rail_use))
@@ -143,12 +134,6 @@ def what_if(
         ]
         answers = [asked.answer(situation) for situation in pair]
         notes = list(_notes(asked, pair, assumed=now_rails is None))
-        if plot is not None:
-            shown.phase("drawing")
-            from colltune.plots.predictions import what_if as picture
-            from colltune.plots.saving import saved
-
-            saved(picture(asked, loaded, pair[0], pair[1]), plot)
     facts = {
         "version": 1,
         "bundle": loaded.id,
