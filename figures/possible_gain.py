@@ -1,7 +1,7 @@
 """How much there is to gain, and how much of it decisions reach on node counts that were left out.
 
-``python -m figures.possible_gain PICTURE FILE…`` prints a table of evaluations that
-``colltune evaluate DATA --split leave-nodes-out --out FILE`` wrote, and draws their gains.
+``python -m figures.possible_gain PICTURE DATA…`` evaluates datasets, leaving out each node count,
+prints a table and draws the gains.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from colltune.evaluation import ALL, Evaluation
-from colltune.evaluation.evaluation import read
+from colltune.dataset import read
+from colltune.evaluation import ALL, Evaluation, LeaveNodesOut, evaluate_split
 from colltune.models.guard import HARM
 from colltune.plots.saving import saved
 from colltune.plots.scaffold import ratio_axis
@@ -42,7 +42,7 @@ _COLUMNS = (
 def main() -> None:
     """Print the table and draw the picture."""
     picture, *files = map(Path, sys.argv[1:])
-    runs = [run for file in files for run in read(file)]
+    runs = [evaluate_split(read([file]), LeaveNodesOut()) for file in files]
     print(f"| {' | '.join(_COLUMNS)} |\n|{'---|' * len(_COLUMNS)}")
     for run in runs:
         print(f"| {' | '.join(_row(run))} |")

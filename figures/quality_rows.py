@@ -158,8 +158,7 @@ class Pool:
         gained, possible, *flags = np.concatenate(self.columns).T
         slower, harmed, replaced, unmeasured = (np.asarray(f, np.bool_) for f in flags)
         blocks = np.unique(self.job, return_inverse=True)[1]
-        ones = np.ones(len(blocks))
-        found = LogGains(blocks, gained, possible, slower, harmed, ones)
+        found = LogGains(blocks, gained, possible, slower, harmed)
         return Figures(
             len(gained),
             int(blocks.max()) + 1,

@@ -1,11 +1,9 @@
-"""`colltune evaluate`: splits, suites, results and their comparison."""
+"""`colltune evaluate`: splits, suites and results."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-
-import pytest
 
 from tests.cli.conftest import Verb
 
@@ -43,24 +41,6 @@ def test_splits_and_their_options(colltune: Verb, measurements_csv: Path) -> Non
         assert "published_knn" in answer.json["differences"]["knn"], split
 
 
-def test_transfer_between_two_files(colltune: Verb, measurements_csv: Path, tmp_path: Path) -> None:
-    """Another machine's file is tested after training on all of the first."""
-    other = tmp_path / "other.csv"
-    other.write_text(measurements_csv.read_text().replace("hydra,", "kraken,"))
-    answer = colltune(
-        "evaluate",
-        measurements_csv,
-        "--split",
-        "transfer",
-        "--test-data",
-        other,
-        *LEARNER,
-        "--json",
-    )
-    assert answer.json["split_options"]["test_data"] == "kraken, openmpi 4.1.4"
-    assert answer.json["selectors"]["knn"]["all"]["log_gain_share"] == pytest.approx(1.0)
-
-
 def test_launches_are_left_out(colltune: Verb, measurements_csv: Path, tmp_path: Path) -> None:
     """Two launches of the same grid are two folds, or one allocation if their names say so."""
     head, *rows = measurements_csv.read_text().splitlines()
@@ -96,21 +76,6 @@ def test_the_paper_suite_prints_table_iv_and_draws_its_figures(
         assert (out / name).read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_suite_of_all_splits_as_json(colltune: Verb, measurements_csv: Path) -> None:
-    """All splits that one launch allows are run; the other one is left out with the reason."""
-    answer = colltune("evaluate", measurements_csv, "--suite", "all", *LEARNER, "--json")
-    assert answer.status == 0
-    found = answer.json
-    tested = {run["split"]: run["selectors"]["knn"]["all"]["instances"] for run in found["runs"]}
-    assert tested == {
-        "leave-nodes-out": 60,
-        "leave-ppn-out": 60,
-        "extrapolation": 15,
-        "message-sizes": 60,
-    }
-    assert list(found["left_out"]) == ["leave-allocation-out"]
-
-
 def test_confirmed_decisions_have_a_row_and_a_cost(colltune: Verb, measurements_csv: Path) -> None:
     """With --confirm each learner has a second row, and the table says what measuring costs."""
     split = ("--split", "extrapolation")
@@ -121,46 +86,20 @@ def test_confirmed_decisions_have_a_row_and_a_cost(colltune: Verb, measurements_
     assert "only --noise separates them" in answer.out
 
 
-def test_two_results_are_compared(colltune: Verb, measurements_csv: Path, tmp_path: Path) -> None:
-    """The paired difference of two runs is printed; results of another split are refused."""
-    files = [tmp_path / name for name in ("a.json", "b.json", "c.json")]
-    asked = [
-        (*LEAVE, *LEARNER),
-        (*LEAVE, "--learner", "xgboost"),
-        ("--split", "extrapolation", *LEARNER),
-    ]
-    for file, words in zip(files, asked, strict=True):
-        assert colltune("evaluate", measurements_csv, *words, "--out", file).status == 0
-    answer = colltune("evaluate", "--compare", *files[:2])
-    assert answer.status == 0
-    assert "leave-nodes-out: A knn, B xgboost" in answer.out
-    found = colltune("evaluate", "--compare", *files[:2], "--json").json["comparisons"]
-    assert [(c["first"], c["second"]) for c in found] == [("knn", "xgboost")]
-    refused = colltune("evaluate", "--compare", files[0], files[2])
-    assert refused.status == 3
-    assert "no split in common" in refused.err
-    assert colltune("evaluate", "--compare", files[0]).status == 3
-    files[1].write_text(files[1].read_text()[:1000])
-    damaged = colltune("evaluate", "--compare", *files[:2])
-    assert damaged.status == 3
-    assert "b.json: cut short" in damaged.err
-
-
 def test_bad_requests_name_the_option_and_the_mend(colltune: Verb, measurements_csv: Path) -> None:
     """Every request that makes no sense ends with one clear error."""
     for words, message in (
         ((), "the test data are missing. Give --split"),
         (("--split", "leave-one-out"), "unknown --split 'leave-one-out'; known: leave-nodes-out"),
-        (("--suite", "papers"), "unknown --suite 'papers'; known: paper, all"),
+        (("--suite", "papers"), "unknown --suite 'papers'; known: paper"),
         (("--train-nodes", "2"), "--train-nodes and --test-nodes belong together"),
         (("--train-nodes", "2", "--test-nodes", "0"), "--test-nodes '0' is not a list of counts"),
         (("--train-nodes", "two", "--test-nodes", "8"), "--train-nodes 'two' is not a list"),
         (("--train-nodes", "2", "--test-nodes", "99"), "99"),
         ((*LEAVE, "--train-nodes", "2", "--test-nodes", "4"), "exclude each other"),
-        ((*LEAVE, "--suite", "all"), "exclude each other"),
+        ((*LEAVE, "--suite", "paper"), "exclude each other"),
         ((*LEAVE, "--largest", "2"), "--largest works only with --split extrapolation"),
         ((*LEAVE, "--ppn", "2"), "--ppn works only with --split leave-ppn-out"),
-        (("--split", "transfer"), "needs data of another machine. Name them with --test-data"),
         (("--split", "leave-ppn-out", "--ppn", "64"), "no ppn 64 of --ppn"),
         ((*LEAVE, "--learner", "oracle"), "unknown learner 'oracle'"),
         ((*LEAVE, *LEARNER, *LEARNER), "given twice"),

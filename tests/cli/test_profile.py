@@ -95,22 +95,6 @@ def test_a_plan_by_profile_measures_what_is_used(
     assert "67% of the application's time" in colltune("plan", campaign).out
 
 
-def test_an_evaluation_by_profile_says_what_it_covers(
-    colltune: Verb, profiles: Path, measurements_csv: Path
-) -> None:
-    """`evaluate --profile` counts by time, and says how much of it the data cover."""
-    words = ("evaluate", measurements_csv, "--split", "leave-nodes-out", "--learner", "knn")
-    answer = colltune(*words, "--profile", profiles)
-    assert "time saved" in answer.out
-    assert "66.7% of its time in collectives; the rest is in allreduce" in answer.out
-    found = colltune(*words, "--profile", profiles, "--json").json
-    assert found["profile_covered"] == pytest.approx(0.667, abs=0.001)
-    assert found["selectors"]["virtual_best"]["all"]["time_saved"] == pytest.approx(2 / 3)
-    assert colltune(*words, "--json").json["profile"] is None
-    paper = colltune("evaluate", measurements_csv, "--suite", "paper", "--profile", profiles)
-    assert (paper.status, "Drop --profile" in paper.err) == (3, True)
-
-
 def test_what_is_sent_is_shown(colltune: Verb, profiles: Path) -> None:
     """The text is the epilog's, but for what only Slurm knows; names are pointed out."""
     answer = colltune("app", "profile", "--what-is-sent", profiles)

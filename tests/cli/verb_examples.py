@@ -10,7 +10,6 @@ from typing import Any
 import click
 import pytest
 import typer
-from typer.testing import CliRunner
 
 from colltune import doctor
 from colltune.bench import build
@@ -318,14 +317,6 @@ def _instances(place: Place) -> Path:
     return place.written("in.csv", "collective,nodes,ppn,msize_bytes\nbcast,4,2,64\nscan,4,2,64\n")
 
 
-def _results(place: Place) -> Path:
-    """Return a results file of an evaluation."""
-    path = place.folder / "results.json"
-    words = map(str, (*EXAMPLES["evaluate"](place), "--out", path))
-    assert CliRunner().invoke(app(["evaluate"]), [*words]).exit_code == 0
-    return path
-
-
 _RULES = ("--release", "4.1.6", "--nodes", 2, "--ppn", 2, "--collective", "bcast", "--msize", 10)
 OTHER_FORMS: dict[str, Callable[[Place], Words]] = {
     "select --msize": lambda p: (*EXAMPLES["select"](p), "--msize", "4k"),
@@ -339,7 +330,6 @@ OTHER_FORMS: dict[str, Callable[[Place], Words]] = {
     "plan": lambda p: ("plan", p.written("c.toml", _PLANNED)),
     "submit --status": lambda p: ("submit", "--status", "--out", p.folder),
     "evaluate --out": lambda p: (*EXAMPLES["evaluate"](p), "--out", p.folder / "o.json"),
-    "evaluate --compare": lambda p: ("evaluate", "--compare", *[_results(p)] * 2),
     "rules catalog": lambda p: ("rules", "catalog"),
     "rules explain": lambda p: (
         *("rules", "explain", p.written("r.conf", RULES), *_RULES),

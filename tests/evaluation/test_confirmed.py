@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +14,6 @@ from colltune.decisions import Status
 from colltune.domain import Collective, Configuration, Instance, Measurement, RunStatus, Shape
 from colltune.errors import DataError
 from colltune.evaluation import LeaveAllocationOut, LeaveNodesOut, evaluate_split
-from colltune.evaluation.evaluation import compare, read, write
 from colltune.evaluation.run import Record, halves, replay
 from colltune.selector.confirming import Cell, ContestedInstance, Times
 from tests.models.machines import CONTEXT, configuration, measured
@@ -187,21 +185,6 @@ def test_noise_is_drawn_by_the_seed() -> None:
     noisy = kept(0.3, 1)
     assert noisy == kept(0.3, 1)
     assert np.mean(noisy) > np.mean(kept(0.0, 1))
-
-
-def test_results_with_and_without_confirmation_are_not_compared(tmp_path: Path) -> None:
-    """Half of the record judges one of them; a file keeps that, and the cost."""
-    plain, confirmed = (
-        evaluate_split(
-            GRID, LeaveNodesOut(), learners=("knn",), confirm=confirm, with_references=False
-        )
-        for confirm in (False, True)
-    )
-    (again,) = read(write([confirmed], tmp_path / "one.json"))
-    assert again.as_dict() == confirmed.as_dict()
-    assert again.setup.confirm
-    with pytest.raises(DataError, match="--confirm"):
-        compare([plain], [again], ("A", "B"))
 
 
 def test_a_split_that_takes_launches_apart_has_no_second_half() -> None:

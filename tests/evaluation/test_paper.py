@@ -12,7 +12,6 @@ from colltune.evaluation.request import (
     PaperSmall,
     paper_counts,
     paper_datasets,
-    run_all,
     run_like_paper,
     run_paper,
     table_iv,
@@ -76,24 +75,6 @@ def test_given_node_counts_replace_table_iii() -> None:
         ((2, 3, 6, 8), (4,)),
         ((2, 3, 8), (4,)),
     ]
-
-
-def test_the_suite_of_all_splits_says_what_it_left_out() -> None:
-    """Every split that the data allows is run; one launch and one ppn are reasons."""
-    begun: list[tuple[int, int, str]] = []
-    found = run_all(
-        measured(ppn=(4,)),
-        lambda d, split: evaluate_split(d, split, learners=(), with_references=False),
-        begin=lambda *what: begun.append(what),
-    )
-    assert [(number, total) for number, total, _ in begun] == [(k, 5) for k in range(1, 6)]
-    assert [run.setup.split for run in found.runs] == [
-        "leave-nodes-out",
-        "extrapolation",
-        "message-sizes",
-    ]
-    assert list(found.left_out) == ["leave-ppn-out", "leave-allocation-out"]
-    assert "at least 2 launches" in found.left_out["leave-allocation-out"]
 
 
 def test_data_of_few_shapes_are_evaluated_as_near_to_the_paper_as_they_allow(

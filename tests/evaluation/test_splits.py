@@ -10,7 +10,7 @@ import pytest
 
 from colltune.dataset import PerformanceDataset
 from colltune.dataset.frame import TIME_COLUMNS, join
-from colltune.domain import Collective, Context, Instance
+from colltune.domain import Collective, Instance
 from colltune.evaluation.folds import Fold, FoldSource, SplitError, digest
 from colltune.evaluation.splits import (
     Extrapolation,
@@ -20,7 +20,6 @@ from colltune.evaluation.splits import (
     MaskSplit,
     MessageSizes,
     NodeCounts,
-    Transfer,
 )
 from tests.models.machines import measured
 
@@ -147,13 +146,6 @@ def launched(name: str, factor: float, **changes: object) -> PerformanceDataset:
     return replace(data, frame=frame)
 
 
-def on_machine(
-    data: PerformanceDataset, machine: str, library: str = "openmpi"
-) -> PerformanceDataset:
-    """Return the data as of another machine."""
-    return replace(data, context=Context(machine, library, "5.0.8"))
-
-
 def test_a_launch_is_tested_on_its_own_times() -> None:
     """Training holds medians over the other launches, testing the left-out launch's times."""
     parts = [launched("a", 1.0), launched("b", 2.0), launched("c", 4.0)]
@@ -174,31 +166,15 @@ def test_launches_of_one_allocation_are_left_out_together() -> None:
     np.testing.assert_allclose(found[0].training.time_s * 4 / 1.5, found[0].testing.time_s)
 
 
-def test_transfer_trains_on_one_machine_and_tests_on_another() -> None:
-    """All of the data is learned, all of the test data is decided."""
-    other = on_machine(measured(nodes=(3, 5), msizes=(8, 16)), "other")
-    split = Transfer(other)
-    (fold,) = split.folds(FoldSource(measured()))
-    assert fold.name == "other"
-    assert set(fold.training.nodes.tolist()) == {2, 4, 8, 16}
-    assert set(fold.testing.nodes.tolist()) == {3, 5}
-    assert split.options()["test_data"] == "other, openmpi 5.0.8"
-
-
-def test_what_launches_and_machines_need_is_told(subtests: pytest.Subtests) -> None:
-    """One launch, no default, another library, the same context, nothing common: each is named."""
+def test_what_launches_need_is_told(subtests: pytest.Subtests) -> None:
+    """One launch, and no default: each is named."""
     no_default = [
         launched("a", 1.0, algorithms=("default",)),
         launched("b", 1.0, algorithms=("linear", "binomial")),
     ]
-    unknown = on_machine(measured(algorithms=("linear", "binomial")), "other")
-    mpich = on_machine(measured(), "other", "mpich")
     for split, data, message in (
         (LeaveAllocationOut(), measured(), "at least 2 launches, but the data have 1"),
         (LeaveAllocationOut(), join(no_default), "no launch measured the default"),
-        (Transfer(mpich), measured(), "different MPI libraries"),
-        (Transfer(measured()), measured(), "transfer is for two machines"),
-        (Transfer(unknown), measured(), "no collective was measured in made-up"),
     ):
         with subtests.test(message=message), pytest.raises(SplitError, match=message):
             split.folds(FoldSource(data))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 import re
 import tomllib
 from pathlib import Path
@@ -15,8 +14,6 @@ from packaging.version import Version
 from colltune import __version__
 from colltune.dataset import append, read_parquet
 from colltune.dataset.parquet import read_provenances
-from colltune.evaluation import Evaluation, LeaveNodesOut, evaluate_split
-from colltune.evaluation import evaluation as results
 from colltune.models.bundle import Bundle, load
 from colltune.models.fitting import fit
 from colltune.provenance import collect
@@ -77,13 +74,6 @@ def bundle() -> Bundle:
     return fit(measured(), "knn", jobs=1)
 
 
-@pytest.fixture(scope="module")
-def evaluation() -> Evaluation:
-    """Return a small evaluation."""
-    data = measured(nodes=(2, 4, 8), ppn=(1,))
-    return evaluate_split(data, LeaveNodesOut(), learners=("knn",), with_references=False)
-
-
 @every_other
 def test_bundles_of_another_version_are_read(bundle: Bundle, other: str, tmp_path: Path) -> None:
     """Their format's version decides, not colltune's; the id and the record of who wrote stay."""
@@ -110,16 +100,3 @@ def test_launches_of_other_versions_join(tmp_path: Path) -> None:
     assert len(read_parquet(tmp_path).measurements()) == len(written)
     found = read_provenances(tmp_path)
     assert {name: facts["colltune_version"] for name, facts in found.items()} == written
-
-
-@every_other
-def test_results_of_another_version_are_read(
-    evaluation: Evaluation, other: str, tmp_path: Path
-) -> None:
-    """What `colltune evaluate --out` wrote is compared across versions."""
-    file = results.write([evaluation], tmp_path / "r")
-    content = json.loads(file.read_text())
-    content["colltune_version"] = other
-    file.write_text(json.dumps(content))
-    (again,) = results.read(file)
-    assert again.colltune_version == other

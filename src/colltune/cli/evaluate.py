@@ -14,7 +14,6 @@ from colltune.cli.options import (
     Jobs,
     Json,
     Method,
-    Profiles,
     Quiet,
     Where,
     parse_counts,
@@ -23,7 +22,6 @@ from colltune.cli.options import (
     writable_place,
 )
 from colltune.cli.progress import progress
-from colltune.errors import DataError
 from colltune.text import printable
 
 if TYPE_CHECKING:
@@ -41,15 +39,13 @@ def evaluate(
         typer.Option(
             help="What to hold out for testing: leave-nodes-out, leave-ppn-out (each value once), "
             "extrapolation (the larger node counts), leave-allocation-out (each allocation "
-            "once, judged by its own times), message-sizes (random halves), transfer "
-            "(--test-data)."
+            "once, judged by its own times), message-sizes (random halves)."
         ),
     ] = None,
     suite: Annotated[
         str | None,
         typer.Option(
-            help="paper: Table IV of Hunold et al. 2020, and with --out its figures 2 and 4 to 8; "
-            "all: every split that the data allow."
+            help="paper: Table IV of Hunold et al. 2020, and with --out its figures 2 and 4 to 8."
         ),
     ] = None,
     train_nodes: Annotated[
@@ -71,10 +67,6 @@ def evaluate(
     ] = None,
     ppn: Annotated[
         str | None, typer.Option(metavar="N,…", help="leave-ppn-out: hold out only these: 8,16.")
-    ] = None,
-    test_data: Annotated[
-        list[Path] | None,
-        typer.Option(help="transfer: the other machine's dataset; repeatable.", metavar="DATA"),
     ] = None,
     allocation: Annotated[
         str | None,
@@ -132,12 +124,6 @@ def evaluate(
             callback=writable_place,
         ),
     ] = None,
-    compare: Annotated[
-        bool,
-        typer.Option(
-            "--compare", help="Compare the learners of two result files, A and B, that --out wrote."
-        ),
-    ] = False,
     programs: Annotated[
         str | None,
         typer.Option(
@@ -149,7 +135,6 @@ def evaluate(
         ),
     ] = None,
     method: Method = None,
-    profile: Profiles = None,
     where: Where = None,
     jobs: Jobs = None,
     quiet: Quiet = False,
@@ -161,13 +146,9 @@ def evaluate(
     of each instance (virtual_best), and the three learners of Hunold et al. (CLUSTER 2020). None of
     them can choose what `select` leaves out because it breaks some programs, see --programs.
 
-    Examples: colltune evaluate data.csv.gz --split leave-nodes-out --out new.json
-
-    colltune evaluate --compare old.json new.json
+    Examples: colltune evaluate data.csv.gz --split leave-nodes-out --out decisions.json
 
     colltune evaluate data.csv.gz --train-nodes 4,16,36 --test-nodes 7,13 --json
-
-    colltune evaluate data.csv.gz --split leave-nodes-out --profile profiles
 
     colltune evaluate data --split leave-nodes-out --confirm
 
@@ -177,9 +158,6 @@ def evaluate(
     from colltune.dataset.objective import parse_objective
     from colltune.evaluation.request import EvaluationRequest
 
-    if compare:
-        _show_comparison(data, json=json)
-        return
     request = EvaluationRequest(
         data=tuple(data),
         where=parse_pairs(where or [], "--where"),
@@ -190,7 +168,6 @@ def evaluate(
         largest=largest,
         above=above,
         ppn=parse_counts(ppn, "--ppn"),
-        test_data=tuple(test_data or ()),
         allocation=allocation,
         learners=tuple(learner or ("auto",)),
         guard=guard,
@@ -200,7 +177,6 @@ def evaluate(
         seed=seed,
         max_nprocs=max_nprocs,
         jobs=jobs,
-        profiles=tuple(profile or ()),
         confirm=confirm,
         method=method,
         programs=_programs(programs, suite),
@@ -239,13 +215,12 @@ _SCORE: tuple[tuple[str, str, str], ...] = (
     ("worst", "worst_slowdown", "{:.2f}x"),
     ("default", "default_share", "{:.0%}"),
     ("not measured", "unmeasured", "{}"),
-    ("time saved", "time_saved", "{:.1%}"),
     ("fit s", "fit_s", "{:.2f}"),
     ("confirm cost", "confirm_cost", "{:.1%}"),
 )
 _DROP = (
     *("fit s", "not measured", "by", "p95", "95 % of slower", "95 % of harm", "worst", "default"),
-    *("am speed-up", "time saved", "confirm cost", "95 % of share", "t/t_best"),
+    *("am speed-up", "confirm cost", "95 % of share", "t/t_best"),
 )
 _BASELINES = ("default", "virtual_best")
 _PAPER_NAMES = {
@@ -270,33 +245,8 @@ def _lines(result: Result, written: Sequence[Path]) -> Iterator[str | TextTable]
     yield from _table_iv(result) if result.paper else _run_lines(result.runs)
     for note in dict.fromkeys(note for run in result.runs for note in run.notes):
         yield printable(f"note: {note}")
-    for name, reason in result.left_out.items():
-        yield printable(f"left out: {name}: {reason}")
     for path in written:
         yield f"-> {path}"
-
-
-def _show_comparison(paths: Sequence[Path], *, json: bool) -> None:
-    """Print how the learners of two results files differ."""
-    from colltune.evaluation.evaluation import compare, read
-
-    if len(paths) != 2:
-        raise DataError(
-            f"--compare needs two result files, but {len(paths)} were given. Example: "
-            "colltune evaluate --compare A.json B.json"
-        )
-    first, second = paths
-    found = compare(read(first), read(second), (str(first), str(second)))
-    lines: list[str | TextTable] = [
-        f"A is {first}, B is {second}; B is better with speed-up above 1, share above 0, harm "
-        "below 0"
-    ]
-    for each in found:
-        lines.append(f"\n{each.split}: A {each.first}, B {each.second}")
-        rows = [_cells(difference, _DIFFERENCE) for difference in each.differences]
-        lines.append(TextTable(_titles(_DIFFERENCE), rows, drop=_DROP_DIFFERENCE))
-    facts = {"first": first, "second": second, "comparisons": [c.as_dict() for c in found]}
-    output(facts, lines, json=json)
 
 
 def _written(
@@ -314,16 +264,14 @@ def _written(
 
 
 def _as_dict(result: Result) -> dict[str, Any]:
-    """Return the report of one evaluation as it is, that of a suite under ``runs``."""
+    """Return the report of one evaluation as it is, those of a suite under ``runs``."""
     reports = [run.as_dict() | {"differences": _against_all(run)} for run in result.runs]
-    if result.suite is None:
+    if not result.paper:
         return reports[0]
-    report: dict[str, Any] = {"suite": result.suite, "runs": reports}
-    if result.paper:
-        from colltune.evaluation.request import described, table_iv
+    from colltune.evaluation.request import described, table_iv
 
-        return report | {"datasets": described(result.paper), "table_iv": table_iv(result.paper)}
-    return report | {"left_out": dict(result.left_out)}
+    tables = {"datasets": described(result.paper), "table_iv": table_iv(result.paper)}
+    return {"suite": "paper", "runs": reports} | tables
 
 
 def _against_all(run: Evaluation) -> dict[str, dict[str, Any]]:
@@ -362,13 +310,12 @@ def _run_lines(runs: Iterable[Evaluation]) -> Iterator[str | TextTable]:
         for mine in run.learners:
             differences = _differences(run, mine).items()
             yield f"\n{mine} less the others, all collectives, same instances"
-            rows = [[name, *_cells(d, _DIFFERENCE[1:])] for name, d in differences]
-            yield TextTable(["other", *_titles(_DIFFERENCE[1:])], rows, drop=_DROP_DIFFERENCE)
+            rows = [[name, *_cells(d, _DIFFERENCE)] for name, d in differences]
+            yield TextTable(["other", *_titles(_DIFFERENCE)], rows, drop=_DROP_DIFFERENCE)
         yield ""
 
 
 _DIFFERENCE: tuple[tuple[str, str, str], ...] = (
-    ("collective", "collective", "{}"),
     ("instances", "instances", "{}"),
     ("speed-up", "speedup", "{:.3f}"),
     ("95 % of speed-up", "speedup_interval", "{:.3f} .. {:.3f}"),

@@ -19,7 +19,6 @@ from colltune.evaluation.splits import (
     MessageSizes,
     NodeCounts,
     Split,
-    Transfer,
 )
 
 __all__ = [
@@ -34,6 +33,5 @@ __all__ = [
     "NodeCounts",
     "Score",
     "Split",
-    "Transfer",
     "evaluate_split",
 ]

@@ -25,7 +25,6 @@ from colltune.dataset.method import alike
 from colltune.dataset.noise import allocations_of
 from colltune.dataset.objective import Objective
 from colltune.dataset.parquet import read_launch_provenances
-from colltune.dataset.profile import read_profiles
 from colltune.domain import Collective, Context
 from colltune.errors import DataError
 from colltune.evaluation.evaluation import Evaluation
@@ -41,7 +40,6 @@ from colltune.evaluation.splits import (
     MessageSizes,
     NodeCounts,
     Split,
-    Transfer,
 )
 from colltune.models.cells import CellMatrix
 from colltune.models.fitting import Progress
@@ -190,11 +188,6 @@ Begin = Callable[[int, int, str], None]
 """Is told which split begins, as its number, of how many, and its name."""
 
 
-class SuiteRuns(NamedTuple):
-    runs: list[Evaluation]
-    left_out: Mapping[str, str]
-
-
 class PaperRuns(NamedTuple):
     """Evaluations after the large and after the small training, and what was tested in them.
 
@@ -205,28 +198,6 @@ class PaperRuns(NamedTuple):
     pairs: list[tuple[Evaluation, Evaluation]]
     trainings: Mapping[str, Split]
     tested: str
-
-
-def run_all(
-    dataset: PerformanceDataset,
-    run: Run,
-    more: Sequence[Split] = (),
-    seed: int = 0,
-    begin: Begin = lambda _number, _total, _name: None,
-) -> SuiteRuns:
-    """Run every split that `dataset` allows, and `more`; `begin` is told of each."""
-    splits: list[Split] = [LeaveNodesOut(), LeavePpnOut(), Extrapolation(), MessageSizes(seed)]
-    splits += [LeaveAllocationOut(), *more]
-    runs, left_out = [], {}
-    for number, split in enumerate(splits, start=1):
-        begin(number, len(splits), split.name)
-        try:
-            runs.append(run(dataset, split))
-        except SplitError as error:
-            left_out[split.name] = str(error)
-    if not runs:
-        raise DataError(f"the data allow no split: {'; '.join(left_out.values())}")
-    return SuiteRuns(runs, left_out)
 
 
 def run_paper(
@@ -274,17 +245,15 @@ def run_like_paper(dataset: PerformanceDataset, run: Run, seed: int = 0) -> Pape
     raise DataError(f"the data allow none of the paper's evaluations: {'; '.join(reasons)}")
 
 
-SUITES = ("paper", "all")
+SUITES = ("paper",)
 
 
 @dataclass(frozen=True)
 class Result:
-    """The evaluations that were made, what was left out and why, and the paper's datasets."""
+    """The evaluations that were made, and the paper's datasets."""
 
     runs: list[Evaluation]
-    left_out: Mapping[str, str] = field(default_factory=dict)
     paper: list[PaperDataset] = field(default_factory=list)
-    suite: str | None = None
 
 
 @dataclass(frozen=True)
@@ -298,7 +267,6 @@ class EvaluationRequest:
     largest: int | None
     above: int | None
     ppn: tuple[int, ...] | None
-    test_data: tuple[Path, ...]
     allocation: str | None
     learners: tuple[str, ...]
     guard: bool
@@ -308,7 +276,6 @@ class EvaluationRequest:
     seed: int
     max_nprocs: int | None
     jobs: int | None
-    profiles: tuple[Path, ...] = ()
     confirm: bool = False
     method: str | None = None
     programs: Programs | None = None
@@ -339,16 +306,8 @@ class EvaluationRequest:
         if self.suite == "paper":
             pairs = run_paper(datasets, run, self.train_nodes, self.test_nodes, begin)
             runs = [run for pair in pairs for run in pair]
-            return Result(runs, {}, paper_datasets(pairs), self.suite)
+            return Result(runs, paper_datasets(pairs))
         (dataset,) = datasets
-        if self.suite == "all":
-            more: list[Split] = []
-            if self.train_nodes:
-                more.append(NodeCounts(self.train_nodes, self.test_nodes or ()))
-            if self.test_data:
-                more.append(self.transfer())
-            runs, left_out = run_all(dataset, run, more, self.seed, begin)
-            return Result(runs, left_out, suite=self.suite)
         if self.split is None:
             return Result([run(dataset, NodeCounts(self.train_nodes or (), self.test_nodes or ()))])
         return Result([run(dataset, SPLITS[self.split](self))])
@@ -379,26 +338,16 @@ class EvaluationRequest:
             "--largest": (self.largest is not None, Extrapolation.name),
             "--above": (self.above is not None, Extrapolation.name),
             "--ppn": (self.ppn, LeavePpnOut.name),
-            "--test-data": (self.suite != "all" and self.test_data, Transfer.name),
         }
         for flag, (value, owner) in owned.items():
             if value and self.split != owner:
                 raise DataError(
                     f"{flag} works only with --split {owner}. Drop it, or ask for that split."
                 )
-        if self.split == Transfer.name and not self.test_data:
-            raise DataError(
-                "--split transfer needs data of another machine. Name them with --test-data."
-            )
-        if self.suite == "paper" and (self.profiles or self.confirm):
-            option = "--profile" if self.profiles else "--confirm"
-            raise DataError(f"--suite paper always draws the paper's figures. Drop {option}.")
-
-    def transfer(self) -> Transfer:
-        return Transfer(self.reader(self.test_data, {}))
+        if self.suite == "paper" and self.confirm:
+            raise DataError("--suite paper always draws the paper's figures. Drop --confirm.")
 
     def _evaluate(self, progress: Progress) -> Run:
-        profile = read_profiles(self.profiles) if self.profiles else None
         provenances = read_launch_provenances(self.data)
 
         def run(dataset: PerformanceDataset, split: Split) -> Evaluation:
@@ -415,7 +364,6 @@ class EvaluationRequest:
                 max_nprocs=self.max_nprocs,
                 allocation_of=allocations_of(launches, provenances, self.allocation).by_launch,
                 jobs=self.jobs,
-                profile=profile,
                 confirm=self.confirm,
                 programs=self.programs,
                 progress=progress,
@@ -430,5 +378,4 @@ SPLITS: dict[str, Callable[[EvaluationRequest], Split]] = {
     "extrapolation": lambda request: Extrapolation(request.largest, request.above),
     "leave-allocation-out": lambda _: LeaveAllocationOut(),
     "message-sizes": lambda request: MessageSizes(request.seed),
-    "transfer": EvaluationRequest.transfer,
 }

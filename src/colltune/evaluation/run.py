@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from colltune import __version__
 from colltune.dataset import PerformanceDataset
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
-from colltune.dataset.profile import Profile
 from colltune.decisions import Status
 from colltune.domain import Context, Instance, LaunchStatistics, Measurement, Shape
 from colltune.errors import DataError
@@ -34,7 +33,6 @@ from colltune.evaluation.folds import (
     digest,
     exhaustive_s,
     measured_columns,
-    weigh,
 )
 from colltune.evaluation.recipes import (
     BASELINES,
@@ -272,7 +270,6 @@ def evaluate_split(  # noqa: PLR0913
     allocation_of: Mapping[str, str] | None = None,
     with_references: bool = True,
     jobs: int | None = None,
-    profile: Profile | None = None,
     confirm: bool = False,
     programs: Programs | None = None,
     progress: Progress | None = None,
@@ -305,8 +302,6 @@ def evaluate_split(  # noqa: PLR0913
         Whether the paper's learners are shown beside default, single best and virtual best.
     jobs
         Processes at most, by default one per usable core. Results do not depend on it.
-    profile
-        Of an application: instances count by the time that it spends on them.
     confirm
         Whether learners are shown a second time, their decisions confirmed by measuring (see
         `colltune.evaluation.run`); all are judged by the half of the record that
@@ -348,16 +343,10 @@ def evaluate_split(  # noqa: PLR0913
         recipes += [Confirmed(learner, halved.deciding, noise, seed) for learner in asked]
         notes = (*notes, halved.note)
     folds = split.folds(source)
-    weighting = None
     if programs is not None and (harmful := _harmful(dataset, programs)):
         told = f"{counted(harmful, 'configuration')} may not be used for {programs.phrase}"
         notes = (*notes, f"{told}: left out")
-    if profile is not None:
-        folds, weights, weighting = weigh(folds, profile)
-        notes = (*notes, weighting.note)
     tested, choices, problems = decided(dataset.context, folds, recipes, jobs, progress)
-    if weighting is not None:
-        tested = replace(tested, weight=np.concatenate(weights))
     setup = EvaluationSetup(
         dataset.context,
         digest(dataset),
@@ -367,7 +356,6 @@ def evaluate_split(  # noqa: PLR0913
         seed,
         max_nprocs,
         judge.value,
-        weighting.profile if weighting else None,
         confirm,
         None if programs is None else str(programs),
     )
@@ -381,7 +369,6 @@ def evaluate_split(  # noqa: PLR0913
         choices,
         __version__,
         (*notes, *problems),
-        weighting.covered if weighting else None,
     )
 
 

@@ -31,8 +31,7 @@ class EvaluatedInstances:
     """N tested instances, in the order of the folds; the same instance may be in several.
 
     ``collective`` and ``fold`` (n) are names; ``default_s`` and ``best_s`` measured seconds;
-    ``best`` the ids of the configurations measured fastest. ``weight`` (n) is how much each counts,
-    the mean 1; None: all as much.
+    ``best`` the ids of the configurations measured fastest.
     """
 
     collective: tuple[str, ...]
@@ -43,7 +42,6 @@ class EvaluatedInstances:
     default_s: Numbers
     best_s: Numbers
     best: tuple[str, ...]
-    weight: Numbers | None = None
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -57,11 +55,6 @@ class EvaluatedInstances:
         if collective is None:
             return np.ones(len(self), np.bool_)
         return np.array([c == collective for c in self.collective], np.bool_)
-
-    @property
-    def weights(self) -> Numbers:
-        """How much each instance counts, shape (n)."""
-        return np.ones(len(self)) if self.weight is None else self.weight
 
     def blocks(self) -> Integers:
         """Return the number of each instance's shape, shape (n): what is one witness together."""
@@ -113,7 +106,6 @@ class LogGains(NamedTuple):
     possible: Numbers
     slower: Flags
     harmed: Flags
-    weights: Numbers
 
     @classmethod
     def of(cls, tested: EvaluatedInstances, decided: Decided, rows: Flags) -> LogGains:
@@ -124,13 +116,12 @@ class LogGains(NamedTuple):
             np.log(tested.default_s / tested.best_s)[rows],
             slower[rows],
             harmed[rows],
-            tested.weights[rows],
         )
 
     def ends(self, figure: Numbers | Flags, of: Numbers | None = None, level: float = 0.05) -> Ends:
         """Return the interval of the mean of `figure`, or of its share of `of`, both (n)."""
-        whole = self.weights if of is None else self.weights * of
-        return clustered(self.weights * figure, whole, self.blocks, level)
+        whole = np.ones(len(self.gained)) if of is None else of
+        return clustered(np.asarray(figure, np.float64), whole, self.blocks, level)
 
     def ends_of_share(self, share: Flags) -> Ends:
         """Return the interval of a share; None where it is 0, which says nothing of its scatter."""
@@ -165,11 +156,9 @@ class Score:
     configurations would reach; ``mean_regret`` and ``p95_regret`` (95 % quantile) are of regrets.
     ``fit_s`` and ``predict_s`` are the seconds that fitting and deciding took.
 
-    Where instances have weights, all means, shares and quantiles are by weight. ``time_saved`` is
-    the share of the application's time on them that the decisions save, None without weights;
-    ``oracle_time_saved`` what the fastest configurations would. ``confirm_cost`` are the seconds of
-    measuring that confirmed the decisions, as a share of those that measure everything (500
-    repetitions or half a second each), None where nothing was confirmed.
+    ``confirm_cost`` are the seconds of measuring that confirmed the decisions, as a share of those
+    that measure everything (500 repetitions or half a second each), None where nothing was
+    confirmed.
     """
 
     instances: int
@@ -193,8 +182,6 @@ class Score:
     default_share: float
     fit_s: float
     predict_s: float
-    time_saved: float | None = None
-    oracle_time_saved: float | None = None
     confirm_cost: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
@@ -221,57 +208,39 @@ def _score(tested: EvaluatedInstances, decided: Decided, collective: str | None)
         times[rows] for times in (decided.selected_s, tested.default_s, tested.best_s)
     )
     found = LogGains.of(tested, decided, rows)
-    weights, slower, harmed = found.weights, found.slower, found.harmed
+    slower, harmed = found.slower, found.harmed
     slowdowns = (selected / default)[slower]
-    possible_sum = float((weights * found.possible).sum())
+    possible_sum = float(found.possible.sum())
     names = tested.collectives if collective is None else (collective,)
     exhaustive_s = sum(decided.exhaustive_s.get(name, 0.0) for name in names)
-    saved = {
-        name: None if tested.weight is None else 1.0 - _mean(kept_s / default, weights)
-        for name, kept_s in (("selected", selected), ("best", best))
-    }
     return Score(
         instances=len(selected),
         shapes=len(np.unique(found.blocks)),
-        arithmetic_mean_speedup=_mean(default / selected, weights),
-        geometric_mean_speedup=float(np.exp(_mean(found.gained, weights))),
+        arithmetic_mean_speedup=float(np.mean(default / selected)),
+        geometric_mean_speedup=float(np.exp(float(np.mean(found.gained)))),
         geometric_mean_speedup_interval=_speedup(found.ends(found.gained)),
-        oracle_arithmetic_mean_speedup=_mean(default / best, weights),
-        oracle_geometric_mean_speedup=float(np.exp(_mean(found.possible, weights))),
-        log_gain_share=_over(float((weights * found.gained).sum()), possible_sum),
+        oracle_arithmetic_mean_speedup=float(np.mean(default / best)),
+        oracle_geometric_mean_speedup=float(np.exp(float(np.mean(found.possible)))),
+        log_gain_share=_over(float(found.gained.sum()), possible_sum),
         log_gain_share_interval=found.ends(found.gained, found.possible),
-        mean_regret=_mean(selected / best, weights),
-        p95_regret=_quantile(selected / best, None if tested.weight is None else weights, 0.95),
-        slower_share=_mean(slower, weights),
+        mean_regret=float(np.mean(selected / best)),
+        p95_regret=float(np.quantile(selected / best, 0.95)),
+        slower_share=float(np.mean(slower)),
         slower_share_interval=found.ends_of_share(slower),
-        mean_slowdown=_mean(slowdowns, weights[slower]) if len(slowdowns) else None,
+        mean_slowdown=float(slowdowns.mean()) if len(slowdowns) else None,
         worst_slowdown=float(slowdowns.max()) if len(slowdowns) else None,
-        harm_share=_mean(harmed, weights),
+        harm_share=float(np.mean(harmed)),
         harm_share_interval=found.ends_of_share(harmed),
         unmeasured=int(decided.unmeasured[rows].sum()),
-        default_share=_mean(decided.kept[rows], weights),
+        default_share=float(np.mean(decided.kept[rows])),
         fit_s=sum(decided.fit_s.get(name, 0.0) for name in names),
         predict_s=sum(decided.predict_s.get(name, 0.0) for name in names),
-        time_saved=saved["selected"],
-        oracle_time_saved=saved["best"],
         confirm_cost=_over(sum(decided.confirm_s.get(name, 0.0) for name in names), exhaustive_s),
     )
 
 
 def _over(part: float, total: float) -> float | None:
     return part / total if total > 0 else None
-
-
-def _mean(values: Numbers | Flags, weights: Numbers) -> float:
-    return float(np.average(values, weights=weights))
-
-
-def _quantile(values: Numbers, weights: Numbers | None, share: float) -> float:
-    if weights is None:
-        return float(np.quantile(values, share))
-    order = np.argsort(values)
-    below = np.cumsum(weights[order])
-    return float(values[order][np.searchsorted(below, share * below[-1])])
 
 
 @dataclass(frozen=True)
@@ -318,10 +287,8 @@ def _difference(
 ) -> Difference:
     rows = tested.of(collective)
     one, other = (LogGains.of(tested, decided, rows) for decided in (first, second))
-    weights = one.weights
-    total, mass = float((weights * one.possible).sum()), float(weights.sum())
+    total = float(one.possible.sum())
     faster = other.gained - one.gained
-    gained = float((weights * faster).sum())
     harm = other.harmed.astype(float) - one.harmed
     is_harm = one.harmed.any() or other.harmed.any()
     ratio = second.selected_s[rows] / first.selected_s[rows]
@@ -329,12 +296,12 @@ def _difference(
         collective=ALL if collective is None else collective,
         instances=len(ratio),
         shapes=len(np.unique(one.blocks)),
-        speedup=float(np.exp(gained / mass)),
+        speedup=float(np.exp(faster.mean())),
         speedup_interval=_speedup(one.ends(faster, level=level)),
-        share=_over(gained, total),
+        share=_over(float(faster.sum()), total),
         share_interval=one.ends(faster, one.possible, level),
-        harm=float((weights * harm).sum() / mass),
+        harm=float(harm.mean()),
         harm_interval=one.ends(harm, level=level) if is_harm else None,
-        better=float(weights[ratio * HARM < 1].sum() / mass),
-        worse=float(weights[ratio > HARM].sum() / mass),
+        better=float((ratio * HARM < 1).mean()),
+        worse=float((ratio > HARM).mean()),
     )

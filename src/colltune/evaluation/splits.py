@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colltune.dataset import PerformanceDataset
-from colltune.evaluation.folds import Fold, FoldSource, SplitError, digest, fold
+from colltune.evaluation.folds import Fold, FoldSource, SplitError, fold
 from colltune.models.cells import CellMatrix
 
 Flags = NDArray[np.bool_]
@@ -287,47 +286,4 @@ class LeaveAllocationOut:
             found,
             f"the split {self.name} leaves nothing to evaluate: no launch measured the "
             "default together with another configuration that other launches measured, too",
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Transfer:
-    """Train on all of one machine's data, test on all of another's, of the same library."""
-
-    name: ClassVar[str] = "transfer"
-    test: PerformanceDataset
-
-    def options(self) -> dict[str, Any]:
-        """Return where the tested times come from."""
-        return {"test_data": str(self.test.context), "test_dataset_digest": digest(self.test)}
-
-    def folds(self, source: FoldSource) -> list[Fold]:
-        """Return a fold per collective that both have.
-
-        Raises
-        ------
-        SplitError
-            If the libraries differ, the contexts do not, or nothing is common.
-        """
-        mine, theirs = source.dataset.context, self.test.context
-        if mine.library != theirs.library:
-            raise SplitError(
-                f"{mine} and {theirs} have different MPI libraries, which have different "
-                "algorithms. Name data of the same library with --test-data."
-            )
-        if mine == theirs:
-            raise SplitError(
-                f"--test-data has the same context as the data, {mine}. The split transfer is "
-                "for two machines. Choose another --split."
-            )
-        tested = replace(source, dataset=self.test, allocation_of=None)
-        found = [
-            fold(theirs.machine, cells, tested.matrices[collective], tested.noise)
-            for collective, cells in source.learned.items()
-            if collective in tested.matrices
-        ]
-        return _some(
-            found,
-            f"the split {self.name} leaves nothing to evaluate: no collective was measured in "
-            f"{mine} and also in {theirs} with its default and another configuration",
         )
