@@ -186,7 +186,6 @@ def test_the_kind_of_picture_is_checked_first(colltune: Verb) -> None:
     for words in (
         *(f"plot {kind} nothing --out" for kind in KINDS),
         "data noise nothing --picture",
-        "what-if nothing --collective bcast --msize 8 --plot",
     ):
         for name in ("picture.gif", "picture", "png"):
             answer = colltune(*words.split(), name)
@@ -196,14 +195,14 @@ def test_the_kind_of_picture_is_checked_first(colltune: Verb) -> None:
 
 
 def test_another_verb_draws_other_formats(
-    colltune: Verb, bundle_path: Path, tmp_path: Path
+    colltune: Verb, measurements_csv: Path, tmp_path: Path
 ) -> None:
-    """`what-if` writes SVG and PDF, too, whatever the case of the ending."""
-    asked = ("--collective", "bcast", "--nodes", "32", "--ppn", "4", "--msize", "8")
-    for name in ("w.svg", "w.PDF"):
-        assert colltune("what-if", bundle_path, *asked, "--plot", tmp_path / name).status == 0
-    assert "predicted runtime [µs]" in _texts(tmp_path / "w.svg")
-    assert (tmp_path / "w.PDF").read_bytes().startswith(b"%PDF")
+    """`data noise` writes SVG and PDF, too, whatever the case of the ending."""
+    for name in ("n.svg", "n.PDF"):
+        answer = colltune("data", "noise", measurements_csv, "--picture", tmp_path / name)
+        assert answer.status == 0
+    assert "along a launch" in _texts(tmp_path / "n.svg")
+    assert (tmp_path / "n.PDF").read_bytes().startswith(b"%PDF")
 
 
 def test_a_csv_is_checked_as_an_import_checks_it(

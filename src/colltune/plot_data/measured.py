@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from itertools import pairwise
+from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -152,8 +153,7 @@ def _gains(decisions: Decisions, default_column: int | None) -> Numbers:
 
 
 def _geometric_mean(values: Numbers) -> float | None:
-    mean = float(np.exp(np.log(values).mean()))
-    return mean if np.isfinite(mean) else None
+    return geometric_mean(values.tolist()) if np.isfinite(values).all() else None
 
 
 def compare(selector: ModelSelector, cells: CellMatrix) -> MeasuredDecisions:

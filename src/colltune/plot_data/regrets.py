@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ class InstanceRegrets:
         logs = np.log(self.ratios[selector])
         groups = [octave == one for one in found]
         places = [int(np.median(self.msize_bytes[rows])) for rows in groups]
-        means = [float(np.exp(logs[rows].mean())) for rows in groups]
+        means = [geometric_mean(self.ratios[selector][rows].tolist()) for rows in groups]
         ends = [np.exp(np.quantile(logs[rows], (0.1, 0.9))).tolist() for rows in groups]
         low, high = np.array(ends).T
         return Sizes(places, np.array(means), low, high)
@@ -75,7 +76,7 @@ class InstanceRegrets:
     def _drawn(self, selector: str) -> dict[str, Any]:
         sizes = self.by_size(selector)
         return {
-            "geometric_mean": geometric_mean(self.ratios[selector]),
+            "geometric_mean": geometric_mean(self.ratios[selector].tolist()),
             "p95": float(np.quantile(self.ratios[selector], 0.95)),
             "sorted": listed(np.sort(self.ratios[selector])),
             "by_size": {
@@ -115,10 +116,6 @@ class Regrets:
             "groups": [group.as_json() for group in self.groups],
             "notes": list(self.notes),
         }
-
-
-def geometric_mean(ratios: Numbers) -> float:
-    return float(np.exp(np.log(ratios).mean()))
 
 
 def held_out(  # noqa: PLR0913

@@ -19,7 +19,7 @@ from colltune.domain import Collective
 from colltune.plot_data.decisions import Why, spread
 from colltune.plot_data.maps import ChoiceMap, Field, Maps, Over, ShapeRow, runs
 from colltune.plots import scaffold
-from colltune.plots.styles import (
+from colltune.plots.scaffold import (
     DEFAULT,
     GAIN_STYLES,
     GAINS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import geometric_mean
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from colltune.plot_data import regrets
-from colltune.plot_data.regrets import InstanceRegrets, Regrets, geometric_mean
+from colltune.plot_data.regrets import InstanceRegrets, Regrets
 from colltune.plots import scaffold
 from colltune.plots.scaffold import plain
 
@@ -61,7 +62,7 @@ def _looks(found: Regrets) -> dict[str, _Look]:
 def _label(name: str, group: InstanceRegrets) -> str:
     ratios = group.ratios[name]
     p95 = float(np.quantile(ratios, 0.95))
-    return f"{plain(name)}\n{geometric_mean(ratios):.2f}x; {p95:.2f}x"
+    return f"{plain(name)}\n{geometric_mean(ratios.tolist()):.2f}x; {p95:.2f}x"
 
 
 def _over_instances(axes: Axes, group: InstanceRegrets, looks: dict[str, _Look]) -> None:

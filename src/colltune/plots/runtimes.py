@@ -22,7 +22,7 @@ from colltune.plot_data.runtimes import (
     ShapeRuntimes,
 )
 from colltune.plots import scaffold
-from colltune.plots.styles import AlgorithmStyles, legend
+from colltune.plots.scaffold import AlgorithmStyles, legend
 
 if TYPE_CHECKING:
     import pandas as pd
