@@ -21,6 +21,7 @@ from docs._ext import (
     lint_samples,
     registries,
     service_metrics,
+    settings,
     stored_formats,
 )
 
@@ -38,6 +39,7 @@ GENERATORS: dict[str, Callable[[str], str]] = {
     "metrics": service_metrics.markdown,
     "output": lint_samples.output,
     "registry": registries.markdown,
+    "settings": settings.markdown,
     "server-settings": environment.markdown,
     "stored-formats": stored_formats.markdown,
 }

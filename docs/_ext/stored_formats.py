@@ -57,7 +57,6 @@ STORED = (
         "colltune.selector.packing",
         "colltune.selector.packing:FORMAT_VERSION",
     ),
-    Stored("Campaign", "campaign.toml", "", "colltune.bench.campaign_file"),
     Stored(
         "Journal of a campaign",
         "<dataset>/campaigns/<run>.jsonl",
@@ -113,7 +112,6 @@ STORED = (
         "colltune.retraining.record",
         "colltune.retraining.record:FORMAT_VERSION",
     ),
-    Stored("Site", "site.toml", "", "colltune.retraining.site_file"),
     Stored(
         "Results of an evaluation",
         "results.json",

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Self
 
-from colltune.errors import DataError
+from colltune.errors import DataError, unknown
 
 DEFAULT_ALGORITHM = "default"
 INTERPOSED = "colltune"
@@ -303,8 +303,7 @@ def parse_collective(text: str) -> Collective:
     try:
         return Collective(name)
     except ValueError:
-        known = ", ".join(Collective)
-        raise DataError(f"unknown collective {text!r}; known: {known}") from None
+        raise unknown("collective", text, Collective, DataError) from None
 
 
 def parse_parameters(text: str | None) -> tuple[tuple[str, int | str], ...]:

@@ -5,22 +5,59 @@ A message names the file, line or key that is wrong, and the mend.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 
 class ColltuneError(Exception):
     """Anything colltune can explain; never shown with a traceback.
 
-    The message is the ``finding`` and, where it is told apart, the ``mend``.
+    The message is the ``finding`` and, where it is told apart, the ``mend``. ``code`` names what
+    was wrong (see `Complaint`), and ``values`` are those of its message.
     """
 
     exit_status: ClassVar[int] = 1
+    code: str = ""
+    values: Mapping[str, Any] = {}
 
     def __init__(self, finding: str, mend: str = "") -> None:
         joint = ". " if mend[:1].isupper() else "; "
         super().__init__(f"{finding}{joint}{mend}" if mend else finding)
         self.finding = finding
         self.mend = mend
+
+    def of(
+        self, place: str, kind: type[ColltuneError] | None = None, **where: Any
+    ) -> ColltuneError:
+        """Return this error as one of `place`, and perhaps of another `kind`; its code stays."""
+        error = (kind or type(self))(f"{place}: {self.finding}", self.mend)
+        return error.named(self.code, {**self.values, **where})
+
+    def named(self, code: str, values: Mapping[str, Any]) -> Self:
+        """Return this error with its `code` and `values`."""
+        self.code, self.values = code, values
+        return self
+
+
+@dataclass(frozen=True)
+class Complaint:
+    """A kind of error: its `code`, and what is said, with the names of values in braces.
+
+    `finding` says what is wrong, `mend` what to do. Raise what it returns for its values; of which
+    class that is says `error`, or whoever calls it. Texts are for people and may change. A code
+    stays.
+    """
+
+    code: str
+    finding: str
+    mend: str = ""
+    error: type[ColltuneError] = ColltuneError
+
+    def __call__(self, error: type[ColltuneError] | None = None, /, **values: Any) -> ColltuneError:
+        """Return the error for `values`."""
+        made = (error or self.error)(self.finding.format(**values), self.mend.format(**values))
+        return made.named(self.code, values)
 
 
 class SiteError(ColltuneError):
@@ -124,6 +161,17 @@ BUSY = 14
 """Exit status of a retraining that left the work to another one that is at it."""
 UNOBSERVED = 17
 """Exit status of a verification that saw nothing of a file, for it or against it."""
+
+MALFORMED = Complaint("malformed", "{value!r} is not {what}", "Write it like {like}.")
+UNKNOWN = Complaint("unknown", "unknown {what} {name!r}", "known: {known}")
+
+
+def unknown(
+    what: str, name: str, known: Iterable[str], error: type[ColltuneError]
+) -> ColltuneError:
+    """Return the `error` that nothing of the kind `what` has this `name`, with the `known` ones."""
+    return UNKNOWN(error, what=what, name=name, known=", ".join(known))
+
 
 EXIT_STATUSES: dict[int, str] = {
     0: "done",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from pathlib import Path
 
@@ -10,12 +9,13 @@ import pytest
 
 from colltune.bench import campaign_file
 from colltune.bench.campaign import Campaign, CampaignPart, SizeWeight
-from colltune.bench.campaign_file import KEYS
 from colltune.bench.simulated import Simulation
 from colltune.domain import Collective, Shape, Synchronisation
 from colltune.errors import CampaignError
+from colltune.files.settings import keys_of
 from colltune.mpi.programs import MOST_PROMISED
 from colltune.text import counted
+from tests.refusals import refused
 
 SHIPPED = sorted((Path(__file__).parents[2] / "reprompi_configs").glob("*.toml"))
 GOOD = """
@@ -155,9 +155,9 @@ def test_every_key_has_its_field() -> None:
         ),
     )
     both = tomllib.loads(WHOLE)
-    named = {t: keys for t, keys in KEYS.items() if t != "weights"}
-    missing = {f"{t}.{k}" for t, keys in named.items() for k in keys if k not in both[t]}
-    assert missing == {"space.only", "budget.total_s", "smpi.platform"}
+    given = {f"{t}.{k}" for t, keys in both.items() for k in keys} | {"weights"}
+    missing = {key.path for key in keys_of(Campaign)} - given
+    assert missing == {"space.only", "smpi.platform"}
     sizes = [parsed.msizes_of(c) for c in parsed.collectives]
     assert sizes == [(1, 1024), (16,), (0,)]
 
@@ -170,17 +170,8 @@ def test_sizes_in_words_are_bytes() -> None:
         .replace("[16]", '["16"]')
     )
     assert campaign_file.parse(in_words, "w.toml") == campaign_file.parse(WHOLE, "w.toml")
-    with pytest.raises(CampaignError, match=r"key space\.msizes_bytes: '1T' is not a size"):
+    with refused("malformed", CampaignError, key="space.msizes_bytes", value="1T"):
         campaign_file.parse(WHOLE.replace("[1, 1024]", '["1T"]'), "w.toml")
-
-
-def test_every_key_is_documented() -> None:
-    """The guide's table of campaign files names each key; those of weights are collectives."""
-    guide = (Path(__file__).parents[2] / "docs" / "reference" / "campaign-files.md").read_text()
-    table = guide.partition("| key |")[2].partition("\n\n")[0]
-    names = set(re.findall(r"[a-z_]{2,}", " ".join(re.findall(r"`[^`]*`", table))))
-    named = {t: keys for t, keys in KEYS.items() if t != "weights"}
-    assert {"weights", *(key for keys in named.values() for key in keys)} <= names
 
 
 def test_parts_share_shapes_and_budget() -> None:
@@ -202,81 +193,73 @@ def test_the_budget_is_no_part_of_the_identity() -> None:
 def test_a_wrong_part_is_refused() -> None:
     """A part must be I/N with 1 <= I <= N."""
     for text in ("0/2", "3/2", "x", "1/", "-1/2"):
-        with pytest.raises(CampaignError, match="part"):
+        with pytest.raises(CampaignError):
             CampaignPart.parse(text)
 
 
 def test_more_parts_than_shapes_are_refused() -> None:
     """A part without a shape would measure nothing."""
-    with pytest.raises(CampaignError, match="5 parts, but only 4 shapes"):
+    with refused("too-many-parts", parts=5, shapes="4 shapes"):
         campaign_file.parse(WHOLE, "w.toml").changed(part=CampaignPart(1, 5))
 
 
-MISTAKES = (
-    ("nodes", "node", r"c\.toml, line 6, key space\.node: unknown key \(did you mean nodes\?\)"),
-    ("[machine]", "[machin]", r"c\.toml, line 2, key machin: unknown table \(did you mean"),
-    ("[machine]", "machine = 3\n[x]", r"c\.toml, line 2, key machine: must be a table"),
-    ("[1, 2]", "1", r"c\.toml, line 6, key space\.nodes: 1 must be a list of whole numbers"),
-    ("[1, 2]", '["1"]', r"line 6, key space\.nodes: \['1'\] must be a list of whole numbers"),
-    ("[1, 2]", "[true]", r"line 6, key space\.nodes"),
-    ("total_s = 60", "total_s = true", r"line 11, key budget\.total_s: True must be a number"),
-    ("total_s = 60", 'total = "4 weeks"', r"line 11, key budget\.total: '4 weeks' is not a wall"),
-    ("total_s = 60", "total_s = 60\ntotal = 60", r"line 12, .*given 2 times"),
-    ('"bcast"', '"bkast"', r"line 5, key space\.collectives: unknown collective 'bkast'"),
-    ("[1, 1024]", "[]", r"msizes_bytes is empty"),
-    ("[1, 1024]", "[-1]", r"msizes_bytes must not be negative"),
-    ("[1, 2]", "[0]", r"nodes must be at least 1"),
-    ("total_s = 60", "total_s = 0", r"line 11, key budget\.total_s: .*must be positive"),
-    ("total_s = 60", "total_s = nan", r"line 11, key budget\.total_s: .*must be positive"),
-    ("cell_s = 0.5", "cell_s = inf", r"cell_s must be positive"),
-    ("[machine]", "[machine", r"c\.toml: not valid TOML.*line 2"),
-    ("msizes_bytes = [1, 1024]", "", r"c\.toml: key space\.msizes_bytes is missing"),
-    ("[budget]", "[space.msizes_bytes_of]\nfoo = [1]", r"unknown collective 'foo'"),
-    ("[budget]", "[space.msizes_bytes_of]\nscan = 1", r"key space\.msizes_bytes_of"),
-    ("[budget]", '[measure]\nsynchronisation = "w"', r'"barrier", "window"'),
-    ("[budget]", "[measure]\nrepeat_shapes = 2", r"repeat_shapes must be from 0"),
-    (
-        "[budget]",
-        "[weights]\nbcast = 11",
-        r"line 11, key weights\.bcast: 11 must be a number from 0\.1 to 10",
-    ),
-    ("[budget]", "[weights]\nbkast = 1", r"did you mean bcast\?"),
-    ("[budget]", "[weights]\nscan = 2", r"weights\.scan: is not measured. Add it"),
-    (
-        "[budget]",
-        '[weights.bcast]\n"4K" = 2',
-        r'c\.toml, line 10, key weights\.bcast: "4K" is not a range of bytes. Write "0\.\.4096"',
-    ),
+MISTAKES: tuple[tuple[str, str, str, dict[str, object]], ...] = (
+    ("nodes", "node", "unknown-key", {"line": 6, "key": "space.node"}),
+    ("[machine]", "[machin]", "unknown-table", {"line": 2, "key": "machin"}),
+    ("[machine]", "machine = 3\n[x]", "not-a-table", {"line": 2, "key": "machine"}),
+    ("[1, 2]", "1", "not-allowed", {"line": 6, "key": "space.nodes", "value": 1}),
+    ("[1, 2]", '["1"]', "not-allowed", {"line": 6, "value": ["1"]}),
+    ("[1, 2]", "[true]", "not-allowed", {"line": 6, "key": "space.nodes"}),
+    ("[1, 2]", "[0]", "not-allowed", {"line": 6, "key": "space.nodes"}),
+    ("total_s = 60", "total_s = true", "not-allowed", {"line": 11, "key": "budget.total_s"}),
+    ("total_s = 60", 'total = "4 weeks"', "malformed", {"line": 11, "key": "budget.total"}),
+    ("total_s = 60", "total_s = 0", "not-allowed", {"line": 11, "key": "budget.total_s"}),
+    ("total_s = 60", "total_s = nan", "not-allowed", {"line": 11}),
+    ("total_s = 60", "total_s = 60\ntotal = 60", "given-twice", {"key": "budget.total_s"}),
+    ("cell_s = 0.5", "cell_s = inf", "not-allowed", {"key": "budget.cell_s"}),
+    ('"bcast"', '"bkast"', "unknown", {"line": 5, "key": "space.collectives"}),
+    ("[1, 1024]", "[]", "not-allowed", {"value": []}),
+    ("[1, 1024]", "[-1]", "not-allowed", {"value": [-1]}),
+    ("[machine]", "[machine", "not-toml", {"file": "c.toml"}),
+    ("msizes_bytes = [1, 1024]", "", "key-missing", {"key": "space.msizes_bytes"}),
+    ("[budget]", "[space.msizes_bytes_of]\nfoo = [1]", "unknown", {"name": "foo"}),
+    ("[budget]", "[space.msizes_bytes_of]\nscan = 1", "not-allowed", {"value": 1}),
+    ("[budget]", "[space.msizes_bytes_of]\nscan = [-1]", "no-sizes", {}),
+    ("[budget]", '[measure]\nsynchronisation = "w"', "not-allowed", {"value": "w"}),
+    ("[budget]", "[measure]\nrepeat_shapes = 2", "not-allowed", {"value": 2}),
+    ("[budget]", "[weights]\nbcast = 11", "not-a-weight", {"key": "weights", "value": 11}),
+    ("[budget]", "[weights]\nbkast = 1", "unknown", {"name": "bkast"}),
+    ("[budget]", "[weights]\nscan = 2", "weight-not-measured", {"key": "weights.scan"}),
+    ("[budget]", '[weights.bcast]\n"4K" = 2', "malformed", {"line": 10, "value": "4K"}),
     (
         "[budget]",
         '[weights]\nbcast = { "2..64" = 2 }',
-        r"line 11, key weights\.bcast: 2\.\.64 contains none of the campaign's message sizes",
+        "weight-of-nothing",
+        {"line": 11, "key": "weights.bcast"},
     ),
     (
         "[budget]",
         '[weights]\nbcast = { "0..1024" = 2, "512.." = 3 }',
-        r"weights\.bcast: 0\.\.1024 overlaps another range",
+        "weights-overlap",
+        {"key": "weights.bcast"},
     ),
-    (
-        "[budget]",
-        '[measure]\nstrategy = "greedy"',
-        r"key measure\.strategy: unknown strategy 'greedy'; known",
-    ),
-    ("[budget]", '[measure]\nstrategy = "adaptive"', r"take full_grid in its place"),
+    ("[budget]", '[measure]\nstrategy = "greedy"', "unknown", {"key": "measure.strategy"}),
+    ("[budget]", '[measure]\nstrategy = "adaptive"', "removed-strategy", {"instead": "full_grid"}),
 )
 
 
-def test_a_wrong_key_is_named() -> None:
+def test_a_wrong_key_is_named(subtests: pytest.Subtests) -> None:
     """Every mistake names the file and the line or key."""
-    for old, new, message in MISTAKES:
+    for old, new, code, values in MISTAKES:
         added = f"{new}\n[budget]" if old == "[budget]" else new
-        with pytest.raises(CampaignError, match=message):
+        with subtests.test(new=new), refused(code, CampaignError, **values) as raised:
             campaign_file.parse(GOOD.replace(old, added, 1), "c.toml")
+        assert str(raised.value).startswith("c.toml")
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     """A campaign file that is not there is named."""
-    with pytest.raises(CampaignError, match=r"none\.toml"):
+    with refused("unreadable", CampaignError, path=tmp_path / "none.toml"):
         campaign_file.load(tmp_path / "none.toml")
 
 
@@ -316,7 +299,7 @@ def test_other_nodes_have_the_cores_that_the_campaign_names() -> None:
 def test_one_core_is_too_little_for_processes_that_spin(monkeypatch: pytest.MonkeyPatch) -> None:
     """With one process there is nothing to measure, which is said."""
     monkeypatch.setattr("colltune.bench.campaign.usable_cores", lambda: 1)
-    with pytest.raises(CampaignError, match="one process per core is one process"):
+    with refused("one-process"):
         campaign_file.laptop().changed(library="mpich")
 
 

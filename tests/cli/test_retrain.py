@@ -64,7 +64,7 @@ def test_what_is_asked_for_must_make_sense(colltune: Verb) -> None:
     for words, status, error in (
         ((), 2, "Name it with --config"),
         (("--config", "none.toml"), 2, "none.toml: cannot be read"),
-        (("--print-unit", "cron"), 2, "no unit 'cron'"),
+        (("--print-unit", "cron"), 2, "'cron'"),
     ):
         answer = colltune("site", "retrain", *words)
         assert answer.status == status, words

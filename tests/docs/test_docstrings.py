@@ -72,7 +72,7 @@ def unexplained(member: Member) -> list[str]:
 
     The words may stand in a section on parameters or in the text, there or in that of the class. A
     type explains a parameter if it is a class of its own, as ``Shape`` is: a number, a text, an
-    array or a collection is not.
+    array or a collection is not. An annotated one says itself what it means.
     """
     thing, owner = member.thing, member.owner
     if isinstance(thing, (property, cached_property)) or _is_plain(thing):
@@ -96,6 +96,8 @@ def _is_plain(thing: object) -> bool:
 
 def _type_says(annotation: object) -> bool:
     text = annotation if isinstance(annotation, str) else getattr(annotation, "__forward_arg__", "")
+    if text.startswith("Annotated["):
+        return True
     return bool(_SAID_BY_TYPE.match(text)) and not text.startswith(_NOT_ENOUGH)
 
 

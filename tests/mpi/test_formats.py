@@ -63,7 +63,7 @@ def test_a_library_decides_between_formats() -> None:
         (("x", "f"), "f: this is not a .* of an MPI library .it begins with x.*: plain, alike"),
         ((" \n", "f", None, "mpich"), "configuration file of MPICH .it is empty.*: alike, …$"),
         (('{"a": 1, "b": {}}', "f"), "it is JSON with the keys a, b"),
-        (("x", "f", "nonsense"), "no format 'nonsense'; known: plain, alike"),
+        (("x", "f", "nonsense"), "format 'nonsense'; known: plain, alike"),
         (("x", "f", "plain", "mpich"), "f: plain is a format of openmpi, not of mpich"),
     ],
 )

@@ -13,6 +13,7 @@ from colltune import errors
 from colltune.errors import SiteError
 from colltune.process import run
 from colltune.retraining.site_file import DEPLOY_FILES, deploy_file
+from tests.refusals import refused
 
 _HARMLESS = (errors.NOTHING_NEW, errors.BUSY)
 
@@ -94,5 +95,5 @@ def test_shells_turn_the_harmless_statuses_into_success(
 
 def test_an_unknown_unit_is_told_what_there_is() -> None:
     """A kind that does not exist is answered with those that do."""
-    with pytest.raises(SiteError, match="no unit 'cron'; there are systemd, timer, scrontab"):
+    with refused("unknown", SiteError, name="cron", known=", ".join(DEPLOY_FILES)):
         deploy_file("cron")

@@ -166,10 +166,7 @@ def test_an_edited_file_is_kept_and_the_difference_shown(
     written = (site / "measure").read_text()
     (site / "measure").write_text(written + "# ours\n")
     (site / "site.toml").write_text(
-        (site / "site.toml")
-        .read_text()
-        .replace("[2, 4]", "[3]")
-        .replace("# tasks = 1", "tasks = 7")
+        (site / "site.toml").read_text().replace("[2, 4]", "[3]").replace("#tasks = 1", "tasks = 7")
     )
     answer = colltune("site", "init", site)
     assert "measure was edited and is kept" in answer.out

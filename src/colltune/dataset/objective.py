@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colltune.errors import DataError
+from colltune.errors import DataError, unknown
 from colltune.text import counted
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def parse_objective(text: str) -> Objective:
     try:
         return Objective(text.strip().lower())
     except ValueError:
-        raise DataError(f"unknown objective {text!r}; known: {', '.join(Objective)}") from None
+        raise unknown("objective", text, Objective, DataError) from None
 
 
 def of_repetitions(times_s: Numbers, objective: Objective) -> Numbers:

@@ -29,7 +29,7 @@ from colltune.dataset.frame import (
 )
 from colltune.dataset.printed import without_common_prefixes
 from colltune.domain import LARGEST_NUMBER, Context, RunStatus, parse_collective, parse_parameters
-from colltune.errors import DataError
+from colltune.errors import DataError, unknown
 from colltune.files import whole
 from colltune.files.unpacking import encoding_of, unpacked
 
@@ -86,7 +86,7 @@ def read_csv(
         collective, or not a positive time; or the contexts, if the file mixes several.
     """
     if time_unit not in TIME_UNITS:
-        raise DataError(f"unknown time unit {time_unit!r}; known: {', '.join(TIME_UNITS)}")
+        raise unknown("time unit", time_unit, TIME_UNITS, DataError)
     text = _renamed(text_table(path), path, columns or {}, constants or {})
     for column, value in (where or {}).items():
         if column not in text:

@@ -26,7 +26,7 @@ from colltune.dataset.noise import allocations_of
 from colltune.dataset.objective import Objective
 from colltune.dataset.parquet import read_launch_provenances
 from colltune.domain import Collective, Context
-from colltune.errors import DataError
+from colltune.errors import DataError, unknown
 from colltune.evaluation.evaluation import Evaluation
 from colltune.evaluation.folds import SplitError
 from colltune.evaluation.run import evaluate_split
@@ -315,7 +315,7 @@ class EvaluationRequest:
     def _check(self) -> None:
         name = self.split
         if name is not None and name not in SPLITS:
-            raise DataError(f"unknown --split {name!r}; known: {', '.join(SPLITS)}")
+            raise unknown("--split", name, SPLITS, DataError)
         if self.suite is not None and self.suite not in SUITES:
             raise DataError(f"unknown --suite {self.suite!r}; known: {', '.join(SUITES)}")
         if (self.train_nodes is None) != (self.test_nodes is None):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from colltune.errors import DataError
+from colltune.errors import DataError, unknown
 
 Numbers = NDArray[np.float64]
 
@@ -144,4 +144,4 @@ def feature_set(name: str) -> FeatureSet:
     try:
         return FEATURE_SETS[name]
     except KeyError:
-        raise DataError(f"unknown feature set {name!r}; known: {', '.join(FEATURE_SETS)}") from None
+        raise unknown("feature set", name, FEATURE_SETS, DataError) from None

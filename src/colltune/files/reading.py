@@ -16,8 +16,11 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-from colltune.errors import ColltuneError
+from colltune.errors import ColltuneError, Complaint
 
+UNREADABLE = Complaint("unreadable", "{path}: cannot be read: {why}", "{mend}")
+NOT_TEXT = Complaint("not-text", "{path}, line {line}: {why}", "{mend}")
+_ZERO_BYTE = "not a text file (it has a zero byte)"
 MOST_BYTES = 1 << 30
 """Of a file that is read as a whole."""
 _PIECE_BYTES = 1 << 20
@@ -63,7 +66,7 @@ def content_of(path: Path, failed: type[ColltuneError], mend: str) -> bytes:
     try:
         return read_bytes(path)
     except OSError as error:
-        raise failed(f"{path}: cannot be read: {error.strerror or error}; {mend}") from error
+        raise UNREADABLE(failed, path=path, why=error.strerror or error, mend=mend) from error
 
 
 def text_of(path: Path, failed: type[ColltuneError], mend: str) -> str:
@@ -72,10 +75,10 @@ def text_of(path: Path, failed: type[ColltuneError], mend: str) -> str:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise failed(f"{path}, line {line}: not UTF-8 text; {mend}") from error
+        raise NOT_TEXT(failed, path=path, line=line, why="not UTF-8 text", mend=mend) from error
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise failed(f"{path}, line {line}: not a text file (it has a zero byte); {mend}")
+        raise NOT_TEXT(failed, path=path, line=line, why=_ZERO_BYTE, mend=mend)
     return text
 
 

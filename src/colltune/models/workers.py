@@ -14,10 +14,11 @@ from concurrent.futures import BrokenExecutor
 from contextlib import ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from colltune import __version__
 from colltune.errors import ColltuneError, ProgramError, ResourceError
+from colltune.files.settings import Key, SettingTable
 from colltune.interrupts import handlers_kept
 from colltune.on_demand import require
 from colltune.provenance import usable_cores
@@ -32,16 +33,18 @@ Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Slurm:
-    """What each of ``jobs`` batch jobs asks for; ``directives`` are further options of sbatch."""
+    """What each of ``jobs`` batch jobs asks for."""
 
-    cores: int
-    memory: str
-    jobs: int = 1
-    walltime: str = "01:00:00"
-    queue: str | None = None
-    account: str | None = None
-    interface: str | None = None
-    directives: tuple[str, ...] = ()
+    cores: Annotated[int, Key("Cores of each batch job.", 1, 100_000, example=16)]
+    memory: Annotated[str, Key("Memory of each batch job.", example="32GB")]
+    jobs: Annotated[int, Key("How many batch jobs.", 1, 100_000)] = 1
+    walltime: Annotated[str, Key("How long they may run.")] = "01:00:00"
+    queue: Annotated[str | None, Key("Their partition.", example="short")] = None
+    account: Annotated[str | None, Key("Who pays for them.", example="project")] = None
+    interface: Annotated[str | None, Key("Their network interface.", example="ib0")] = None
+    directives: Annotated[
+        tuple[str, ...], Key("Further options of sbatch.", example=["--exclusive"])
+    ] = ()
 
 
 @dataclass(frozen=True)
@@ -53,10 +56,20 @@ class Workers:
     this host.
     """
 
-    backend: str = JOBLIB
-    jobs: int | None = None
-    scheduler: str | None = None
-    slurm: Slurm | None = None
+    backend: Annotated[str, Key("This host by joblib, or a cluster by Dask.", names=BACKENDS)] = (
+        JOBLIB
+    )
+    jobs: Annotated[
+        int | None,
+        Key("Processor cores of this host; by default all.", 1, 1_000_000, example=2),
+    ] = None
+    scheduler: Annotated[
+        str | None,
+        Key("Of a Dask that runs already.", example="tcp://host:8786"),
+    ] = None
+    slurm: Annotated[
+        Slurm | None, SettingTable("A Dask cluster that is started as batch jobs.")
+    ] = None
 
 
 @contextmanager

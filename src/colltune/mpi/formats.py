@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-from colltune.errors import LibraryError, NoSettingsError
+from colltune.errors import LibraryError, NoSettingsError, unknown
 from colltune.files.reading import opened
 from colltune.mpi import LIBRARIES, check_no_derivative
 from colltune.mpi.file_format import Format
@@ -145,7 +145,7 @@ def format_for(name: str, release: str) -> Format:
 def _named(named: str, source: str, library: str | None) -> Format:
     found = FORMATS.get(named)
     if found is None:
-        raise LibraryError(f"no format {named!r}; known: {', '.join(FORMATS)}")
+        raise unknown("format", named, FORMATS, LibraryError)
     if library not in (None, found.library):
         raise LibraryError(
             f"{source}: {named} is a format of {found.library}, not of {library}. Name a "

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from colltune import process
-from colltune.errors import LibraryError, ProgramError
+from colltune.errors import LibraryError, ProgramError, unknown
 from colltune.mpi import LIBRARIES, MpiLibrary
 from colltune.mpi.in_effect import Setting
 from colltune.mpi.toolchain import DERIVATIVES, Toolchain, before, release_in, root_allowance
@@ -175,7 +175,7 @@ def _mpicc_on_path(launcher: LauncherProgram) -> Path:
 def find_launcher(named: str | None = None, library: str | None = None) -> LauncherProgram:
     """Return the launcher that `find` would take, of an MPI that may lack its compiler wrapper."""
     if library is not None and library not in LIBRARIES:
-        raise ProgramError(f"unknown MPI library {library!r}", f"known: {', '.join(LIBRARIES)}")
+        raise unknown("MPI library", library, LIBRARIES, ProgramError)
     if named is None and library is not None:
         return _search(LIBRARIES[library])
     if named is None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from colltune.errors import LibraryError
+from colltune.errors import LibraryError, unknown
 from colltune.mpi import library
 from colltune.mpi.file_format import Format
 from colltune.mpi.formats import (
@@ -109,7 +109,7 @@ def check_names(release: str | None, format_name: str | None) -> None:
     """Refuse the name of a format or release that no file could be of."""
     library_name, _ = library_and_release(release)
     if format_name is not None and format_name not in FORMATS:
-        raise LibraryError(f"no format {format_name!r}; known: {', '.join(FORMATS)}")
+        raise unknown("format", format_name, FORMATS, LibraryError)
     libraries = dict.fromkeys(known.library for known in FORMATS.values())
     if library_name is not None and library_name not in libraries:
         raise LibraryError(f"no format of {library_name!r} is known; known: {', '.join(libraries)}")

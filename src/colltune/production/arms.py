@@ -9,36 +9,83 @@ import hashlib
 from collections.abc import Set
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
-from colltune.mpi.programs import FOR_EVERYBODY
+from colltune.errors import Complaint, DataError
+from colltune.files.settings import Key
 
+NOT_RISING = Complaint(
+    "not-rising", "{value} are not rising shares of jobs that end in 1.0", error=DataError
+)
 FIRST_STEP = 0.05
 """Share of the jobs that get a bundle first, by default."""
 
 
+def _rising(steps: list[float]) -> tuple[float, ...]:
+    shares = [0.0, *steps]
+    if shares[-1] != 1 or not all(type(b) in (int, float) and a < b for a, b in pairwise(shares)):
+        raise NOT_RISING(value=steps)
+    return tuple(steps)
+
+
 @dataclass(frozen=True)
 class Production:
-    """The table ``[production]`` of a site file; `colltune.retraining.site_file` tells its keys.
+    """The table ``[production]`` of a site file."""
 
-    ``promise`` says which programs jobs are taken for, as ``[site] programs`` does.
-    """
-
-    record: bool = False
-    control: float = 0.05
-    steps: tuple[float, ...] = (FIRST_STEP, 0.25, 1.0)
-    jobs_per_step: int = 200
-    harm: float = 1.02
-    alpha: float = 0.01
-    users: Literal["none", "hash"] = "hash"
-    programs: Literal["hash", "names"] = "hash"
-    rate: int = 20
-    store: str = "production/production.db"
-    archive: Path = Path("production")
-    months: int = 12
-    user_share: float = 0.2
-    promise: str = str(FOR_EVERYBODY)
+    record: Annotated[
+        bool,
+        Key(
+            "With true, jobs are compared with a control group that keeps the library's default,"
+            " and `colltune serve --site` judges bundles by what jobs report at their end.",
+        ),
+    ] = False
+    control: Annotated[float, Key("Share of jobs in the control group.", 0.001, 0.5)] = 0.05
+    steps: Annotated[
+        tuple[float, ...],
+        Key(
+            "Shares of jobs that a new bundle gets, one after the other.",
+            read=_rising,
+            takes=(list,),
+            wanted="a list of rising shares that ends in 1.0",
+        ),
+    ] = (FIRST_STEP, 0.25, 1.0)
+    jobs_per_step: Annotated[
+        int, Key("Jobs that must have had it before the next step.", 1, 100_000)
+    ] = 200
+    harm: Annotated[float, Key("A ratio to the control group's times that is harm.", 1, 10)] = 1.02
+    alpha: Annotated[
+        float,
+        Key("Chance that a good decision is ever withdrawn, for each by itself.", 1e-9, 0.5),
+    ] = 0.01
+    users: Annotated[
+        Literal["none", "hash"],
+        Key(
+            "With hash, a hash of the user, with the site's secret, is kept for three days, so that"
+            " no user outweighs the others. With none, only a person promotes a trial.",
+        ),
+    ] = "hash"
+    programs: Annotated[
+        Literal["hash", "names"],
+        Key("Whether the name of a program is kept, or a hash of its path."),
+    ] = "hash"
+    rate: Annotated[int, Key("One call in so many is timed.", 1, 1_000_000)] = 20
+    store: Annotated[
+        str,
+        Key(
+            "Database of what jobs reported: a file on a local disk (SQLite), or for several"
+            " servers `postgresql+psycopg://user@host/database`, whose password stands in the file"
+            " that PGPASSFILE names.",
+            located=True,
+        ),
+    ] = "production/production.db"
+    archive: Annotated[Path, Key("Folder of earlier days.")] = Path("production")
+    months: Annotated[int, Key("How long they are kept.", 1, 1200)] = 12
+    user_share: Annotated[
+        float,
+        Key("Most weight that one user has in what lets a trial go on.", 0.001, 1),
+    ] = 0.2
 
 
 class Arm(StrEnum):

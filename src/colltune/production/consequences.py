@@ -27,7 +27,7 @@ from colltune.errors import BundleError, ColltuneError, RegistryConflict
 from colltune.models.bundle import Bundle
 from colltune.models.confirmations import Confirmation
 from colltune.models.guard import Guard
-from colltune.mpi.programs import Programs
+from colltune.mpi.programs import FOR_EVERYBODY, Programs
 from colltune.production.arms import Production
 from colltune.production.judgement import Judgement, ProductionFinding, ProductionVerdict, TrialStep
 from colltune.registry import Action, Event, Registry
@@ -71,15 +71,16 @@ def act(
     settings: Production,
     by: str,
     guard: Guard | None = None,
+    programs: Programs = FOR_EVERYBODY,
 ) -> tuple[Consequence, ...]:
     """Do what follows from `judgement`, and return what was done.
 
-    `guard` is the one of the service, by which jobs were given their configurations.
+    `guard` and `programs` are those of the service, by which jobs were given their configurations.
     """
     slots = {f.slot for f in judgement.findings} | {s.slot for s in judgement.steps}
     found: list[Consequence] = []
     for slot in sorted(slots):
-        one = _Slot(slot, judgement, registry, settings, by, guard or Guard())
+        one = _Slot(slot, judgement, registry, settings, by, guard or Guard(), programs)
         try:
             found += one.stepped()
             found += one.withdrawn()
@@ -98,6 +99,7 @@ class _Slot(NamedTuple):
     settings: Production
     by: str
     guard: Guard
+    programs: Programs
 
     def withdrawn(self) -> Iterator[Consequence]:
         """Withdraw what is refuted from the bundle in force and from the one on trial."""
@@ -162,7 +164,7 @@ class _Slot(NamedTuple):
 
         Decisions that the bundles `kept` have withdrawn stay.
         """
-        now = (event.bundle_id, kept, self.guard, self.settings.promise)
+        now = (event.bundle_id, kept, self.guard, self.programs)
         keys = {
             (*now, f.bundle_id, f.range, f.configuration, f.shapes, f.since_utc): f
             for f in refuted
@@ -177,7 +179,7 @@ class _Slot(NamedTuple):
             with suppress(BundleError):
                 theirs = self.registry.load(bundle_id, ()).confirmations
                 known += [record for record in theirs if record.jobs]
-        selector = _selector(bundle, self.guard, Programs.parse(self.settings.promise))
+        selector = _selector(bundle, self.guard, self.programs)
         records = [
             record
             for finding in left.values()

@@ -23,7 +23,7 @@ from colltune.errors import DataError
 from colltune.evidence.arms import WORTH, Arms, EffectInterval, Total
 from colltune.evidence.launches import discoveries
 from colltune.models.guard import Guard
-from colltune.mpi.programs import Programs
+from colltune.mpi.programs import FOR_EVERYBODY, Programs
 from colltune.production.arms import Arm, ArmShares, Draw, Production
 from colltune.production.cases import CELLS, JUDGED, SLOTS, STRATA, Cases, Draws, forget, utc
 from colltune.production.observations import RegistryDecisions
@@ -228,18 +228,19 @@ def judge(
     machine: str,
     now: float,
     guard: Guard | None = None,
+    programs: Programs = FOR_EVERYBODY,
 ) -> Judgement | None:
     """Take in what came in since the last time, and return what production tells by now.
 
     One process judges at a time: the others return what was told last. `machine` names the site;
-    `guard` is the one of the service, by which jobs were given their configurations.
+    `guard` and `programs` are those of the service, by which jobs were given their configurations.
     """
     with store.judging(now) as judging:
         if judging is None:
             return latest(store)
         events = (registry.current(), registry.trials())
         _begin_anew(judging)
-        decisions = _decisions(registry, guard or Guard(), settings)
+        decisions = _decisions(registry, guard or Guard(), programs)
         cases = Cases(judging, decisions, settings, *events, _draws(store, registry, settings))
         received = judging.new(MOST_AT_ONCE)
         cases.take(received)
@@ -253,14 +254,13 @@ def judge(
     return found
 
 
-_LAST: list[tuple[Registry, tuple[Guard, str], RegistryDecisions]] = []
+_LAST: list[tuple[Registry, tuple[Guard, Programs], RegistryDecisions]] = []
 
 
-def _decisions(registry: Registry, guard: Guard, settings: Production) -> RegistryDecisions:
+def _decisions(registry: Registry, guard: Guard, programs: Programs) -> RegistryDecisions:
     """Return what the bundles decide, with what was looked up at the last time."""
-    told = guard, settings.promise
+    told = guard, programs
     if not (_LAST and _LAST[0][0] is registry and _LAST[0][1] == told):
-        programs = Programs.parse(settings.promise)
         _LAST[:] = [(registry, told, RegistryDecisions(registry, guard, programs))]
     return _LAST[0][2]
 

@@ -12,7 +12,6 @@ the budget. Times are the bundle's own predictions.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -32,6 +31,7 @@ from colltune.dataset.profile import Profile
 from colltune.decisions import Status
 from colltune.domain import Collective, Context, Shape
 from colltune.files import write_text
+from colltune.files.settings import written
 from colltune.models.bundle import Bundle
 from colltune.models.guard import Guard
 from colltune.mpi import installation
@@ -279,7 +279,21 @@ def _campaign(
 
 def write(campaign: Campaign, path: Path) -> Path:
     """Write the campaign file and return its path."""
-    text = "\n".join([_FIRST_LINE, *_lines(campaign)]) + "\n"
+    values = {
+        "space.collectives": campaign.collectives,
+        "space.msizes_bytes": campaign.msizes_bytes,
+        "space.nodes": campaign.nodes,
+        "space.ppn": campaign.ppn,
+        "space.programs": campaign.programs,
+        "space.msizes_bytes_of": campaign.msizes_bytes_of,
+        "machine.name": campaign.machine,
+        "machine.fabric": campaign.fabric,
+        "machine.cores_per_node": campaign.cores_per_node,
+        "library.name": campaign.library,
+        "library.release": campaign.release,
+        "budget.total": campaign.total_s,
+    }
+    text = written(Campaign, values, _FIRST_LINE)
     campaign_file.parse(text, str(path))
     # what it names is run
     write_text(path, text, 0o644)
@@ -298,36 +312,8 @@ def path_for(folder: Path, context: Context) -> Path:
     return folder / f"{context.library}-{context.library_version}.toml"
 
 
-def _lines(campaign: Campaign) -> Iterator[str]:
-    tables: dict[str, dict[str, Any]] = {
-        "machine": {
-            "name": campaign.machine,
-            "fabric": campaign.fabric,
-            "cores_per_node": campaign.cores_per_node,
-        },
-        "library": {"name": campaign.library, "release": campaign.release},
-        "space": {
-            "collectives": [c.value for c in campaign.collectives],
-            "nodes": list(campaign.nodes),
-            "ppn": list(campaign.ppn),
-            "msizes_bytes": list(campaign.msizes_bytes),
-            "programs": str(campaign.programs),
-        },
-        "space.msizes_bytes_of": {
-            c.value: list(sizes) for c, sizes in campaign.msizes_bytes_of.items()
-        },
-        "measure": {"strategy": campaign.strategy},
-        "budget": {"total": campaign.total_s},
-    }
-    for name, keys in tables.items():
-        yield f"\n[{name}]"
-        for key, value in keys.items():
-            # JSON's texts, numbers and lists are TOML's, but for the escapes of a few characters
-            yield f"{key} = {json.dumps(value, ensure_ascii=False)}"
-
-
 def confirmed(
-    bundle: Bundle, wishes: Backfill, usage: Profile | None = None
+    bundle: Bundle, wishes: Backfill, programs: Programs, usage: Profile | None = None
 ) -> tuple[Bundle, dict[str, Any]]:
     """Return `bundle` as it decides by what is measured now, and what came of it, JSON-able.
 
@@ -344,7 +330,7 @@ def confirmed(
         return bundle, {}
     backend = backend_for(bundle, wishes)
     insist_on_context(bundle, campaign, backend)
-    found = proposals(bundle, backend, asked, wishes.programs)
+    found = proposals(bundle, backend, asked, programs)
     if not found:
         return bundle, {}
     assert wishes.measurements is not None

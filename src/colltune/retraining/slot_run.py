@@ -341,7 +341,7 @@ class SlotRun:
         try:
             old = self.registry.load(result.in_force)
             with self.phase(f"{self.slot}: confirming"):
-                bundle, facts = backfill.confirmed(old, wishes, self._usage)
+                bundle, facts = backfill.confirmed(old, wishes, self.site.programs, self._usage)
             if bundle.id != result.in_force:
                 self.registry.add(bundle)
                 note = (
@@ -364,10 +364,10 @@ class SlotRun:
             bundle = self.registry.load(result.in_force)
             demand = read_demand(wishes.demand)
             cells = backfill.wanted(
-                bundle, demand, self._guard, dataset.shapes(), self._usage, wishes.programs
+                bundle, demand, self._guard, dataset.shapes(), self._usage, self.site.programs
             )
             planned = backfill.plan(
-                bundle, cells, wishes.budget_s, wishes.launch_s, wishes.programs
+                bundle, cells, wishes.budget_s, wishes.launch_s, self.site.programs
             )
             if planned is None:
                 backfill.remove(path)

@@ -22,6 +22,7 @@ import structlog
 from colltune.dataset.profile import UNKNOWN_ARM, Use
 from colltune.errors import ColltuneError, OutputError
 from colltune.models.guard import Guard
+from colltune.mpi.programs import Programs
 from colltune.production.arms import Arm, ArmShares, Production, arm_of
 from colltune.production.consequences import act
 from colltune.production.judgement import Judgement, judge, latest
@@ -219,6 +220,7 @@ class ProductionJobs:
         self._machine = settings.machine
         self._judge_s = settings.judge_s
         self._guard = Guard(caution=settings.caution)
+        self._programs = Programs.parse(settings.programs)
         self._metrics = metrics
         self._changed = changed
         self._log = structlog.get_logger("colltune.server.production")
@@ -323,12 +325,14 @@ class ProductionJobs:
 
     def _judge(self) -> None:
         now = time.time()
-        found = judge(self.store, self.registry, self._site, self._machine, now, self._guard)
+        found = judge(
+            self.store, self.registry, self._site, self._machine, now, self._guard, self._programs
+        )
         self.judgement = found
         if found is None or datetime.fromisoformat(found.at_utc).timestamp() < int(now):
             # another process judged, and acts
             return
-        consequences = act(found, self.registry, self._site, _BY, self._guard)
+        consequences = act(found, self.registry, self._site, _BY, self._guard, self._programs)
         for one in consequences:
             self._log.warning(
                 "production", kind=one.kind, slot=one.slot, bundle=one.bundle_id, what=one.text

@@ -31,10 +31,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from colltune import __version__, process
+from colltune.bench.campaign import Campaign
 from colltune.bench.slurm import configuration
-from colltune.errors import ColltuneError, OutputError, ProgramError, SiteError
+from colltune.errors import ColltuneError, OutputError, ProgramError, SiteError, unknown
 from colltune.files import locked, write_text
 from colltune.files.reading import json_of
+from colltune.files.settings import toml, written
 from colltune.mpi.installation import find_launcher
 from colltune.production.payback import Payback, load_of, payback, recorded
 from colltune.retraining.site_file import Cluster, Site, SiteMpi, deploy_file, load, parse
@@ -60,7 +62,7 @@ _PROGRAM = "/opt/colltune/bin/colltune"
 def example(name: str) -> str:
     """Return the text of an example, in which the program is this installation's."""
     if name not in EXAMPLES:
-        raise ColltuneError(f"no example {name!r}", f"there are {', '.join(EXAMPLES)}")
+        raise unknown("example", name, EXAMPLES, ColltuneError)
     folder = Path(__file__).parents[1] / "server" / "deploy"
     text = (folder / EXAMPLES[name]).read_text(encoding="utf-8")
     return text.replace(_PROGRAM, str(Path(sys.prefix, "bin", "colltune")))
@@ -95,6 +97,7 @@ def guessed() -> dict[str, Any]:
         "cluster.service": f"http://{_controller(slurm)}:8765" if shutil.which("scontrol") else "",
         "cluster.nightly": _nightly(slurm),
         "data.datasets": ["measurements"],
+        "data.min_new": 100,
         "backfill.demand": "demand",
         "backfill.campaigns": "next-campaigns",
     }
@@ -141,21 +144,12 @@ def named_mpi(text: str | None) -> str:
 
 
 def site_text(answers: Mapping[str, Any], folder: Path) -> str:
-    """Return the example of a site file with `answers`, by key, in their places; it is checked."""
-    tables, table = {path.rpartition(".")[0] for path in answers}, ""
-    lines = ["# The site: the one file to edit. Then run `colltune site init` again on its folder."]
-    for line in deploy_file("site").splitlines()[1:]:
-        header = re.match(r"(?:# )?\[([\w.]+)\]", line)
-        key = re.match(r"(?:# )?(\w+) = ", line)
-        table = header[1] if header else table
-        path = f"{table}.{key[1]}" if key else ""
-        if key and path in answers:
-            setting = f"{key[1]} = {_toml(answers[path])}"
-            remark = re.search(r"  +(# .*)", line)
-            lines.append(f"{setting:<39} {remark[1]}" if remark else setting)
-        else:
-            lines.append(line.removeprefix("# ") if header and table in tables else line)
-    text = "\n".join(lines) + "\n"
+    """Return a site file with `answers`, by key, in their places; it is checked."""
+    text = written(
+        Site,
+        answers,
+        "# The site: the one file to edit. Then run `colltune site init` again on its folder.",
+    )
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -240,30 +234,29 @@ def _of_production(site: Site) -> list[str]:
     return [archive] if "://" in store else list(dict.fromkeys((str(Path(store).parent), archive)))
 
 
-_BY_REPROMPI = """\
-backend = "reprompi"
-synchronisation = ["window", "barrier"]
-"""
+_SIZES = [4, 64, 512, 2048, 8192, 32768, 131072, 524288, 1048576]
 
 
 def _campaign(site: Site, cluster: Cluster, mpi: SiteMpi) -> str:
     """Return the campaign of an MPI of the site."""
-    launcher = f'\n[launcher]\nname = "{cluster.launcher}"\n' if cluster.launcher else ""
     values = {
-        "machine": site.machine,
-        "fabric": site.fabric or "",
-        "library": mpi.library,
-        "release": mpi.release,
-        "collectives": cluster.collectives,
-        "nodes": cluster.nodes,
-        "ppn": cluster.ppn,
-        "total": f"{cluster.budget_s:g}s",
-        "programs": str(site.programs),
+        "space.collectives": cluster.collectives,
+        "space.msizes_bytes": _SIZES,
+        "space.nodes": cluster.nodes,
+        "space.ppn": cluster.ppn,
+        "space.programs": site.programs,
+        "machine.name": site.machine,
+        "machine.fabric": site.fabric,
+        "library.name": mpi.library,
+        "library.release": mpi.release,
+        "library.mpi": mpi.mpirun or None,
+        "launcher.name": cluster.launcher,
+        "budget.total": f"{cluster.budget_s:g}s",
     }
-    texts = {name: json.dumps(value, ensure_ascii=False) for name, value in values.items()}
-    texts["mpi"] = f"mpi = {json.dumps(mpi.mpirun)}\n" if mpi.mpirun else ""
-    texts["measured_by"] = _BY_REPROMPI if cluster.backend == "reprompi" else ""
-    return _HEAD + _script("campaign.toml").format(**texts, launcher=launcher)
+    if cluster.backend == "reprompi":
+        values |= {"measure.backend": "reprompi", "measure.synchronisation": ["window", "barrier"]}
+    given = {key: value for key, value in values.items() if value is not None}
+    return written(Campaign, given, f"{_HEAD}# `sh measure` measures this.")
 
 
 def _hooks(site: Site, cluster: Cluster, folder: Path) -> dict[str, str]:
@@ -489,10 +482,6 @@ def begin(folder: Path, text: str) -> None:
         write_text(folder / SITE, text, 0o644)
 
 
-def _toml(value: object) -> str:
-    return "not set" if value is None else json.dumps(value, ensure_ascii=False)
-
-
 def agreed(folder: Path, told: Mapping[str, Any]) -> None:
     """Insist that what is `told` again is what the site file says."""
     tables = tomllib.loads((folder / SITE).read_text(encoding="utf-8"))
@@ -501,7 +490,8 @@ def agreed(folder: Path, told: Mapping[str, Any]) -> None:
         now = tables.get(table, {}).get(key)
         if now != value:
             raise SiteError(
-                f"{folder / SITE}: key {path} is {_toml(now)}, not {_toml(value)}",
+                f"{folder / SITE}: key {path} is {'not set' if now is None else toml(now)}, not"
+                f" {toml(value)}",
                 "Edit that file, and run `colltune site init` again without options.",
             )
 

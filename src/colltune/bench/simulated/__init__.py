@@ -12,13 +12,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated
 from xml.etree import ElementTree as ET
 from xml.sax.saxutils import quoteattr
 
 from colltune.domain import Shape
-from colltune.errors import CampaignError
+from colltune.errors import CampaignError, Complaint, unknown
 from colltune.files.reading import text_of
-from colltune.text import counted
+from colltune.files.settings import Key, check
+from colltune.text import counted, parse_bytes
 
 FLAT = "flat"
 _NUMBERS = r"\d+(?:,\d+)*"
@@ -48,75 +50,126 @@ _XML = """\
 </platform>
 """
 
+PLATFORM_IS_ALL = Complaint(
+    "platform-is-all",
+    "smpi.platform describes everything",
+    "Remove topology and parameters.",
+    CampaignError,
+)
+FLAT_HAS_NONE = Complaint(
+    "flat-has-none",
+    "smpi.parameters: a flat topology has no parameters",
+    "Remove them.",
+    CampaignError,
+)
+WRONG_PARAMETERS = Complaint(
+    "wrong-parameters", "smpi.parameters of a {topology} must be {wanted}", error=CampaignError
+)
+FEW_ROUTERS = Complaint(
+    "few-routers",
+    "smpi.parameters {parameters!r}: a dragonfly of {groups} groups needs {groups} routers in a"
+    " chassis, not {routers}",
+    "change one of them",
+    CampaignError,
+)
+NO_HOSTS = Complaint(
+    "no-hosts", "smpi.parameters {parameters!r} describe no hosts", error=CampaignError
+)
+FEW_HOSTS = Complaint(
+    "few-hosts",
+    "the simulated platform has {hosts}, but space.nodes asks for {nodes}",
+    "Use a larger platform, or fewer nodes.",
+    CampaignError,
+)
+NOT_A_PLATFORM = Complaint(
+    "not-a-platform", "{file}: not a platform of SimGrid: {why}", error=CampaignError
+)
+SIZE = 'a whole number of bytes, or a size such as "64k"'
+SIZE_TYPES = (int, str)
+
+
+def size(value: int | str) -> int:
+    """Return the bytes that a file's value stands for."""
+    return parse_bytes(value) if isinstance(value, str) else value
+
 
 @dataclass(frozen=True)
 class Simulation:
     """What a campaign's table ``[smpi]`` says."""
 
-    # SimGrid's description of the cluster, an XML file; without one it is made from the rest
-    platform: str | None = None
-    # "flat": every host at one switch, as many as the campaign asks for
-    topology: str = FLAT
-    # SimGrid's numbers for the topology
-    parameters: str = ""
-    # of a host; arithmetic of reductions costs one operation a byte
-    cores: int = 32
-    speed_gflops: float = 10.0
-    # of a link
-    latency_us: float = 0.5
-    rate_mbit: float = 100_000.0
-    # of messages within a host
-    memory_latency_us: float = 0.15
-    memory_rate_mbit: float = 64_000.0
-    # of a processor for each message, in which it does nothing else, at both ends
-    overhead_us: float = 0.4
-    overhead_ns_per_byte: float = 0.03
-    # messages below are sent without waiting for the receiver
-    eager_bytes: int = 65536
-    # results are checked where the buffers of all processes take no more
-    checked_bytes: int = 256 << 20
-    # wall time of one configuration on one shape
-    limit_s: float = 60.0
+    platform: Annotated[
+        str | None,
+        Key(
+            "SimGrid's description of the cluster, an XML file; without one it is made from the"
+            " rest.",
+            example="cluster.xml",
+        ),
+    ] = None
+    topology: Annotated[
+        str,
+        Key("Flat: every host at one switch, as many as the campaign asks for.", names=TOPOLOGIES),
+    ] = FLAT
+    parameters: Annotated[str, Key("SimGrid's numbers for the topology.")] = ""
+    cores: Annotated[int, Key("Cores of a host.", 1)] = 32
+    speed_gflops: Annotated[
+        float, Key("Arithmetic of reductions costs one operation a byte.", above=0)
+    ] = 10.0
+    latency_us: Annotated[float, Key("Of a link.", 0)] = 0.5
+    rate_mbit: Annotated[float, Key("Of a link.", above=0)] = 100_000.0
+    memory_latency_us: Annotated[float, Key("Of messages within a host.", 0)] = 0.15
+    memory_rate_mbit: Annotated[float, Key("Of messages within a host.", above=0)] = 64_000.0
+    overhead_us: Annotated[
+        float,
+        Key("Of a processor for each message, in which it does nothing else, at both ends.", 0),
+    ] = 0.4
+    overhead_ns_per_byte: Annotated[float, Key("The same for each byte.", 0)] = 0.03
+    eager_bytes: Annotated[
+        int,
+        Key(
+            "Messages below are sent without waiting for the receiver.",
+            0,
+            read=size,
+            takes=SIZE_TYPES,
+            wanted=SIZE,
+        ),
+    ] = 65536
+    checked_bytes: Annotated[
+        int,
+        Key(
+            "Results are checked where the buffers of all processes take no more.",
+            0,
+            read=size,
+            takes=SIZE_TYPES,
+            wanted=SIZE,
+        ),
+    ] = 256 << 20
+    limit_s: Annotated[float, Key("Wall time of one configuration on one shape.", above=0)] = 60.0
 
     def __post_init__(self) -> None:
-        for name in ("cores", "speed_gflops", "rate_mbit", "memory_rate_mbit", "limit_s"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise CampaignError(f"smpi.{name} must be positive")
-        for name in ("latency_us", "memory_latency_us", "overhead_us", "overhead_ns_per_byte"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise CampaignError(f"smpi.{name} must not be negative")
-        for name in ("eager_bytes", "checked_bytes"):
-            if getattr(self, name) < 0:
-                raise CampaignError(f"smpi.{name} must not be negative")
+        check(self, CampaignError, "smpi.")
         self._check_topology()
 
     def _check_topology(self) -> None:
         if self.platform is not None:
             if (self.topology, self.parameters) != (FLAT, ""):
-                raise CampaignError(
-                    "smpi.platform describes everything", "Remove topology and parameters."
-                )
+                raise PLATFORM_IS_ALL()
             return
-        if self.topology not in TOPOLOGIES:
-            raise CampaignError(f"smpi.topology must be one of {', '.join(TOPOLOGIES)}")
         if self.topology == FLAT:
             if self.parameters:
-                raise CampaignError("smpi.parameters: a flat topology has no parameters")
+                raise FLAT_HAS_NONE()
             return
+        if self.topology not in TOPOLOGIES:
+            raise unknown("topology", self.topology, TOPOLOGIES, CampaignError)
         form, words = _FORMS[self.topology]
         if not form.fullmatch(self.parameters):
-            raise CampaignError(f"smpi.parameters of a {self.topology} must be {words}")
+            raise WRONG_PARAMETERS(topology=self.topology, wanted=words)
         if self.topology == "dragonfly":
             groups, _, routers, _ = (int(p.split(",")[0]) for p in self.parameters.split(";"))
             if routers < groups:
                 # a chassis' router number g is the way to group g; SimGrid crashes without it
-                raise CampaignError(
-                    f"smpi.parameters {self.parameters!r}: a dragonfly of {groups} groups needs"
-                    f" {groups} routers in a chassis, not {routers}",
-                    "change one of them",
-                )
+                raise FEW_ROUTERS(parameters=self.parameters, groups=groups, routers=routers)
         if not self._made_hosts:
-            raise CampaignError(f"smpi.parameters {self.parameters!r} describe no hosts")
+            raise NO_HOSTS(parameters=self.parameters)
 
     @property
     def _made_hosts(self) -> int:
@@ -163,11 +216,7 @@ class Simulation:
     def hosts(self, nodes: int) -> tuple[str, ...]:
         names = host_names(self.description_for(nodes), self.platform or "smpi")
         if len(names) < nodes:
-            raise CampaignError(
-                f"the simulated platform has {counted(len(names), 'host')}, but space.nodes "
-                f"asks for {nodes}",
-                "Use a larger platform, or fewer nodes.",
-            )
+            raise FEW_HOSTS(hosts=counted(len(names), "host"), nodes=nodes)
         return names[:nodes]
 
     def hostfile(self, shape: Shape) -> str:
@@ -202,7 +251,7 @@ def host_names(description: str, source: str) -> tuple[str, ...]:
                 prefix, suffix = element.get("prefix", ""), element.get("suffix", "")
                 names += [f"{prefix}{i}{suffix}" for i in _radical(element.attrib["radical"])]
     except (ET.ParseError, KeyError, ValueError) as error:
-        raise CampaignError(f"{source}: not a platform of SimGrid: {error}") from None
+        raise NOT_A_PLATFORM(file=source, why=error) from None
     return tuple(names)
 
 

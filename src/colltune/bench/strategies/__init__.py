@@ -3,7 +3,7 @@
 from collections.abc import MutableMapping
 
 from colltune.bench.strategies.protocol import CampaignState, Strategy, Visit, Visited
-from colltune.errors import CampaignError
+from colltune.errors import CampaignError, Complaint, unknown
 from colltune.on_demand import OnDemand
 
 STRATEGIES: MutableMapping[str, Strategy] = OnDemand(
@@ -13,6 +13,13 @@ STRATEGIES: MutableMapping[str, Strategy] = OnDemand(
     }
 )
 _REPLACED = {"adaptive": "full_grid"}
+
+REMOVED = Complaint(
+    "removed-strategy",
+    "unknown strategy {name!r}",
+    "it was removed; take {instead} in its place",
+    CampaignError,
+)
 
 
 def known(name: str) -> str:
@@ -25,10 +32,9 @@ def known(name: str) -> str:
     """
     if name in STRATEGIES:
         return name
-    instead = _REPLACED.get(name)
-    mend = f"it was removed; take {instead} in its place" if instead else ""
-    names = f"known: {', '.join(STRATEGIES)}"
-    raise CampaignError(f"unknown strategy {name!r}", f"{mend or names}")
+    if name in _REPLACED:
+        raise REMOVED(name=name, instead=_REPLACED[name])
+    raise unknown("strategy", name, STRATEGIES, CampaignError)
 
 
 __all__ = ["STRATEGIES", "CampaignState", "Strategy", "Visit", "Visited", "known"]

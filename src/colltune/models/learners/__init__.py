@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, Typ
 import numpy as np
 from numpy.typing import NDArray
 
-from colltune.errors import BundleError, DataError
+from colltune.errors import BundleError, DataError, unknown
 from colltune.features import FeatureSet, feature_set
 from colltune.models.bundle_schema import Arrays, StoredArrays
 from colltune.on_demand import require
@@ -260,9 +260,7 @@ def learner_entry(name: str) -> LearnerEntry:
     try:
         entry = LEARNERS[resolved(name)]
     except KeyError:
-        raise DataError(
-            f"unknown learner {name!r}; known: {', '.join([*LEARNERS, AUTO])}"
-        ) from None
+        raise unknown("learner", name, [*LEARNERS, AUTO], DataError) from None
     if entry.package and not (entry.program and shutil.which(entry.program)):
         require("learners", entry.package)
     return entry
