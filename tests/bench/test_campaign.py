@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from colltune.bench import campaign_file
-from colltune.bench.campaign import Campaign, CampaignPart, SizeWeight
+from colltune.bench.campaign import Campaign, CampaignPart
 from colltune.bench.simulated import Simulation
+from colltune.bench.weights import SizeWeight
 from colltune.domain import Collective, Shape, Synchronisation
 from colltune.errors import CampaignError
 from colltune.files.settings import keys_of

@@ -8,10 +8,11 @@ from collections import Counter
 import pytest
 
 from colltune.bench.backends.replay import ReplayBackend
-from colltune.bench.campaign import Campaign, Focus, SizeWeight, Spent, weighed
+from colltune.bench.campaign import Campaign
 from colltune.bench.launch_costs import LaunchCosts
 from colltune.bench.rehearsal import rehearse
 from colltune.bench.schedule import Cell, survey
+from colltune.bench.weights import Focus, SizeWeight, Spent, weighed
 from colltune.dataset import PerformanceDataset
 from colltune.domain import Collective, Configuration, Context, Instance, Measurement, Shape
 

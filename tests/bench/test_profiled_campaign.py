@@ -6,9 +6,10 @@ import random
 
 import pytest
 
-from colltune.bench.campaign import LEAST, MOST, Campaign, focused
+from colltune.bench.campaign import Campaign, focused
 from colltune.bench.schedule import Cell, refine
 from colltune.bench.strategies import STRATEGIES, CampaignState
+from colltune.bench.weights import LEAST, MOST
 from colltune.dataset.profile import Profile, added_up, parse_profile
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.errors import CampaignError

@@ -18,44 +18,36 @@ import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 from colltune.bench import strategies
 from colltune.bench.durations import seconds
 from colltune.bench.launchers import LAUNCHERS
 from colltune.bench.schedule import octaves_apart
 from colltune.bench.simulated import SIZE, SIZE_TYPES, Simulation, size
+from colltune.bench.weights import LEAST, MOST, Focus, SizeWeight, Spent, size_weights
 from colltune.dataset.profile import Profile, Use
 from colltune.domain import (
     Collective,
-    Instance,
     Portfolio,
     Shape,
     Synchronisation,
     parse_collective,
 )
-from colltune.errors import MALFORMED, CampaignError, Complaint, DataError
+from colltune.errors import MALFORMED, CampaignError, Complaint
 from colltune.files.settings import NOT_ALLOWED, Key, SettingTable, check
 from colltune.mpi import DEFAULT_LIBRARY, LIBRARIES, MpiLibrary
 from colltune.mpi.libcolltune.library import with_libcolltune
 from colltune.mpi.programs import FOR_A_PROGRAM, Programs
 from colltune.provenance import usable_cores
-from colltune.text import counted, parse_bytes
+from colltune.text import counted
 
 if TYPE_CHECKING:
     from colltune.selector.confirming import ContestedInstance
 
 
-LEAST, MOST = 0.1, 10.0
-"""Bounds of a weight; the mean instance of the application has 1."""
 _SYNCHRONISATIONS = (
     '"barrier", "window", or ["window", "barrier"]: barriers where no window can be kept'
-)
-NOT_A_WEIGHT = Complaint(
-    "not-a-weight",
-    f"{{collective}}: {{value!r}} must be a number from {LEAST:g} to {MOST:g}, or a table of them"
-    ' by sizes, "0..4096" = 5',
-    error=CampaignError,
 )
 NO_SUCH_PART = Complaint(
     "no-such-part", "part {part} must be I/N with 1 <= I <= N", error=CampaignError
@@ -97,98 +89,6 @@ _CAME_LATER = (
     "repeat_shapes",
     "launcher_program",
 )
-
-
-class Spent(NamedTuple):
-    """The `share` of the application's time in collectives spent on messages of `msize_bytes`."""
-
-    collective: Collective
-    shape: Shape
-    msize_bytes: int
-    share: float
-
-
-class SizeWeight(NamedTuple):
-    """The `weight` of a collective's messages of `least_bytes` to `most_bytes` (None: no bound)."""
-
-    collective: Collective
-    least_bytes: int
-    most_bytes: int | None
-    weight: float
-
-    @classmethod
-    def parse(cls, collective: Collective, sizes: str, weight: object) -> SizeWeight:
-        """Return the weight of the `sizes` written ``0..4096`` or ``1M..``."""
-        if type(weight) not in (int, float) or not LEAST <= weight <= MOST:  # type: ignore[operator]
-            raise NOT_A_WEIGHT(collective=collective, value=weight)
-        first, dots, last = sizes.partition("..")
-        try:
-            least, most = parse_bytes(first), parse_bytes(last) if last else None
-        except DataError:
-            dots = ""
-        if not dots:
-            raise MALFORMED(
-                CampaignError, value=sizes, what="a range of bytes", like='"0..4096" or "1M.."'
-            )
-        return cls(collective, least, most, float(weight))  # type: ignore[arg-type]
-
-    def holds(self, msize_bytes: int) -> bool:
-        """Tell whether messages of `msize_bytes` are meant."""
-        most_bytes = math.inf if self.most_bytes is None else self.most_bytes
-        return self.least_bytes <= msize_bytes <= most_bytes
-
-    def __str__(self) -> str:
-        return f"{self.least_bytes}..{'' if self.most_bytes is None else self.most_bytes}"
-
-
-def weighed(
-    instances: Sequence[Instance], focus: Focus | None, given: Sequence[SizeWeight]
-) -> tuple[float, ...]:
-    """Return the weights of `instances`: by `focus` times those `given`, which have the mean 1.
-
-    None where all count as much.
-    """
-    weights = focus.weights(instances) if focus else (1.0,) * len(instances)
-    if not given or not instances:
-        return weights if focus else ()
-    factors = [
-        next(
-            (g.weight for g in given if g.collective is i.collective and g.holds(i.msize_bytes)), 1
-        )
-        for i in instances
-    ]
-    mean = math.fsum(factors) / len(factors)
-    return tuple(w * factor / mean for w, factor in zip(weights, factors, strict=True))
-
-
-@dataclass(frozen=True)
-class Focus:
-    """What an application spends its time on.
-
-    ``shapes`` are to be measured, whatever the campaign's nodes and ppn; ``spent`` has each
-    instance once. ``covered`` is the share of the time in collectives that they stand for,
-    ``of_run`` the share of the run that is spent in collectives, None if that is not known.
-    """
-
-    shapes: tuple[Shape, ...]
-    spent: tuple[Spent, ...]
-    covered: float
-    of_run: float | None = None
-
-    def weights(self, instances: Iterable[Instance]) -> tuple[float, ...]:
-        """Return how much time each of `instances` is worth, `LEAST` to `MOST`.
-
-        Those that the application does not use are there to tell what lies between others.
-        """
-        return tuple(self._by_instance.get(instance, LEAST) for instance in instances)
-
-    @cached_property
-    def _by_instance(self) -> dict[Instance, float]:
-        mean = sum(s.share for s in self.spent) / max(1, len(self.spent))
-        return {
-            Instance(s.collective, s.shape, s.msize_bytes): min(MOST, max(LEAST, s.share / mean))
-            for s in self.spent
-        }
 
 
 @dataclass(frozen=True)
@@ -250,14 +150,6 @@ def _sizes_by_collective(table: Mapping[str, Any]) -> Mapping[Collective, tuple[
             raise NOT_ALLOWED(CampaignError, value=sizes, wanted=_SIZES)
         found[parse_collective(name)] = tuple(map(size, sizes))
     return found
-
-
-def _size_weights(table: Mapping[str, Any]) -> tuple[SizeWeight, ...]:
-    return tuple(
-        SizeWeight.parse(parse_collective(name), sizes, weight)
-        for name, told in table.items()
-        for sizes, weight in (told if isinstance(told, dict) else {"0..": told}).items()
-    )
 
 
 def _synchronisation(value: str | list[str]) -> tuple[Synchronisation, ...]:
@@ -470,15 +362,14 @@ class Campaign:
         Key(
             f"Which collectives and sizes count more, from {LEAST:g} to {MOST:g}; the others count"
             " 1.",
-            read=_size_weights,
+            read=size_weights,
             takes=(dict,),
             wanted="a table of collectives",
             example={"allreduce": 5, "bcast": {"0..4096": 2}},
         ),
     ] = ()
     backend: Annotated[
-        str,
-        Key("What measures: `native`, `reprompi`, `smpi` or `replay`.", key="measure.backend"),
+        str, Key("What measures: `native`, `reprompi`, `smpi` or `replay`.", key="measure.backend")
     ] = "native"
     strategy: Annotated[
         str,
@@ -500,12 +391,10 @@ class Campaign:
         ),
     ] = (Synchronisation.BARRIER,)
     subshapes: Annotated[
-        bool,
-        Key("Measure smaller shapes inside a launch of the largest.", key="measure.subshapes"),
+        bool, Key("Measure smaller shapes inside a launch of the largest.", key="measure.subshapes")
     ] = True
     side_by_side: Annotated[
-        bool,
-        Key("Several of them at once; they share links.", key="measure.side_by_side"),
+        bool, Key("Several of them at once; they share links.", key="measure.side_by_side")
     ] = False
     repeat_shapes: Annotated[
         float,

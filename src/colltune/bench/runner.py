@@ -25,7 +25,7 @@ from colltune.bench.backends.protocol import (
     barriers_before,
     context_of,
 )
-from colltune.bench.campaign import Campaign, weighed
+from colltune.bench.campaign import Campaign
 from colltune.bench.journal import Journal, launch_costs, mark_done, new_launch, salvage_all
 from colltune.bench.launch_costs import LaunchCost, LaunchCosts
 from colltune.bench.progress import CampaignProgress, MeasuredCells, Progress, cells_of, check_globs
@@ -33,6 +33,7 @@ from colltune.bench.schedule import Cell, ScheduleStep, by_algorithm, too_slow
 from colltune.bench.strategies import STRATEGIES, CampaignState, Strategy, Visit, Visited
 from colltune.bench.strategies.protocol import Launches
 from colltune.bench.strategies.second_launch import with_second_launch
+from colltune.bench.weights import weighed
 from colltune.dataset import append
 from colltune.domain import Context, Measurement, RunStatus, Shape
 from colltune.errors import BudgetError, DataError, OutputError, ProgramError

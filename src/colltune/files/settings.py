@@ -84,11 +84,7 @@ class Key:
         """The bounds in words, empty where there are none."""
         if self.least is not None and self.most is not None:
             return f"from {_number(self.least)} to {_number(self.most)}"
-        words = (
-            ("above", self.above),
-            ("at least", self.least),
-            ("at most", self.most),
-        )
+        words = (("above", self.above), ("at least", self.least), ("at most", self.most))
         return " and ".join(f"{w} {_number(n)}" for w, n in words if n is not None)
 
 

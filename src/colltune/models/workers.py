@@ -60,12 +60,10 @@ class Workers:
         JOBLIB
     )
     jobs: Annotated[
-        int | None,
-        Key("Processor cores of this host; by default all.", 1, 1_000_000, example=2),
+        int | None, Key("Processor cores of this host; by default all.", 1, 1_000_000, example=2)
     ] = None
     scheduler: Annotated[
-        str | None,
-        Key("Of a Dask that runs already.", example="tcp://host:8786"),
+        str | None, Key("Of a Dask that runs already.", example="tcp://host:8786")
     ] = None
     slurm: Annotated[
         Slurm | None, SettingTable("A Dask cluster that is started as batch jobs.")
@@ -133,8 +131,7 @@ def _dask(workers: Workers) -> Iterator[None]:
         stack.callback(_cluster.reset, _cluster.set(True))
         stack.enter_context(parallel_config("dask"))
         with _explained(
-            died,
-            "Dask workers died ({}). Give them more memory, or fit with fewer jobs.",
+            died, "Dask workers died ({}). Give them more memory, or fit with fewer jobs."
         ):
             yield
 

@@ -38,7 +38,7 @@ class Production:
         bool,
         Key(
             "With true, jobs are compared with a control group that keeps the library's default,"
-            " and `colltune serve --site` judges bundles by what jobs report at their end.",
+            " and `colltune serve --site` judges bundles by what jobs report at their end."
         ),
     ] = False
     control: Annotated[float, Key("Share of jobs in the control group.", 0.001, 0.5)] = 0.05
@@ -56,14 +56,13 @@ class Production:
     ] = 200
     harm: Annotated[float, Key("A ratio to the control group's times that is harm.", 1, 10)] = 1.02
     alpha: Annotated[
-        float,
-        Key("Chance that a good decision is ever withdrawn, for each by itself.", 1e-9, 0.5),
+        float, Key("Chance that a good decision is ever withdrawn, for each by itself.", 1e-9, 0.5)
     ] = 0.01
     users: Annotated[
         Literal["none", "hash"],
         Key(
             "With hash, a hash of the user, with the site's secret, is kept for three days, so that"
-            " no user outweighs the others. With none, only a person promotes a trial.",
+            " no user outweighs the others. With none, only a person promotes a trial."
         ),
     ] = "hash"
     programs: Annotated[
@@ -83,8 +82,7 @@ class Production:
     archive: Annotated[Path, Key("Folder of earlier days.")] = Path("production")
     months: Annotated[int, Key("How long they are kept.", 1, 1200)] = 12
     user_share: Annotated[
-        float,
-        Key("Most weight that one user has in what lets a trial go on.", 0.001, 1),
+        float, Key("Most weight that one user has in what lets a trial go on.", 0.001, 1)
     ] = 0.2
 
 

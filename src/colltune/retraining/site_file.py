@@ -153,8 +153,7 @@ class Cluster:
         ),
     ]
     ppn: Annotated[
-        tuple[int, ...],
-        Key("Processes per node to measure.", 1, empty=False, example=[1, 16, 32]),
+        tuple[int, ...], Key("Processes per node to measure.", 1, empty=False, example=[1, 16, 32])
     ]
     collectives: Annotated[
         tuple[Collective, ...],
@@ -195,7 +194,7 @@ class Cluster:
         str,
         Key(
             "The MPI of jobs that load no module. Where it is empty such jobs keep the library's"
-            " own decisions.",
+            " own decisions."
         ),
     ] = ""
     service: Annotated[
@@ -237,8 +236,7 @@ class Thresholds:
 
     shadow: Annotated[bool, Key("With true, candidates are compared and never promoted.")] = False
     regret_worse_by: Annotated[
-        float,
-        Key("By how much its regret may be worse than that of what is in force.", 0, 10),
+        float, Key("By how much its regret may be worse than that of what is in force.", 0, 10)
     ] = 0.02
     share_worse_by: Annotated[
         float, Key("By how much its share of the possible log gain may be less.", 0, 10)
@@ -248,8 +246,7 @@ class Thresholds:
         Key("By how much more of its decisions may be slower than the library's default.", 0, 1),
     ] = 0.02
     harm_at_most: Annotated[
-        float,
-        Key("Share of decisions that may be 5 % slower than the library's default.", 0, 1),
+        float, Key("Share of decisions that may be 5 % slower than the library's default.", 0, 1)
     ] = 0.1
 
 
@@ -345,8 +342,7 @@ class Webhook:
         Key("Its first line is sent in the header.", example="/etc/colltune/webhook-secret"),
     ] = None
     header: Annotated[
-        str,
-        Key("Name of that header.", pattern="[A-Za-z0-9-]+", wanted="a header's name"),
+        str, Key("Name of that header.", pattern="[A-Za-z0-9-]+", wanted="a header's name")
     ] = "X-Colltune-Secret"
 
 
