@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from colltune.dataset import complaints as say
 from colltune.dataset.objective import Objective, cell_text, launch_times
 from colltune.domain import (
     Collective,
@@ -20,7 +21,6 @@ from colltune.domain import (
     RunStatus,
     Shape,
 )
-from colltune.errors import DataError
 from colltune.text import counted
 
 CELL_COLUMNS = ["collective", "algorithm", "parameters", "nodes", "ppn", "msize_bytes"]
@@ -138,10 +138,7 @@ def join(datasets: Sequence[PerformanceDataset]) -> PerformanceDataset:
     first, *rest = datasets
     for other in rest:
         if other.context != first.context:
-            raise DataError(
-                f"measurements of different contexts cannot be joined: {first.context} and "
-                f"{other.context}. Fit one bundle for each."
-            )
+            raise say.CONTEXTS_DIFFER(context=first.context, other=other.context)
     frame = pd.concat([d.frame for d in datasets], ignore_index=True)
     refuse_duplicates(frame, "the joined data")
     return replace(first, frame=frame)
@@ -152,11 +149,11 @@ def refuse_duplicates(frame: pd.DataFrame, source: str) -> None:
     doubled = frame.duplicated([*CELL_COLUMNS, "launch"], keep="first")
     if doubled.any():
         at = int(np.flatnonzero(doubled.to_numpy())[0])
-        raise DataError(
-            f"{source}: {counted(int(doubled.sum()), 'duplicate cell')}, the first in data "
-            f"row {at + 1}: {cell_text(frame.iloc[at])}. Remove the duplicates, or give "
-            "repeated launches different names, in the column launch or with import --launch "
-            "NAME."
+        raise say.DUPLICATE_CELLS(
+            file=source,
+            cells=counted(int(doubled.sum()), "duplicate cell"),
+            row=at + 1,
+            cell=cell_text(frame.iloc[at]),
         )
 
 

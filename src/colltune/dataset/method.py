@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Mapping
 
 import pandas as pd
 
+from colltune.dataset import complaints as say
 from colltune.dataset.frame import CELL_COLUMNS, PerformanceDataset
-from colltune.errors import DataError
 from colltune.text import counted
 
 ALL = "all"
@@ -138,9 +138,10 @@ def chosen(wanted: str, known: Collection[str]) -> str:
     found = [method for method in known if method == wanted]
     found = found or [method for method in known if wanted in method]
     if len(found) != 1:
-        raise DataError(
-            f"--method {wanted!r}: {'no method' if not found else counted(len(found), 'method')} "
-            f"of the data is called so. Known: {'; '.join(known) or 'none'}."
+        raise say.NO_SUCH_METHOD(
+            wanted=wanted,
+            count="no method" if not found else counted(len(found), "method"),
+            known="; ".join(known) or "none",
         )
     return found[0]
 
@@ -182,8 +183,6 @@ def alike(
         return dataset
     if wanted is not None:
         return measured_by(dataset, provenances, chosen(wanted, found))
-    raise DataError(
-        f"{source} was measured by different methods, whose times need not be comparable: "
-        f"{'; '.join(in_cells(found))}. Name the one to take, --method "
-        f"{next(iter(found))!r}, or --method {ALL}."
+    raise say.SEVERAL_METHODS(
+        file=source, methods="; ".join(in_cells(found)), first=next(iter(found))
     )

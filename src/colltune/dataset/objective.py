@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from colltune.dataset import complaints as say
 from colltune.errors import DataError, unknown
 from colltune.text import counted
 
@@ -115,14 +116,14 @@ def _refuse_unusable(frame: pd.DataFrame, result: Numbers, objective: Objective)
     row = frame.iloc[bad[0]]
     cell = cell_text(row)
     if np.isnan(result[bad[0]]) and np.isfinite(row["time_s"]) and not len(row["times_s"]):
-        raise DataError(
-            f"the {objective} is unknown for {len(bad)} of "
-            f"{counted(len(frame), 'measurement')}, which have only summaries; the first is "
-            f"{cell}. Choose another --objective: trimmed-mean and median always work."
+        raise say.OBJECTIVE_UNKNOWN(
+            objective=objective,
+            bad=len(bad),
+            measurements=counted(len(frame), "measurement"),
+            cell=cell,
         )
-    raise DataError(
-        f"{len(bad)} of {counted(len(frame), 'measurement')} have no positive time; the first "
-        f"is {cell}. Remove them, or give them a status other than ok."
+    raise say.NO_POSITIVE_TIME(
+        bad=len(bad), measurements=counted(len(frame), "measurement"), cell=cell
     )
 
 
@@ -139,5 +140,5 @@ def common(objectives: Iterable[Objective]) -> Objective:
     """Return the one objective of several parts of a dataset."""
     distinct = sorted(set(objectives))
     if len(distinct) > 1:
-        raise DataError(f"times of different objectives cannot be mixed: {', '.join(distinct)}")
+        raise say.OBJECTIVES_DIFFER(distinct=", ".join(distinct))
     return distinct[0] if distinct else DEFAULT_OBJECTIVE

@@ -22,6 +22,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from colltune.dataset import complaints as say
 from colltune.dataset.frame import ALL_TIMES, COLUMNS, PerformanceDataset, join
 from colltune.dataset.tidy_csv import read_csv
 from colltune.domain import Context, Measurement
@@ -69,14 +70,12 @@ def _read_one(given: Path | str, where: Mapping[str, str]) -> PerformanceDataset
         with local_copy(url) as folder:
             return read_parquet(folder)
     if not path.exists():
-        raise DataError(f"{path}: no such file or folder")
+        raise say.NO_SUCH_DATA(path=path)
     if path.is_dir() or path.suffix == _SUFFIX:
         return read_parquet(path)
     if path.name.endswith((".csv", ".csv.gz")):
         return read_csv(path, where=where)
-    raise DataError(
-        f"{path}: this is not a dataset. A dataset is a folder, .parquet, .csv or .csv.gz."
-    )
+    raise say.NOT_A_DATASET(path=path)
 
 
 def read_parquet(path: Path) -> PerformanceDataset:
@@ -91,7 +90,7 @@ def read_parquet(path: Path) -> PerformanceDataset:
     """
     files = _files(path)
     if not files:
-        raise DataError(f"{path}: this folder has no *.parquet file. Is it a colltune dataset?")
+        raise say.NO_PARQUET(path=path)
     return join([_read_file(file) for file in files])
 
 
@@ -193,11 +192,9 @@ def local_copy(url: str) -> Iterator[Path]:
                     targets = [str(folder / path.rpartition("/")[2]) for path in found]
                     remote.system.get(found, targets)
         except FileNotFoundError:
-            raise DataError(f"{remote.url}: no such file or folder") from None
+            raise say.NO_SUCH_DATA(path=remote.url) from None
         if not found:
-            raise DataError(
-                f"{remote.url}: this folder has no *.parquet file. Is it a colltune dataset?"
-            )
+            raise say.NO_PARQUET(path=remote.url)
         try:
             yield folder
         except DataError as error:
@@ -213,26 +210,24 @@ def _context(file: Path, metadata: Mapping[str, str]) -> Context:
     try:
         return Context(**_told(file, metadata, "colltune.context"))
     except TypeError as error:
-        raise DataError(f"{file}: damaged ({error}). Remove the file to go on.") from error
+        raise say.DAMAGED(path=file, error=error) from error
 
 
 def _told(file: Path, metadata: Mapping[str, str], key: str) -> dict[str, str]:
     try:
         return dict(json_of(metadata.get(key, "")))
     except (TypeError, ValueError) as error:
-        raise DataError(f"{file}: {key} is damaged ({error}). Remove the file to go on.") from error
+        raise say.DAMAGED_KEY(path=file, key=key, error=error) from error
 
 
 def _metadata(file: Path) -> dict[str, str]:
     if file.exists() and not file.is_file():
-        raise DataError(f"{file}: this is not a regular file. Remove it to go on.")
+        raise say.NOT_REGULAR(path=file)
     try:
         raw = pq.read_schema(file).metadata or {}
         metadata = {key.decode(): value.decode() for key, value in raw.items()}
     except (OSError, ValueError, pa.ArrowException) as error:
-        raise DataError(
-            f"{file}: not a readable Parquet file ({error}); was it cut short?"
-        ) from error
+        raise say.NOT_PARQUET(path=file, error=error) from error
     _check_version(metadata, str(file))
     return metadata
 
@@ -241,22 +236,16 @@ def _check_version(metadata: Mapping[str, str], name: str) -> None:
     """Raise `DataError` unless a file's `metadata` is of a schema that is read here."""
     version = metadata.get("colltune.schema_version")
     if version is None:
-        raise DataError(
-            f"{name}: this Parquet file was not written by colltune. Convert it to CSV and import "
-            "that."
-        )
+        raise say.FOREIGN_PARQUET(name=name)
     if not version.isdecimal() or len(version) > 9 or int(version) > SCHEMA_VERSION:
-        raise DataError(
-            f"{name}: schema version {version[:20]} is newer than this colltune reads "
-            f"({SCHEMA_VERSION}). Upgrade colltune."
-        )
+        raise say.NEWER_SCHEMA(name=name, version=version[:20], known=SCHEMA_VERSION)
 
 
 def _table(file: Path, **which: Any) -> pa.Table:
     try:
         return pq.read_table(file, **which)
     except (OSError, pa.ArrowException) as error:
-        raise DataError(f"{file}: damaged Parquet file ({error}). Remove it to go on.") from error
+        raise say.DAMAGED_PARQUET(path=file, error=error) from error
 
 
 def _read_file(file: Path) -> PerformanceDataset:

@@ -32,8 +32,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from colltune.dataset import complaints as say
 from colltune.domain import LARGEST_NUMBER, Collective, Configuration, Shape, parse_collective
-from colltune.errors import DataError
+from colltune.errors import ColltuneError, DataError
 from colltune.files.reading import content_of
 from colltune.text import counted
 
@@ -245,12 +246,9 @@ def added_up(jobs: Iterable[ProfiledRun], uses: Iterable[Use]) -> Profile:
     jobs = tuple(sorted(jobs, key=lambda job: (job.started, job.job, job.host)))
     libraries = sorted({f"{job.library} {job.release}" for job in jobs})
     if not jobs:
-        raise DataError("there are no profiles. Run the application with COLLTUNE_PROFILE first.")
+        raise say.NO_PROFILES()
     if len(libraries) > 1:
-        raise DataError(
-            f"profiles of different MPI libraries cannot be added up: {', '.join(libraries)}. "
-            "Name those of one release."
-        )
+        raise say.LIBRARIES_DIFFER(libraries=", ".join(libraries))
     found: dict[CallKind, Use] = {}
     for use in uses:
         found[use.kind] = found[use.kind] + use if use.kind in found else use
@@ -272,7 +270,7 @@ def read_profiles(paths: Sequence[Path], programs: Iterable[str] = ()) -> Profil
     kept = [(job, uses) for job, uses in read if not wanted or job.program in wanted]
     if not kept:
         there = ", ".join(sorted({job.program for job, _ in read}))
-        raise DataError(f"no profile of {', '.join(sorted(wanted))}; there are profiles of {there}")
+        raise say.NO_PROFILE_OF(wanted=", ".join(sorted(wanted)), there=there)
     return added_up((job for job, _ in kept), (use for _, uses in kept for use in uses))
 
 
@@ -286,10 +284,7 @@ def profile_files(paths: Sequence[Path]) -> dict[Path, bytes]:
 def _files(path: Path) -> list[Path]:
     found = sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() else [path]
     if not found:
-        raise DataError(
-            f"{path}: there is no *{SUFFIX} file here. Run the application with "
-            f"COLLTUNE_PROFILE={path}."
-        )
+        raise say.NO_PROFILE_HERE(path=path)
     return found
 
 
@@ -297,21 +292,18 @@ def parse_profile(content: bytes, source: str) -> tuple[ProfiledRun, list[Use]]:
     """Return the job in a file's `content`, and its uses; `source` names the file in errors."""
     match = re.fullmatch(rb"colltune-profile (\d{1,9})", content.split(b"\n", 1)[0])
     if match is None:
-        raise DataError(
-            f"{source}, line 1: this is not a profile; libcolltune writes them as *{SUFFIX}"
-        )
+        raise say.NOT_A_PROFILE(file=source)
     version = int(match[1])
     if not _OLDEST_VERSION <= version <= FORMAT_VERSION:
-        raise DataError(
-            f"{source}, line 1: this profile has format {version}, but this colltune "
-            f"reads {_OLDEST_VERSION} to {FORMAT_VERSION}. Upgrade colltune."
+        raise say.PROFILE_FORMAT(
+            file=source, version=version, oldest=_OLDEST_VERSION, newest=FORMAT_VERSION
         )
     body, _, last = content.rstrip(b"\n").rpartition(b"\n")
     body += b"\n"
     names = (_HEAD_1, _COLUMNS_1) if version == 1 else (_HEAD, COLUMNS)
     reader = _ProfileReader(source, body.count(b"\n") + 1, *names)
     if last != f"end {fnv1a(body):016x}".encode():
-        raise reader.wrong("the checksum is wrong")
+        raise reader.wrong(say.WRONG_CHECKSUM())
     for reader.number, line in enumerate(body.decode("utf-8", "replace").splitlines(), start=1):
         if reader.number > 1:
             reader.take(line)
@@ -342,36 +334,37 @@ class _ProfileReader:
     has_columns: bool = False
     uses: list[Use] = field(default_factory=list)
 
-    def wrong(self, why: str) -> DataError:
-        return DataError(f"{self.source}, line {self.number}: {why}; {_MEND}")
+    def wrong(self, why: ColltuneError) -> ColltuneError:
+        error = DataError(f"{self.source}, line {self.number}: {why.finding}", _MEND)
+        return error.named(why.code, {**why.values, "line": self.number})
 
     def take(self, line: str) -> None:
         name, *words = line.split(" ")
         if name in self.names:
             if name in self.head or len(words) != self.names[name] or not all(words):
-                raise self.wrong(f"{name} must stand there once, with {self.names[name]} words")
+                raise self.wrong(say.NOT_ONCE(name=name, words=self.names[name]))
             self.head[name] = self.number, words
         elif name == "configuration" and len(words) == 2:
             try:
                 identity = Configuration.parse(words[1]).id
             except DataError as error:
-                raise self.wrong(f"{words[1][:80]!r} is not an id: {error}") from None
+                raise self.wrong(say.NOT_AN_ID(value=words[1][:80], error=error)) from None
             self.configurations[self.count(words[0], "the number")] = identity
         elif name == "columns":
             if words != list(self.columns):
-                raise self.wrong(f"the columns must be {' '.join(self.columns)}")
+                raise self.wrong(say.COLUMNS_DIFFER(expected=" ".join(self.columns)))
             self.has_columns = True
         elif name == "row" and self.has_columns:
             if len(words) != len(self.columns):
-                raise self.wrong(f"{len(words)} columns where there must be {len(self.columns)}")
+                raise self.wrong(say.COLUMNS_MISSING(count=len(words), wanted=len(self.columns)))
             self.uses.append(self.use(dict(zip(self.columns, words, strict=True))))
         else:
-            raise self.wrong(f"{line[:40]!r} does not belong here")
+            raise self.wrong(say.LINE_UNKNOWN(value=line[:40]))
 
     def job(self) -> ProfiledRun:
         missing = [name for name in self.names if name not in self.head]
         if missing or not self.has_columns:
-            raise self.wrong(f"{(*missing, 'columns')[0]} is missing")
+            raise self.wrong(say.LINE_MISSING(name=(*missing, "columns")[0]))
         # one after the other, since an error names the line that was asked for last
         world, layout = self.line_of("world")
         nprocs = self.count(world, "processes", least=1)
@@ -400,7 +393,7 @@ class _ProfileReader:
     def settings(self) -> str:
         arm = self.line_of("arm")[0] if "arm" in self.names else UNKNOWN_ARM
         if arm not in ARMS:
-            raise self.wrong(f"arm {arm[:40]!r} is none of {', '.join(ARMS)}")
+            raise self.wrong(say.UNKNOWN_ARM(value=arm[:40], known=", ".join(ARMS)))
         return arm
 
     def left_out(self) -> tuple[int, float]:
@@ -416,7 +409,7 @@ class _ProfileReader:
         timed = self.count(row["timed"], "timed", most=calls)
         ran = self.configurations.get(self.count(row["configuration"], "configuration"))
         if ran is None:
-            raise self.wrong(f"configuration {row['configuration']} was not named before")
+            raise self.wrong(say.CONFIGURATION_NOT_NAMED(configuration=row["configuration"]))
         kind = self.kind(row)
         least = self.count(row["least_bytes"], "least_bytes", least=kind.first_bytes)
         most = self.count(row["most_bytes"], "most_bytes", least=least, most=kind.last_bytes)
@@ -433,7 +426,7 @@ class _ProfileReader:
         written = ",".join(f"{k}:{n}" for k, n in sorted(found.items())) or "-"
         within = all(FIRST_TIME <= k <= LAST_TIME and n > 0 for k, n in found.items())
         if written != text or not within or sum(found.values()) > timed:
-            raise self.wrong(f"times {text[:40]!r} is no sketch of {counted(timed, 'timed call')}")
+            raise self.wrong(say.NOT_A_SKETCH(value=text[:40], timed=counted(timed, "timed call")))
         return found
 
     def kind(self, row: dict[str, str]) -> CallKind:
@@ -441,11 +434,11 @@ class _ProfileReader:
             collective = parse_collective(row["collective"])
         except DataError as error:
             text = row["collective"][:80]
-            raise self.wrong(f"{text!r} is not a collective: {error}") from None
+            raise self.wrong(say.NOT_A_COLLECTIVE(text=text, error=error)) from None
         nprocs = self.count(row["size"], "size", least=1)
         first = self.count(row["first_bytes"], "first_bytes")
         if first & (first - 1):
-            raise self.wrong(f"first_bytes {first} is neither 0 nor a power of two")
+            raise self.wrong(say.NOT_A_POWER(first=first))
         return CallKind(collective, nprocs, self.layout(row["layout"], nprocs), first)
 
     def layout(self, text: str, nprocs: int) -> Shape | None:
@@ -454,15 +447,14 @@ class _ProfileReader:
             return None
         if match is None or int(match["nodes"]) * int(match["ppn"]) != nprocs:
             raise self.wrong(
-                f"{text[:40]!r} is not a layout of {counted(nprocs, 'process', 'es')}, such as "
-                "4x2 or -"
+                say.NOT_A_LAYOUT(value=text[:40], nprocs=counted(nprocs, "process", "es"))
             )
         return Shape(int(match["nodes"]), int(match["ppn"]))
 
     def count(self, text: str, what: str, least: int = 0, most: int = LARGEST_NUMBER) -> int:
         digits = text.isascii() and text.isdigit() and len(text) < 40
         if not digits or not least <= int(text) <= most:
-            raise self.wrong(f"{what} {text[:40]!r} is not a whole number from {least} to {most}")
+            raise self.wrong(say.NOT_WHOLE(what=what, value=text[:40], least=least, most=most))
         return int(text)
 
     def seconds(self, text: str, what: str) -> float:
@@ -471,5 +463,5 @@ class _ProfileReader:
         except ValueError:
             value = math.nan
         if not 0 <= value < _LONGEST_S:
-            raise self.wrong(f"{what} {text[:40]!r} is not a number of seconds")
+            raise self.wrong(say.NOT_SECONDS(what=what, value=text[:40]))
         return value

@@ -20,6 +20,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from colltune.dataset import complaints as say
 from colltune.dataset.frame import (
     ALL_TIMES,
     COLUMNS,
@@ -90,10 +91,10 @@ def read_csv(
     text = _renamed(text_table(path), path, columns or {}, constants or {})
     for column, value in (where or {}).items():
         if column not in text:
-            raise DataError(f"{path}: no column {column!r} to filter by")
+            raise say.NO_COLUMN_TO_FILTER(column=column).of(str(path))
         text = text[text[column] == value]
         if text.empty:
-            raise DataError(f"{path}: no row has {column}={value}")
+            raise say.NO_ROW_HAS(column=column, value=value).of(str(path))
     dataset = _from_named(text, path, time_unit)
     refuse_duplicates(dataset.frame, str(path))
     return dataset
@@ -151,14 +152,14 @@ def text_table(path: Path) -> pd.DataFrame:
                 skipinitialspace=separator != "\t",
             )
     except FileNotFoundError:
-        raise DataError(f"{path}: no such file") from None
+        raise say.NO_SUCH_DATA(path=path) from None
     except (OSError, ValueError, pd.errors.ParserWarning) as error:
         why = getattr(error, "strerror", None) or str(error).strip()
         if getattr(error, "errno", None) == errno.EINVAL:
-            raise DataError(f"{path}: {why}") from error
-        raise DataError(f"{path}: not a readable CSV file: {why}. Copy it again.") from error
+            raise say.NOT_READ(path=path, why=why) from error
+        raise say.NOT_CSV(path=path, why=why) from error
     if table.empty:
-        raise DataError(f"{path}: no data rows")
+        raise say.NO_ROWS(path=path)
     return table if separator == "," else table.replace(*_DECIMAL_COMMA, regex=True)
 
 
@@ -172,17 +173,16 @@ def _renamed(
 ) -> pd.DataFrame:
     for ours, theirs in columns.items():
         if theirs not in table:
-            raise DataError(
-                f"{path}: there is no column {theirs!r}, which --map names for {ours!r}"
-            )
+            raise say.NO_COLUMN_MAPPED(theirs=theirs, ours=ours).of(str(path))
     table = table.rename(columns={theirs: ours for ours, theirs in columns.items()})
     table = table.assign(**constants)
     missing = [name for name in _REQUIRED if name not in table]
     if missing:
-        raise DataError(
-            f"{path}: missing column {', '.join(missing)}; the file has"
-            f" {', '.join(map(str, table.columns))}."
-            f" `colltune data import` takes --map {missing[0]}=THEIRS or --set {missing[0]}=VALUE"
+        raise say.MISSING_COLUMN(
+            path=path,
+            missing=", ".join(missing),
+            columns=", ".join(map(str, table.columns)),
+            first=missing[0],
         )
     return table.assign(**{k: v for k, v in _OPTIONAL.items() if k not in table})
 
@@ -193,16 +193,13 @@ def _context(table: pd.DataFrame, path: Path) -> Context:
         listed = "; ".join(str(Context(*map(str, row))) for row in contexts.itertuples(index=False))
         column = next(c for c in CONTEXT_COLUMNS if contexts[c].nunique() > 1)
         value = contexts[column].iloc[0]
-        raise DataError(
-            f"{path}: the rows have {len(contexts)} contexts, which cannot be joined: "
-            f"{listed}. Keep one with --where {column}={value}."
+        raise say.SEVERAL_CONTEXTS(
+            path=path, contexts=len(contexts), listed=listed, column=column, value=value
         )
     values = {c: str(contexts[c].iloc[0]).strip() for c in CONTEXT_COLUMNS}
     for column in CONTEXT_COLUMNS[:3]:
         if not values[column]:
-            raise DataError(
-                f"{path}: the column {column} is empty, but measurements need their context"
-            )
+            raise say.EMPTY_COLUMN(path=path, column=column)
     return Context(**values)
 
 
@@ -261,7 +258,7 @@ class RowCheck:
         if wrong.any():
             at = int(np.flatnonzero(wrong)[0])
             value = str(self.shown[column].iloc[at])[:80]
-            raise DataError(f"{self.place(at)}, column {column}: {value!r} {why}")
+            raise say.WRONG_CELL(place=self.place(at), column=column, value=value, why=why)
 
     def converted(self, column: str, convert: Callable[[str], Any]) -> list[Any]:
         """Return what `convert` makes of each value; what it raises says what is wrong."""

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from colltune.dataset import complaints as say
 from colltune.dataset.frame import PerformanceDataset
 from colltune.dataset.importers.protocol import (
     Imported,
@@ -35,7 +36,6 @@ from colltune.domain import (
     RunStatus,
     Shape,
 )
-from colltune.errors import DataError
 from colltune.process import LAUNCHERS
 from colltune.text import counted
 
@@ -215,7 +215,7 @@ def assemble(
     rows = [row for row in kept if row is not None and _is_measured(row, remarks)]
     if not rows:
         why = f": {'; '.join(_counted(remarks))}" if remarks else ""
-        raise DataError(f"{source.name}: no usable measurements of a collective{why}")
+        raise say.NO_USABLE_MEASUREMENTS(file=source.name, why=why)
     rows = _of_the_shape(rows, told, remarks)
     conditions = _conditions(rows, told)
     launches: Counter[tuple[Configuration, Instance]] = Counter()
@@ -279,22 +279,23 @@ class _SetOptions:
         settings = dict(request.settings)
         for name in settings:
             if name not in _KNOWN:
-                raise DataError(f"--set {name}: unknown key. Known: {', '.join(SETTINGS)}.")
+                raise say.UNKNOWN_SETTING(name=name, known=", ".join(SETTINGS))
         self.configuration: Configuration | None = None
         if settings.get("configuration"):
             parsed = Configuration.parse(settings["configuration"])
             self.configuration = request.algorithms.canonical(parsed)
             if settings.setdefault("library", parsed.library) != parsed.library:
-                raise DataError(
-                    f"--set library={settings['library']} contradicts --set "
-                    f"configuration={settings['configuration']}, which belongs to "
-                    f"{parsed.library}"
+                raise say.SETTINGS_CONTRADICT(
+                    library=settings["library"],
+                    configuration=settings["configuration"],
+                    its_library=parsed.library,
                 )
         missing = [name for name in _REQUIRED if not settings.get(name, "").strip()]
         if missing:
-            raise DataError(
-                f"{source.name}: the file does not say its {', '.join(missing)}. Give "
-                f"{' '.join(f'--set {name}=VALUE' for name in missing)}."
+            raise say.CONTEXT_NOT_SAID(
+                file=source.name,
+                missing=", ".join(missing),
+                settings=" ".join(f"--set {name}=VALUE" for name in missing),
             )
         machine, library, version = (settings[name].strip() for name in _REQUIRED)
         self.context = Context(machine, library, version, settings.get("fabric", ""))
@@ -302,11 +303,11 @@ class _SetOptions:
         counts = {name: whole(settings.get(name, "1").strip()) for name in names}
         for name, count in counts.items():
             if not count:
-                raise DataError(f"--set {name}={settings[name]}: not a whole number from 1 on")
+                raise say.NOT_A_COUNT(name=name, value=settings[name])
         told = (n if name in settings else None for name, n in counts.items())
         self.nodes, self.ppn, self.slots = told
         if self.slots and (self.nodes or self.ppn):
-            raise DataError("--set slots tells the layout, and so do nodes and ppn. Leave one out.")
+            raise say.LAYOUT_TOLD_TWICE()
 
     def look_at(self, rows: Iterable[ImportedRow]) -> None:
         """Take what the file's commands tell, and refuse a release that contradicts the told."""
@@ -316,9 +317,12 @@ class _SetOptions:
             versions = sorted((release, told[1]), key=len)
             same = f"{versions[1]}.".startswith(f"{versions[0]}.")
             if library != told[0] or not same:
-                raise DataError(
-                    f"{self.source.name}, line {line}: this is {library} {release}, but --set says "
-                    f"{' '.join(told)}. Correct it."
+                raise say.RELEASE_CONTRADICTS(
+                    file=self.source.name,
+                    line=line,
+                    library=library,
+                    release=release,
+                    told=" ".join(told),
                 )
 
     def counted(self, row: ImportedRow) -> ImportedRow:
@@ -344,11 +348,14 @@ class _SetOptions:
             wrong = wrong or ["nprocs"]
         if wrong:
             on_nodes = f" on {counted(command.nodes, 'node')}" if command.nodes else ""
-            raise DataError(
-                f"{self.source.name}, line {row.line}: the file has {self.tables}, and the command "
-                f"on line {command.line} starts {counted(command.nprocs, 'process', 'es')}"
-                f"{on_nodes}, but --set says {self.layout}. Leave it out and give "
-                "--from-commands, or keep the rows that fit with --where nprocs=N."
+            raise say.COMMANDS_CONTRADICT_LAYOUT(
+                file=self.source.name,
+                line=row.line,
+                tables=self.tables,
+                command_line=command.line,
+                nprocs=counted(command.nprocs, "process", "es"),
+                on_nodes=on_nodes,
+                layout=self.layout,
             )
         return found or self.shape(row.nprocs, row.line)
 
@@ -366,10 +373,12 @@ class _SetOptions:
         if found and (told or not self.request.from_commands):
             if told is None or told.algorithm != found.algorithm:
                 says = f"--set configuration={told.id}" if told else "it counts as the default"
-                raise DataError(
-                    f"{self.source.name}, line {row.line}: the command on line {command.line} "
-                    f"chooses {found.id}, but {says}. Give --from-commands, or --set "
-                    f"configuration={found.id}."
+                raise say.COMMAND_CHOOSES(
+                    file=self.source.name,
+                    line=row.line,
+                    command_line=command.line,
+                    configuration=found.id,
+                    says=says,
                 )
             return None
         return found
@@ -399,11 +408,12 @@ class _SetOptions:
         where = f"{self.source.name}, line {line}"
         if self.nodes and self.ppn:
             if nprocs not in (None, self.nodes * self.ppn):
-                raise DataError(
-                    f"{where}: measured on {counted(nprocs, 'process', 'es')}, but --set "
-                    f"nodes={self.nodes} and ppn={self.ppn} make {self.nodes * self.ppn}. "
-                    "Correct them, or keep only the rows that fit with --where "
-                    f"nprocs={self.nodes * self.ppn}."
+                raise say.NPROCS_CONTRADICT(
+                    where=where,
+                    nprocs=counted(nprocs, "process", "es"),
+                    nodes=self.nodes,
+                    ppn=self.ppn,
+                    nprocs_told=self.nodes * self.ppn,
                 )
             return Shape(self.nodes, self.ppn)
         if nprocs and self.slots and (shape := filled(nprocs, self.slots)):
@@ -413,13 +423,10 @@ class _SetOptions:
             lacking = (
                 "--set nodes=N and --set ppn=N" if nprocs is None else "--set nodes=N or ppn=N"
             )
-            raise DataError(f"{where}: the file does not say nodes and ppn. Give {lacking}.")
+            raise say.LAYOUT_NOT_SAID(where=where, lacking=lacking)
         if nprocs % known:
-            raise DataError(
-                f"{where}: {counted(nprocs, 'process', 'es')} cannot be spread evenly with "
-                f"{self.layout}, here and in all other rows; only even layouts can be stored. If "
-                "they fill one node after the other, tell its cores with --set slots=N, in place "
-                "of nodes and ppn."
+            raise say.UNEVEN_LAYOUT(
+                where=where, nprocs=counted(nprocs, "process", "es"), layout=self.layout
             )
         return Shape(known, nprocs // known) if self.nodes else Shape(nprocs // known, known)
 
@@ -430,13 +437,11 @@ def _kept(
     kept = list(rows)
     for name, value in request.where.items():
         if name not in FILTERS:
-            raise DataError(
-                f"{source.name}: no column {name!r} to filter by; known: {', '.join(FILTERS)}"
-            )
+            raise say.UNKNOWN_FILTER(file=source.name, column=name, known=", ".join(FILTERS))
         wanted = set(value.split(","))
         kept = [row for row in kept if _text(row, name) in wanted]
         if rows and not kept:
-            raise DataError(f"{source.name}: no row has {name}={value}")
+            raise say.NO_ROW_HAS(column=name, value=value).of(source.name)
     return kept
 
 
@@ -458,7 +463,7 @@ def _in_our_size(row: ImportedRow, told: _SetOptions, remarks: Counter[str]) -> 
 
 def _is_measured(row: ImportedRow, remarks: Counter[str]) -> bool:
     if row.msize_bytes >= 1 << 63:
-        raise DataError(f"line {row.line}: impossible message size {row.msize_bytes}")
+        raise say.IMPOSSIBLE_SIZE(value=row.msize_bytes).of(f"line {row.line}")
     if row.msize_bytes == 0 and row.collective is not Collective.BARRIER:
         remarks["0 bytes: left out, because nothing is communicated"] += 1
         return False
@@ -500,24 +505,24 @@ def _conditions(rows: Iterable[ImportedRow], told: _SetOptions) -> dict[Conditio
             value = row.conditions.get(name, "")
             found.setdefault((row.collective, name), {}).setdefault(value, row.line)
     if len(kinds) > 1:
-        raise DataError(
-            f"{source.name}: times of different kinds are not comparable: {_listed(kinds)}. Split "
-            "the file into comparable ones."
-        )
+        raise say.KINDS_OF_TIMES(file=source.name, kinds=_listed(kinds))
     known = {}
     for (collective, name), values in found.items():
         if len(values) > 1:
             one = next(filter(None, values))
-            raise DataError(
-                f"{source.name}: times of {collective} are not comparable: {_listed(values)} "
-                f"differ in their {name}. Keep one with --where {name}={one}."
-            )
+            raise say.NOT_COMPARABLE(
+                collective=collective, values=_listed(values), name=name, one=one
+            ).of(source.name)
         value, line = next(iter(values.items()))
         wanted = told.request.settings.get(name, value)
         if value and wanted != value:
-            raise DataError(
-                f"{source.name}, line {line}: {collective} was measured with {name} {value}, but "
-                f"--set {name}={wanted} says otherwise. Leave it out."
+            raise say.METHOD_CONTRADICTS(
+                file=source.name,
+                line=line,
+                collective=collective,
+                name=name,
+                value=value,
+                wanted=wanted,
             )
         if wanted:
             place = f"{source.name}, line {line}" if value else f"--set {name}"
@@ -547,25 +552,24 @@ def _configuration(row: ImportedRow, told: _SetOptions) -> Configuration:
     chosen = (None if row.algorithm else told.chosen(row)) or told.configuration
     if row.algorithm:
         if chosen or told.request.settings.get("algorithm"):
-            raise DataError(
-                f"{told.source.name}: the file names the algorithm of each time. Leave out "
-                "--set configuration."
-            )
+            raise say.ALGORITHM_IS_NAMED(file=told.source.name)
         return told.request.algorithms.configuration(library, row.collective, row.algorithm)
     if word := told.request.settings.get("algorithm", ""):
         named = told.request.algorithms.configuration(library, row.collective, word)
         if chosen and chosen.algorithm != named.algorithm:
-            raise DataError(
-                f"{told.source.name}, line {row.line}: {chosen.id} ran, not {named.id} as told."
+            raise say.ANOTHER_ALGORITHM_RAN(
+                file=told.source.name, line=row.line, configuration=chosen.id, named=named.id
             )
         return named
     if chosen is None:
         return Configuration.default(library, row.collective)
     if chosen.collective is not row.collective:
-        raise DataError(
-            f"{told.source.name}, line {row.line}: the file measures {row.collective}, which "
-            f"--set configuration={chosen.id} does not fit. Import each collective separately "
-            f"with --where collective={chosen.collective}."
+        raise say.CONFIGURATION_DOES_NOT_FIT(
+            file=told.source.name,
+            line=row.line,
+            collective=row.collective,
+            configuration=chosen.id,
+            fitting=chosen.collective,
         )
     return chosen
 

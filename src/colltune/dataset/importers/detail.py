@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from colltune.dataset import complaints as say
 from colltune.dataset.importers.assembly import assemble
 from colltune.dataset.importers.protocol import (
     Imported,
@@ -28,7 +29,6 @@ from colltune.dataset.importers.protocol import (
     whole,
 )
 from colltune.domain import DEFAULT_ALGORITHM, Collective, LaunchStatistics, parse_collective
-from colltune.errors import DataError
 
 _SIGNS = re.compile(r"#N(?:nodes|ranks)\s+Message_size\s")
 _OWN_DECISION = ("0", "tuned", DEFAULT_ALGORITHM)
@@ -39,11 +39,7 @@ def load(source: SourceFile, request: ImportRequest) -> Imported:
     """Read a table; its collective is told, or that of the folder's name."""
     told, folder = request.settings.get("collective", ""), source.path.absolute().parent.name
     if not told and folder not in list(Collective):
-        raise DataError(
-            f"{source.name}: the file does not say its collective. Give --set "
-            "collective=NAME, or keep it in a folder of that name as in "
-            f"output/bcast/{source.path.name}."
-        )
+        raise say.COLLECTIVE_NOT_SAID(file=source.name, path=source.path.name)
     reading = parse(source.lines(), source.name, parse_collective(told or folder))
     return assemble(reading, source, request)
 
@@ -54,7 +50,7 @@ IMPORTER = Importer("ompi-collectives-tuning's detail.out", _SIGNS, load)
 def parse(lines: Iterable[str], name: str, collective: Collective) -> ParsedOutput:
     reader = _DetailReader(name, collective=collective).read(lines)
     if not reader.algorithms:
-        raise DataError(f"{name}: not a detail.out (no line '#Nnodes Message_size …')")
+        raise say.NOT_DETAIL_OUT(name=name)
     facts = {"algorithms": " ".join(reader.algorithms), "collective": collective.value}
     return ParsedOutput(tuple(reader.rows), facts, tuple(reader.remarks))
 
@@ -73,14 +69,11 @@ class _DetailReader(LineReader):
 
     def _header(self, algorithms: list[str]) -> None:
         if "Best_Algorithm" in algorithms:
-            raise self.wrong(
-                "this is best.out, which has only the times of the best algorithms. Import "
-                "detail.out, which is in the same folder."
-            )
+            raise self.wrong(say.BEST_OUT())
         if self.algorithms and algorithms != self.algorithms:
-            raise self.wrong("a second table has other algorithms")
+            raise self.wrong(say.OTHER_ALGORITHMS())
         if not algorithms or len(set(algorithms)) != len(algorithms):
-            raise self.wrong("the list of algorithms is empty, or names one twice")
+            raise self.wrong(say.ALGORITHMS_LISTED_WRONG())
         self.algorithms = algorithms
 
     def _row(self, text: str) -> None:
@@ -90,10 +83,9 @@ class _DetailReader(LineReader):
         n = len(self.algorithms)
         repeated = len(times) == n + 1 and n > 0 and values[-1] == values[2]
         if not nprocs or size is None or None in times or not (len(times) == n or repeated):
-            raise self.wrong(
-                f"malformed row {text!r}; expected processes, size and the times of"
-                f" {' '.join(self.algorithms) or 'algorithms, named in a first line'}"
-            )
+            named = " ".join(self.algorithms) or "algorithms, named in a first line"
+            expected = f"processes, size and the times of {named}"
+            raise self.wrong(say.MALFORMED_ROW(row=text, expected=expected))
         self.rows += [
             ImportedRow(
                 self.collective,

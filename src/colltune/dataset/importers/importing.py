@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from colltune import provenance
+from colltune.dataset import complaints as say
 from colltune.dataset.frame import PerformanceDataset, join
 from colltune.dataset.importers import IMPORTERS
 from colltune.dataset.importers.assembly import SETTINGS
@@ -121,24 +122,22 @@ def format_of(source: SourceFile, told: str | None = None) -> str:
         raise
     if len(marks) > 1:
         listed = " and ".join(f"{IMPORTERS[n].title} (line {at})" for n, at in marks.items())
-        raise DataError(
-            f"{source.name}: mixes output of {listed}. Split it into one file for each."
-        )
+        raise say.MIXED_FORMATS(file=source.name, listed=listed)
     if told and marks and told not in marks:
         name, at = next(iter(marks.items()))
-        raise DataError(
-            f"{source.name}: this is output of {IMPORTERS[name].title} (line {at}), not of "
-            f"{IMPORTERS[told].title}. Give --format {name}."
+        raise say.OTHER_FORMAT(
+            file=source.name,
+            title=IMPORTERS[name].title,
+            at=at,
+            told=IMPORTERS[told].title,
+            name=name,
         )
     if marks or told:
         return told or next(iter(marks))
     if named_csv or _is_table(first):
         return "csv"
     titles = ", ".join(f"{name} ({importer.title})" for name, importer in IMPORTERS.items())
-    raise DataError(
-        f"{source.name}: the format is unknown. If it is one of these, name it with --format: "
-        f"{titles}."
-    )
+    raise say.UNKNOWN_FORMAT(file=source.name, titles=titles)
 
 
 def _is_table(first: Sequence[str]) -> bool:
@@ -165,13 +164,11 @@ def _marks(source: SourceFile) -> tuple[dict[str, int], list[str]]:
 
 def _format_of_all(sources: Sequence[SourceFile], told: str | None) -> str:
     if told is not None and told not in IMPORTERS:
-        raise DataError(f"--format {told}: unknown; known: {', '.join(IMPORTERS)}")
+        raise say.NO_SUCH_IMPORTER(told=told, known=", ".join(IMPORTERS))
     formats = {source.name: format_of(source, told) for source in sources}
     if len(set(formats.values())) > 1:
         listed = ", ".join(f"{name} ({format_})" for name, format_ in formats.items())
-        raise DataError(
-            f"the files have different formats: {listed}. Import each format separately."
-        )
+        raise say.FORMATS_DIFFER(listed=listed)
     return next(iter(formats.values()))
 
 
@@ -182,7 +179,7 @@ def _digests(sources: Sequence[SourceFile]) -> dict[str, str]:
         if source.path.is_file():
             first = names.setdefault(source.sha256(), source.name)
             if first != source.name:
-                raise DataError(f"{source.name}: same content as {first}. Leave one out.")
+                raise say.SAME_CONTENT(file=source.name, first=first)
     return {name: digest for digest, name in names.items()}
 
 
@@ -207,9 +204,7 @@ def _kinds(found: Sequence[tuple[SourceFile, Imported]]) -> frozenset[TimeKind]:
             kinds.setdefault(kind, source.name)
     if len(kinds) > 1:
         listed = "; ".join(f"{kind} in {name}" for kind, name in kinds.items())
-        raise DataError(
-            f"the files have times that are not comparable: {listed}. Import each kind separately."
-        )
+        raise say.KINDS_DIFFER(listed=listed)
     return frozenset(kinds)
 
 
@@ -221,10 +216,7 @@ def _refuse_known(imported: ImportedFiles, into: Path) -> None:
         again = [name for name, digest in imported.digests.items() if digest in known]
         if again and _instances(read_parquet(stored)) & _instances(imported.dataset):
             when = facts.get("time_utc", "an unknown day")
-            raise DataError(
-                f"{again[0]}: already imported on {when}, as {stored}. To import it again, "
-                "remove that file first."
-            )
+            raise say.ALREADY_IMPORTED(file=again[0], when=when, stored=stored)
 
 
 def _instances(dataset: PerformanceDataset) -> set[tuple[str, int, int]]:
@@ -246,16 +238,16 @@ def _with_path(request: ImportRequest, source: SourceFile) -> ImportRequest:
         elif not part.startswith("{"):
             pattern += re.escape(part)
         elif name not in known:
-            raise DataError(f"--path: {part} is unknown. Known: {', '.join(known)}.")
+            raise say.PATH_PART_UNKNOWN(part=part, known=", ".join(known))
         else:
             pattern += f"(?P={name})" if f"(?P<{name}>" in pattern else f"(?P<{name}>[^/]+?)"
     match = re.fullmatch(f"(?:.*/)?{pattern}", source.path.absolute().as_posix())
     if match is None:
-        raise DataError(f"{source.name}: its path is not like --path {request.path!r}. Correct it.")
+        raise say.PATH_NOT_LIKE(file=source.name, path=request.path)
     found = match.groupdict()
     for name in found:
         if name in request.settings:
-            raise DataError(f"--path tells {name}, and so does --set. Leave one out.")
+            raise say.PATH_TOLD_TWICE(name=name)
     launch = found.pop("launch", request.launch)
     settings = {**request.settings, **found}
     if "nprocs" in settings:
@@ -275,10 +267,7 @@ def _with_shape(settings: Mapping[str, str], source: SourceFile) -> dict[str, st
         or nprocs % known
         or math.prod(n or nprocs // known for n in counts) != nprocs
     ):
-        raise DataError(
-            f"{source.name}: --path tells {settings['nprocs']} processes, which do not fill nodes "
-            "evenly as told. Give --set nodes=N or ppn=N that fits, in the path or with --set."
-        )
+        raise say.PATH_UNEVEN(file=source.name, nprocs=settings["nprocs"])
     other = "ppn" if counts[0] else "nodes"
     return told | {other: str(nprocs // known)}
 
@@ -300,11 +289,14 @@ def _refuse_far_apart(dataset: PerformanceDataset, launches: Collection[str] | N
         spread = float(np.ptp(middle.to_numpy(float))) if len(middle) > 1 else 0.0
         if spread > math.log(_FAR):
             factor = math.exp(spread)
-            raise DataError(
-                f"the tables of {key[0]} called {middle.idxmin()} and {middle.idxmax()} lie "
-                f"{factor:.1f}x apart, so they are no launches of one thing ({key[1]} on "
-                f"{key[3]}x{key[4]}). Tell in what they differ, with --path, --from-commands or "
-                "one import for each."
+            raise say.TABLES_APART(
+                tables=key[0],
+                fast=middle.idxmin(),
+                slow=middle.idxmax(),
+                factor=factor,
+                value=key[1],
+                nodes=key[3],
+                ppn=key[4],
             )
 
 
@@ -347,10 +339,8 @@ def _refuse_others(new: Mapping[Condition, Place], known: Mapping[Condition, Pla
     for (collective, name), (value, place) in new.items():
         other, where = known.get((collective, name), (value, place))
         if other != value:
-            raise DataError(
-                f"{place}: {collective} was measured with {name} {value}, but with {other} in "
-                f"{where}. Such times are not comparable: keep them in different datasets, with "
-                f"--out and, within a file, --where {name}={value}."
+            raise say.METHODS_DIFFER(
+                place=place, collective=collective, name=name, value=value, other=other, where=where
             )
 
 
@@ -368,10 +358,8 @@ def _refuse_incomparable(imported: ImportedFiles, into: Path) -> None:
     stored -= {TimeKind.UNTOLD}
     kinds -= {TimeKind.UNTOLD}
     if not all(kind.compares_with(other) for kind in kinds for other in stored):
-        raise DataError(
-            f"{into}: nothing was added, because the new times ({', '.join(sorted(kinds))}) "
-            f"are not comparable with those of the dataset ({', '.join(sorted(stored))}). "
-            "Name another dataset with --out."
+        raise say.NOT_COMPARABLE_WITH_DATASET(
+            into=into, kinds=", ".join(sorted(kinds)), stored=", ".join(sorted(stored))
         )
 
 

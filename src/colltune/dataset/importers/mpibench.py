@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from colltune.dataset import complaints as say
 from colltune.dataset.importers.assembly import reads_lines
 from colltune.dataset.importers.protocol import (
     ImportedRow,
@@ -24,6 +25,7 @@ from colltune.domain import Collective, parse_collective
 from colltune.errors import DataError
 
 _START = r"START mpiBench"
+_ROW_HAS = "the columns of mpiBench"
 _ROW = re.compile(
     r"(?P<name>[A-Z]\w*)\s+Bytes:\s+(?P<size>\d{1,18})\s+Iters:\s+(?P<n>\d{1,9})"
     r"\s+Avg:\s+(?P<avg>\d+\.\d+)\s+Min:\s+(?P<min>\d+\.\d+)\s+Max:\s+(?P<max>\d+\.\d+)"
@@ -35,7 +37,7 @@ _UNEVEN = ("Allgatherv", "Alltoallv")
 def parse(lines: Iterable[str], name: str) -> ParsedOutput:
     reader = _MpibenchReader(name).read(lines)
     if not reader.facts:
-        raise DataError(f"{name}: not the output of mpiBench (no line like '{_START} v1.5')")
+        raise say.NOT_MPIBENCH(name=name)
     reader.remarks = list(dict.fromkeys(reader.remarks))
     return reader.reading()
 
@@ -50,7 +52,7 @@ class _MpibenchReader(LineReader):
         elif (row := _ROW.match(line)) and not self.is_cut_off(line):
             self._row(row)
         elif "\tBytes:\t" in line and not row and not self.is_cut_off(line):
-            raise self.wrong(f"malformed row {' '.join(line.split())!r}")
+            raise self.wrong(say.MALFORMED_ROW(row=" ".join(line.split()), expected=_ROW_HAS))
 
     def _row(self, row: re.Match[str]) -> None:
         name = row["name"]

@@ -19,7 +19,7 @@ from colltune.dataset.frame import PerformanceDataset
 from colltune.dataset.method import Condition
 from colltune.dataset.printed import without_prefixes
 from colltune.domain import Collective, Configuration, Instance, LaunchStatistics, RunStatus, Shape
-from colltune.errors import DataError
+from colltune.errors import ColltuneError, DataError
 from colltune.files.reading import opened
 from colltune.files.unpacking import encoding_of, unpacked
 
@@ -231,8 +231,8 @@ class LineReader(ABC):
         self.remarks.append(f"the last line ({self.number}) is incomplete and is left out")
         return True
 
-    def wrong(self, why: str) -> DataError:
-        return DataError(f"{self.name}, line {self.number}: {why}")
+    def wrong(self, why: ColltuneError) -> ColltuneError:
+        return why.of(f"{self.name}, line {self.number}", line=self.number)
 
 
 class Algorithms(Protocol):

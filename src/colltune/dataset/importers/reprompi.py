@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from colltune.dataset import complaints as say
 from colltune.dataset.importers.assembly import reads_lines
 from colltune.dataset.importers.protocol import (
     ImportedRow,
@@ -91,7 +92,7 @@ def parse_output(text: str, source: str) -> ReproMpiOutput:
     """Read the output of one run."""
     runs = parse_runs(io.StringIO(text, newline=None), source)
     if len(runs) > 1:
-        raise DataError(f"{source}: has {counted(len(runs), 'run')} of mpibenchmark instead of one")
+        raise say.SEVERAL_RUNS(file=source, runs=counted(len(runs), "run"))
     return runs[0]
 
 
@@ -99,10 +100,7 @@ def parse_runs(lines: Iterable[str], source: str) -> tuple[ReproMpiOutput, ...]:
     """Read the output of one or more runs after each other."""
     runs = [run.output() for run in _ReproMpiReader(source).read(lines).runs if not run.is_empty]
     if not runs:
-        raise DataError(
-            f"{source}: not the output of ReproMPI's mpibenchmark (it has neither #@ lines "
-            "nor a table)"
-        )
+        raise say.NOT_REPROMPI(file=source)
     return tuple(runs)
 
 
@@ -115,10 +113,7 @@ def parse(lines: Iterable[str], name: str) -> ParsedOutput:
     runs = parse_runs(lines, name)
     columns = {column for run in runs for column in run.facts["columns"].split()}
     if {"count", "msize_bytes"} <= columns:
-        raise DataError(
-            f"{name}: some tables give sizes in elements (count) and some in bytes "
-            "(msize_bytes). Split the file."
-        )
+        raise say.SIZES_MIXED(name=name)
     facts: dict[str, dict[str, None]] = {}
     for run in runs:
         for key, value in run.facts.items():
@@ -281,7 +276,7 @@ class _ReproMpiReader(LineReader):
         elif "test" in words[:2] and not {"count", "msize_bytes"}.isdisjoint(words):
             run, columns = self._before_table(), {word: at for at, word in enumerate(words)}
             if len(columns) != len(words) or not any(table <= set(columns) for table in _TABLES):
-                raise self.wrong(f"no table of mpibenchmark has the columns {' '.join(words)}")
+                raise self.wrong(say.NO_SUCH_TABLE(row=" ".join(words)))
             run.columns = columns
         elif words and self.runs:
             self._words(self.runs[-1], words, ended=line.endswith("\n"))
@@ -324,7 +319,7 @@ class _ReproMpiReader(LineReader):
         known = {n: (real if n.endswith("_sec") else whole)(word) for n, word in named.items()}
         numbers = {n: number for n, number in known.items() if number is not None}
         if len(words) != len(run.columns) or len(numbers) + 1 != len(words):
-            raise self.wrong(f"malformed row {' '.join(words)!r}; expected {' '.join(run.columns)}")
+            raise self.wrong(say.MALFORMED_ROW(row=" ".join(words), expected=" ".join(run.columns)))
         self._row(run, words[at], numbers)
 
     def _row(self, run: _Run, call: str, numbers: Mapping[str, float]) -> None:
@@ -348,7 +343,7 @@ class _ReproMpiReader(LineReader):
             pending = run.pending.setdefault((cell.collective, cell.msize_bytes), {})
             pending.setdefault(int(numbers["nrep"]), _Repetition()).add(numbers)
         elif numbers["valid_nrep"] > numbers["total_nrep"]:
-            raise self.wrong("more valid repetitions than repetitions")
+            raise self.wrong(say.TOO_MANY_VALID())
         elif cell.n_total or cell.summary:
             run.remarks[f"{call} appears several times for one size; the first is kept"] = None
         else:
@@ -363,12 +358,12 @@ class _ReproMpiReader(LineReader):
             return None
         unit = 1 if "msize_bytes" in run.columns else run.datatype_bytes
         if unit is None:
-            raise self.wrong("sizes are in elements, but there is no #@datatype_size_bytes")
+            raise self.wrong(say.ELEMENT_SIZE_MISSING())
         key = _key(collective, size * unit, run.nprocs)
         if key is None:
-            raise self.wrong("there is no #@nprocs, which the size of MPI_Reduce_scatter needs")
+            raise self.wrong(say.NPROCS_MISSING())
         if key[1] >= 1 << 63:
-            raise self.wrong(f"impossible message size {key[1]}")
+            raise self.wrong(say.IMPOSSIBLE_SIZE(value=key[1]))
         return run.cells.setdefault(key, ReproMpiCell(*key, line=self.number))
 
 

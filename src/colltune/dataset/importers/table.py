@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
+from colltune.dataset import complaints as say
 from colltune.dataset.frame import CELL_COLUMNS, PerformanceDataset, refuse_duplicates
 from colltune.dataset.importers.protocol import (
     Imported,
@@ -24,7 +25,7 @@ from colltune.dataset.method import CONDITIONS, Condition
 from colltune.dataset.noise.measured import possible
 from colltune.dataset.tidy_csv import TIME_UNITS, from_table, text_table
 from colltune.domain import Configuration, parse_collective
-from colltune.errors import DataError
+from colltune.errors import ColltuneError
 from colltune.text import counted
 
 _NAMES: Mapping[str, str] = {
@@ -104,15 +105,15 @@ class _TidyTable:
         remarks = tuple(f"{t} ({n} times)" if n > 1 else t for t, n in self.remarks.items())
         return Imported(dataset, frozenset({TimeKind.UNTOLD}), facts, remarks, conditions)
 
-    def wrong(self, why: str) -> DataError:
-        return DataError(f"{self.source.name}: {why}")
+    def wrong(self, why: ColltuneError) -> ColltuneError:
+        return why.of(self.source.name, file=self.source.name)
 
     def _named(self, table: pd.DataFrame, told: Mapping[str, str]) -> tuple[pd.DataFrame, str]:
         """Return the table with our names of columns, and the unit of its times, if told."""
         mapping = dict(self.request.columns)
         for ours, theirs in mapping.items():
             if theirs not in table:
-                raise self.wrong(f"there is no column {theirs!r}, which --map names for {ours!r}")
+                raise self.wrong(say.NO_COLUMN_MAPPED(theirs=theirs, ours=ours))
         known = {*map(str, table.columns), *mapping, *told}
         taken = []
         for ours, names in _NAMES.items():
@@ -130,7 +131,7 @@ class _TidyTable:
         """Return the unit that was told, or that the names of the columns tell; empty if none."""
         told = self.request.time_unit
         if told and told not in TIME_UNITS:
-            raise self.wrong(f"unknown time unit {told!r}; known: {', '.join(TIME_UNITS)}")
+            raise self.wrong(say.UNKNOWN_TIME_UNIT(told=told, known=", ".join(TIME_UNITS)))
         units: dict[str, str] = {}
         for ours in ("time_s", "time_mean_s", "time_min_s", "time_p90_s", "time_max_s"):
             theirs = mapping.get(ours, ours)
@@ -141,16 +142,16 @@ class _TidyTable:
             units.setdefault(told, "--time-unit")
         if len(units) > 1:
             listed = "; ".join(f"{unit} in {name}" for unit, name in units.items())
-            raise self.wrong(f"the units of times contradict each other: {listed}")
+            raise self.wrong(say.TIME_UNITS_CONTRADICT(listed=listed))
         return next(iter(units), "")
 
     def _kept(self, table: pd.DataFrame) -> pd.DataFrame:
         for column, value in self.request.where.items():
             if column not in table:
-                raise self.wrong(f"no column {column!r} to filter by")
+                raise self.wrong(say.NO_COLUMN_TO_FILTER(column=column))
             table = table[table[column].isin([value, *value.split(",")])]
             if table.empty:
-                raise self.wrong(f"no row has {column}={value}")
+                raise self.wrong(say.NO_ROW_HAS(column=column, value=value))
         return table
 
     def _with_shape(self, table: pd.DataFrame) -> pd.DataFrame:
@@ -178,10 +179,13 @@ class _TidyTable:
             rest = ",".join(dict.fromkeys(table["nprocs"][~uneven]))
             mend = f"keep the others with --where nprocs={rest}" if rest else "no row is even"
             raise self.wrong(
-                f"{counted(int(uneven.sum()), 'row')} of {len(table)} have processes that do not "
-                f"fill their nodes evenly, as in line {int(at) + 2} ({row}). Only even layouts "
-                f"can be stored; {mend}. If they fill one node after the other, tell its cores "
-                "with --set slots=N, in place of nodes and ppn."
+                say.UNEVEN_ROWS(
+                    uneven=counted(int(uneven.sum()), "row"),
+                    rows=len(table),
+                    line=int(at) + 2,
+                    row=row,
+                    mend=mend,
+                )
             )
         if lacking:
             table = table.assign(**{lacking[0]: (nprocs // known).astype(int).astype(str)})
@@ -195,8 +199,7 @@ class _TidyTable:
         even = [shape is not None for shape in shapes]
         if not any(even):
             raise self.wrong(
-                f"none of {counted(len(table), 'row')} has processes that fill nodes of "
-                f"slots={table['slots'].iloc[0]} evenly. Correct --set slots."
+                say.NO_EVEN_ROW(rows=counted(len(table), "row"), slots=table["slots"].iloc[0])
             )
         if not all(even):
             what = f"processes that do not fill nodes of {table['slots'].iloc[0]} slots evenly"
@@ -227,8 +230,12 @@ class _TidyTable:
             for text, values in table.groupby("collective", sort=False)[name]:
                 if values.nunique() > 1:
                     raise self.wrong(
-                        f"times of {text} are not comparable: {', '.join(values.unique())} differ"
-                        f" in their {name}. Keep one with --where {name}={values.iloc[0]}."
+                        say.NOT_COMPARABLE(
+                            collective=text,
+                            values=", ".join(values.unique()),
+                            name=name,
+                            one=values.iloc[0],
+                        )
                     )
                 if value := str(values.iloc[0]).strip():
                     place = f"{self.source.name}, line {int(values.index[0]) + 2}"
@@ -238,9 +245,9 @@ class _TidyTable:
     def _check_fit(self, dataset: PerformanceDataset, chosen: Configuration) -> None:
         if (chosen.library, chosen.collective) != (dataset.context.library, *dataset.collectives):
             raise self.wrong(
-                f"--set configuration={chosen.id} does not fit some measurements, which are of "
-                "another library or collective. Leave them out with --where "
-                f"collective={chosen.collective}."
+                say.CONFIGURATION_DOES_NOT_FIT_ROWS(
+                    configuration=chosen.id, fitting=chosen.collective
+                )
             )
 
     def _canonical(self, dataset: PerformanceDataset) -> pd.DataFrame:
@@ -272,12 +279,9 @@ class _TidyTable:
         middle = small.sort_values("time_s").iloc[len(small) // 2]
         text = f"{middle['time_s']:.3g} s for {middle['msize_bytes']} bytes"
         if middle["time_s"] < _SHORT_S:
-            raise self.wrong(f"{text}, and others alike, are too short. Correct --time-unit.")
+            raise self.wrong(say.TIMES_TOO_SHORT(text=text))
         if asked and middle["time_s"] > _LONG_S:
-            raise self.wrong(
-                f"{text}, and others alike, are very long. Say the unit: --time-unit us, or, if "
-                "they are right, --time-unit s."
-            )
+            raise self.wrong(say.TIMES_VERY_LONG(text=text))
 
     def _with_launches(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return the rows with further launches for cells that come again."""
