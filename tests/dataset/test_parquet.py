@@ -39,6 +39,7 @@ from tests.cli.conftest import (
 )
 from tests.models.machines import measured
 from tests.object_store import SECRET, s3_bucket, s3_server
+from tests.refusals import refused
 
 CONTEXT = Context("hydra", "openmpi", "4.1.4", "opa")
 
@@ -111,9 +112,7 @@ def test_different_contexts_are_refused(tmp_path: Path) -> None:
     """Measurements of another library release never join."""
     append(tmp_path, CONTEXT, [_measured("a")], {})
     append(tmp_path, Context("hydra", "openmpi", "5.0.8", "opa"), [_measured("b")], {})
-    with pytest.raises(
-        DataError, match=r"different contexts cannot be joined.*(4\.1\.4.*5\.0\.8|5\.0\.8.*4\.1\.4)"
-    ):
+    with refused("contexts-differ", DataError):
         read_parquet(tmp_path)
 
 
@@ -121,7 +120,7 @@ def test_duplicate_cell_is_refused(tmp_path: Path) -> None:
     """The same cell of the same launch twice is an error that names it."""
     append(tmp_path, CONTEXT, [_measured("a")], {})
     append(tmp_path, CONTEXT, [_measured("a")], {})
-    with pytest.raises(DataError, match=r"duplicate cell.*chain.*launch a"):
+    with refused("duplicate-cells", DataError):
         read_parquet(tmp_path)
 
 
@@ -136,7 +135,7 @@ def test_damaged_file_is_named(tmp_path: Path) -> None:
     """A file that was cut short is named."""
     file = append(tmp_path, CONTEXT, [_measured("a")], {})
     file.write_bytes(file.read_bytes()[:100])
-    with pytest.raises(DataError, match=file.name):
+    with refused("not-parquet", DataError, path=file):
         read_parquet(tmp_path)
 
 
@@ -144,17 +143,17 @@ def test_foreign_and_newer_files_are_refused(tmp_path: Path) -> None:
     """A Parquet file that is not ours, or of a later schema, is refused with the mend."""
     foreign = tmp_path / "foreign.parquet"
     pq.write_table(pa.table({"x": [1]}), foreign)
-    with pytest.raises(DataError, match="not written by colltune"):
+    with refused("foreign-parquet", DataError):
         read_parquet(foreign)
     table = pa.table({"x": [1]}).replace_schema_metadata({"colltune.schema_version": "99"})
     pq.write_table(table, foreign)
-    with pytest.raises(DataError, match="Upgrade colltune"):
+    with refused("newer-schema", DataError):
         read_parquet(foreign)
 
 
 def test_empty_folder_is_no_dataset(tmp_path: Path) -> None:
     """A folder without measurements is said to be none."""
-    with pytest.raises(DataError, match=r"no \*\.parquet file"):
+    with refused("no-parquet", DataError):
         read_parquet(tmp_path)
 
 
@@ -189,14 +188,15 @@ def test_damaged_metadata_is_an_error_of_the_file(tmp_path: Path, key: str, valu
     if key == "colltune.provenance" and value == b'{"a": "1"}':
         assert read_provenance(file) == {"a": "1"}
         return
-    with pytest.raises(DataError, match=file.name):
+    with pytest.raises(DataError) as caught:
         read_parquet(file) if key == "colltune.context" else read_provenance(file)
+    assert caught.value.values["path"] == file
 
 
 def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
     """A pipe in a dataset's folder would hang whoever reads it."""
     os.mkfifo(tmp_path / "a.parquet")
-    with pytest.raises(DataError, match=r"a\.parquet: this is not a regular file"):
+    with refused("not-regular", DataError):
         read_parquet(tmp_path)
 
 
@@ -245,21 +245,21 @@ def test_names_are_new_each_time(url: str) -> None:
 def test_what_is_wrong_is_told_by_url(url: str) -> None:
     """Nothing there, no Parquet, or a damaged file: one error with the URL."""
     for missing in (url, f"{url}/x.parquet"):
-        with pytest.raises(DataError, match=f"{missing}: (no such file|no \\*.parquet file)"):
+        with refused("no-such-data", DataError):
             read([missing])
     put(url, "notes.txt", b"x")
-    with pytest.raises(DataError, match=r"this folder has no \*\.parquet file"):
+    with refused("no-parquet", DataError):
         read([url])
     put(url, "cut.parquet", b"PAR1 and nothing else")
     for damaged in (url, f"{url}/cut.parquet"):
-        with pytest.raises(DataError, match=f"^{url}/cut.parquet: not a readable Parquet file"):
+        with refused("not-parquet", DataError, path=f"{url}/cut.parquet"):
             read([damaged])
 
 
 def test_a_bucket_that_is_not_there(bucket: str) -> None:
     """Reading and writing end in one error each, without the key in the environment."""
     del bucket
-    with pytest.raises(DataError, match="s3://no-such-bucket/x: no such file") as unread:
+    with refused("no-such-data", DataError, path="s3://no-such-bucket/x") as unread:
         read(["s3://no-such-bucket/x"])
     with pytest.raises(OutputError, match="cannot write s3://no-such-bucket/x/") as unwritten:
         append_dataset("s3://no-such-bucket/x", measured(nodes=[2], msizes=(8,)), {})

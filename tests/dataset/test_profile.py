@@ -23,6 +23,7 @@ from colltune.dataset.profile import (
 from colltune.domain import Collective, Shape
 from colltune.errors import DataError
 from tests.dataset.profiles import HEAD, RECORDED, profile_text, row, sealed
+from tests.refusals import refused
 
 ROWS = (
     row("bcast", "8x4", 512, 100, 1e-3, msize=1000),
@@ -113,20 +114,20 @@ def test_folders_and_programs(tmp_path: Path) -> None:
     assert both.programs == ("other", "solver")
     assert len(both.jobs) == 2
     assert len(read_profiles([tmp_path], ["solver"]).jobs) == 1
-    with pytest.raises(DataError, match="no profile of thing; there are profiles of other, solver"):
+    with refused("no-profile-of", DataError, wanted="thing", there="other, solver"):
         read_profiles([tmp_path], ["thing"])
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match=r"empty: there is no \*\.profile .*Run .*COLLTUNE_PROFILE"):
+    with refused("no-profile-here", DataError):
         read_profiles([tmp_path / "empty"])
-    with pytest.raises(DataError, match=r"missing\.profile: cannot be read"):
+    with refused("unreadable", DataError):
         read_profiles([tmp_path / "missing.profile"])
 
 
 def test_libraries_do_not_add_up() -> None:
     """Runs with different releases are refused together."""
-    with pytest.raises(DataError, match=r"cannot be added up: openmpi 4\.1\.4, openmpi 5\.0\.8"):
+    with refused("libraries-differ", DataError, libraries="openmpi 4.1.4, openmpi 5.0.8"):
         read(profile_text(ROWS), profile_text(ROWS, library="openmpi 5.0.8"))
-    with pytest.raises(DataError, match="no profile"):
+    with refused("no-profiles", DataError):
         added_up([], [])
 
 
@@ -137,38 +138,41 @@ BODY = profile_text(ROWS).rpartition(b"end")[0].decode()
 def test_errors_name_file_and_line(subtests: pytest.Subtests) -> None:
     """What is cut, changed, or not what it should be is refused with its line."""
     for content, message in (
-        (b"", "line 1: this is not a profile"),
-        (b"colltune-profile 3\n", "profile has format 3, but this colltune reads 1 to 2"),
-        (profile_text(ROWS)[:-30], "line 17: the checksum is wrong"),
-        (profile_text(ROWS).replace(b"solver", b"salver"), "the checksum is wrong"),
-        (profile_text(ROWS, wall_s=None), "wall_s is missing"),
-        (profile_text(ROWS, wall_s="nan"), "line 9: wall_s 'nan' is not a number of seconds"),
-        (profile_text(ROWS, wall_s="1 2"), "line 9: wall_s must stand there once, with 1"),
-        (profile_text(ROWS, world="32 4x4"), "line 7: '4x4' is not a layout of 32"),
-        (profile_text(ROWS, rate="0"), "line 8: rate '0' is not a whole number from 1"),
-        (profile_text(ROWS, extra="1"), "line 14: 'extra 1' does not belong here"),
-        (sealed(BODY + "row bcast 1\n"), "line 18: 2 columns where there must be 16"),
-        (sealed(BODY + ROWS[0].replace("bcast", "cast") + "\n"), "'cast' is not a collective"),
-        (sealed(BODY + ROWS[0].replace(" 512 ", " 500 ") + "\n"), "500 is neither 0 nor a power"),
-        (sealed(BODY + ROWS[0].replace(" 1000 1000 ", " 1000 1024 ") + "\n"), "most_bytes '1024'"),
+        (b"", "not-a-profile"),
+        (b"colltune-profile 3\n", "profile-format version=3 oldest=1 newest=2"),
+        (profile_text(ROWS)[:-30], "wrong-checksum line=17"),
+        (profile_text(ROWS).replace(b"solver", b"salver"), "wrong-checksum"),
+        (profile_text(ROWS, wall_s=None), "line-missing name=wall_s"),
+        (profile_text(ROWS, wall_s="nan"), "not-seconds what=wall_s value=nan line=9"),
+        (profile_text(ROWS, wall_s="1 2"), "not-once name=wall_s words=1 line=9"),
+        (profile_text(ROWS, world="32 4x4"), "not-a-layout value=4x4 line=7"),
+        (profile_text(ROWS, rate="0"), "not-whole what=rate least=1 line=8"),
+        (profile_text(ROWS, extra="1"), "line-unknown line=14"),
+        (sealed(BODY + "row bcast 1\n"), "columns-missing count=2 wanted=16 line=18"),
+        (sealed(BODY + ROWS[0].replace("bcast", "cast") + "\n"), "not-a-collective text=cast"),
+        (sealed(BODY + ROWS[0].replace(" 512 ", " 500 ") + "\n"), "not-a-power first=500"),
+        (
+            sealed(BODY + ROWS[0].replace(" 1000 1000 ", " 1000 1024 ") + "\n"),
+            "not-whole what=most_bytes value=1024",
+        ),
         (
             sealed(BODY + ROWS[0].replace(" 512 0 ", " 512 3 ") + "\n"),
-            "configuration 3 was not",
+            "configuration-not-named",
         ),
-        (profile_text(ROWS, ["nonsense"]), "line 14: 'nonsense' is not an id"),
-        (profile_text(ROWS, arm="mine"), "line 12: arm 'mine' is none of tuned, candidate"),
-        (profile_text(ROWS, left_out="1"), "line 13: left_out must stand there once, with 2"),
+        (profile_text(ROWS, ["nonsense"]), "not-an-id value=nonsense line=14"),
+        (profile_text(ROWS, arm="mine"), "unknown-arm value=mine line=12"),
+        (profile_text(ROWS, left_out="1"), "not-once name=left_out words=2 line=13"),
         (
             profile_text([NO_TIMES + "3:9,2:9"]),
-            "times '3:9,2:9' is no",
+            "not-a-sketch value=3:9,2:9",
         ),
-        (profile_text([NO_TIMES + "71:1"]), "times '71:1' is no"),
-        (profile_text([ROWS[0] + "0"]), "is no sketch of 3200 timed calls"),
-        (sealed(BODY.replace("columns collective", "columns thing")), "the columns must be"),
-        (sealed(BODY.split("columns")[0]), "columns is missing"),
+        (profile_text([NO_TIMES + "71:1"]), "not-a-sketch value=71:1"),
+        (profile_text([ROWS[0] + "0"]), "not-a-sketch"),
+        (sealed(BODY.replace("columns collective", "columns thing")), "columns-differ"),
+        (sealed(BODY.split("columns")[0]), "line-missing name=columns"),
     ):
         with subtests.test(content=content, message=message):
-            with pytest.raises(DataError, match=message) as raised:
+            with refused(message, DataError) as raised:
                 parse_profile(content, "job.profile")
             assert str(raised.value).startswith("job.profile, line ")
 

@@ -128,3 +128,5 @@ NOT_CSV = data("not-csv", "{path}: not a readable CSV file: {why}", "Copy it aga
 EMPTY_COLUMN = data("empty-column", "{path}: the column {column} is empty, but measurements need their context")
 WRONG_CELL = data("wrong-cell", "{place}, column {column}: {value!r} {why}")
 NOT_READ = data("not-read", "{path}: {why}")
+IS_A_FOLDER = data("is-a-folder", "{path}: this is a folder", "Name the files in it, {path}/*; --set then holds for all of them.")
+CUT_SHORT = data("cut-short", "{path}: cannot be read to its end: {why}", "Was it cut short?")

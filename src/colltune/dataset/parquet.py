@@ -199,7 +199,10 @@ def local_copy(url: str) -> Iterator[Path]:
             yield folder
         except DataError as error:
             base = remote.url.rpartition("/")[0] if is_file else remote.url
-            raise DataError(str(error).replace(str(folder), base)) from error
+            told = {n: str(v).replace(str(folder), base) for n, v in error.values.items()}
+            raise DataError(str(error).replace(str(folder), base)).named(
+                error.code, told
+            ) from error
 
 
 def _files(path: Path) -> list[Path]:

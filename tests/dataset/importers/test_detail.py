@@ -12,6 +12,7 @@ from colltune.dataset.importers.protocol import ImportedRow
 from colltune.domain import Collective
 from colltune.errors import DataError
 from tests.dataset.importers.samples import CONTEXT, DETAIL, SHAPE, loaded, request
+from tests.refusals import refused
 
 HEADER = "#Nnodes    Message_size "
 
@@ -47,21 +48,21 @@ def test_a_barrier_has_no_size() -> None:
 
 def test_the_collective_is_told_or_the_folders_name(tmp_path: Path) -> None:
     """The file does not tell it; ompi-collectives-tuning keeps it in a folder of its name."""
-    with pytest.raises(DataError, match=r"does not say its collective. Give --set collective"):
+    with refused("collective-not-said", DataError):
         loaded("detail", DETAIL, tmp_path, request(CONTEXT | SHAPE))
     folder = tmp_path / "allreduce"
     folder.mkdir()
     dataset = loaded("detail", DETAIL, folder, request(CONTEXT | SHAPE)).dataset
     assert dataset.collectives == (Collective.ALLREDUCE,)
     told = request(CONTEXT | SHAPE | {"collective": "bkast"})
-    with pytest.raises(DataError, match="unknown collective 'bkast'"):
+    with refused("unknown", DataError, what="collective", name="bkast"):
         IMPORTERS["detail"].load(SourceFile(folder / "file.txt"), told)
 
 
 def test_a_configuration_cannot_be_told_as_well(tmp_path: Path) -> None:
     """The table names the algorithms itself."""
     settings = CONTEXT | SHAPE | {"collective": "bcast", "configuration": "openmpi.bcast.chain"}
-    with pytest.raises(DataError, match="Leave out --set configuration"):
+    with refused("algorithm-is-named", DataError):
         loaded("detail", DETAIL, tmp_path, request(settings))
 
 
@@ -76,19 +77,19 @@ def test_malformed_rows_name_their_line(subtests: pytest.Subtests) -> None:
         "8 1.5 1.0 2.0 3.0",
         "8",
     ):
-        with subtests.test(row=row), pytest.raises(DataError, match="f, line 4: malformed row"):
+        with subtests.test(row=row), refused("malformed-row", DataError, line=4):
             _rows(f"{DETAIL}{row}\n")
 
 
 def test_other_tables_are_refused() -> None:
     """best.out, a second table with other columns, rows before a header, and no table at all."""
-    with pytest.raises(DataError, match=r"line 1: this is best\.out"):
+    with refused("best-out", DataError, line=1):
         _rows("#Nranks    Message_size Best_Algorithm  Best_Latency\n")
-    with pytest.raises(DataError, match="line 4: a second table has other algorithms"):
+    with refused("other-algorithms", DataError, line=4):
         _rows(f"{DETAIL}{HEADER}0 1\n")
-    with pytest.raises(DataError, match="line 1: the list of algorithms is empty"):
+    with refused("algorithms-listed-wrong", DataError, line=1):
         _rows(f"{HEADER}1 1\n")
-    with pytest.raises(DataError, match="line 1: malformed row"):
+    with refused("malformed-row", DataError, line=1):
         _rows("8 8 1.0\n")
-    with pytest.raises(DataError, match=r"not a detail\.out"):
+    with refused("not-detail-out", DataError):
         _rows("\n")

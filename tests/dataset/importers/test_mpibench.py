@@ -9,6 +9,7 @@ from colltune.dataset.importers.protocol import ParsedOutput, TimeKind
 from colltune.domain import Collective
 from colltune.errors import DataError
 from tests.dataset.importers.samples import MPIBENCH, mpibench
+from tests.refusals import refused
 
 
 def _parsed(text: str) -> ParsedOutput:
@@ -46,7 +47,7 @@ def test_rows_that_are_cut_or_malformed_are_told() -> None:
     cut = MPIBENCH.partition("Message")[0].rstrip("\n")
     assert len(_parsed(cut).rows) == 3
     assert len(_parsed(cut[:-30]).rows) == 3
-    with pytest.raises(DataError, match="line 4: malformed row"):
+    with refused("malformed-row", DataError, line=4):
         _parsed(MPIBENCH.replace("Avg:\t  0.6", "Avg:\t  x.6"))
-    with pytest.raises(DataError, match="not the output of mpiBench"):
+    with refused("not-mpibench", DataError):
         _parsed("START\n")

@@ -15,6 +15,7 @@ from colltune.dataset.importers.reprompi import ReproMpiOutput, parse, parse_out
 from colltune.domain import Collective, RunStatus
 from colltune.errors import DataError
 from tests.dataset.importers.samples import REPROMPI
+from tests.refusals import refused
 
 SHARED = Path(os.environ.get("COLLTUNE_SHARED", Path(__file__).parents[4] / "shared")) / "data"
 recorded = pytest.mark.skipif(
@@ -207,7 +208,7 @@ def test_runs_after_each_other_are_told_apart() -> None:
         (2, [1e-5]),
         (4, [2e-5]),
     ]
-    with pytest.raises(DataError, match="f: has 2 runs"):
+    with refused("several-runs", DataError, runs="2 runs"):
         parse_output(first + second, "f")
 
 
@@ -230,31 +231,31 @@ def test_the_summary_beside_an_output_file_has_no_header() -> None:
 def test_malformed_rows_name_their_line(subtests: pytest.Subtests) -> None:
     """A row that cannot be read is refused with file and line."""
     for row, message in (
-        ("MPI_Bcast 0 8 abc", "malformed row"),
-        ("MPI_Bcast 0 8", "malformed row"),
-        ("MPI_Bcast 0 8 1e-5 7", "malformed row"),
-        ("MPI_Bcast 0 -8 1e-5", "malformed row"),
-        ("MPI_Bcast 0 8.5 1e-5", "malformed row"),
-        ("MPI_Bcast", "malformed row"),
-        ("MPI_Bcast 0 999999999999999999 1e-5", "impossible message size"),
-        ("MPI_Reduce_scatter 0 8 1e-5", "no #@nprocs"),
+        ("MPI_Bcast 0 8 abc", "malformed-row"),
+        ("MPI_Bcast 0 8", "malformed-row"),
+        ("MPI_Bcast 0 8 1e-5 7", "malformed-row"),
+        ("MPI_Bcast 0 -8 1e-5", "malformed-row"),
+        ("MPI_Bcast 0 8.5 1e-5", "malformed-row"),
+        ("MPI_Bcast", "malformed-row"),
+        ("MPI_Bcast 0 999999999999999999 1e-5", "impossible-size"),
+        ("MPI_Reduce_scatter 0 8 1e-5", "nprocs-missing"),
     ):
         with subtests.test(row=row, message=message):
             text = output(RAW, row, nprocs="?", datatype_size_bytes="64")
-            with pytest.raises(DataError, match=message) as caught:
+            with refused(message, DataError) as caught:
                 parse_output(text, "run.txt")
             assert "run.txt, line 12: " in str(caught.value)
 
 
 def test_tables_and_sizes_that_cannot_be_understood_are_refused() -> None:
     """Unknown columns, elements of unknown size, and more valid repetitions than there are."""
-    with pytest.raises(DataError, match="no table of mpibenchmark has the columns"):
+    with refused("no-such-table", DataError):
         parse_output(output("test count speed"), "f")
-    with pytest.raises(DataError, match="datatype_size_bytes"):
+    with refused("element-size-missing", DataError):
         parse_output(f"#@nprocs=2\n{RAW}\nMPI_Bcast 0 8 1e-5\n", "f")
-    with pytest.raises(DataError, match="more valid repetitions"):
+    with refused("too-many-valid", DataError):
         parse_output(output(SUMMARY, "MPI_Bcast 8 5 6 1 1 1 1"), "f")
-    with pytest.raises(DataError, match="f: not the output of ReproMPI"):
+    with refused("not-reprompi", DataError):
         parse_output("nothing\n", "f")
 
 
@@ -382,7 +383,7 @@ def test_elements_and_bytes_are_not_mixed() -> None:
     """A file in which one table counts elements and another bytes is refused."""
     elements = _run("test nrep count runtime_sec", "MPI_Bcast 0 8 1e-5")
     sizes = _run("test nrep msize_bytes runtime_sec", "MPI_Bcast 0 8 1e-5")
-    with pytest.raises(DataError, match="f: some tables give sizes in elements"):
+    with refused("sizes-mixed", DataError):
         _parsed(elements + sizes)
 
 

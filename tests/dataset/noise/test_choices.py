@@ -22,6 +22,7 @@ from colltune.domain import (
     Shape,
 )
 from colltune.errors import DataError
+from tests.refusals import refused
 
 CONTEXT = Context("hydra", "openmpi", "4.1.6")
 BCAST = Collective.BCAST
@@ -63,7 +64,7 @@ def test_disagreement_is_the_share_of_differing_choices() -> None:
 
 def test_a_launch_with_one_configuration_chooses_nothing() -> None:
     """Where there is nothing to choose from, that is an error."""
-    with pytest.raises(DataError, match="timed two configurations"):
+    with refused("nothing-to-choose", DataError):
         choices.chosen(_dataset({"a": {"chain": (1.0,)}, "b": {"pipeline": (2.0,)}}))
 
 
@@ -121,14 +122,14 @@ def test_a_launch_must_be_left_to_pay_in(subtests: pytest.Subtests) -> None:
     for count in (0, 2, 3):
         with subtests.test(count=count):
             dataset = _dataset({launch: {"default": (2.0,), "chain": (1.0,)} for launch in "ab"})
-            with pytest.raises(DataError, match=f"choosing by {count} of 2 launches"):
+            with refused("launches-to-choose", DataError, n_launches="2 launches"):
                 choices.payoffs(dataset, [count])
 
 
 def test_without_a_default_there_is_no_gain() -> None:
     """A speed-up needs the library's own choice."""
     dataset = _dataset({launch: {"knomial": (2.0,), "chain": (1.0,)} for launch in "ab"})
-    with pytest.raises(DataError, match="default and of another"):
+    with refused("no-instance-to-judge", DataError):
         choices.payoffs(dataset, [1])
 
 
@@ -137,5 +138,5 @@ def test_a_summary_without_the_statistic_is_refused() -> None:
     dataset = _dataset({"a": {"default": (2.0, 3.0), "chain": (1.0, 2.0)}})
     frame = dataset.frame.assign(time_mean_s=np.nan)
     frame["times_s"] = pd.Series([(), ()], dtype=object)
-    with pytest.raises(DataError, match="the mean is unknown"):
+    with refused("objective-unknown", DataError):
         choices.chosen(replace(dataset, frame=frame))

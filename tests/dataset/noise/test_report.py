@@ -23,6 +23,7 @@ from colltune.domain import (
 )
 from colltune.errors import DataError
 from tests.dataset.noise.simulated import CONTEXT, Machine, simulate
+from tests.refusals import refused
 
 
 def _report(dataset: PerformanceDataset, allocations: Allocations) -> NoiseReport:
@@ -155,5 +156,5 @@ def test_nothing_measured_well_is_an_error() -> None:
         "a",
         RunStatus.CRASH,
     )
-    with pytest.raises(DataError, match="has the status ok"):
+    with refused("no-noise", DataError):
         measured(PerformanceDataset.of(CONTEXT, [crash]), Allocations({"a": "job"}, {}))

@@ -15,11 +15,12 @@ from itertools import count
 from pathlib import Path
 from typing import Protocol, Self
 
+from colltune.dataset import complaints as say
 from colltune.dataset.frame import PerformanceDataset
 from colltune.dataset.method import Condition
 from colltune.dataset.printed import without_prefixes
 from colltune.domain import Collective, Configuration, Instance, LaunchStatistics, RunStatus, Shape
-from colltune.errors import ColltuneError, DataError
+from colltune.errors import ColltuneError
 from colltune.files.reading import opened
 from colltune.files.unpacking import encoding_of, unpacked
 
@@ -131,18 +132,15 @@ class SourceFile:
         except OSError as error:
             raise self.unreadable(error) from error
 
-    def unreadable(self, error: BaseException) -> DataError:
+    def unreadable(self, error: BaseException) -> ColltuneError:
         if isinstance(error, FileNotFoundError):
-            return DataError(f"{self.path}: no such file")
+            return say.NO_SUCH_DATA(path=self.path)
         if isinstance(error, IsADirectoryError):
-            return DataError(
-                f"{self.path}: this is a folder. Name the files in it, {self.path}/*; --set "
-                "then holds for all of them."
-            )
+            return say.IS_A_FOLDER(path=self.path)
         why = getattr(error, "strerror", None) or error
         if getattr(error, "errno", None) == errno.EINVAL:
-            return DataError(f"{self.path}: {why}")
-        return DataError(f"{self.path}: cannot be read to its end: {why}. Was it cut short?")
+            return say.NOT_READ(path=self.path, why=why)
+        return say.CUT_SHORT(path=self.path, why=why)
 
 
 class TimeKind(StrEnum):
