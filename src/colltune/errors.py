@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 
@@ -57,7 +58,9 @@ class Complaint:
     def __call__(self, error: type[ColltuneError] | None = None, /, **values: Any) -> ColltuneError:
         """Return the error for `values`."""
         made = (error or self.error)(self.finding.format(**values), self.mend.format(**values))
-        return made.named(self.code, values)
+        plain = (int, float, str, Path)
+        told = {n: v if isinstance(v, plain) else str(v) for n, v in values.items()}
+        return made.named(self.code, told)
 
 
 class SiteError(ColltuneError):

@@ -18,6 +18,7 @@ from colltune.errors import BundleError, OutputError, RegistryConflict
 from colltune.registry import Action, Registry
 from colltune.registry.events import Cause
 from colltune.registry.registry import NOTHING
+from tests.refusals import refused
 from tests.registry.small import small
 
 SLOT = "openmpi-4.1.4"
@@ -80,12 +81,12 @@ def test_a_bundle_is_found_by_how_it_begins(registry: Registry) -> None:
     """At least four digits name a bundle, if no other begins with them."""
     for bundle_id in registry.ids():
         assert registry.find(bundle_id[:10]) == bundle_id
-    with pytest.raises(BundleError, match="no bundle's id begins with ffffffff0"):
+    with refused("no-bundle-begins", BundleError, prefix="ffffffff0"):
         registry.find("ffffffff0")
     twin = registry.ids()[0][:63]
     (root(registry) / "bundles" / (twin + "0")).mkdir()
     (root(registry) / "bundles" / (twin + "1")).mkdir()
-    with pytest.raises(BundleError, match=r"the ids of [23] bundles begin with"):
+    with refused("several-bundles-begin", BundleError):
         registry.find(twin)
 
 
@@ -111,7 +112,7 @@ def test_what_was_measured_on_shared_cores_is_not_promoted(registry: Registry) -
     assert registry.load(revised.id).context == shared
     registry.promote(small(0).id, by="ann")
     for bring in (registry.promote, partial(registry.step, share=0.5)):
-        with pytest.raises(BundleError, match="measured on shared cores"):
+        with refused("shared-cores", BundleError):
             bring(revised.id, by="ann")
 
 
@@ -141,14 +142,14 @@ def test_rollbacks_undo_promotions_one_by_one(registry: Registry) -> None:
         registry.promote(bundle_id, by="ann")
     assert registry.rollback(SLOT, by="bob", note="slow").bundle_id == b
     assert registry.rollback(SLOT, by="bob").bundle_id == a
-    with pytest.raises(BundleError, match="nothing to roll back to"):
+    with refused("first-bundle", BundleError):
         registry.rollback(SLOT, by="bob")
     registry.promote(c, by="ann")
     event = registry.rollback(SLOT, by="bob")
     assert (event.bundle_id, event.previous_id, event.action) == (a, c, Action.ROLLBACK)
     assert registry.current()[SLOT] == event
     assert registry.store.pointed(SLOT) == a
-    with pytest.raises(BundleError, match=r"no bundle is in force in openmpi-5\.0\.8"):
+    with refused("nothing-to-roll-back", BundleError, slot="openmpi-5.0.8"):
         registry.rollback("openmpi-5.0.8", by="bob")
 
 
@@ -157,7 +158,7 @@ def test_a_rollback_to_what_is_gone_is_refused(registry: Registry) -> None:
     registry.promote(small(0).id, by="ann")
     event = registry.promote(small(1).id, by="ann")
     shutil.rmtree(registry.path(small(0).id))
-    with pytest.raises(BundleError, match="no such bundle"):
+    with refused("no-such-bundle", BundleError):
         registry.rollback(SLOT, by="bob")
     assert registry.current() == {SLOT: event}
 
@@ -218,7 +219,7 @@ def test_no_name_leaves_the_registry(registry: Registry, subtests: pytest.Subtes
             ):
                 call()
     for release in ("../x", "4.1/4", " ", "é", "4" * 200):
-        with pytest.raises(BundleError, match="is not a slot"):
+        with refused("not-a-slot", BundleError):
             registry.add(small(0, release))
     assert registry.history() == ()
 
@@ -229,10 +230,10 @@ def test_symbolic_links_are_no_bundles(registry: Registry, tmp_path: Path) -> No
     (root(registry) / "bundles" / small(0).id).symlink_to(target)
     arrays = (registry.path(small(1).id) / "bcast.arrays").rename(tmp_path / "arrays")
     (registry.path(small(1).id) / "bcast.arrays").symlink_to(arrays)
-    for number, message in ((0, "a symbolic link"), (1, r"bcast\.arrays: not a regular file")):
-        with pytest.raises(BundleError, match=message):
+    for number, message in ((0, "not-a-folder-of-its-own"), (1, "irregular-file")):
+        with refused(message, BundleError):
             registry.load(small(number).id)
-        with pytest.raises(BundleError, match=message):
+        with refused(message, BundleError):
             registry.promote(small(number).id, by="eve")
     assert registry.history() == ()
 
@@ -242,16 +243,16 @@ def test_a_pipe_does_not_hang_readers(registry: Registry, tmp_path: Path) -> Non
     saved = small(1).save(tmp_path / "saved")
     (saved / "manifest.json").unlink()
     os.mkfifo(saved / "manifest.json")
-    with pytest.raises(BundleError, match="not a regular file"):
+    with refused("not-a-regular-file", BundleError):
         registry.add(saved)
     arrays = registry.path(small().id) / "bcast.arrays"
     arrays.unlink()
     os.mkfifo(arrays)
-    with pytest.raises(BundleError, match="not a regular file"):
+    with refused("irregular-file", BundleError):
         registry.load(small().id)
     (root(registry) / "history").mkdir()
     os.mkfifo(root(registry) / "history" / "00000001.json")
-    with pytest.raises(BundleError, match=r"00000001\.json: cannot be read"):
+    with refused("bundle-unreadable", BundleError):
         registry.current()
 
 
@@ -273,7 +274,7 @@ def test_another_bundle_under_a_name_is_refused(registry: Registry) -> None:
     folder = registry.path(small(0).id)
     shutil.rmtree(folder)
     shutil.copytree(registry.path(small(1).id), folder)
-    with pytest.raises(BundleError, match="but its name says"):
+    with refused("another-bundle", BundleError):
         registry.load(small(0).id)
 
 
@@ -337,13 +338,13 @@ def test_a_huge_event_is_refused(registry: Registry) -> None:
     (root(registry) / "history").mkdir()
     with (root(registry) / "history" / "00000001.json").open("wb") as stream:
         stream.truncate(1 << 40)
-    with pytest.raises(BundleError, match=r"00000001\.json: cannot be read: 1099511627776 bytes"):
+    with refused("bundle-unreadable", BundleError):
         registry.current()
 
 
 def test_no_name_is_no_registry() -> None:
     """An empty name does not mean the folder one happens to be in."""
-    with pytest.raises(BundleError, match="the registry is missing"):
+    with refused("registry-missing", BundleError):
         Registry("")
 
 
@@ -399,11 +400,11 @@ def test_no_registry_is_said(tmp_path: Path) -> None:
     """A folder that is not there is an error for readers and promoters, and is not made."""
     registry = Registry(tmp_path / "typo")
     for ask in (registry.current, registry.entries, registry.ids):
-        with pytest.raises(BundleError, match=r"typo: no such registry\. Make one with"):
+        with refused("no-registry-here", BundleError, what="no such registry"):
             ask()
-    with pytest.raises(BundleError, match="no such registry"):
+    with refused("no-registry-here", BundleError, what="no such registry"):
         registry.promote(small().id, by="ann")
-    with pytest.raises(BundleError, match="no such registry"):
+    with refused("no-registry-here", BundleError, what="no such registry"):
         registry.rollback(SLOT, by="ann")
     assert not (tmp_path / "typo").exists()
 
@@ -417,7 +418,7 @@ def test_reports_come_back_latest_first(registry: Registry) -> None:
     assert registry.latest_report("drift") == {"psi": 0.2}
     (root(registry) / "reports" / "drift" / "00000002.json").write_text("{")
     assert registry.latest_report("drift") == {"psi": 0.1}
-    with pytest.raises(BundleError, match="not JSON"):
+    with refused("report-not-json", BundleError):
         registry.put_report("drift", {"psi": float("nan")})
 
 
@@ -429,7 +430,7 @@ def test_a_full_disk_leaves_what_was(registry: Registry, monkeypatch: pytest.Mon
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OutputError, match=r"cannot write .*No space left on device. Make room"):
+    with refused("registry-not-written", OutputError, why="No space left on device"):
         registry.promote(small(1).id, by="ann")
     with pytest.raises(OutputError, match="No space left"):
         registry.add(small(3))
@@ -441,6 +442,6 @@ def test_a_full_disk_leaves_what_was(registry: Registry, monkeypatch: pytest.Mon
 
 def test_a_long_note_is_refused(registry: Registry) -> None:
     """Nobody fills the history with one event."""
-    with pytest.raises(BundleError, match="10000 characters"):
+    with refused("text-too-long", BundleError, longest_text=10000):
         registry.promote(small().id, by="ann", note="x" * 10_001)
     assert registry.history() == ()

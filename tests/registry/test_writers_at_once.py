@@ -16,6 +16,7 @@ from colltune.errors import BundleError, OutputError, RegistryConflict
 from colltune.process import run
 from colltune.registry import Registry
 from colltune.registry.garbage import Collection
+from tests.refusals import refused
 from tests.registry.small import small
 
 SLOT = "openmpi-4.1.4"
@@ -152,11 +153,11 @@ def test_a_lost_answer_is_no_conflict(root: Path, monkeypatch: pytest.MonkeyPatc
 def test_no_hard_links_is_said(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a file system that cannot link nothing is promoted in a weaker way."""
 
-    def refused(_source: Path, _target: Path) -> None:
+    def unlinkable(_source: Path, _target: Path) -> None:
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(os, "link", refused)
-    with pytest.raises(OutputError, match="this file system has no hard links"):
+    monkeypatch.setattr(os, "link", unlinkable)
+    with refused("registry-not-written", OutputError, why="this file system has no hard links"):
         Registry(root).promote(small(0).id, by="ann")
 
 
@@ -251,13 +252,13 @@ def test_a_disk_that_is_full_or_read_only(small_disk: Path) -> None:
     with pytest.raises(OSError, match="No space"):
         fill(small_disk / "filler")
     for write in (lambda: registry.promote(small(1).id, by="ann"), lambda: registry.add(small(2))):
-        with pytest.raises(OutputError, match="No space left on device"):
+        with refused("registry-not-written", OutputError, why="No space left on device"):
             write()
         assert Registry(small_disk / "registry").current() == {SLOT: event}
     (small_disk / "filler").unlink()
     assert sorted(small_disk.rglob("*")) == before
     run(["mount", "-o", "remount,ro", str(small_disk)], timeout_s=10)
-    with pytest.raises(OutputError, match="Read-only file system"):
+    with refused("registry-not-written", OutputError, why="Read-only file system"):
         registry.promote(small(1).id, by="ann")
     assert Registry(small_disk / "registry").load(small(0).id).id == event.bundle_id
     run(["mount", "-o", "remount,rw", str(small_disk)], timeout_s=10)

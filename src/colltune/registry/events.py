@@ -19,6 +19,7 @@ from enum import StrEnum
 
 from colltune.errors import BundleError, OutputError
 from colltune.files.reading import json_of
+from colltune.registry import complaints as say
 from colltune.registry.names import is_id, is_slot
 from colltune.registry.store import RegistryStore, numbered, numbers
 
@@ -90,7 +91,7 @@ def unnumbered(
 ) -> Event:
     """Return an event that follows `now` in `slot` and has no number yet: 0."""
     if max(len(by), len(note)) > LONGEST_TEXT:
-        raise BundleError(f"the name and the note may have {LONGEST_TEXT} characters each")
+        raise say.TEXT_TOO_LONG(longest_text=LONGEST_TEXT)
     at_utc = datetime.now(UTC).isoformat(timespec="seconds")
     before = now.bundle_id if now else None
     return Event(0, slot, bundle_id, before, action, at_utc, by, note, share)
@@ -104,11 +105,7 @@ def _parsed(content: bytes, sequence: int, where: str) -> Event:
             raise ValueError("it is not an event of a registry")
         version = found.pop("format_version", None)
         if isinstance(version, int) and version > FORMAT_VERSION:
-            raise BundleError(
-                f"{where}: this event has format {version}, which is newer than this colltune "
-                f"reads ({FORMAT_VERSION})",
-                "Upgrade colltune.",
-            )
+            raise say.NEWER_EVENT(where=where, version=version, format_version=FORMAT_VERSION)
         cause = found.pop("cause", None)
         event = Event(**{**found, "action": Action(str(found.get("action")))})
         event = replace(event, cause=_former_cause(event) if cause is None else Cause(cause))
@@ -124,10 +121,7 @@ def _parsed(content: bytes, sequence: int, where: str) -> Event:
         if event.action.is_of_trial != _is_share(event.share):
             raise ValueError("its share of the jobs does not fit its action")
     except (ValueError, TypeError) as error:
-        raise BundleError(
-            f"{where}: cut short or damaged ({error})",
-            "Copy it again, or remove it to go on as if it had not happened.",
-        ) from error
+        raise say.DAMAGED_EVENT(where=where, why=error) from error
     return event
 
 
@@ -280,7 +274,7 @@ class History:
     def _read(self, sequence: int) -> None:
         if not self._read_if_there(sequence):
             where = f"{self._store.where}/{_key(sequence)}"
-            raise BundleError(f"{where}: disappeared while the history was read", "Try again.")
+            raise say.HISTORY_CHANGED(where=where)
 
     def _read_if_there(self, sequence: int) -> bool:
         key = _key(sequence)
@@ -302,10 +296,8 @@ class History:
                 if in_force(self.events(fresh=True))[event.slot] == latest:
                     return
         except OutputError as error:
-            raise OutputError(
-                f"{event.bundle_id[:12]} is in force in {event.slot}, but the symbolic link "
-                f"for people was not switched: {error}",
-                "Promote it again.",
+            raise say.LINK_NOT_SWITCHED(
+                bundle=event.bundle_id[:12], slot=event.slot, why=error
             ) from error
 
 

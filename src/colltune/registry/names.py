@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from colltune.domain import Context
-from colltune.errors import BundleError
+from colltune.registry import complaints as say
 
 _ID = re.compile(r"[0-9a-f]{64}")
 _PREFIX = re.compile(r"[0-9a-f]{4,64}")
@@ -28,27 +28,19 @@ def is_slot(name: str) -> bool:
 
 def checked_id(bundle_id: str) -> str:
     if not is_id(bundle_id):
-        raise BundleError(
-            f"{_shown(bundle_id)} is not a bundle's id, which has 64 digits of 0-9 and a-f"
-        )
+        raise say.NOT_AN_ID_OF_A_BUNDLE(value=_shown(bundle_id))
     return bundle_id
 
 
 def checked_prefix(prefix: str) -> str:
     if not _PREFIX.fullmatch(prefix):
-        raise BundleError(
-            f"{_shown(prefix)} is not the beginning of a bundle's id: write 4 to 64 digits of "
-            "0-9 and a-f"
-        )
+        raise say.NOT_A_PREFIX(value=_shown(prefix))
     return prefix
 
 
 def checked_slot(slot: str) -> str:
     if not is_slot(slot):
-        raise BundleError(
-            f"{_shown(slot)} is not a slot: write a library and its release such as "
-            "openmpi-4.1.4, with letters, digits and . _ + -"
-        )
+        raise say.NOT_A_SLOT(value=_shown(slot))
     return slot
 
 

@@ -23,11 +23,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from colltune.domain import Collective
-from colltune.errors import BundleError, OutputError
+from colltune.errors import BundleError
 from colltune.files import cache_folder, make_folder
 from colltune.files.remote import Remote, told
 from colltune.files.temporary import temporary_folder
 from colltune.models.bundle import Bundle, load
+from colltune.registry import complaints as say
 from colltune.registry.store import MANIFEST, plain_folder
 
 EXCLUSIVE = ("s3", "s3a", "memory")
@@ -69,10 +70,7 @@ class ObjectStore:
             with self._remote.reading(""):
                 self._system.ls(self._remote.root, detail=False, refresh=True)
         except FileNotFoundError:
-            raise BundleError(
-                f"{self.where}: no such registry",
-                "Make one with `colltune site bundles add BUNDLE`.",
-            ) from None
+            raise say.NO_SUCH_REGISTRY(registry=self.where) from None
 
     def read(self, key: str) -> bytes | None:
         try:
@@ -98,10 +96,7 @@ class ObjectStore:
                 return found == content
             # a store may refuse because of another writer that failed in the end
             time.sleep(wait_s)
-        raise OutputError(
-            f"cannot write {self.where}/{key}: {told(refused)}",
-            "Check the credentials in the environment and the permissions of the bucket.",
-        ) from refused
+        raise say.NOT_WRITTEN(registry=self.where, key=key, why=told(refused)) from refused
 
     def _check_exclusive(self, key: str) -> None:
         """Refuse to write where two writers could both believe that they made a file."""
@@ -109,11 +104,8 @@ class ObjectStore:
             return
         kind = self._remote.kind
         if kind not in EXCLUSIVE:
-            raise OutputError(
-                f"cannot write {self.where}/{key}: a store of kind {kind} has no exclusive "
-                "creation that colltune knows, so one of two simultaneous promotions could "
-                f"get lost",
-                f"Use a shared folder, or one of {', '.join(EXCLUSIVE)}.",
+            raise say.NO_EXCLUSIVE_CREATION(
+                registry=self.where, key=key, kind=kind, known=", ".join(EXCLUSIVE)
             )
         probe = f"work/probe-{secrets.token_hex(6)}"
         once = self._create(probe, b"once")
@@ -122,11 +114,7 @@ class ObjectStore:
         kept = self.read(probe)
         self.remove(probe)
         if not once or kept != b"once":
-            raise OutputError(
-                f"cannot write {self.where}/{key}: this store ignores If-None-Match and "
-                "replaces files, so one of two simultaneous promotions could get lost",
-                "Use another store, or a shared folder.",
-            )
+            raise say.STORE_REPLACES(registry=self.where, key=key)
         self._is_exclusive = True
 
     def _write(self, key: str, content: bytes) -> None:
@@ -163,10 +151,7 @@ class ObjectStore:
             try:
                 self._make_copy(folder, copy)
             except OSError as error:
-                raise OutputError(
-                    f"cannot write {copy}: {error.strerror or error}",
-                    "Name a writable folder in COLLTUNE_CACHE.",
-                ) from error
+                raise say.COPY_NOT_WRITTEN(copy=copy, why=error.strerror or error) from error
         return plain_folder(copy)
 
     def _copy(self, folder: str) -> Path:
@@ -192,10 +177,7 @@ class ObjectStore:
             if content is not None:
                 (target / name).write_bytes(content)
         if not (target / MANIFEST).exists():
-            raise BundleError(
-                f"{self.where}/{folder}: the registry has no such bundle. `colltune site "
-                "bundles list` shows its bundles."
-            )
+            raise say.NO_SUCH_BUNDLE(path=f"{self.where}/{folder}")
 
     def _loaded(
         self, folder: str, copy: Path, collectives: Collection[Collective] | None = None
@@ -207,11 +189,7 @@ class ObjectStore:
             text = str(error).replace(str(copy), f"{self.where}/{folder}")
             raise BundleError(text) from error
         if bundle.id != folder.rpartition("/")[2]:
-            raise BundleError(
-                f"{self.where}/{folder}: this folder contains the bundle {bundle.id}, but its "
-                "name says otherwise",
-                "Remove it.",
-            )
+            raise say.ANOTHER_BUNDLE(registry=self.where, folder=folder, bundle=bundle.id)
         return bundle
 
     def forget_local(self, folder: str) -> bool:

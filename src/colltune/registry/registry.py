@@ -22,6 +22,7 @@ from colltune.files import temporary
 from colltune.files.reading import json_of
 from colltune.files.remote import local_path, opened, url_of
 from colltune.models.bundle import Bundle, insist_answers, load
+from colltune.registry import complaints as say
 from colltune.registry.events import (
     Action,
     Cause,
@@ -88,16 +89,14 @@ def _copied(folder: Path, copy: Path) -> None:
         # a pipe would be waited for without end; symbolic links to files are the user's own
         for file in folder.iterdir():
             if file.exists() and not file.is_file():
-                raise BundleError(
-                    f"{file}: not a regular file, but a bundle has only regular files"
-                )
+                raise say.NOT_A_REGULAR_FILE(path=file)
     collectives = load(folder, ()).collectives
     copy.mkdir()
     for name in (MANIFEST, *(f"{collective}.arrays" for collective in collectives)):
         try:
             content = (folder / name).read_bytes()
         except OSError as error:
-            raise BundleError(f"{folder / name}: cannot be read: {error.strerror}") from error
+            raise say.BUNDLE_UNREADABLE(path=folder / name, why=error.strerror) from error
         (copy / name).write_bytes(content)
 
 
@@ -187,11 +186,10 @@ class Registry:
         """Return the id that begins with `prefix` (at least 4 digits)."""
         found = [i for i in self.ids() if i.startswith(checked_prefix(prefix))]
         if not found:
-            raise BundleError(f"{self}: no bundle's id begins with {prefix}", f"{_LIST}")
+            raise say.NO_BUNDLE_BEGINS(registry=self, prefix=prefix)
         if len(found) > 1:
-            raise BundleError(
-                f"{self}: the ids of {counted(len(found), 'bundle')} begin with {prefix}",
-                "Give more digits.",
+            raise say.SEVERAL_BUNDLES_BEGIN(
+                registry=self, count=counted(len(found), "bundle"), prefix=prefix
             )
         return found[0]
 
@@ -226,11 +224,7 @@ class Registry:
 
     def _check_name(self, bundle: Bundle, bundle_id: str) -> None:
         if bundle.id != bundle_id:
-            raise BundleError(
-                f"{self}/{_folder(bundle_id)}: this folder contains the bundle {bundle.id}, "
-                "but its name says otherwise",
-                "Remove it.",
-            )
+            raise say.ANOTHER_BUNDLE(registry=self, folder=_folder(bundle_id), bundle=bundle.id)
 
     def history(self, slot: str | None = None) -> tuple[Event, ...]:
         """Return what happened, to one slot or to all, the oldest first."""
@@ -305,16 +299,11 @@ class Registry:
         """
         seen = in_force(self._history.events(fresh=True)).get(checked_slot(slot))
         if seen is None:
-            raise BundleError(
-                f"{self}: no bundle is in force in {slot}, so there is nothing to roll back"
-            )
+            raise say.NOTHING_TO_ROLL_BACK(registry=self, slot=slot)
         _refuse_other(slot, seen, expected)
         before = standing(self._history.events(), slot)[:-1]
         if not before:
-            raise BundleError(
-                f"{self}: {seen.bundle_id[:12]} is the first bundle of {slot}, so there is "
-                "nothing to roll back to"
-            )
+            raise say.FIRST_BUNDLE(registry=self, bundle=seen.bundle_id[:12], slot=slot)
         with self._using(before[-1]):
             insist_answers(self._loaded(before[-1], fresh=True))
 
@@ -359,9 +348,7 @@ class Registry:
             As for `promote`.
         """
         if not 0.0 < share <= 1.0:
-            raise BundleError(
-                f"{share:g} is not a share of the jobs", "Give one above 0, at most 1."
-            )
+            raise say.NOT_A_SHARE(share=share)
         self.find(checked_id(bundle_id))
         with self._using(bundle_id):
             bundle = _for_any_job(self._loaded(bundle_id, fresh=True))
@@ -417,7 +404,7 @@ class Registry:
         try:
             text = json.dumps(version | {"content": dict(content)}, indent=1, allow_nan=False)
         except (TypeError, ValueError) as error:
-            raise BundleError(f"the report on {kind} is not JSON: {error}") from error
+            raise say.REPORT_NOT_JSON(kind=kind, why=error) from error
         folder = _report_folder(kind)
         number = max(numbers(self.store, folder, fresh=True), default=0) + 1
         while not self.store.create(numbered(folder, number), text.encode()):
@@ -469,7 +456,7 @@ class Registry:
 
 def _store(root: str | Path) -> RegistryStore:
     if not str(root):
-        raise BundleError("the registry is missing", "Name its folder or URL with --registry.")
+        raise say.REGISTRY_MISSING()
     url = url_of(root)
     folder = Path(root) if url is None else local_path(url)
     if folder is not None:
@@ -483,18 +470,14 @@ def _folder(bundle_id: str) -> str:
 
 def _report_folder(kind: str) -> str:
     if kind not in REPORTS:
-        raise BundleError(f"there is no report on {kind[:80]!a}", f"known: {', '.join(REPORTS)}")
+        raise say.NO_SUCH_REPORT(kind=kind[:80], known=", ".join(REPORTS))
     return f"reports/{kind}"
 
 
 def _for_any_job(bundle: Bundle) -> Bundle:
     """Return `bundle`, which jobs are to get whose processes have a core each."""
     if shared := bundle.context.cores_shared:
-        raise BundleError(
-            f"bundle {bundle.id[:12]} was measured on shared cores ({shared}), which says nothing "
-            "about jobs whose processes have a core each",
-            "Measure with as many processes as cores.",
-        )
+        raise say.SHARED_CORES(bundle=bundle.id[:12], shared=shared)
     return bundle
 
 
