@@ -15,6 +15,7 @@ from colltune.bench.slurm import Allocation, allocation, duration_s
 from colltune.domain import Shape
 from colltune.errors import CampaignError, ProgramError
 from colltune.provenance.job import counts
+from tests.refusals import refused
 
 NUMBERS = st.lists(st.integers(0, 300), min_size=1, max_size=30)
 
@@ -116,7 +117,7 @@ def test_a_job_that_is_over_has_nothing_left(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_variable_that_is_nonsense_is_named() -> None:
     """The message has the variable, its value and the mend."""
-    with pytest.raises(ProgramError, match=r"SLURM_TASKS_PER_NODE='2\(y3\)'.*unset it"):
+    with refused("not-slurms", ProgramError, name="SLURM_TASKS_PER_NODE", text="2(y3)"):
         allocation({"SLURM_JOB_ID": "17", "SLURM_TASKS_PER_NODE": "2(y3)"})
 
 
@@ -131,8 +132,8 @@ def test_a_shape_that_does_not_fit_is_refused() -> None:
     """The message has the shape, what was granted and what to ask for."""
     granted = Allocation("17", 3, tasks_per_node=(8, 8, 1))
     for shape, message in (
-        (Shape(4, 1), r"4x1, but job 17 was granted 3 nodes; submit it with --nodes=4"),
-        (Shape(3, 8), r"3x8, but job 17 may start 8 processes on 2 .*--ntasks-per-node=8"),
+        (Shape(4, 1), "granted-too-few-nodes shape=4x1 job=17 granted=3 nodes=4"),
+        (Shape(3, 8), "granted-too-few-processes shape=3x8 job=17 ppn=8 able=2"),
     ):
-        with pytest.raises(CampaignError, match=message):
+        with refused(message, CampaignError):
             granted.check([Shape(1, 1), shape])

@@ -18,8 +18,9 @@ def test_wall_times_are_understood() -> None:
 def test_other_texts_are_refused() -> None:
     """What is no positive wall time is refused, with an example of one."""
     for text in ("", "h", "4 weeks", "-1", "1h-3m", "0", "0s", "nan", "1,5h", -3.0):
-        with pytest.raises(CampaignError, match="wall time"):
+        with pytest.raises(CampaignError) as raised:
             durations.seconds(text)
+        assert raised.value.code in ("malformed", "not-positive")
 
 
 def test_wall_times_are_shown_in_fitting_units() -> None:

@@ -18,6 +18,7 @@ from colltune import process
 from colltune.bench.slurm import BatchJob, directive_word, job_name, submit, time_limit_s
 from colltune.domain import Shape
 from colltune.errors import CampaignError, ProgramError
+from tests.refusals import refused
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "slurm"
 WORDS = st.text(string.printable.replace("\\", "").translate(dict.fromkeys(range(32))))
@@ -73,20 +74,20 @@ def test_a_directive_is_one_word(word: str) -> None:
 def test_what_a_script_cannot_hold_is_refused() -> None:
     """The message has the word and says what to do; nothing is silently changed."""
     changes: tuple[tuple[dict[str, Any], str], ...] = (
-        ({"options": ("--comment=a\nreboot",)}, r"'--comment=a\\nreboot' has a line break"),
-        ({"options": ("--comment=a\\b",)}, r"has a backslash, which sbatch cannot read"),
-        ({"measure": ("a\nb",)}, r"'a\\nb' has a line break .*Rename it"),
-        ({"dataset": Path("/a\nb")}, r"has a line break"),
-        ({"dataset": Path("/a\\b")}, r"has a backslash"),
+        ({"options": ("--comment=a\nreboot",)}, "control-character"),
+        ({"options": ("--comment=a\\b",)}, "backslash"),
+        ({"measure": ("a\nb",)}, "control-character"),
+        ({"dataset": Path("/a\nb")}, "control-character"),
+        ({"dataset": Path("/a\\b")}, "backslash"),
     )
     for change, message in changes:
-        with pytest.raises(CampaignError, match=message):
+        with refused(message, CampaignError):
             replace(JOB, **change).script()
 
 
 def test_a_time_limit_that_is_too_short_is_refused() -> None:
     """A task that would be told to stop at once could never measure."""
-    with pytest.raises(CampaignError, match=r"120 s before its end. Give at least 5 minutes"):
+    with refused("too-little-time", CampaignError, stop_s=120):
         replace(JOB, time_s=240.0)
 
 

@@ -167,9 +167,9 @@ def test_only_what_is_expected_is_replaced(registry: Registry) -> None:
     """With another bundle in force than expected nothing happens."""
     a, b, c = (small(n).id for n in range(3))
     first = registry.promote(a, by="ann", expected=NOTHING)
-    with pytest.raises(RegistryConflict, match=r"no bundle was expected .* by ann"):
+    with refused("not-as-expected", RegistryConflict, expected="no bundle"):
         registry.promote(b, by="bob", expected=NOTHING)
-    with pytest.raises(RegistryConflict, match=f"{b} was expected in force"):
+    with refused("not-as-expected", RegistryConflict, state="in force"):
         registry.promote(c, by="bob", expected=b)
     with pytest.raises(RegistryConflict):
         registry.rollback(SLOT, by="bob", expected=b)
@@ -215,9 +215,10 @@ def test_no_name_leaves_the_registry(registry: Registry, subtests: pytest.Subtes
         for call in calls:
             with (
                 subtests.test(name=name, call=call),
-                pytest.raises(BundleError, match=r"is not|cannot name|no report|no bundle's id"),
+                pytest.raises(BundleError) as raised,
             ):
                 call()
+            assert raised.value.code in _NOT_FOUND
     for release in ("../x", "4.1/4", " ", "é", "4" * 200):
         with refused("not-a-slot", BundleError):
             registry.add(small(0, release))
@@ -286,21 +287,28 @@ def test_a_newer_bundle_is_refused(registry: Registry) -> None:
         registry.promote(small().id, by="ann")
 
 
-_DAMAGED: tuple[tuple[bytes | dict[str, object], str], ...] = (
-    (b"", "cut short or damaged"),
-    (b"\xff\x00garbage", "cut short or damaged"),
-    (b"[1]", "it is not an event"),
-    (b"[" * 100_000, "cut short or damaged"),
-    ({"sequence": 7}, "it says that it is event 7"),
-    ({"slot": "../x"}, "its slot is not a slot"),
-    ({"bundle_id": "../x"}, "one of its bundle ids is not an id"),
-    ({"action": "explode"}, "cut short or damaged"),
-    ({"by": 3}, "has a wrong type"),
-    ({"share": 0.5}, "its share of the jobs does not fit its action"),
-    ({"action": "step", "share": 2}, "its share is not a number from 0 to 1"),
-    ({"action": "step"}, "its share of the jobs does not fit its action"),
-    ({"extra": 1}, "cut short or damaged"),
-    ({"format_version": 99}, "newer than this colltune reads .*Upgrade"),
+_DAMAGED: tuple[bytes | dict[str, object], ...] = (
+    b"",
+    b"\xff\x00garbage",
+    b"[1]",
+    b"[" * 100_000,
+    {"sequence": 7},
+    {"slot": "../x"},
+    {"bundle_id": "../x"},
+    {"action": "explode"},
+    {"by": 3},
+    {"share": 0.5},
+    {"action": "step", "share": 2},
+    {"action": "step"},
+    {"extra": 1},
+    {"format_version": 99},
+)
+_NOT_FOUND = (
+    "no-bundle-begins",
+    "no-such-report",
+    "not-a-prefix",
+    "not-a-slot",
+    "not-an-id-of-a-bundle",
 )
 
 
@@ -319,14 +327,17 @@ def test_a_damaged_event_is_named(registry: Registry) -> None:
     second = registry.promote(small(1).id, by="ann")
     file = root(registry) / "history" / "00000002.json"
     whole = file.read_text()
-    for damage, message in _DAMAGED:
+    for damage in _DAMAGED:
+        newer = isinstance(damage, dict) and "format_version" in damage
+        code = "newer-event" if newer else "damaged-event"
         if isinstance(damage, dict):
             damage = json.dumps(json.loads(whole) | damage).encode()  # noqa: PLW2901
         file.write_bytes(damage)
         again = Registry(root(registry))
         for ask in (again.current, again.history, partial(again.promote, small(2).id, by="ann")):
-            with pytest.raises(BundleError, match=rf"history/00000002\.json: .*{message}"):
+            with refused(code, BundleError) as raised:
                 ask()
+            assert raised.value.values["where"].endswith("history/00000002.json")
         assert registry.current() == {SLOT: second}, damage
     file.unlink()
     assert again.current()[SLOT].bundle_id == small(0).id

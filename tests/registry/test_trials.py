@@ -69,17 +69,17 @@ def test_what_is_no_trial_is_refused(registry: Registry) -> None:
     for share in (0.0, -0.5, 1.5, float("nan")):
         with refused("not-a-share", BundleError):
             registry.step(NEW, share, by="bob")
-    for bundle_id, what in ((OLD, "this bundle is in force"), (other, "no bundle is in force")):
-        with pytest.raises(RegistryConflict, match=f"{what}, so there is nothing to try"):
+    for bundle_id, there in ((OLD, "this bundle"), (other, "no bundle")):
+        with refused("nothing-to-try-against", RegistryConflict, there=there):
             registry.step(bundle_id, 0.05, by="bob")
-    with pytest.raises(RegistryConflict, match="no bundle is on trial, so there is none to stop"):
+    with refused("no-trial", RegistryConflict):
         registry.stop(SLOT, by="bob")
     with refused("not-a-slot", BundleError):
         registry.stop("../x", by="bob")
-    with pytest.raises(RegistryConflict, match=f"{OTHER} was expected on trial"):
+    with refused("not-as-expected", RegistryConflict, state="on trial"):
         registry.step(NEW, 0.05, by="bob", expected=OTHER)
     registry.step(NEW, 0.05, by="ann")
-    with pytest.raises(RegistryConflict, match="no bundle was expected on trial, but it is"):
+    with refused("not-as-expected", RegistryConflict, expected="no bundle", state="on trial"):
         registry.step(OTHER, 0.05, by="bob", expected=NOTHING)
     assert len(registry.history()) == len(history) + 1
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from colltune import process
-from colltune.errors import ColltuneError, ProgramError
+from colltune.bench import complaints as say
+from colltune.errors import ColltuneError
 from colltune.files import cache_folder
 from colltune.files.ownership import danger, insist_preloadable, made_once
 from colltune.mpi import installation, libcolltune
@@ -94,20 +95,15 @@ def library_for(library: str, release: str, mpi: str | None = None) -> Path:
     if named:
         path = insist_preloadable(Path(named))
         if not path.is_file():
-            raise ProgramError(f"{_VARIABLE}={named}: this file does not exist")
+            raise say.FILE_DOES_NOT_EXIST(named=named)
         # whoever named it trusts its owner
         if why := danger(path, trusted=path.stat().st_uid):
-            raise ProgramError(
-                f"{_VARIABLE}={named}: {why}",
-                "All processes of a job would load it. Put it "
-                "where nobody else can change it, with colltune app interpose --out FILE.",
-            )
+            raise say.LOADED_BY_ALL(named=named, why=why)
         return path
     found = installation.find(mpi, library)
     if found.release != release:
-        raise ProgramError(
-            f"{found.mpirun} belongs to {library} {found.release}, not {release}",
-            "Name the MPI of the job with --mpi.",
+        raise say.MPI_OF_ANOTHER_RELEASE(
+            mpirun=found.mpirun, library=library, found=found.release, release=release
         )
     return interposed_library(found)
 

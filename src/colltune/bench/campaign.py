@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any
 
+from colltune.bench import complaints as say
 from colltune.bench import strategies
 from colltune.bench.durations import seconds
 from colltune.bench.launchers import LAUNCHERS
@@ -34,7 +35,7 @@ from colltune.domain import (
     Synchronisation,
     parse_collective,
 )
-from colltune.errors import MALFORMED, CampaignError, Complaint
+from colltune.errors import MALFORMED, CampaignError
 from colltune.files.settings import NOT_ALLOWED, Key, SettingTable, check
 from colltune.mpi import DEFAULT_LIBRARY, LIBRARIES, MpiLibrary
 from colltune.mpi.libcolltune.library import with_libcolltune
@@ -48,32 +49,6 @@ if TYPE_CHECKING:
 
 _SYNCHRONISATIONS = (
     '"barrier", "window", or ["window", "barrier"]: barriers where no window can be kept'
-)
-NO_SUCH_PART = Complaint(
-    "no-such-part", "part {part} must be I/N with 1 <= I <= N", error=CampaignError
-)
-TOO_MANY_PARTS = Complaint(
-    "too-many-parts",
-    "campaign: there are {parts} parts, but only {shapes}",
-    "Use fewer parts.",
-    CampaignError,
-)
-NO_SIZES = Complaint(
-    "no-sizes", "campaign: msizes_bytes_of needs sizes of at least 0", error=CampaignError
-)
-ONE_PROCESS = Complaint(
-    "one-process",
-    "one process per core is one process here, which has nobody to talk to",
-    "Allow more cores (processor binding, control group), or name a number of processes (ppn) to"
-    " measure what holds for jobs on a shared core only.",
-    CampaignError,
-)
-NOT_COVERED = Complaint(
-    "application-not-covered",
-    "the application calls {called}, but the campaign ({collectives} on {shapes}) does not cover"
-    " its communicators",
-    "Add the missing values to space.collectives, space.nodes and space.ppn.",
-    CampaignError,
 )
 _FEW_PROCESSES = 4
 """On fewer of them algorithms hardly differ."""
@@ -100,7 +75,7 @@ class CampaignPart:
 
     def __post_init__(self) -> None:
         if not 1 <= self.index <= self.count:
-            raise NO_SUCH_PART(part=self)
+            raise say.NO_SUCH_PART(part=self)
 
     def __str__(self) -> str:
         return f"{self.index}/{self.count}"
@@ -136,7 +111,7 @@ def usual_ppn(library: str, nodes: int, cores: int) -> int:
     if nodes == 1 and cores < _FEW_PROCESSES and yields:
         return _FEW_PROCESSES
     if nodes == 1 and cores == 1:
-        raise ONE_PROCESS()
+        raise say.ONE_PROCESS()
     return cores
 
 
@@ -462,10 +437,10 @@ class Campaign:
         check(self, CampaignError, "campaign: ")
         for sizes in self.msizes_bytes_of.values():
             if not sizes or min(sizes) < 0:
-                raise NO_SIZES()
+                raise say.NO_SIZES()
         if self.part.count > len(self._every_shape):
             shapes = counted(len(self._every_shape), "shape")
-            raise TOO_MANY_PARTS(parts=self.part.count, shapes=shapes)
+            raise say.TOO_MANY_PARTS(parts=self.part.count, shapes=shapes)
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
@@ -603,7 +578,7 @@ def focused(campaign: Campaign, profile: Profile) -> Campaign:
             spent[at] = spent.get(at, 0.0) + share / len(shapes)
     if not spent:
         called = dict.fromkeys(use.kind.collective.value for use in profile.uses)
-        raise NOT_COVERED(
+        raise say.NOT_COVERED(
             called=", ".join(called) or "no collective",
             collectives=", ".join(campaign.collectives),
             shapes=", ".join(map(str, campaign.shapes)),

@@ -6,25 +6,12 @@ from collections.abc import Set
 from importlib import resources
 from pathlib import Path
 
+from colltune.bench import complaints as say
 from colltune.bench.backends import BACKENDS
 from colltune.bench.campaign import Campaign
-from colltune.errors import CampaignError, Complaint, unknown
+from colltune.errors import CampaignError, unknown
 from colltune.files.reading import text_of
 from colltune.files.settings import TomlFile
-
-NOT_MEASURED = Complaint(
-    "weight-not-measured",
-    "is not measured",
-    "Add it to space.collectives, or remove it here.",
-)
-WEIGHS_NOTHING = Complaint(
-    "weight-of-nothing",
-    "{sizes} contains none of the campaign's message sizes",
-    "Change the range.",
-)
-WEIGHTS_OVERLAP = Complaint(
-    "weights-overlap", "{sizes} overlaps another range", "Give each size one weight."
-)
 
 
 def laptop() -> Campaign:
@@ -61,10 +48,10 @@ def _check_weights(file: TomlFile, campaign: Campaign) -> None:
     for row in campaign.weights:
         path = f"weights.{row.collective}"
         if row.collective not in campaign.collectives:
-            raise file.fail(path, NOT_MEASURED())
+            raise file.fail(path, say.NOT_MEASURED())
         sizes = [size for size in campaign.msizes_of(row.collective) if row.holds(size)]
         if not sizes:
-            raise file.fail(path, WEIGHS_NOTHING(sizes=row))
+            raise file.fail(path, say.WEIGHS_NOTHING(sizes=row))
         others = (o for o in campaign.weights if o.collective is row.collective and o is not row)
         if any(other.holds(size) for other in others for size in sizes):
-            raise file.fail(path, WEIGHTS_OVERLAP(sizes=row))
+            raise file.fail(path, say.WEIGHTS_OVERLAP(sizes=row))

@@ -5,11 +5,8 @@ from __future__ import annotations
 import math
 import re
 
-from colltune.errors import MALFORMED, CampaignError, Complaint
-
-NOT_POSITIVE = Complaint(
-    "not-positive", "a wall time must be positive, not {value}", error=CampaignError
-)
+from colltune.bench import complaints as say
+from colltune.errors import MALFORMED, CampaignError
 
 _UNITS_S = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "": 1.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*([dhms]?)\s*")
@@ -39,5 +36,5 @@ def text(value_s: float) -> str:
 
 def _positive(value_s: float, shown: str) -> float:
     if not (math.isfinite(value_s) and value_s > 0):
-        raise NOT_POSITIVE(value=shown)
+        raise say.NOT_POSITIVE(value=shown)
     return value_s

@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from colltune import process
+from colltune.bench import complaints as say
 from colltune.domain import Shape
-from colltune.errors import UNFINISHED, CampaignError, ProgramError
+from colltune.errors import UNFINISHED, ProgramError
 from colltune.files import write_text
 from colltune.provenance.job import counts
 
@@ -41,19 +42,13 @@ class Allocation:
     def check(self, shapes: Iterable[Shape]) -> None:
         for shape in sorted(shapes, reverse=True):
             if shape.nodes > self.nodes:
-                raise CampaignError(
-                    f"the campaign has the shape {shape}, but job {self.job} was granted"
-                    f" {self.nodes} nodes",
-                    f"submit it with --nodes={shape.nodes}, or take"
-                    f" {shape.nodes} out of space.nodes",
+                raise say.GRANTED_TOO_FEW_NODES(
+                    shape=shape, job=self.job, granted=self.nodes, nodes=shape.nodes
                 )
             able = sum(tasks >= shape.ppn for tasks in self.tasks_per_node)
             if self.tasks_per_node and able < shape.nodes:
-                raise CampaignError(
-                    f"the campaign has the shape {shape}, but job {self.job} may start"
-                    f" {shape.ppn} processes on {able} of its nodes",
-                    f"submit"
-                    f" it with --ntasks-per-node={shape.ppn}, or take {shape.ppn} out of space.ppn",
+                raise say.GRANTED_TOO_FEW_PROCESSES(
+                    shape=shape, job=self.job, ppn=shape.ppn, able=able
                 )
 
 
@@ -94,10 +89,7 @@ def _numbers(variables: Mapping[str, str], name: str) -> tuple[int, ...]:
     try:
         return counts(text) if text else ()
     except ValueError:
-        raise ProgramError(
-            f"environment variable {name}={text!r} is not what Slurm writes",
-            "unset it or start colltune outside of the job",
-        ) from None
+        raise say.NOT_SLURMS(name=name, text=text) from None
 
 
 def _ends_s(variables: Mapping[str, str], job: str) -> float | None:
@@ -206,11 +198,7 @@ class BatchJob:
 
     def __post_init__(self) -> None:
         if self.time_s < _LEAST_S:
-            raise CampaignError(
-                f"a time limit of {self.time_s:g} s leaves no time to measure, because a task "
-                f"is stopped up to {2 * STOP_S} s before its end",
-                f"Give at least {_LEAST_S / 60:g} minutes.",
-            )
+            raise say.TOO_LITTLE_TIME(time_s=self.time_s, stop_s=2 * STOP_S, minutes=_LEAST_S / 60)
 
     @property
     def folder(self) -> Path:
@@ -314,9 +302,7 @@ def directive_word(word: str) -> str:
     """Return `word` for an ``#SBATCH`` line, quoted as in sh, which is how sbatch reads it."""
     _check_one_line(word)
     if "\\" in word:
-        raise CampaignError(
-            f"{word!r} has a backslash, which sbatch cannot read from a batch script", "Rename it."
-        )
+        raise say.BACKSLASH(word=word)
     return shlex.quote(word)
 
 
@@ -328,11 +314,7 @@ def _quoted(words: Sequence[str]) -> str:
 
 def _check_one_line(word: str) -> None:
     if any(ord(character) < 32 for character in word):
-        raise CampaignError(
-            f"{word!r} has a line break or another control character, which a batch script "
-            "cannot contain",
-            "Rename it.",
-        )
+        raise say.CONTROL_CHARACTER(word=word)
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from colltune.errors import BundleError, Complaint, OutputError
+from colltune.errors import BundleError, Complaint, OutputError, RegistryConflict
 
 bundle = partial(Complaint, error=BundleError)
 output = partial(Complaint, error=OutputError)
+registryconflict = partial(Complaint, error=RegistryConflict)
 
 # a line for each, as long as it is: what is said stands beside its code
 # fmt: off
@@ -41,3 +42,8 @@ NO_REGISTRY_HERE = bundle("no-registry-here", "{registry}: {what}", "Make one wi
 NOT_A_FOLDER_OF_ITS_OWN = bundle("not-a-folder-of-its-own", "{path}: this is a symbolic link or not a folder, but a registry contains the bundles themselves", "Add the bundle with `colltune site bundles add`.")
 REGISTRY_NOT_WRITTEN = output("registry-not-written", "cannot write {path}: {why}", "Make room, or correct the permissions.")
 NO_SUCH_BUNDLE = bundle("no-such-bundle", "{path}: the registry has no such bundle", "`colltune site bundles list` shows its bundles.")
+NOT_AS_EXPECTED = registryconflict("not-as-expected", "{slot}: {expected} was expected {state}, but it is {there}", "Nothing was changed.")
+NO_TRIAL = registryconflict("no-trial", "{slot}: no bundle is on trial, so there is none to stop")
+BEING_REMOVED = registryconflict("being-removed", "{registry}: the bundle {bundle} is being removed", "Add it again later.")
+CHANGED_AT_ONCE = registryconflict("changed-at-once", "{slot}: somebody else changed it at the same time", "Look at it, and try again.")
+NOTHING_TO_TRY_AGAINST = registryconflict("nothing-to-try-against", "{slot}: {there} is in force, so there is nothing to try {bundle} against", "Promote it.")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from colltune.domain import Collective, Context
-from colltune.errors import BundleError, RegistryConflict
+from colltune.errors import BundleError
 from colltune.files import temporary
 from colltune.files.reading import json_of
 from colltune.files.remote import local_path, opened, url_of
@@ -311,10 +311,7 @@ class Registry:
                 now = in_force(events).get(slot)
                 if now != seen:
                     _refuse_other(slot, now, seen.bundle_id)
-                    raise RegistryConflict(
-                        f"{slot}: somebody else changed it at the same time",
-                        "Look at it, and try again.",
-                    )
+                    raise say.CHANGED_AT_ONCE(slot=slot)
                 return unnumbered(slot, before[-1], seen, Action.ROLLBACK, by, note)
 
             return self._history.append(draft)
@@ -360,11 +357,7 @@ class Registry:
                 _refuse_other(slot, trial, expected, "on trial")
                 if now is None or now.bundle_id == bundle_id:
                     there = "no bundle" if now is None else "this bundle"
-                    raise RegistryConflict(
-                        f"{slot}: {there} is in force, so there is nothing to try "
-                        f"{bundle_id[:12]} against",
-                        "Promote it.",
-                    )
+                    raise say.NOTHING_TO_TRY_AGAINST(slot=slot, there=there, bundle=bundle_id[:12])
                 if trial is not None and (trial.bundle_id, trial.share) == (bundle_id, share):
                     return trial
                 event = unnumbered(slot, bundle_id, now, Action.STEP, by, note, share)
@@ -387,7 +380,7 @@ class Registry:
             now, trial = in_force(events).get(slot), trials(events).get(slot)
             _refuse_other(slot, trial, expected, "on trial")
             if trial is None:
-                raise RegistryConflict(f"{slot}: no bundle is on trial, so there is none to stop")
+                raise say.NO_TRIAL(slot=slot)
             return unnumbered(slot, trial.bundle_id, now, Action.STOP, by, note, 0.0)
 
         checked_slot(slot)
@@ -446,9 +439,7 @@ class Registry:
                 self.store.remove(mark)
                 marks.remove(mark)
             if f"work/removing-{bundle_id}" in marks:
-                raise RegistryConflict(
-                    f"{self}: the bundle {bundle_id[:12]} is being removed", "Add it again later."
-                )
+                raise say.BEING_REMOVED(registry=self, bundle=bundle_id[:12])
             yield
         finally:
             self.store.remove(key)
@@ -487,7 +478,6 @@ def _refuse_other(
     found = NOTHING if now is None else now.bundle_id
     if expected not in (None, found):
         there = f"{found[:12]} by {now.by}" if now else "nothing"
-        raise RegistryConflict(
-            f"{slot}: {expected or 'no bundle'} was expected {state}, but it is {there}",
-            "Nothing was changed.",
+        raise say.NOT_AS_EXPECTED(
+            slot=slot, expected=expected or "no bundle", state=state, there=there
         )

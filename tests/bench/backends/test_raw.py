@@ -12,6 +12,7 @@ from colltune.bench.backends.protocol import LaunchPlan
 from colltune.bench.schedule import Cell, ScheduleStep
 from colltune.domain import Collective, Configuration, Instance, RunStatus, Shape, Synchronisation
 from colltune.errors import DataError
+from tests.refusals import refused
 
 SHAPE = Shape(1, 4)
 DEFAULT = Configuration.default("openmpi", Collective.BCAST)
@@ -148,7 +149,7 @@ def test_other_sets_of_nodes_are_put_together(path: Path, tmp_path: Path) -> Non
 def test_an_unknown_version_is_an_error(path: Path) -> None:
     """Raw output of a later colltune is refused by file and line."""
     path.write_text("colltune-raw 3\ns 0\n")
-    with pytest.raises(DataError, match="line 1 is 'colltune-raw 3'"):
+    with refused("not-raw", DataError, line_1="colltune-raw 3"):
         raw.read_raw(path)
 
 
@@ -166,5 +167,5 @@ def test_cells_are_stored_for_salvage(tmp_path: Path) -> None:
     raw.save_cells(path, CELLS, "launch-1")
     assert raw.load_cells(path) == (CELLS, "launch-1")
     path.write_text(path.read_text()[:30])
-    with pytest.raises(DataError, match=r"cells\.json"):
+    with refused("not-cells", DataError):
         raw.load_cells(path)

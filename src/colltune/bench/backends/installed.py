@@ -8,9 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from colltune import leftovers, process
+from colltune.bench import complaints as say
 from colltune.bench.launchers import Launcher, Start, launcher_of
 from colltune.domain import Configuration, Context, Instance, Shape
-from colltune.errors import CampaignError, ProgramError
+from colltune.errors import ProgramError
 from colltune.interrupts import held_back
 from colltune.mpi import MpiLibrary, Release
 from colltune.mpi.in_effect import ENVIRONMENT, Setting
@@ -83,16 +84,21 @@ class InstalledMpi:
         for name, value in sorted(wanted.items()):
             user = settings.get(name)
             if user is not None and not library.same(name, user.value, value):
-                raise CampaignError(
-                    f"{name}={user.value} is set by {user.source}, but the measurement needs "
-                    f"{value}. {_mend(name, user)}, or leave out what it decides."
+                raise say.SET_OTHERWISE(
+                    name=name,
+                    value=user.value,
+                    source=user.source,
+                    wanted=value,
+                    mend=_mend(name, user),
                 )
         for name, user in sorted(settings.items()):
             if name not in wanted and library.user_overrides(wanted, {name: user}).reason:
-                raise CampaignError(
-                    f"{name}={user.value}, set by {user.source}, decides what {library.title} "
-                    "runs, so no algorithm can be measured under its own name. "
-                    f"{_mend(name, user)}."
+                raise say.DECIDED_BY_USER(
+                    name=name,
+                    value=user.value,
+                    source=user.source,
+                    library=library.title,
+                    mend=_mend(name, user),
                 )
 
     def start(

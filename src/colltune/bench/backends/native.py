@@ -12,6 +12,7 @@ from typing import Self
 
 from colltune import process
 from colltune.bench import build
+from colltune.bench import complaints as say
 from colltune.bench.backends import raw
 from colltune.bench.backends.installed import InstalledMpi, runs_as_itself
 from colltune.bench.backends.protocol import BLAME, Ending, LaunchPlan, LaunchResult, Means
@@ -26,7 +27,6 @@ from colltune.domain import (
     Measurement,
     Portfolio,
 )
-from colltune.errors import OutputError
 from colltune.mpi import LIBRARIES
 from colltune.mpi.installation import Installation, misplaced
 from colltune.mpi.libcolltune import PRELOAD, is_libcolltune
@@ -231,10 +231,7 @@ def _ending(
         killed_in_time = watcher.stop is Stop.OVERDUE and not watcher.stuck()
         return Ending.BUDGET if killed_in_time else Ending.HANG
     if _CANNOT_WRITE in outcome.stderr:
-        raise OutputError(
-            "the benchmark cannot write its raw output. Is the disk full? Earlier "
-            f"measurements are kept.\n{outcome.explain()}"
-        )
+        raise say.RAW_NOT_WRITTEN(told=outcome.explain())
     if not output.began and (not forced or _COMPLAINT in outcome.stderr):
         misled, mend = misplaced(Path(outcome.command[0]), os.environ)
         finding = f"the benchmark did not start{misled and f': {misled}'}"

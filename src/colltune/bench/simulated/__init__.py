@@ -16,8 +16,9 @@ from typing import Annotated
 from xml.etree import ElementTree as ET
 from xml.sax.saxutils import quoteattr
 
+from colltune.bench import complaints as say
 from colltune.domain import Shape
-from colltune.errors import CampaignError, Complaint, unknown
+from colltune.errors import CampaignError, unknown
 from colltune.files.reading import text_of
 from colltune.files.settings import Key, check
 from colltune.text import counted, parse_bytes
@@ -50,40 +51,6 @@ _XML = """\
 </platform>
 """
 
-PLATFORM_IS_ALL = Complaint(
-    "platform-is-all",
-    "smpi.platform describes everything",
-    "Remove topology and parameters.",
-    CampaignError,
-)
-FLAT_HAS_NONE = Complaint(
-    "flat-has-none",
-    "smpi.parameters: a flat topology has no parameters",
-    "Remove them.",
-    CampaignError,
-)
-WRONG_PARAMETERS = Complaint(
-    "wrong-parameters", "smpi.parameters of a {topology} must be {wanted}", error=CampaignError
-)
-FEW_ROUTERS = Complaint(
-    "few-routers",
-    "smpi.parameters {parameters!r}: a dragonfly of {groups} groups needs {groups} routers in a"
-    " chassis, not {routers}",
-    "change one of them",
-    CampaignError,
-)
-NO_HOSTS = Complaint(
-    "no-hosts", "smpi.parameters {parameters!r} describe no hosts", error=CampaignError
-)
-FEW_HOSTS = Complaint(
-    "few-hosts",
-    "the simulated platform has {hosts}, but space.nodes asks for {nodes}",
-    "Use a larger platform, or fewer nodes.",
-    CampaignError,
-)
-NOT_A_PLATFORM = Complaint(
-    "not-a-platform", "{file}: not a platform of SimGrid: {why}", error=CampaignError
-)
 SIZE = 'a whole number of bytes, or a size such as "64k"'
 SIZE_TYPES = (int, str)
 
@@ -152,24 +119,24 @@ class Simulation:
     def _check_topology(self) -> None:
         if self.platform is not None:
             if (self.topology, self.parameters) != (FLAT, ""):
-                raise PLATFORM_IS_ALL()
+                raise say.PLATFORM_IS_ALL()
             return
         if self.topology == FLAT:
             if self.parameters:
-                raise FLAT_HAS_NONE()
+                raise say.FLAT_HAS_NONE()
             return
         if self.topology not in TOPOLOGIES:
             raise unknown("topology", self.topology, TOPOLOGIES, CampaignError)
         form, words = _FORMS[self.topology]
         if not form.fullmatch(self.parameters):
-            raise WRONG_PARAMETERS(topology=self.topology, wanted=words)
+            raise say.WRONG_PARAMETERS(topology=self.topology, wanted=words)
         if self.topology == "dragonfly":
             groups, _, routers, _ = (int(p.split(",")[0]) for p in self.parameters.split(";"))
             if routers < groups:
                 # a chassis' router number g is the way to group g; SimGrid crashes without it
-                raise FEW_ROUTERS(parameters=self.parameters, groups=groups, routers=routers)
+                raise say.FEW_ROUTERS(parameters=self.parameters, groups=groups, routers=routers)
         if not self._made_hosts:
-            raise NO_HOSTS(parameters=self.parameters)
+            raise say.NO_HOSTS(parameters=self.parameters)
 
     @property
     def _made_hosts(self) -> int:
@@ -216,7 +183,7 @@ class Simulation:
     def hosts(self, nodes: int) -> tuple[str, ...]:
         names = host_names(self.description_for(nodes), self.platform or "smpi")
         if len(names) < nodes:
-            raise FEW_HOSTS(hosts=counted(len(names), "host"), nodes=nodes)
+            raise say.FEW_HOSTS(hosts=counted(len(names), "host"), nodes=nodes)
         return names[:nodes]
 
     def hostfile(self, shape: Shape) -> str:
@@ -251,7 +218,7 @@ def host_names(description: str, source: str) -> tuple[str, ...]:
                 prefix, suffix = element.get("prefix", ""), element.get("suffix", "")
                 names += [f"{prefix}{i}{suffix}" for i in _radical(element.attrib["radical"])]
     except (ET.ParseError, KeyError, ValueError) as error:
-        raise NOT_A_PLATFORM(file=source, why=error) from None
+        raise say.NOT_A_PLATFORM(file=source, why=error) from None
     return tuple(names)
 
 

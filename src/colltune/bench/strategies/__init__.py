@@ -2,8 +2,9 @@
 
 from collections.abc import MutableMapping
 
+from colltune.bench import complaints as say
 from colltune.bench.strategies.protocol import CampaignState, Strategy, Visit, Visited
-from colltune.errors import CampaignError, Complaint, unknown
+from colltune.errors import CampaignError, unknown
 from colltune.on_demand import OnDemand
 
 STRATEGIES: MutableMapping[str, Strategy] = OnDemand(
@@ -13,13 +14,6 @@ STRATEGIES: MutableMapping[str, Strategy] = OnDemand(
     }
 )
 _REPLACED = {"adaptive": "full_grid"}
-
-REMOVED = Complaint(
-    "removed-strategy",
-    "unknown strategy {name!r}",
-    "it was removed; take {instead} in its place",
-    CampaignError,
-)
 
 
 def known(name: str) -> str:
@@ -33,7 +27,7 @@ def known(name: str) -> str:
     if name in STRATEGIES:
         return name
     if name in _REPLACED:
-        raise REMOVED(name=name, instead=_REPLACED[name])
+        raise say.REMOVED(name=name, instead=_REPLACED[name])
     raise unknown("strategy", name, STRATEGIES, CampaignError)
 
 
