@@ -14,6 +14,7 @@ from colltune.mpi.formats import FORMATS
 from colltune.mpi.mpich.environment import DEVICE_FILE, TREE_FILE
 from colltune.mpi.rules import Call, Fault, Rules
 from tests.mpi.linting import lint
+from tests.refusals import refused
 
 FORMAT, TREES = FORMATS["mpich-cvars"], FORMATS["mpich-json"]
 C = Collective
@@ -208,7 +209,7 @@ def test_the_activation_is_what_the_list_sets(tmp_path: Path) -> None:
 
 def test_what_is_no_list_is_refused() -> None:
     """One clear error for a file of something else."""
-    with pytest.raises(LibraryError, match="not a list of variables"):
+    with refused("no-variables", LibraryError):
         parsed("hello\n")
 
 

@@ -18,6 +18,7 @@ from colltune.mpi.programs import ANY_LEGAL, MOST_PROMISED
 from colltune.mpi.rules import Call, Fault, Severity
 from tests.mpi.linting import lint
 from tests.mpi.tables import HYDRA, intervals, table
+from tests.refusals import refused
 
 FORMAT = OpenMpiJson()
 GOLDEN = Path(__file__).parents[1] / "golden" / "openmpi"
@@ -285,7 +286,7 @@ def test_trailing_commas_a_byte_order_mark_and_twins() -> None:
 
 def test_what_is_no_such_file_is_refused() -> None:
     """A classic file is no JSON, and another JSON file does not look like this format."""
-    with pytest.raises(LibraryError, match="begin with a brace"):
+    with refused("not-json-rules", LibraryError):
         FORMAT.parse("1 7 1 0 1 0 6 0 0", "rules", "6.0.0")
     assert not FORMAT.recognises('{"collective=bcast": {}}')
     assert not FORMAT.recognises("1 # collectives")

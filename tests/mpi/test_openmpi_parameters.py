@@ -13,6 +13,7 @@ from colltune.mpi.openmpi.parameters.reading import Kind, read
 from colltune.mpi.rules import Call, Fault, Severity
 from tests.mpi.linting import lint
 from tests.mpi.tables import intervals, table
+from tests.refusals import refused
 
 C = Collective
 PARAMETERS = FORMATS["openmpi-parameters"]
@@ -266,7 +267,7 @@ def test_the_activation_leaves_other_parameter_files_in_effect() -> None:
     """The file is one more of those that mpirun and srun read."""
     environment = PARAMETERS.activation("5.0.11", {"": "/shared/p"})
     assert environment == {"OMPI_MCA_mca_base_envar_file_prefix": "/shared/p"}
-    with pytest.raises(LibraryError, match="must be absolute"):
+    with refused("path-not-absolute", LibraryError):
         PARAMETERS.activation("5.0.11", {"": "p"})
 
 
@@ -293,7 +294,7 @@ def test_forced_choices_become_rules() -> None:
 
 def test_text_without_any_setting_is_refused() -> None:
     """It cannot be taken for a parameter file."""
-    with pytest.raises(LibraryError, match="f:2: 'hello' sets no parameter"):
+    with refused("sets-no-parameter", LibraryError, line=2, told="hello"):
         PARAMETERS.parse("# x\nhello\n", "f", "5.0.11")
 
 

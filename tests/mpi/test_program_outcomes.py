@@ -24,6 +24,7 @@ from colltune.mpi.programs import (
     text_of,
 )
 from colltune.verify.legal_programs import configurations
+from tests.refusals import refused
 
 FILES = sorted(FOLDER.glob("*.json"))
 EVERY = [one for library in (*LIBRARIES, INTERPOSED) for one in measured(library)]
@@ -156,5 +157,5 @@ def test_outcomes_survive_writing(
 @pytest.mark.parametrize("text", ["", '{"library": "mpich"}', "[]", "no json"])
 def test_other_files_are_refused(text: str) -> None:
     """What is no file of outcomes is an error that names it."""
-    with pytest.raises(LibraryError, match=r"here\.json"):
+    with refused("not-measured-outcomes", LibraryError, file="here.json"):
         parse(text, "here.json")

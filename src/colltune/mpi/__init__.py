@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING
 
-from colltune.errors import LibraryError
+from colltune.mpi import complaints as say
 from colltune.on_demand import OnDemand
 
 if TYPE_CHECKING:
@@ -43,11 +43,7 @@ def check_no_derivative(name: str) -> None:
         If it is a derivative's.
     """
     if name in _DERIVATIVES:
-        raise LibraryError(
-            f"{_DERIVATIVES[name]} is known only from its documentation and sources, so "
-            "colltune neither measures with it nor writes files for it. The reference page "
-            "on derivatives says what is known."
-        )
+        raise say.DERIVATIVE(name=_DERIVATIVES[name])
 
 
 def library(name: str) -> MpiLibrary:
@@ -63,10 +59,7 @@ def library(name: str) -> MpiLibrary:
     except KeyError:
         check_no_derivative(name)
         known = ", ".join(LIBRARIES)
-        raise LibraryError(
-            f"there is no catalogue of the MPI library {name!r}, so its algorithms are "
-            f"unknown. Known libraries: {known}"
-        ) from None
+        raise say.NO_CATALOGUE(name=name, known=known) from None
 
 
 def __getattr__(name: str) -> object:

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from colltune.decisions import DecisionTable, Interval, Status
 from colltune.domain import Collective, Configuration, Shape
-from colltune.errors import LibraryError
+from colltune.mpi import complaints as say
 from colltune.mpi.release import Release
 from colltune.mpi.rules import LARGEST_SIZE, Entry, Layout, Rule
 from colltune.mpi.running import Promises
@@ -129,7 +129,7 @@ def _text(first_bytes: int, configuration: Configuration, status: Status) -> str
 
 def check_library(table: DecisionTable, bound: Release) -> None:
     if table.library != bound.mpi.name:
-        raise LibraryError(f"a decision table of {table.library} does not fit {bound.mpi.title}")
+        raise say.TABLE_DOES_NOT_FIT(library=table.library, title=bound.mpi.title)
 
 
 def check_intervals(where: str, collective: Collective, intervals: Sequence[Interval]) -> None:
@@ -144,10 +144,7 @@ def check_intervals(where: str, collective: Collective, intervals: Sequence[Inte
     else:
         if intervals and expected is None:
             return
-    raise LibraryError(
-        f"{where}: the intervals of the decision table must be for this collective, start at "
-        "0 bytes, be contiguous, and end without limit"
-    )
+    raise say.INTERVALS_OF_TABLE(where=where)
 
 
 def span(interval: Interval) -> str:

@@ -10,7 +10,7 @@ from itertools import product
 from typing import ClassVar
 
 from colltune.domain import Collective, Configuration, Shape
-from colltune.errors import LibraryError
+from colltune.mpi import complaints as say
 from colltune.mpi.catalogue import NO_ID, Algorithm, Catalogue, CollectiveEntry, Limit, SizeUnit
 from colltune.mpi.programs import MODES, Harm, Harms, ProgramOutcome, Programs, harms_of
 from colltune.mpi.running import EVERYWHERE, Refusal, RunningRange
@@ -167,8 +167,8 @@ class CatalogueSpace(ConfigurationSpace):
             return Configuration.default(self.library, collective)
         algorithm = self.entry_of(collective).numbered(number)
         if algorithm is None:
-            raise LibraryError(
-                f"{self.title} {self.release} has no {collective} algorithm number {number}"
+            raise say.NO_ALGORITHM_NUMBER(
+                title=self.title, release=self.release, collective=collective, number=number
             )
         return Configuration(self.library, collective, algorithm.name)
 
@@ -179,9 +179,12 @@ class CatalogueSpace(ConfigurationSpace):
         algorithm = entry.named(configuration.algorithm)
         if algorithm is None:
             known = ", ".join(a.name for a in entry.algorithms)
-            raise LibraryError(
-                f"{configuration.id}: {self.title} {self.release} has no"
-                f" {configuration.collective} algorithm {configuration.algorithm!r}; known: {known}"
+            raise say.NO_ALGORITHM(
+                configuration=configuration.id,
+                library=f"{self.title} {self.release}",
+                collective=configuration.collective,
+                algorithm=configuration.algorithm,
+                known=known,
             )
         return algorithm
 
@@ -198,13 +201,15 @@ class CatalogueSpace(ConfigurationSpace):
         given = configuration.numbers
         words = [name for name, value in configuration.parameters if isinstance(value, str)]
         if words:
-            raise LibraryError(f"{configuration.id}: {words[0]} must be a number")
+            raise say.NOT_A_NUMBER(configuration=configuration.id, word=words[0])
         unknown = [name for name in given if name not in (*algorithm.parameters, "segsize")]
         if unknown:
             known = ", ".join(algorithm.parameters) or "none"
-            raise LibraryError(
-                f"{configuration.id}: {algorithm.name} has no parameter {unknown[0]!r};"
-                f" known: {known}"
+            raise say.NO_PARAMETER(
+                configuration=configuration.id,
+                algorithm=algorithm.name,
+                parameter=unknown[0],
+                known=known,
             )
         unsaid = dict(self.defaults) | dict(algorithm.defaults)
         parameters = {
@@ -216,7 +221,9 @@ class CatalogueSpace(ConfigurationSpace):
             low, high = self.ranges[name]
             low = dict(algorithm.minimums).get(name, low)
             if not low <= value <= high:
-                raise LibraryError(f"{configuration.id}: {name} must be from {low} to {high}")
+                raise say.PARAMETER_OUT_OF_BOUNDS(
+                    configuration=configuration.id, name=name, low=low, high=high
+                )
         return self.configuration(configuration.collective, algorithm, parameters)
 
     @lru_cache(maxsize=8192)  # noqa: B019
@@ -276,9 +283,10 @@ class CatalogueSpace(ConfigurationSpace):
 
     def _check_library(self, configuration: Configuration) -> None:
         if configuration.library != self.library:
-            raise LibraryError(
-                f"{configuration.id} is a configuration of {configuration.library}, not of"
-                f" {self.library}"
+            raise say.OF_ANOTHER_LIBRARY(
+                configuration=configuration.id,
+                its_library=configuration.library,
+                library=self.library,
             )
 
 

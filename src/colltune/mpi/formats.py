@@ -15,6 +15,7 @@ from pathlib import Path
 from colltune.errors import LibraryError, NoSettingsError, unknown
 from colltune.files.reading import opened
 from colltune.mpi import LIBRARIES, check_no_derivative
+from colltune.mpi import complaints as say
 from colltune.mpi.file_format import Format
 from colltune.text import printable
 
@@ -69,9 +70,9 @@ def format_of(
     if all(known.lists_variables for known in alike):
         titles = " and of ".join(LIBRARIES[known.library].title for known in alike)
         names = " or ".join(f"--release {known.library}@…" for known in alike)
-        raise LibraryError(f"{source}: sets variables of {titles}. Choose one with {names}.")
+        raise say.VARIABLES_OF_SEVERAL(file=source, titles=titles, names=names)
     seen = " or ".join(known.name for known in alike)
-    raise LibraryError(f"{source}: may be {seen}. Name its format with --format.")
+    raise say.SEVERAL_FORMATS(file=source, seen=seen)
 
 
 def formats_of(
@@ -104,10 +105,7 @@ def formats_of(
         what = f"a script that sets no variable of {whose}, so there is nothing to check or to read"
         raise NoSettingsError(source, what)
     names = ", ".join(known.name for known in ours[:3])
-    raise LibraryError(
-        f"{source}: this is not a configuration file of {whose} ({_what(text)}). If it is one, name"
-        f" its format with --format: {names}, …"
-    )
+    raise say.NOT_A_CONFIGURATION_FILE(file=source, whose=whose, what=_what(text), names=names)
 
 
 def _what(text: str) -> str:
@@ -134,11 +132,11 @@ def format_for(name: str, release: str) -> Format:
             return FORMATS[name]
         check_no_derivative(name)
         known = ", ".join((*LIBRARIES, *FORMATS))
-        raise LibraryError(f"no library or format {name!r}; known: {known}")
+        raise say.NO_LIBRARY_OR_FORMAT(name=name, known=known)
     mpi = LIBRARIES[name]
     ours = [FORMATS[one] for one in mpi.preferred]
     if not ours:
-        raise LibraryError(f"colltune cannot write configuration files of {mpi.title} yet")
+        raise say.NOT_WRITABLE_YET(title=mpi.title)
     return next((known for known in ours if reads(known, release)), ours[-1])
 
 
@@ -147,9 +145,8 @@ def _named(named: str, source: str, library: str | None) -> Format:
     if found is None:
         raise unknown("format", named, FORMATS, LibraryError)
     if library not in (None, found.library):
-        raise LibraryError(
-            f"{source}: {named} is a format of {found.library}, not of {library}. Name a "
-            f"release of {found.library}."
+        raise say.FORMAT_OF_ANOTHER_LIBRARY(
+            file=source, named=named, its_library=found.library, library=library
         )
     return found
 
@@ -171,7 +168,7 @@ def likely_reader(known: Format) -> str:
     """
     found = readers(known)
     if not found:
-        raise LibraryError(f"no known release reads {known.name}. Name one with --release.")
+        raise say.NO_RELEASE_READS(format=known.name)
     current = LIBRARIES[known.library].current
     return current if current in found else found[-1]
 
@@ -198,7 +195,7 @@ def read_text(path: Path) -> str:
         with opened(path) as stream:
             content = stream.read(LARGEST_BYTES + 1)
     except OSError as error:
-        raise LibraryError(f"{path}: cannot be read: {error.strerror or error}") from error
+        raise say.FILE_UNREADABLE(path=path, why=error.strerror or error) from error
     return text_of(content, str(path))
 
 
@@ -213,17 +210,10 @@ def text_of(content: bytes, source: str) -> str:
         If it is no text, or larger than 32 MiB.
     """
     if len(content) > LARGEST_BYTES:
-        raise LibraryError(
-            f"{source}: this is not a configuration file (it is larger than"
-            f" {LARGEST_BYTES >> 20} MiB)"
-        )
+        raise say.FILE_TOO_LARGE(file=source, most_mib=LARGEST_BYTES >> 20)
     if content.startswith(_ZLIB):
-        raise LibraryError(
-            f"{source}: this is compressed, as Intel MPI's own tuning files are (tuning_*.dat, "
-            "which I_MPI_TUNING_BIN names). Only the library reads and writes those; give its JSON "
-            "file (I_MPI_TUNING), or the list of its variables"
-        )
+        raise say.COMPRESSED_TUNING_FILE(file=source)
     if b"\0" in content:
         line = content[: content.index(b"\0")].count(b"\n") + 1
-        raise LibraryError(f"{source}:{line}: this is not a text file (it has a zero byte)")
+        raise say.ZERO_BYTE(file=source, line=line)
     return content.decode("utf-8", errors="surrogateescape")

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from colltune import process
-from colltune.errors import LibraryError, ProgramError, unknown
+from colltune.errors import ProgramError, unknown
 from colltune.mpi import LIBRARIES, MpiLibrary
+from colltune.mpi import complaints as say
 from colltune.mpi.in_effect import Setting
 from colltune.mpi.toolchain import DERIVATIVES, Toolchain, before, release_in, root_allowance
 
@@ -52,7 +53,7 @@ class LauncherProgram:
         """Return the program `name` that is installed with it."""
         found = _beside(self.mpirun, name, self.mpi.toolchain)
         if found is None:
-            raise ProgramError(f"no {name} in the folder of {self.mpirun}", f"{mend}")
+            raise say.NO_PROGRAM_BESIDE_MPIRUN(name=name, mpirun=self.mpirun, mend=mend)
         return found
 
 
@@ -118,17 +119,21 @@ def find(
     answer = _ask([mpicc, toolchain.compiler_version], variables)
     told = release_in(answer, toolchain.compiler_says)
     if told is None or not f"{release}.".startswith(f"{told}."):
-        raise ProgramError(
-            f"{mpicc} does not belong to the {mpi.title} {release} of {mpirun.name}",
-            f"it prints {_first_line(answer)!r}. Name a complete {mpi.title} with --mpi.",
+        raise say.MPICC_OF_ANOTHER_MPI(
+            mpicc=mpicc,
+            title=mpi.title,
+            release=release,
+            mpirun=mpirun.name,
+            printed=_first_line(answer),
         )
     compile_line = _ask([mpicc, toolchain.compiler_line], variables)
     words = shlex.split(compile_line)
     if not words or shutil.which(words[0]) is None:
-        raise IncompleteError(
-            f"no C compiler: {mpicc} calls {words[0] if words else 'nothing'}, which is not "
-            "there. Install a compiler (Debian: gcc and libc6-dev), or name one in the "
-            f"variable {toolchain.compiler_variable}."
+        raise say.NO_C_COMPILER(
+            IncompleteError,
+            mpicc=mpicc,
+            compiler=words[0] if words else "nothing",
+            variable=toolchain.compiler_variable,
         )
     libmpi = _libmpi(mpicc, words, mpi)
     return Installation(mpi.name, release, mpirun, mpicc, libmpi, compile_line, starter)
@@ -143,10 +148,13 @@ def _named_launcher(named: str, launcher: LauncherProgram) -> Path:
     except ProgramError:
         return program  # a script need not answer
     if (found.library, found.release) != (launcher.library, launcher.release):
-        raise ProgramError(
-            f"{program} starts programs of {found.mpi.title} {found.release}, but {launcher.mpirun}"
-            f" belongs to {launcher.mpi.title} {launcher.release}",
-            "Name the MPI of the launcher with --mpi, or another launcher with --launcher.",
+        raise say.LAUNCHER_OF_ANOTHER_MPI(
+            program=program,
+            title=found.mpi.title,
+            release=found.release,
+            mpirun=launcher.mpirun,
+            other=launcher.mpi.title,
+            release_2=launcher.release,
         )
     return program
 
@@ -164,11 +172,12 @@ def _mpicc_on_path(launcher: LauncherProgram) -> Path:
         )
         if told is not None and f"{launcher.release}.".startswith(f"{told}."):
             return mpicc
-    raise IncompleteError(
-        f"no mpicc of {title} {launcher.release} in the folder of {launcher.mpirun}, nor on PATH. "
-        "If that is a script of yours, name it with --launcher, and the MPI with --mpi. Else "
-        f"install {title}'s development files ({toolchain.development}), or name a complete "
-        f"{title} with --mpi."
+    raise say.NO_MPICC(
+        IncompleteError,
+        title=title,
+        release=launcher.release,
+        mpirun=launcher.mpirun,
+        development=toolchain.development,
     )
 
 
@@ -182,10 +191,11 @@ def find_launcher(named: str | None = None, library: str | None = None) -> Launc
         return _identify(next(_beside_python(), None) or process.find("mpirun", _MEND))
     found = _identify(_named(named))
     if library not in (None, found.library):
-        raise ProgramError(
-            f"{found.mpirun} belongs to {found.mpi.title} {found.release}, not to "
-            f"{LIBRARIES[library].title}",
-            "Name another one with --mpi.",
+        raise say.MPIRUN_OF_ANOTHER_LIBRARY(
+            mpirun=found.mpirun,
+            title=found.mpi.title,
+            release=found.release,
+            wanted=LIBRARIES[library].title,
         )
     return found
 
@@ -252,9 +262,7 @@ def _search(mpi: MpiLibrary) -> LauncherProgram:
             return found
         others.append(f"{mpirun} belongs to {found.mpi.title} {found.release}")
     seen = f": {'; '.join(others)}" if others else ""
-    raise ProgramError(
-        f"no {mpi.title} found{seen}", f"{mpi.toolchain.mend}, or name an MPI with --mpi"
-    )
+    raise say.NO_MPI_FOUND(title=mpi.title, seen=seen, mend=mpi.toolchain.mend)
 
 
 def _on_path(toolchain: Toolchain) -> Iterator[Path]:
@@ -291,12 +299,9 @@ def _identify(mpirun: Path) -> LauncherProgram:
             return LauncherProgram(mpi.name, release, mpirun)
     misled, mend = misplaced(mpirun, os.environ)
     if misled:
-        raise ProgramError(f"{mpirun} does not work: {misled}", mend)
+        raise say.MPIRUN_DOES_NOT_WORK(mpirun=mpirun, misled=misled, mend=mend)
     known = ", ".join(mpi.title for mpi in LIBRARIES.values())
-    raise ProgramError(
-        f"{mpirun} belongs to no MPI that colltune knows ({known})",
-        f"it prints {_first_line(answer)!r}. Name another one with --mpi.",
-    )
+    raise say.MPIRUN_OF_NO_MPI(mpirun=mpirun, known=known, printed=_first_line(answer))
 
 
 def misplaced(
@@ -337,10 +342,7 @@ def _libmpi(mpicc: Path, words: list[str], mpi: MpiLibrary) -> Path:
                 if _is_elf(file):
                     return file.absolute()
     searched = ", ".join(str(folder) for folder in folders) or "no folders"
-    raise ProgramError(
-        f"no libmpi.so in {searched}, where {mpicc} links",
-        f"Name a complete {mpi.title} with --mpi.",
-    )
+    raise say.NO_LIBMPI(searched=searched, mpicc=mpicc, title=mpi.title)
 
 
 def _is_elf(file: Path) -> bool:
@@ -359,7 +361,7 @@ def _ask(command: list[str | Path], variables: dict[str, str]) -> str:
     if outcome.timed_out or not answer:
         asked = " ".join(map(str, command[1:]))
         process.check(outcome, f"asking {command[0]} for {asked}")
-        raise ProgramError(f"{command[0]} {asked} prints nothing", f"{_MEND}")
+        raise say.PRINTS_NOTHING(program=command[0], asked=asked)
     return answer
 
 
@@ -369,7 +371,7 @@ def identified(text: str) -> tuple[str, str]:
         if release := release_in(text, mpi.toolchain.program_says):
             return mpi.name, release
     first = text.strip().partition("\n")[0]
-    raise LibraryError(f"the job runs an MPI that colltune does not know: {first!r}")
+    raise say.UNKNOWN_MPI_OF_JOB(printed=first)
 
 
 UNKNOWN = "?"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from colltune.errors import LibraryError, unknown
+from colltune.mpi import complaints as say
 from colltune.mpi import library
 from colltune.mpi.file_format import Format
 from colltune.mpi.formats import (
@@ -112,7 +113,7 @@ def check_names(release: str | None, format_name: str | None) -> None:
         raise unknown("format", format_name, FORMATS, LibraryError)
     libraries = dict.fromkeys(known.library for known in FORMATS.values())
     if library_name is not None and library_name not in libraries:
-        raise LibraryError(f"no format of {library_name!r} is known; known: {', '.join(libraries)}")
+        raise say.NO_FORMAT_OF(library_name=library_name, known=", ".join(libraries))
 
 
 def library_and_release(text: str | None) -> tuple[str | None, str | None]:
@@ -121,5 +122,5 @@ def library_and_release(text: str | None) -> tuple[str | None, str | None]:
         return None, None
     match = _RELEASE.fullmatch(text.strip())
     if match is None:
-        raise LibraryError(f"{text!r} is not a release. Write 5.0.8 or openmpi@5.0.8.")
+        raise say.NOT_A_RELEASE(value=text)
     return match["library"], match["release"]

@@ -31,8 +31,9 @@ from itertools import zip_longest
 from pathlib import Path
 
 from colltune.domain import Collective, Configuration
-from colltune.errors import DataError, LibraryError
+from colltune.errors import DataError
 from colltune.files.reading import json_of
+from colltune.mpi import complaints as say
 
 FOLDER = Path(__file__).parent / "catalogue" / "programs"
 SAME = "same-types"
@@ -117,10 +118,7 @@ class Programs:
         if words == [ANY]:
             return cls()
         if not set(words) <= {SAME, BUILT_IN}:
-            raise DataError(
-                f"{text[:60]!r} does not say which programs are meant. "
-                f"Write {ANY}, {SAME}, {BUILT_IN} or {SAME},{BUILT_IN}."
-            )
+            raise say.NOT_PROGRAMS(value=text[:60])
         return cls(SAME in words, BUILT_IN in words)
 
     @classmethod
@@ -134,7 +132,7 @@ class Programs:
         try:
             return cls.parse(said)
         except DataError as error:
-            raise DataError(f"{'--programs' if text else VARIABLE}: {error}") from None
+            raise error.of("--programs" if text else VARIABLE) from None
 
     @property
     def phrase(self) -> str:
@@ -225,7 +223,7 @@ def parse(text: str, source: str) -> Measured:
                 for kind, seen_in in table.get("algorithms", {}).items()
             }
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise LibraryError(f"{source}: not a file of measured outcomes: {error}") from error
+        raise say.NOT_MEASURED_OUTCOMES(file=source, why=error) from error
     return Measured(library, release, processes, calls, modes, outcomes, over)
 
 

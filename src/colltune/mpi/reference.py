@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from colltune.domain import Collective, parse_collective
 from colltune.errors import DataError, LibraryError
 from colltune.mpi import catalogue
+from colltune.mpi import complaints as say
 from colltune.mpi.catalogue import Algorithm, Catalogue, CollectiveEntry, Limit
 from colltune.mpi.configuration_space import (
     CatalogueSpace,
@@ -109,7 +110,7 @@ def release_of(mpi: MpiLibrary, asked: str | None) -> Release:
         return mpi.at(asked)
     except LibraryError as error:
         names = ", ".join(f"{mpi.name}@{series}" for series in mpi.series)
-        raise LibraryError(f"{error}; known: {names}") from error
+        raise say.UNKNOWN_RELEASE(why=error, names=names) from error
 
 
 def formats_of(release: Release) -> dict[str, Format]:
@@ -125,9 +126,11 @@ def facts(release: Release, collective: Collective) -> CollectiveFacts:
     """
     found = release.catalogue
     if collective not in found.collectives:
-        raise LibraryError(
-            f"{release.mpi.title} {release.name} has no choice of {collective} algorithms, "
-            f"only of {', '.join(found.collectives)}"
+        raise say.NO_CHOICE_OF_ALGORITHMS(
+            title=release.mpi.title,
+            release=release.name,
+            collective=collective,
+            known=", ".join(found.collectives),
         )
     entry = found.collectives[collective]
     one_node, across_nodes = release.space.deciding(collective)
@@ -187,7 +190,7 @@ def collective_named(name: str) -> Collective:
         return parse_collective(name)
     except DataError as error:
         meant = similar(name.lower().removeprefix("mpi_"), Collective)
-        raise LibraryError(f"{error}{meant}") from error
+        raise say.UNKNOWN_ALGORITHM(why=error, meant=meant) from error
 
 
 def similar(name: str, known: Iterable[str]) -> str:

@@ -14,6 +14,7 @@ from colltune.mpi.libcolltune.adaptation import (
     IterationVerdict,
     read_adaptations,
 )
+from tests.refusals import refused
 
 HEADER = """\
 # colltune feedback 1
@@ -71,8 +72,8 @@ def test_what_is_no_such_file_is_refused(tmp_path: Path, text: str, where: str) 
 
 def test_a_missing_file_is_an_error_that_names_it(tmp_path: Path) -> None:
     """So is one that is not text."""
-    with pytest.raises(DataError, match=r"missing\.csv: cannot be read: No such file"):
+    with refused("unreadable", DataError):
         read_adaptations(tmp_path / "missing.csv")
     (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe")
-    with pytest.raises(DataError, match=r"bytes\.csv, line \d+: not UTF-8 text"):
+    with refused("not-text", DataError, why="not UTF-8 text"):
         read_adaptations(tmp_path / "bytes.csv")

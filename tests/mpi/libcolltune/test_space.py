@@ -13,6 +13,7 @@ from colltune.mpi.libcolltune.library import with_libcolltune
 from colltune.mpi.libcolltune.space import ALGORITHMS, LIBCOLLTUNE
 from colltune.mpi.programs import ANY_LEGAL
 from colltune.mpi.running import Promises
+from tests.refusals import refused
 
 OPENMPI = with_libcolltune(LIBRARIES["openmpi"])
 RELEASE = "5.0.11"
@@ -34,19 +35,19 @@ def test_every_parameter_is_written_out() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("bcast.ring", "known: hierarchical"),
-        ("barrier.tree", "known: none"),
-        ("bcast.hierarchical:fanout=2", "no parameter 'fanout'"),
-        ("bcast.hierarchical:inner=ring", "inner must be one of library, flat"),
-        ("bcast.hierarchical:inner=3", "inner must be one of"),
-        ("bcast.hierarchical:groups=few", "groups must be from 0 to"),
-        ("bcast.hierarchical:groups=-1", "groups must be from 0 to"),
-        ("allgather.hierarchical:leaders=65", "leaders must be from 1 to 64"),
+        ("bcast.ring", "no-algorithm known=hierarchical"),
+        ("barrier.tree", "no-algorithm known=none"),
+        ("bcast.hierarchical:fanout=2", "no-parameter parameter=fanout"),
+        ("bcast.hierarchical:inner=ring", "wrong-parameter"),
+        ("bcast.hierarchical:inner=3", "wrong-parameter"),
+        ("bcast.hierarchical:groups=few", "wrong-parameter"),
+        ("bcast.hierarchical:groups=-1", "wrong-parameter"),
+        ("allgather.hierarchical:leaders=65", "wrong-parameter"),
     ],
 )
 def test_what_it_does_not_have_is_refused(text: str, said: str) -> None:
     """An unknown algorithm, parameter or value is an error that tells what there is."""
-    with pytest.raises(LibraryError, match=said):
+    with refused(said, LibraryError):
         LIBCOLLTUNE.canonical(_parsed(text))
 
 
@@ -116,7 +117,7 @@ def test_either_is_asked_about_its_own() -> None:
     assert OPENMPI.at(RELEASE).forced_environment(ours) == {"COLLTUNE_FORCE": spelled}
     assert OPENMPI.at(RELEASE).expected_symbols(ours) == {spelled}
     assert OPENMPI.at(RELEASE).force(theirs) == OPENMPI.mpi.at(RELEASE).force(theirs)
-    with pytest.raises(LibraryError, match="not of openmpi"):
+    with refused("of-another-library", LibraryError, library="openmpi"):
         OPENMPI.mpi.at(RELEASE).canonical(ours)
 
 

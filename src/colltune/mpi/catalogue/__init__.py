@@ -44,6 +44,7 @@ from typing import Any, TypeVar
 from colltune.domain import Collective
 from colltune.errors import LibraryError
 from colltune.files.reading import toml_of
+from colltune.mpi import complaints as say
 
 PARAMETERS = ("fanout", "requests", "segsize")
 NO_ID = -1
@@ -225,7 +226,7 @@ def parse(text: str, source: str) -> Catalogue:
     try:
         top = _Table(source, "", toml_of(text))
     except ValueError as error:
-        raise LibraryError(f"{source}: not a TOML file: {error}") from error
+        raise say.CATALOGUE_NOT_TOML(file=source, why=error) from error
     rules_file, table = top.take("rules_file", bool, True), top.table("collectives")
     entries: dict[Collective, CollectiveEntry] = {}
     for name in tuple(table.left):

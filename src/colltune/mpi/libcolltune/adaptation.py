@@ -13,6 +13,7 @@ from pathlib import Path
 
 from colltune.errors import DataError
 from colltune.files.reading import text_of
+from colltune.mpi import complaints as say
 
 _VERSION = "# colltune feedback 1"
 _COLUMNS = ("communicator", "size", "iteration", "threshold_bytes", "time_s", "kind", "verdict")
@@ -72,9 +73,9 @@ def read_adaptations(path: Path) -> tuple[Adaptation, ...]:
     """
     lines = text_of(path, DataError, "name a file that COLLTUNE_FEEDBACK made").splitlines()
     if not lines or lines[0] != _VERSION:
-        raise DataError(f"{path}:1: expected {_VERSION!r}; is it a file of COLLTUNE_FEEDBACK?")
+        raise say.NOT_FEEDBACK(path=path)
     if lines[1:2] != [",".join(_COLUMNS)]:
-        raise DataError(f"{path}:2: expected the columns {','.join(_COLUMNS)}")
+        raise say.FEEDBACK_COLUMNS(path=path, columns=",".join(_COLUMNS))
     found: dict[tuple[int, int], list[Iteration]] = {}
     for key, iteration in _rows(path, lines[2:]):
         found.setdefault(key, []).append(iteration)
@@ -97,7 +98,6 @@ def _rows(path: Path, lines: list[str]) -> Iterator[tuple[tuple[int, int], Itera
                 ),
             )
         except ValueError as error:
-            raise DataError(
-                f"{path}:{number}: not a row of {len(_COLUMNS)} values as in the header "
-                f"({error}). Was the file cut or changed?"
+            raise say.FEEDBACK_ROW(
+                path=path, number=number, count=len(_COLUMNS), why=error
             ) from error

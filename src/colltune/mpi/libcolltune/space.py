@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import product
 
 from colltune.domain import INTERPOSED, Collective, Configuration, Shape
-from colltune.errors import LibraryError
+from colltune.mpi import complaints as say
 from colltune.mpi.configuration_space import (
     ConfigurationSpace,
 )
@@ -223,15 +223,17 @@ class LibcolltuneSpace(ConfigurationSpace):
         known = [parameter.name for parameter in algorithm.parameters]
         for name in given:
             if name not in known:
-                raise LibraryError(
-                    f"{configuration.id}: {algorithm.name} has no parameter {name!r}; known:"
-                    f" {', '.join(known)}"
+                raise say.NO_PARAMETER(
+                    configuration=configuration.id,
+                    algorithm=algorithm.name,
+                    parameter=name,
+                    known=", ".join(known),
                 )
         values = {p.name: given.get(p.name, p.usual) for p in algorithm.parameters}
         for parameter in algorithm.parameters:
             wrong = parameter.why_not(values[parameter.name])
             if wrong:
-                raise LibraryError(f"{configuration.id}: {wrong}")
+                raise say.WRONG_PARAMETER(configuration=configuration.id, wrong=wrong)
         return algorithm.configuration(values)
 
     def effective(
@@ -271,9 +273,12 @@ def _algorithm(configuration: Configuration) -> OwnAlgorithm:
     if found is None:
         names = [a.name for a in ALGORITHMS if a.collective is configuration.collective]
         known = ", ".join(names) or "none"
-        raise LibraryError(
-            f"{configuration.id}: {TITLE} has no {configuration.collective} algorithm"
-            f" {configuration.algorithm!r}; known: {known}"
+        raise say.NO_ALGORITHM(
+            configuration=configuration.id,
+            library=TITLE,
+            collective=configuration.collective,
+            algorithm=configuration.algorithm,
+            known=known,
         )
     return found
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import LibraryError
+from colltune.mpi import complaints as say
 from colltune.mpi.file_format import Format, Listed, Written, absolute_path, text_at
 from colltune.mpi.job_files import read_script
 from colltune.mpi.job_variables import mentions, script_findings
@@ -197,9 +198,7 @@ def parse(text: str, source: str, release: str) -> ParsedVariables:
         if NAMED.match(each.name)
     ]
     if not script.sets and script.others:
-        raise LibraryError(
-            f"{source}:1: no line sets a variable MPIR_CVAR_…=…, so this is not a list of variables"
-        )
+        raise say.NO_VARIABLES(file=source)
     return ParsedVariables(source, release, tuple(assignments), script)
 
 
@@ -407,7 +406,7 @@ class MpichVariables(Format):
         """
         self.catalogue_of(release)
         if table.library != LIBRARY:
-            raise LibraryError(f"a table of {table.library} cannot be written for {TITLE}")
+            raise say.TABLE_OF_ANOTHER_LIBRARY(library=table.library, title=TITLE)
         notes: list[str] = []
         found = {}
         for collective, choices in _choices(table).items():
@@ -441,10 +440,10 @@ class MpichVariables(Format):
             choices = dict.fromkeys(parsed.choices(notes))
         elif isinstance(parsed, ParsedTree):
             if parsed.reading.fatal:
-                raise LibraryError(f"{parsed.source}: ends the program: {parsed.reading.fatal}")
+                raise say.ENDS_THE_PROGRAM(file=parsed.source, fatal=parsed.reading.fatal)
             choices = dict.fromkeys(_everywhere(parsed, notes))
         else:
-            raise LibraryError(f"{parsed.source}: {parsed.format} is not a format of {TITLE}")
+            raise say.NOT_A_FORMAT_OF(file=parsed.source, format=parsed.format, title=TITLE)
         found = {}
         for configuration, line in choices:
             try:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from colltune.domain import Collective
-from colltune.errors import LibraryError
+from colltune.mpi import complaints as say
 
 PREFIX = "OMPI_MCA_"
 USE_RULES, RULES_FILE = "coll_tuned_use_dynamic_rules", "coll_tuned_dynamic_rules_filename"
@@ -77,10 +77,7 @@ def parameter_file(variables: Mapping[str, str]) -> str:
     for variable, value in variables.items():
         name = variable.removeprefix(PREFIX)
         if not value or any(c.isspace() or c in "\"'#" for c in value):
-            raise LibraryError(
-                f"{name}: {value} is not allowed in a parameter file. Use a path without "
-                "blanks, quotes and #."
-            )
+            raise say.NOT_IN_A_PARAMETER_FILE(name=name, value=value)
         lines.append(f"--mca {name} {value}\n")
     return "".join(lines)
 
