@@ -6,9 +6,8 @@ A message names the file, line or key that is wrong, and the mend.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 
 class ColltuneError(Exception):
@@ -41,8 +40,7 @@ class ColltuneError(Exception):
         return self
 
 
-@dataclass(frozen=True)
-class Complaint:
+class Complaint(NamedTuple):
     """A kind of error: its `code`, and what is said, with the names of values in braces.
 
     `finding` says what is wrong, `mend` what to do. Raise what it returns for its values; of which

@@ -12,6 +12,7 @@ from colltune.domain import Configuration, Context, RunStatus, Shape
 from colltune.errors import DataError
 from colltune.han import tasks_file
 from colltune.han.tasks_file import Manner, TimedSeries
+from tests.refusals import refused
 
 CONTEXT = Context("bed", "openmpi", "5.0.11")
 SETUP = Configuration.parse("openmpi.bcast.han_intra:low=sm,segsize=1024,up=libnbc")
@@ -75,19 +76,19 @@ def test_another_context_is_refused(tmp_path: Path) -> None:
     """Task times of two machines are never joined."""
     path = tmp_path / "tasks.jsonl"
     tasks_file.begin(path, CONTEXT)
-    with pytest.raises(DataError, match=r"task times of bed, openmpi 5\.0\.11, not of"):
+    with refused("tasks-of-another-context", DataError, its_context="bed, openmpi 5.0.11"):
         tasks_file.begin(path, replace(CONTEXT, machine="other"))
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": "x"}, "line 1: this is not a file of task times"),
+        ({"format": "x"}, "not-task-times"),
         (
             {"version": 9},
-            "line 1: the file has version 9, but this colltune reads versions up to 2",
+            "newer-task-times version=9 newest=2",
         ),
-        ({"context": {}}, "line 1: the context"),
+        ({"context": {}}, "tasks-context-lacks"),
     ],
 )
 def test_other_files_are_refused(tmp_path: Path, change: dict[str, object], message: str) -> None:
@@ -95,19 +96,19 @@ def test_other_files_are_refused(tmp_path: Path, change: dict[str, object], mess
     path = tmp_path / "tasks.jsonl"
     tasks_file.begin(path, CONTEXT)
     path.write_text(json.dumps(json.loads(path.read_text()) | change) + "\n")
-    with pytest.raises(DataError, match=message):
+    with refused(message, DataError):
         tasks_file.read(path)
 
 
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("manner", "odd", "line 2: 'odd' is not a valid Manner"),
-        ("times_s", [[[1.0]]], "line 2: openmpi.bcast.han_intra"),
-        ("shape", "2", "line 2: invalid literal"),
-        ("setup", "x", "line 2: 'x' is not a configuration id"),
-        ("segments", None, "line 2: int"),
-        ("asked", ["4096"], "line 2: asked does not hold lists of words"),
+        ("manner", "odd", "tasks-line-wrong number=2"),
+        ("times_s", [[[1.0]]], "tasks-line-wrong number=2"),
+        ("shape", "2", "tasks-line-wrong number=2"),
+        ("setup", "x", "tasks-line-wrong number=2"),
+        ("segments", None, "tasks-line-wrong number=2"),
+        ("asked", ["4096"], "tasks-not-words number=2"),
     ],
 )
 def test_a_bad_series_is_told_by_its_line(
@@ -119,7 +120,7 @@ def test_a_bad_series_is_told_by_its_line(
     tasks_file.append(path, [SERIES])
     head, line = path.read_text().splitlines()
     path.write_text(f"{head}\n{json.dumps(json.loads(line) | {key: value})}\n")
-    with pytest.raises(DataError, match=message):
+    with refused(message, DataError):
         tasks_file.read(path)
 
 

@@ -18,6 +18,7 @@ from colltune.models.bundle import FORMAT_VERSION, Bundle, load
 from colltune.models.fitting import fit
 from colltune.models.learners import predictor_class
 from tests.models.machines import measured
+from tests.refusals import refused
 
 BOTH = (Collective.ALLREDUCE, Collective.BCAST)
 ASKED = ([2, 3, 16, 40], [1, 4, 4, 8], [0, 999, 4194304, 10**9])
@@ -82,9 +83,9 @@ def test_only_what_is_asked_for_is_read(fitted: Bundle, tmp_path: Path) -> None:
     part = load(path, [Collective.BCAST])
     assert [m.collective for m in part.models] == [Collective.BCAST]
     assert part.collectives == BOTH
-    with pytest.raises(BundleError, match="only a part of this bundle was loaded"):
+    with refused("partly-loaded", BundleError):
         part.save(tmp_path / "copy")
-    with pytest.raises(BundleError, match=r"no models of gather, only of allreduce, bcast"):
+    with refused("no-models-of", BundleError, known="allreduce, bcast"):
         load(path, [Collective.GATHER])
     partly = load(path, [Collective.GATHER, Collective.BCAST], partly=True)
     assert [m.collective for m in partly.models] == [Collective.BCAST]
@@ -113,14 +114,16 @@ def test_a_file_cut_short_or_changed_is_named(small: Path) -> None:
         whole = file.read_bytes()
         for share in (0.0, 0.5, 0.99):
             file.write_bytes(whole[: int(share * len(whole))])
-            with pytest.raises(BundleError, match=rf"{name}: .*(cut short|damaged).* fit it again"):
+            with pytest.raises(BundleError) as raised:
                 load(small)
+            assert raised.value.code in ("hash-differs", "bundle-file-damaged")
+            assert raised.value.values["file"] == file
         file.write_bytes(whole)
     file = small / "bcast.arrays"
     content = bytearray(file.read_bytes())
     content[-3] ^= 1
     file.write_bytes(bytes(content))
-    with pytest.raises(BundleError, match=r"bcast\.arrays: cut short or damaged"):
+    with refused("hash-differs", BundleError):
         load(small)
 
 
@@ -128,18 +131,15 @@ def test_a_strange_manifest_is_refused(small: Path) -> None:
     """Newer formats, foreign files and edited manifests are told apart."""
     whole = (small / "manifest.json").read_text()
     cases: list[tuple[dict[str, object], str]] = [
-        (
-            {"format_version": FORMAT_VERSION + 1},
-            f"bundle has format {FORMAT_VERSION + 1}, .* Upgrade",
-        ),
-        ({"format": "else"}, "not the manifest of a colltune bundle"),
-        ({"training_shapes": [[1, 1]]}, "the content does not match the bundle's id"),
-        ({"collectives": None}, "damaged: AttributeError"),
-        ({"context": {}}, "damaged: TypeError"),
+        ({"format_version": FORMAT_VERSION + 1}, f"newer-bundle version={FORMAT_VERSION + 1}"),
+        ({"format": "else"}, "not-a-manifest"),
+        ({"training_shapes": [[1, 1]]}, "content-of-another-id"),
+        ({"collectives": None}, "manifest-damaged kind=AttributeError"),
+        ({"context": {}}, "manifest-damaged kind=TypeError"),
     ]
-    for changes, message in cases:
+    for changes, code in cases:
         (small / "manifest.json").write_text(json.dumps(json.loads(whole) | changes))
-        with pytest.raises(BundleError, match=message):
+        with refused(code, BundleError):
             load(small)
 
 
@@ -149,12 +149,12 @@ def test_what_is_no_bundle_is_explained(small: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     (small / "bcast.arrays").unlink()
     for name, message in (
-        ("nowhere", "nowhere: no such bundle.* Make one with"),
-        ("empty", "empty: is not a bundle: it has no manifest"),
-        ("file", "file: this is a file, but a bundle is a folder"),
-        ("bundle", r"bcast\.arrays: missing from the bundle"),
+        ("nowhere", "no-bundle-here"),
+        ("empty", "no-bundle-here"),
+        ("file", "bundle-is-a-file"),
+        ("bundle", "bundle-file-missing"),
     ):
-        with pytest.raises(BundleError, match=message):
+        with refused(message, BundleError):
             load(tmp_path / name)
 
 
@@ -194,7 +194,7 @@ def test_anything_but_an_empty_folder_is_not_replaced(knn: Bundle, tmp_path: Pat
         folder = tmp_path / strange.partition(".")[2]
         folder.mkdir()
         (folder / strange).write_text("work of years")
-        with pytest.raises(OutputError, match=f"is not a bundle .it has {strange}"):
+        with refused("folder-is-no-bundle", OutputError):
             knn.save(folder)
         assert (folder / strange).read_text() == "work of years"
 
@@ -207,7 +207,7 @@ def test_a_full_disk_leaves_the_old_bundle(small: Path, monkeypatch: pytest.Monk
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OutputError, match=r"cannot write the bundle .*No space left"):
+    with refused("bundle-not-replaced", OutputError):
         fit(measured(noise=0.2), "knn").save(small)
     assert load(small).id == before
     assert [p.name for p in small.parent.iterdir()] == ["bundle"]
@@ -216,7 +216,7 @@ def test_a_full_disk_leaves_the_old_bundle(small: Path, monkeypatch: pytest.Monk
 def test_a_place_that_cannot_be_written_is_an_output_error(knn: Bundle, tmp_path: Path) -> None:
     """Below a file, no folder can be made."""
     (tmp_path / "file").write_text("x")
-    with pytest.raises(OutputError, match="cannot write"):
+    with refused("bundle-not-written", OutputError):
         knn.save(tmp_path / "file" / "bundle")
 
 
@@ -265,5 +265,5 @@ def test_a_bundle_of_a_removed_learner_is_named() -> None:
         ("grid", "interpolation"),
         ("processes", "gaussian_process"),
     ):
-        with pytest.raises(BundleError, match=rf"learner {learner}, which .*\. Fit the data again"):
+        with refused("removed-learner", BundleError, learner=learner):
             predictor_class(kind)

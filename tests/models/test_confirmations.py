@@ -25,6 +25,7 @@ from colltune.models.bundle import load
 from colltune.models.confirmations import Confirmation, replaced, upheld
 from colltune.models.fitting import fit
 from tests.models.machines import configuration, measured
+from tests.refusals import refused
 
 DEFAULT = Configuration.default("openmpi", Collective.BCAST)
 WON = Confirmation(
@@ -101,7 +102,7 @@ def test_a_revision_has_another_id_and_survives_the_disk(tmp_path: Path) -> None
     assert again.created_utc == bundle.created_utc
     assert bundle.with_confirmations([]).id == bundle.id
     part = load(tmp_path / "bundle", [])
-    with pytest.raises(BundleError, match="only a part"):
+    with refused("partly-loaded", BundleError):
         part.with_confirmations([WON])
 
 
@@ -142,7 +143,7 @@ def test_a_damaged_record_is_a_damaged_bundle(tmp_path: Path) -> None:
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest["confirmations"][0]["gain"] = None
     (folder / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(BundleError, match=r"manifest\.json: damaged"):
+    with refused("manifest-damaged", BundleError):
         load(folder)
 
 

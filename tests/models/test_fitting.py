@@ -20,6 +20,7 @@ from colltune.models.fitting import HeldOut, fit, folds
 from colltune.models.guard import Guard
 from colltune.models.learners import LEARNERS
 from tests.models.machines import CONTEXT, configuration, measured
+from tests.refusals import refused
 
 NOISY = measured(nodes=(2, 3, 4, 6, 8, 12, 16), ppn=(1, 2, 4), noise=0.05)
 
@@ -94,13 +95,13 @@ def test_one_instance_is_enough() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"learner": "forest"}, "unknown learner 'forest'; known: knn, gam, xgboost"),
-        ({"learner": "knn", "feature_set": "poor"}, "unknown feature set 'poor'"),
+        ({"learner": "forest"}, "unknown what=learner name=forest"),
+        ({"learner": "knn", "feature_set": "poor"}, "unknown name=poor"),
     ],
 )
 def test_unknown_names_are_explained(arguments: dict[str, str], message: str) -> None:
     """A learner or feature set that does not exist is named with those that do."""
-    with pytest.raises(DataError, match=message):
+    with refused(message, DataError):
         fit(measured(), **arguments)  # type: ignore[arg-type]
 
 
@@ -108,7 +109,7 @@ def test_nothing_usable_is_an_error() -> None:
     """Measurements of which none ended well cannot be learned from."""
     instance = Instance(Collective.BCAST, Shape(2, 2), 64)
     failed = Measurement(instance, configuration("linear"), "one", RunStatus.TIMEOUT)
-    with pytest.raises(DataError, match="no measurement is usable"):
+    with refused("nothing-usable", DataError):
         fit(PerformanceDataset.of(CONTEXT, [failed]))
 
 
@@ -144,7 +145,7 @@ def test_without_its_default_a_collective_is_left_to_the_library() -> None:
 def test_a_bundle_of_nothing_is_refused() -> None:
     """If no configuration can be fitted, the error names one and says why."""
     data = broken("default", measured())
-    with pytest.raises(DataError, match=r"^openmpi\.bcast\.default: pygam cannot fit"):
+    with refused("nothing-fitted", DataError):
         fit(data, "gam", jobs=1)
 
 

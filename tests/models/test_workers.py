@@ -15,6 +15,7 @@ from colltune.models import workers
 from colltune.models.fitting import fit
 from colltune.models.workers import Slurm, Workers, at_work, cluster, slurm_options, spread
 from tests.models.machines import measured
+from tests.refusals import refused
 
 distributed = pytest.importorskip("distributed")
 
@@ -85,7 +86,7 @@ def test_a_worker_with_another_colltune_is_refused(
     """Workers that would fit other bundles take no part."""
     monkeypatch.setattr(workers, "_version", lambda: "0.0.0")
     with (
-        pytest.raises(ProgramError, match=r"has colltune 0\.0\.0\. Install"),
+        refused("worker-of-another-release", ProgramError, found="0.0.0"),
         at_work(Workers("dask", scheduler=scheduler)),
     ):
         pass

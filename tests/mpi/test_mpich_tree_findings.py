@@ -212,8 +212,11 @@ def test_comments_and_blanks_in_keys_are_taken() -> None:
 def test_what_is_no_tree_is_one_error(subtests: pytest.Subtests) -> None:
     """The message names file and line."""
     for text in ("", "[]", "7", "{", '{"a": }', "\xff{}", "nothing"):
-        with subtests.test(text=text), pytest.raises(LibraryError, match=r"^f:1: "):
-            parsed(text)
+        with subtests.test(text=text):
+            with pytest.raises(LibraryError) as raised:
+                parsed(text)
+            assert raised.value.code in ("not-an-object", "tree-not-json")
+            assert raised.value.values["file"] == "f"
 
 
 def test_what_no_call_below_a_test_meets_is_no_finding(subtests: pytest.Subtests) -> None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from colltune.domain import Collective, Configuration, Instance, Measurement, RunStatus, Shape
 from colltune.errors import DataError
+from colltune.han import complaints as say
 from colltune.han.space import pipeline
 from colltune.han.tasks_file import TaskTimes, TimedSeries, depth
 from colltune.models.costs.han import AllreduceTasks, BcastTasks
@@ -37,9 +38,11 @@ def runtime_s(series: TimedSeries, segments: int) -> float:
     were run count as they were (eq. 1), all further ones as the steady task (eq. 3, eq. 4).
     """
     if not series.covers(segments) or not series.times_s:
-        raise DataError(
-            f"{series.setup.id} on {series.shape}: tasks of "
-            f"{counted(series.segments, 'segment')} cannot predict the time of {segments}"
+        raise say.TASKS_CANNOT_PREDICT(
+            configuration=series.setup.id,
+            shape=series.shape,
+            tasks_of=counted(series.segments, "segment"),
+            segments=segments,
         )
     totals = sorted(_of_repetition(series, tasks, segments) for tasks in series.array)
     return totals[(len(totals) - 1) // 2]
@@ -114,10 +117,10 @@ def pick(tasks: TaskTimes, setups: Sequence[Configuration], instance: Instance) 
     """Return the fastest setup for an instance (sec. III-C, step 1); of equals the first."""
     times = runtimes_s(tasks, setups, instance)
     if not times:
-        raise DataError(
-            f"there are no task times for {instance.collective} of "
-            f"{counted(instance.msize_bytes, 'byte')} on {instance.shape}. Measure them by "
-            "`colltune han measure`."
+        raise say.NO_TASK_TIMES_FOR(
+            collective=instance.collective,
+            msize=counted(instance.msize_bytes, "byte"),
+            shape=instance.shape,
         )
     best = min(times, key=lambda setup: times[setup])
     return FastestSetup(instance, best, times[best])
@@ -137,10 +140,7 @@ def for_job(
     ratios = {c: _ratios(tasks, found, shape, c, msizes_bytes) for c, found in setups.items()}
     for collective, found in ratios.items():
         if not found:
-            raise DataError(
-                f"no setup of {collective} on {shape} has task times for all the message "
-                "sizes. Measure them by `colltune han measure`."
-            )
+            raise say.NO_SETUP_WITH_TIMES(collective=collective, shape=shape)
     means = {
         c: {setup: statistics.fmean(values) for setup, values in found.items()}
         for c, found in ratios.items()
@@ -237,10 +237,7 @@ def compare(
         if compared is not None:
             found.append(compared)
     if not found:
-        raise DataError(
-            "no instance has both task times and an exhaustive search. Measure whole "
-            "collectives by `colltune measure --only '*.han_intra*'` on the same machine."
-        )
+        raise say.NO_EXHAUSTIVE_SEARCH()
     return tuple(found)
 
 

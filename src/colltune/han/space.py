@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from colltune.domain import Collective, Configuration, Shape
-from colltune.errors import CampaignError
+from colltune.han import complaints as say
 from colltune.han.tasks_file import Asked, TaskSeries, wanted_for
 from colltune.mpi.openmpi import han_setups
 from colltune.mpi.openmpi.han_setups import ADAPT, TREES, UP_MODULES
@@ -54,12 +54,12 @@ class Space:
             unknown = [word for word in given if word not in known]
             if unknown or not given:
                 what = repr(unknown[0]) if unknown else "missing"
-                raise CampaignError(f"{name}: {what} is not one of {', '.join(known)}")
+                raise say.NOT_A_KNOWN_WORD(name=name, what=what, known=", ".join(known))
         if not self.segsizes_bytes or not self.lows or not self.inner_bytes:
-            raise CampaignError("give at least one segment size and one module within nodes")
+            raise say.NO_SEGMENT_SIZE()
         odd = [size for size in self.segsizes_bytes if size < 1 or size % 4]
         if odd:
-            raise CampaignError(f"a segment size of {odd[0]} bytes is not a multiple of 4 above 0")
+            raise say.ODD_SEGMENT_SIZE(segsize=odd[0])
 
     def setups(self, release: str, collective: Collective) -> Iterator[Configuration]:
         known = OPENMPI.han_setups(release)
@@ -106,17 +106,17 @@ class TuningInputs:
 
     def __post_init__(self) -> None:
         if not self.collectives or not self.shapes or not self.msizes_bytes:
-            raise CampaignError("give at least one collective, one shape and one message size")
+            raise say.NOTHING_TO_MEASURE()
         for collective in self.collectives:
             if collective not in han_setups.COLLECTIVES:
-                raise CampaignError(
-                    f"{collective}: task times exist only for {', '.join(han_setups.COLLECTIVES)}"
+                raise say.NO_TASKS_OF_COLLECTIVE(
+                    collective=collective, known=", ".join(han_setups.COLLECTIVES)
                 )
         for shape in self.shapes:
             if why := han_setups.limit_on(shape):
-                raise CampaignError(f"{shape}: {why}")
+                raise say.SHAPE_WITHOUT_HAN(shape=shape, why=why)
         if min(self.msizes_bytes) < 1:
-            raise CampaignError("messages must have 1 byte or more")
+            raise say.EMPTY_MESSAGES()
 
     @property
     def launched(self) -> Shape:

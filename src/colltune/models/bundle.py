@@ -41,10 +41,11 @@ from numpy.typing import NDArray
 
 from colltune import __version__
 from colltune.domain import Collective, Configuration, Context, Shape
-from colltune.errors import BundleError, ColltuneError, OutputError
+from colltune.errors import ColltuneError
 from colltune.files import insist_writable
 from colltune.files.reading import json_of, read_bytes
 from colltune.files.temporary import sweep, temporary_name
+from colltune.models import complaints as say
 from colltune.models.bundle_schema import (
     MOST_MANIFEST_BYTES,
     arrays_in,
@@ -157,10 +158,7 @@ class Bundle:
         for model in self.models:
             if model.collective is collective:
                 return model
-        raise BundleError(
-            f"this bundle has no models of {collective}, only of {', '.join(self.collectives)}",
-            f"Measure {collective} and fit again.",
-        )
+        raise say.NO_MODELS_OF(collective=collective, known=", ".join(self.collectives))
 
     @property
     def left_out(self) -> dict[str, str]:
@@ -215,7 +213,7 @@ class Bundle:
     def _content(self) -> tuple[dict[str, Any], dict[str, bytes]]:
         """Return what the id covers, all but the time and version that wrote it, and the files."""
         if len(self.models) < len(self.collectives):
-            raise BundleError("only a part of this bundle was loaded", "Load all of it to save it.")
+            raise say.PARTLY_LOADED()
         files = {f"{m.collective}{_SUFFIX}": _packed(m) for m in self.models}
         version = _WITH_JOBS if any(c.jobs for c in self.confirmations) else _WITHOUT_JOBS
         if any(c.gain is not None and c.lower is None for c in self.confirmations):
@@ -273,8 +271,8 @@ def load(
             bundle.model(collective)
         return bundle
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise BundleError(
-            f"{path / _MANIFEST}: damaged: {type(error).__name__}: {error}", f"{_MEND}"
+        raise say.MANIFEST_DAMAGED(
+            file=path / _MANIFEST, kind=type(error).__name__, why=error
         ) from error
 
 
@@ -290,10 +288,8 @@ def insist_answers(bundle: Bundle) -> None:
     from colltune.mpi import LIBRARIES
 
     if bundle.context.library not in LIBRARIES:
-        raise BundleError(
-            f"the bundle {bundle.id[:12]} is for the MPI library {bundle.context.library[:80]!r}, "
-            f"which colltune does not know",
-            f"known: {', '.join(LIBRARIES)}",
+        raise say.BUNDLE_OF_UNKNOWN_LIBRARY(
+            bundle=bundle.id[:12], library=bundle.context.library[:80], known=", ".join(LIBRARIES)
         )
     for model in bundle.models:
         try:
@@ -302,10 +298,8 @@ def insist_answers(bundle: Bundle) -> None:
         except Exception as error:
             why = f"{type(error).__name__}: {error}"
         if why:
-            raise BundleError(
-                f"the bundle {bundle.id[:12]} cannot be used: its models of {model.collective} "
-                f"predict no times ({why[:200]})",
-                "Fit it again.",
+            raise say.MODELS_PREDICT_NOTHING(
+                bundle=bundle.id[:12], collective=model.collective, why=why[:200]
             )
 
 
@@ -336,23 +330,19 @@ def _manifest(path: Path) -> dict[str, Any]:
         manifest = json_of(content)
     except FileNotFoundError:
         what = "is not a bundle: it has no manifest.json" if path.exists() else "no such bundle"
-        raise BundleError(
-            f"{path}: {what}", "Make one with `colltune fit DATA --out BUNDLE`."
-        ) from None
+        raise say.NO_BUNDLE_HERE(path=path, what=what) from None
     except NotADirectoryError:
-        raise BundleError(f"{path}: this is a file, but a bundle is a folder") from None
+        raise say.BUNDLE_IS_A_FILE(path=path) from None
     except OSError as error:
-        raise BundleError(f"{file}: cannot be read: {error.strerror}") from error
+        raise say.BUNDLE_FILE_UNREADABLE(file=file, why=error.strerror) from error
     except ValueError as error:
-        raise BundleError(f"{file}: cut short or damaged ({error})", f"{_MEND}") from error
+        raise say.BUNDLE_FILE_DAMAGED(file=file, why=error) from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise BundleError(f"{file}: this is not the manifest of a colltune bundle")
+        raise say.NOT_A_MANIFEST(file=file)
     version = manifest.get("format_version")
     if type(version) is not int or version not in range(1, FORMAT_VERSION + 1):
-        raise BundleError(
-            f"{file}: the bundle has format {version}, but this colltune ({__version__}) "
-            f"reads formats up to {FORMAT_VERSION}",
-            "Upgrade colltune, or fit the data again.",
+        raise say.NEWER_BUNDLE(
+            file=file, version=version, release=__version__, newest=FORMAT_VERSION
         )
     return manifest
 
@@ -364,9 +354,7 @@ def _read(path: Path, manifest: Mapping[str, Any], wanted: Collection[Collective
     confirmations = tuple(map(Confirmation.from_json, manifest.get("confirmations", ())))
     covered = {name: manifest[name] for name in manifest if name not in _NOT_IN_ID}
     if _content_id(covered) != manifest["id"]:
-        raise BundleError(
-            f"{path / _MANIFEST}: the content does not match the bundle's id", f"{_MEND}"
-        )
+        raise say.CONTENT_OF_ANOTHER_ID(file=path / _MANIFEST)
     checked_manifest(manifest)
     for collective, entry in entries.items():
         checked_collective(collective, entry, context.library)
@@ -392,21 +380,17 @@ def _read_collective(
     try:
         content = read_bytes(file)
     except FileNotFoundError:
-        raise BundleError(f"{file}: missing from the bundle", f"{_MEND}") from None
+        raise say.BUNDLE_FILE_MISSING(file=file) from None
     except OSError as error:
-        raise BundleError(f"{file}: cannot be read: {error.strerror}") from error
+        raise say.BUNDLE_FILE_UNREADABLE(file=file, why=error.strerror) from error
     if hashlib.sha256(content).hexdigest() != entry["sha256"]:
-        raise BundleError(
-            f"{file}: cut short or damaged ({counted(len(content), 'byte')} do not match the "
-            f"manifest's hash)",
-            f"{_MEND}",
-        )
+        raise say.HASH_DIFFERS(file=file, length=counted(len(content), "byte"))
     try:
         return _unpacked(collective, entry, content)
     except ColltuneError:
         raise
     except (KeyError, ValueError, EOFError, TypeError, IndexError, ArithmeticError) as error:
-        raise BundleError(f"{file}: does not match the manifest ({error})", f"{_MEND}") from error
+        raise say.MANIFEST_DIFFERS(file=file, why=error) from error
 
 
 def _content_id(content: Mapping[str, Any]) -> str:
@@ -467,15 +451,10 @@ def insist_savable(path: Path) -> None:
     except FileNotFoundError:
         names = set()
     except OSError as error:
-        raise OutputError(
-            f"cannot write a bundle to {path}: {error.strerror}. {_ELSEWHERE}"
-        ) from error
+        raise say.BUNDLE_NOT_WRITTEN(path=path, why=error.strerror) from error
     strange = [n for n in sorted(names) if n != _MANIFEST and not n.endswith(_SUFFIX)]
     if strange or (names and _MANIFEST not in names):
-        raise OutputError(
-            f"{path}: this folder is not a bundle (it has {(strange or sorted(names))[0]}). "
-            f"{_ELSEWHERE}"
-        )
+        raise say.FOLDER_IS_NO_BUNDLE(path=path, name=(strange or sorted(names))[0])
     insist_writable(target.with_name(f"{target.name}.new"))
 
 
@@ -496,10 +475,7 @@ def _write_folder(path: Path, files: Mapping[str, bytes]) -> None:
         _swap_in(temporary, target, temporary_name(target, "old"))
     except OSError as error:
         _remove(temporary)
-        raise OutputError(
-            f"cannot write the bundle {path}: {error.strerror or error}",
-            "Name a writable place with --out.",
-        ) from error
+        raise say.BUNDLE_NOT_REPLACED(path=path, why=error.strerror or error) from error
 
 
 def _swap_in(temporary: Path, target: Path, old: Path) -> None:

@@ -39,8 +39,8 @@ from colltune.dataset.method import alike, methods, worth_telling
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
 from colltune.dataset.parquet import read_launch_provenances
 from colltune.domain import Collective, Context
-from colltune.errors import DataError
 from colltune.features import feature_set
+from colltune.models import complaints as say
 from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix, cell_matrices, shapes_measured, stacked
 from colltune.models.collective_model import CollectiveModel, Coverage
@@ -93,14 +93,9 @@ class FitInputs:
     ) -> FitInputs:
         """Read the datasets that the options of `colltune fit` name, by `read`."""
         if data and for_ is not None:
-            raise DataError(
-                "--for is only for machines without measurements. Drop it, or drop DATA."
-            )
+            raise say.FOR_WITH_DATA()
         if not data and (for_ is None or not priors):
-            raise DataError(
-                "there are no measurements. Name DATA, or for a machine that was never "
-                "measured both --prior OTHER and --for machine=NAME."
-            )
+            raise say.NO_DATA()
         others = tuple(
             alike(read([path], prior_where), read_launch_provenances([path]), method, str(path))
             for path in priors
@@ -150,19 +145,14 @@ def _described(text: str, others: Sequence[Context]) -> Context:
         key, equals, value = part.strip().partition("=")
         if not equals or key not in _CONTEXT_FIELDS or key in named or not value:
             known = ", ".join(f"{k}=…" for k in _CONTEXT_FIELDS)
-            raise DataError(
-                f"--for {text!r}: {part!r} is not one of {known}, each once, separated by commas"
-            )
+            raise say.FOR_UNKNOWN_KEY(value=text, part=part, known=known)
         named[key] = value
     if "machine" not in named:
-        raise DataError(f"--for {text!r}: the machine is missing. Write machine=NAME.")
+        raise say.MACHINE_NOT_NAMED(value=text)
     for key in ("library", "library_version"):
         values = sorted({str(getattr(context, key)) for context in others})
         if key not in named and len(values) > 1:
-            raise DataError(
-                f"--for {text!r}: the priors have different values of {key} "
-                f"({', '.join(values)}). Add {key}=…."
-            )
+            raise say.PRIORS_DIFFER(value=text, key=key, values=", ".join(values))
         named.setdefault(key, values[0])
     return Context(**named)
 
@@ -191,19 +181,14 @@ class Prior:
         """Return the `objective` of the times of `dataset` as a prior of `context`."""
         other = dataset.context
         if other == context:
-            raise DataError(
-                f"the prior has the same context as the data, {context}. Name it as DATA."
-            )
+            raise say.PRIOR_IS_DATA(context=context)
         if other.library != context.library and not any_library:
-            raise DataError(
-                f"the prior is for {other.library} ({other}), not {context.library}. With "
-                "--any-library its algorithms are matched by name."
+            raise say.PRIOR_OF_ANOTHER_LIBRARY(
+                library=other.library, other=other, wanted=context.library
             )
         matrices = cell_matrices(dataset, objective)
         if not matrices:
-            raise DataError(
-                f"no measurement of the prior ({other}) is usable: none has the status ok"
-            )
+            raise say.PRIOR_UNUSABLE(other=other)
         for collective, cells in matrices.items():
             names = tuple(replace(c, library=context.library) for c in cells.configurations)
             matrices[collective] = replace(cells, configurations=names)
@@ -327,7 +312,7 @@ def _usable(
             machines[collective] = found
     if not machines:
         reasons = "; ".join(f"{c}: {why}" for c, why in left_out.items())
-        raise DataError(f"nothing can be learned from the priors: {reasons}")
+        raise say.NOTHING_FROM_PRIORS(reasons=reasons)
     return machines, left_out
 
 

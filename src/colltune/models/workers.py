@@ -20,6 +20,7 @@ from colltune import __version__
 from colltune.errors import ColltuneError, ProgramError, ResourceError
 from colltune.files.settings import Key, SettingTable
 from colltune.interrupts import handlers_kept
+from colltune.models import complaints as say
 from colltune.on_demand import require
 from colltune.provenance import usable_cores
 
@@ -192,9 +193,7 @@ def _check_workers(client: Any) -> None:
         versions = client.run(_version)
     for where, found in versions.items():
         if found != __version__:
-            raise ProgramError(
-                f"the Dask worker {where} has colltune {found}. Install {__version__} there."
-            )
+            raise say.WORKER_OF_ANOTHER_RELEASE(where=where, found=found, release=__version__)
 
 
 def _version() -> str:

@@ -44,6 +44,7 @@ import numpy as np
 
 from colltune.domain import Collective, Configuration, Instance
 from colltune.errors import DataError
+from colltune.models import complaints as say
 from colltune.models import learners
 from colltune.models.cells import CellMatrix
 from colltune.models.collective_model import CollectiveModel
@@ -228,10 +229,10 @@ class BroadcastCost:
     def time_s(self, groups: int) -> float:
         """Return F(G), the cost with `groups` groups, which divide the processes, in seconds."""
         if groups < 1 or self.nprocs % groups:
-            raise DataError(
-                f"{counted(groups, 'group')} cannot divide "
-                f"{counted(self.nprocs, 'process', 'es')}; possible are "
-                f"{', '.join(map(str, self.possible_groups()))}"
+            raise say.GROUPS_DO_NOT_DIVIDE(
+                groups=counted(groups, "group"),
+                nprocs=counted(self.nprocs, "process", "es"),
+                possible=", ".join(map(str, self.possible_groups())),
             )
         if groups in (1, self.nprocs):
             return self.flat_time_s
@@ -454,7 +455,7 @@ def of_cells(cells: CellMatrix) -> Costs:
     try:
         predictor = learners.fitted(cells, "cost_model").predictor
     except DataError as error:
-        raise DataError(f"no cost model can be fitted: {error}") from error
+        raise say.NO_COST_MODEL(why=error) from error
     assert isinstance(predictor, CostPredictor)
     return _costs(predictor)
 

@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, Typ
 import numpy as np
 from numpy.typing import NDArray
 
-from colltune.errors import BundleError, DataError, unknown
+from colltune.errors import DataError, unknown
 from colltune.features import FeatureSet, feature_set
+from colltune.models import complaints as say
 from colltune.models.bundle_schema import Arrays, StoredArrays
 from colltune.on_demand import require
 
@@ -227,17 +228,11 @@ _REMOVED = {
 def predictor_class(kind: str) -> type[Predictor]:
     """Return the class of predictors called `kind`."""
     if kind in _REMOVED:
-        raise BundleError(
-            f"the bundle was fitted with the learner {_REMOVED[kind]}, which colltune no "
-            "longer has. Fit the data again."
-        )
+        raise say.REMOVED_LEARNER(learner=_REMOVED[kind])
     try:
         module, _, name = PREDICTORS[kind].partition(":")
     except KeyError:
-        raise BundleError(
-            f"unknown predictor {kind}; known: {', '.join(PREDICTORS)}. Fit the bundle again, "
-            "or upgrade colltune."
-        ) from None
+        raise say.UNKNOWN_PREDICTOR(kind=kind, known=", ".join(PREDICTORS)) from None
     found: type[Predictor] = getattr(importlib.import_module(module), name)
     return found
 
@@ -321,13 +316,13 @@ def fitted(
                 in_fold=in_fold,
             )
         except ValueError as error:
-            raise DataError(f"{cells.collective}: {error}") from error
+            raise say.CANNOT_BE_FITTED(collective=cells.collective, why=error) from error
         left_out |= {cells.configurations[k].id: why for k, why in reasons.items()}
         rest = [c for k, c in enumerate(cells.configurations) if k not in reasons]
         if not rest:
             which, why = next(iter(left_out.items()))
-            raise DataError(
-                f"{learner} can be fitted to nothing of {cells.collective}; {which}: {why}"
+            raise say.LEARNER_FITS_NOTHING(
+                learner=learner, collective=cells.collective, which=which, why=why
             )
         if reasons:
             cells = cells.with_configurations(rest)

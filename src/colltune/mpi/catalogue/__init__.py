@@ -42,7 +42,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from colltune.domain import Collective
-from colltune.errors import LibraryError
+from colltune.errors import ColltuneError
 from colltune.files.reading import toml_of
 from colltune.mpi import complaints as say
 
@@ -172,8 +172,8 @@ class _Table:
     def __init__(self, source: str, name: str, content: dict[str, Any]) -> None:
         self.source, self.name, self.left = source, name, dict(content)
 
-    def fail(self, key: str, complaint: str) -> LibraryError:
-        return LibraryError(f"{self.source}: key {self.name}{key}: {complaint}")
+    def fail(self, key: str, complaint: str) -> ColltuneError:
+        return say.CATALOGUE_WRONG(file=self.source, key=f"{self.name}{key}", what=complaint)
 
     def take(self, key: str, kind: type[_Value], default: _Value | None = None) -> _Value:
         value = self.left.pop(key, default)

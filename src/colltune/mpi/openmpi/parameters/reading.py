@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from colltune.errors import LibraryError
+from colltune.errors import ColltuneError, LibraryError
+from colltune.mpi import complaints as say
 from colltune.mpi.file_format import Format
 from colltune.mpi.formats import FORMATS, read_text
 from colltune.mpi.job_files import read_script
@@ -173,11 +174,8 @@ def read_variables(text: str, source: str) -> tuple[dict[str, str], tuple[str, .
     return {each.name: each.value for each in script.known}, notes
 
 
-def _sets_nothing(source: str, number: int, line: str) -> LibraryError:
-    return LibraryError(
-        f"{source}:{number}: {line.strip()[:60]!r} sets no parameter",
-        "Write export NAME=VALUE, name = value or --mca name value.",
-    )
+def _sets_nothing(source: str, number: int, line: str) -> ColltuneError:
+    return say.SETS_NOTHING(file=source, line=number, told=line.strip()[:60])
 
 
 PARAMETER_FILES = ("mca_base_param_files", "mca_base_envar_file_prefix")
