@@ -12,6 +12,7 @@ from sphinx.util.typing import ExtensionMetadata
 from docs._ext import (
     catalogues,
     command_line,
+    complaints,
     configuration_formats,
     environment,
     exit_statuses,
@@ -29,6 +30,7 @@ GENERATORS: dict[str, Callable[[str], str]] = {
     "catalogues": catalogues.markdown,
     "verb": command_line.verb_markdown,
     "verbs": command_line.overview_markdown,
+    "complaints": complaints.markdown,
     "configuration-formats": configuration_formats.markdown,
     "exit-statuses": exit_statuses.markdown,
     "http": http_interface.markdown,

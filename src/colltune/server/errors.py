@@ -94,7 +94,8 @@ async def _explained(request: Request, error: Exception) -> Response:
     if status >= 500:
         structlog.get_logger().warning("request failed", status=status, error=str(error))
     headers = error.headers if isinstance(error, ServiceError) else {}
-    return problem(status, str(error), headers)
+    code = error.code if isinstance(error, ColltuneError) else ""
+    return problem(status, str(error), headers, **({"code": code} if code else {}))
 
 
 async def _invalid(_request: Request, error: Exception) -> Response:

@@ -198,6 +198,7 @@ class ProblemOf(BaseModel):
     detail: str = Field(
         examples=["no bundle for openmpi 3.1.6; there are bundles for openmpi-4.1.6"]
     )
+    code: str | None = Field(default=None, examples=["no-algorithm"])
 
 
 class Readiness(BaseModel):
