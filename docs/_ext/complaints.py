@@ -10,12 +10,13 @@ from docs._ext.markdown import code, heading, table, text
 
 _ROOMS = {
     "Settings": ("colltune.errors", "colltune.files.reading", "colltune.files.settings"),
-    "Sites": ("colltune.retraining.site_file",),
+    "Sites": ("colltune.retraining.complaints", "colltune.site.complaints"),
     "Measurements": ("colltune.dataset.complaints",),
     "Measuring": ("colltune.bench.complaints",),
     "MPI libraries and their files": ("colltune.mpi.complaints",),
     "Bundles and learning": ("colltune.models.complaints",),
     "Registries": ("colltune.registry.complaints",),
+    "Tokens": ("colltune.server.auth.complaints",),
     "Task times of coll/han": ("colltune.han.complaints",),
 }
 

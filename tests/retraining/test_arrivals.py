@@ -14,6 +14,7 @@ from colltune.dataset.parquet import append_dataset
 from colltune.domain import Shape
 from colltune.errors import DataError
 from colltune.retraining.arrivals import Arrived, arrivals
+from tests.refusals import refused
 from tests.retraining.site import CONTEXT, launch
 
 SLOT = "openmpi-4.1.4"
@@ -67,7 +68,7 @@ def test_a_file_that_was_handed_in_twice_counts_once(tmp_path: Path) -> None:
     shutil.copy(path, tmp_path / "data" / "copy.parquet")
     assert _arrived(tmp_path / "data").digest == once.digest
     launch(tmp_path / "data", "launch 0", seed=1)
-    with pytest.raises(DataError, match=r"duplicate cells.*launch launch 0"):
+    with refused("duplicate-cells", DataError):
         _arrived(tmp_path / "data")
 
 
@@ -95,7 +96,7 @@ def test_a_folder_in_an_object_store_is_read_like_any_other(tmp_path: Path) -> N
         store.rm("/retraining-test", recursive=True)
     assert found.by_slot[SLOT].digest == _arrived(tmp_path / "data").digest
     assert found.left_out[0].startswith("memory://retraining-test/data/cut.parquet: not a readable")
-    with pytest.raises(DataError, match="memory://retraining-test/none"):
+    with refused("no-such-data", DataError, path="memory://retraining-test/none"):
         arrivals(["memory://retraining-test/none"], "made-up")
 
 
@@ -103,7 +104,7 @@ def test_two_fabrics_are_not_mixed(tmp_path: Path) -> None:
     """Measurements over two networks are refused until the site says which one counts."""
     for k, fabric in enumerate(("ib", "eth")):
         launch(tmp_path / "data", f"l{k}", seed=k, context=replace(CONTEXT, fabric=fabric))
-    with pytest.raises(DataError, match=r"Name the fabric that counts in site"):
+    with refused("same-slot", DataError):
         _arrived(tmp_path / "data")
     found = arrivals([str(tmp_path / "data")], "made-up", "ib")
     assert found.by_slot[SLOT].dataset.context.fabric == "ib"

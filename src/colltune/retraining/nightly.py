@@ -21,10 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from colltune import errors, process
-from colltune.errors import ColltuneError, ProgramError, SiteError
+from colltune.errors import ColltuneError
 from colltune.models.fitting import Progress
 from colltune.models.workers import at_work
 from colltune.registry import Registry
+from colltune.retraining import complaints as say
 from colltune.retraining import lease, record
 from colltune.retraining.arrivals import Arrivals, arrivals
 from colltune.retraining.lease import LeaseTakenError
@@ -200,7 +201,7 @@ def _start(command: tuple[str, ...], facts: Mapping[str, Any], timeout_s: float)
         stdin.seek(0)
         outcome = process.run(command, timeout_s=timeout_s, stdin=stdin)
     if not outcome.ok:
-        raise ProgramError(" ".join(outcome.explain().split()))
+        raise say.HOOK_FAILED(what=" ".join(outcome.explain().split()))
 
 
 def _post(webhook: Webhook, facts: Mapping[str, Any], timeout_s: float) -> None:
@@ -230,11 +231,9 @@ def _secret(file: Path) -> str:
         with file.open("rb") as stream:
             found = stream.read(_LONGEST_SECRET).partition(b"\n")[0].strip().decode("ascii")
     except OSError as error:
-        raise SiteError(f"hooks.webhook.secret_file {file}: {error.strerror}") from error
+        raise say.SECRET_UNREADABLE(file=file, why=error.strerror) from error
     except UnicodeDecodeError:
         found = ""
     if not found or not found.isprintable():
-        raise SiteError(
-            f"hooks.webhook.secret_file {file}: the first line is not a secret of printable ASCII"
-        )
+        raise say.SECRET_NOT_ASCII(file=file)
     return found

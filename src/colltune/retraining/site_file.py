@@ -17,7 +17,7 @@ from colltune.bench import durations
 from colltune.bench.launchers import LAUNCHERS
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective, parse_objective
 from colltune.domain import Collective, parse_collective
-from colltune.errors import BundleError, Complaint, SiteError, unknown
+from colltune.errors import SiteError, unknown
 from colltune.files.reading import text_of
 from colltune.files.settings import Key, SettingTable, TomlFile, written
 from colltune.models.bundle import Bundle
@@ -27,29 +27,8 @@ from colltune.models.workers import DASK, Workers
 from colltune.mpi import library
 from colltune.mpi.programs import FOR_EVERYBODY, Programs
 from colltune.production.arms import Production
+from colltune.retraining import complaints as say
 
-NO_MAIL = Complaint(
-    "no-mail",
-    "colltune no longer sends mail itself",
-    "Remove the table, and name a program that sends mail in hooks.command, such as"
-    ' ["/usr/local/bin/mail-json", "root@localhost"].',
-)
-NEEDS_MEASUREMENTS = Complaint(
-    "confirm-needs-measurements", "needs backfill.measurements, a folder of datasets"
-)
-NOT_ONE_OF = Complaint("not-one-of", "{value!r} is not one of {known}")
-HAS_PASSWORD = Complaint(
-    "has-password",
-    "contains a password",
-    "Leave it out, and write it to the file that PGPASSFILE names.",
-)
-NEEDS_DASK = Complaint("needs-dask", 'a scheduler or Slurm needs backend = "dask"')
-TWO_CLUSTERS = Complaint("two-clusters", "excludes [compute.slurm]", "Keep one.")
-NOT_AN_MPI = Complaint(
-    "not-an-mpi",
-    "{value!r} is not like openmpi/4.1.6 or openmpi/4.1.6=/opt/openmpi/bin/mpirun",
-    error=SiteError,
-)
 DEPLOY_FILES: dict[str, str] = {
     "systemd": "colltune-retrain.service",
     "timer": "colltune-retrain.timer",
@@ -102,7 +81,7 @@ class SiteMpi(NamedTuple):
         """Return the MPI written ``openmpi/4.1.6=/opt/openmpi/bin/mpirun``."""
         match = re.fullmatch(r"([a-z0-9]+)/([0-9][A-Za-z0-9.]*)(?:=(/[^=\n]*))?", text)
         if match is None:
-            raise NOT_AN_MPI(value=text)
+            raise say.NOT_AN_MPI(value=text)
         library(match[1]).at(match[2])
         return cls(match[1], match[2], match[3] or "")
 
@@ -472,10 +451,11 @@ class Site:
     def insist_own(self, bundle: Bundle) -> None:
         """Raise BundleError if `bundle`, which is in force, is for another machine."""
         if bundle.context.machine != self.machine:
-            raise BundleError(
-                f"{self.registry}: the bundle {bundle.id[:12]} in force is for {bundle.context}, "
-                f"but the site is {self.machine}",
-                "Use one registry per machine.",
+            raise say.BUNDLE_OF_ANOTHER_MACHINE(
+                registry=self.registry,
+                bundle=bundle.id[:12],
+                context=bundle.context,
+                machine=self.machine,
             )
 
     def settings(self) -> dict[str, Any]:
@@ -499,7 +479,7 @@ def parse(text: str, source: str, folder: Path) -> Site:
     """Return the site in TOML `text`; `source` names it in errors, paths are below `folder`."""
     file = TomlFile(text, source, SiteError)
     if "email" in dict(file.parsed().get("hooks", {})):
-        raise file.fail("hooks.email", NO_MAIL())
+        raise file.fail("hooks.email", say.NO_MAIL())
     site = file.read(Site, folder)
     _check(file, site)
     return site
@@ -508,17 +488,17 @@ def parse(text: str, source: str, folder: Path) -> Site:
 def _check(file: TomlFile, site: Site) -> None:
     """Check what keys mean together."""
     if site.backfill and site.backfill.confirm_s and site.backfill.measurements is None:
-        raise file.fail("backfill.confirm", NEEDS_MEASUREMENTS())
+        raise file.fail("backfill.confirm", say.NEEDS_MEASUREMENTS())
     if site.cluster and site.cluster.default_mpi:
         names, default = [mpi.name for mpi in site.cluster.mpi], site.cluster.default_mpi
         if default not in names:
             raise file.fail(
-                "cluster.default_mpi", NOT_ONE_OF(value=default, known=", ".join(names))
+                "cluster.default_mpi", say.NOT_ONE_OF(value=default, known=", ".join(names))
             )
     if re.match(r"[^/]*://[^/@]*:.*@", site.production.store):
-        raise file.fail("production.store", HAS_PASSWORD())
+        raise file.fail("production.store", say.HAS_PASSWORD())
     workers = site.workers
     if workers.backend != DASK and (workers.slurm or workers.scheduler):
-        raise file.fail("compute.backend", NEEDS_DASK())
+        raise file.fail("compute.backend", say.NEEDS_DASK())
     if workers.slurm and workers.scheduler:
-        raise file.fail("compute.scheduler", TWO_CLUSTERS())
+        raise file.fail("compute.scheduler", say.TWO_CLUSTERS())

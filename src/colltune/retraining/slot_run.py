@@ -21,6 +21,7 @@ from colltune.production.payback import usage
 from colltune.registry import Action, Registry
 from colltune.registry.registry import NOTHING
 from colltune.retraining import backfill
+from colltune.retraining import complaints as say
 from colltune.retraining.arrivals import Arrived
 from colltune.retraining.contest import (
     Contest,
@@ -257,9 +258,7 @@ class SlotRun:
         with self.phase(f"{self.slot}: fitting") as progress:
             matrices = source.matrices
             if not matrices:
-                raise DataError(
-                    "no measurement is usable: none has the status ok", "Measure again."
-                )
+                raise say.NO_USABLE_STATUS()
             return fit_cells(
                 source.dataset.context,
                 matrices,

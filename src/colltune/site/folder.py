@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 from colltune import __version__, process
 from colltune.bench.campaign import Campaign
 from colltune.bench.slurm import configuration
-from colltune.errors import ColltuneError, OutputError, ProgramError, SiteError, unknown
+from colltune.errors import ColltuneError, ProgramError, SiteError, unknown
 from colltune.files import locked, write_text
 from colltune.files.reading import json_of
 from colltune.files.settings import toml, written
@@ -42,6 +42,7 @@ from colltune.production.payback import Payback, load_of, payback, recorded
 from colltune.retraining.site_file import Cluster, Site, SiteMpi, deploy_file, load, parse
 from colltune.selector.demand import counted_hours, read_demand
 from colltune.server.slurm import hooks
+from colltune.site import complaints as say
 from colltune.site.recording import HEADER, LIBRARIES, TOKENS, make, records
 from colltune.text import filled, printable
 
@@ -153,7 +154,7 @@ def site_text(answers: Mapping[str, Any], folder: Path) -> str:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        raise SiteError("an answer is no text in UTF-8", "write it so") from None
+        raise say.ANSWER_NOT_UTF8() from None
     files_of(parse(text, f"{folder / SITE} (not written)", folder), folder)
     return text
 
@@ -164,11 +165,7 @@ def files_of(site: Site, folder: Path) -> dict[str, str]:
     local = _local(site, folder)
     for path in (str(folder), str(program()), *local):
         if not _PLAIN.fullmatch(path):
-            raise SiteError(
-                f"{printable(path)!r} has characters that Slurm or systemd would misread: only"
-                " letters, digits and _./+- may be in it",
-                "name another folder, or install colltune elsewhere",
-            )
+            raise say.MISREAD_CHARACTERS(value=printable(path))
     settings = {
         "user": cluster.user,
         "jobs": str(cluster.jobs),
@@ -207,10 +204,7 @@ def program() -> Path:
 
 def _cluster(site: Site, folder: Path) -> Cluster:
     if site.cluster is None:
-        raise SiteError(
-            f"{folder / SITE}: table [cluster] is missing",
-            "add it, as `colltune site retrain --print-unit site` shows it",
-        )
+        raise say.CLUSTER_MISSING(path=folder / SITE)
     return site.cluster
 
 
@@ -447,18 +441,13 @@ def stamp_of(folder: Path) -> Stamp:
     try:
         content = json_of(path.read_bytes())
         if content["format"] != FORMAT:
-            raise SiteError(
-                f"{path}: format {content['format']}",
-                f"this colltune {__version__} reads {FORMAT}: use the release that wrote it",
+            raise say.STAMP_FORMAT(
+                path=path, format=content["format"], release=__version__, known=FORMAT
             )
         files = {str(name): tuple(map(str, each)) for name, each in content["files"].items()}
         return Stamp(str(content["colltune"]), files)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise SiteError(
-            f"{path}: damaged ({error})",
-            "remove it: files that differ from what would be written"
-            " then count as edited, and are kept",
-        ) from error
+        raise say.STAMP_DAMAGED(path=path, why=error) from error
 
 
 def site_of(folder: Path) -> Site:
@@ -489,10 +478,11 @@ def agreed(folder: Path, told: Mapping[str, Any]) -> None:
         table, _, key = path.partition(".")
         now = tables.get(table, {}).get(key)
         if now != value:
-            raise SiteError(
-                f"{folder / SITE}: key {path} is {'not set' if now is None else toml(now)}, not"
-                f" {toml(value)}",
-                "Edit that file, and run `colltune site init` again without options.",
+            raise say.ANSWERS_DIFFER(
+                path=folder / SITE,
+                key=path,
+                now="not set" if now is None else toml(now),
+                told=toml(value),
             )
 
 
@@ -500,10 +490,7 @@ def check_release(folder: Path) -> None:
     """Insist that this release wrote the folder."""
     wrote = stamp_of(folder).colltune
     if wrote not in ("", __version__):
-        raise SiteError(
-            f"{folder}: was written by colltune {wrote}, this is {__version__}",
-            f"see what changes with `colltune site upgrade {folder} --check`",
-        )
+        raise say.FOLDER_OF_ANOTHER_RELEASE(folder=folder, wrote=wrote, release=__version__)
 
 
 def compared(folder: Path, texts: Mapping[str, str]) -> tuple[FileChange, ...]:
@@ -519,7 +506,7 @@ def compared(folder: Path, texts: Mapping[str, str]) -> tuple[FileChange, ...]:
                 found.append(FileChange(name, FileState.NEW))
             continue
         except OSError as error:
-            raise OutputError(f"{path}: {error.strerror}", "move it away") from error
+            raise say.FILE_NOT_READ(path=path, why=error.strerror) from error
         if now == text:
             found.append(FileChange(name, FileState.UNCHANGED))
         elif stamp.wrote(name, now):

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from colltune.bench.build import unlinked_library
-from colltune.errors import ColltuneError, OutputError
+from colltune.errors import ColltuneError
 from colltune.files import make_folder, whole, writing
 from colltune.files.ownership import danger
 from colltune.mpi import installation
@@ -16,6 +16,7 @@ from colltune.retraining.site_file import Cluster, Site, SiteMpi
 from colltune.server.auth import token_file
 from colltune.server.slurm import hooks
 from colltune.server.slurm.job_file import part_name
+from colltune.site import complaints as say
 
 TOKENS = "tokens"
 HEADER = f"slurm/{hooks.HEADER}"
@@ -62,12 +63,7 @@ def make(folder: Path) -> None:
     with writing(folder):
         make_folder(folder, 0o755, exactly=True)
     if why := danger(folder):
-        raise OutputError(
-            f"{why}, but Slurm and all jobs run what is in {folder}",
-            "See that nobody has changed"
-            " it (what is removed is written anew), correct it with chown and chmod go-w, or name"
-            " another folder.",
-        )
+        raise say.LIBRARIES_COULD_BE_CHANGED(why=why, folder=folder)
 
 
 def tokens_of(cluster: Cluster, folder: Path) -> tuple[token_file.Token, ...]:
@@ -107,7 +103,7 @@ def _make_library(mpi: SiteMpi, folder: Path) -> str:
     try:
         found = installation.find(mpi.mpirun or None, mpi.library)
         if found.release != mpi.release:
-            raise ColltuneError(f"the {mpi.library} found here is release {found.release}")
+            raise say.ANOTHER_RELEASE_HERE(library=mpi.library, release=found.release)
         content = unlinked_library(found).read_bytes()
     except ColltuneError as error:
         if path.exists() and not danger(path):

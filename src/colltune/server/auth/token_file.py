@@ -25,8 +25,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 
-from colltune.errors import TokenFileError
 from colltune.files import whole
+from colltune.server.auth import complaints as say
 
 _FIRST_LINE = "colltune-tokens 1"
 _FIELDS = 4
@@ -81,9 +81,7 @@ def matching(tokens: Iterable[Token], secret: str) -> Token | None:
 def check_name(name: str) -> str:
     """Return `name` if a token may have it."""
     if not _NAME.fullmatch(name):
-        raise TokenFileError(
-            f"{name!r} cannot name a token: use up to 64 letters, digits, '.', '_', '@' and '-'"
-        )
+        raise say.NOT_A_NAME(name=name)
     return name
 
 
@@ -99,13 +97,11 @@ def read(path: Path, owner: int | None = None) -> tuple[Token, ...]:
         finally:
             os.close(descriptor)
     except FileNotFoundError:
-        raise TokenFileError(f"{path}: no such token file", f"{_MEND}") from None
+        raise say.NO_TOKENS(path=path) from None
     except OSError as error:
-        raise TokenFileError(f"{path}: the token file cannot be read: {error.strerror}") from error
+        raise say.TOKENS_UNREADABLE(path=path, why=error.strerror) from error
     if len(content) > _MOST_BYTES:
-        raise TokenFileError(
-            f"{path}: larger than {_MOST_BYTES} bytes, so this is not a token file", f"{_MEND}"
-        )
+        raise say.TOKENS_TOO_LARGE(path=path, most=_MOST_BYTES)
     return _parsed(content.decode("utf-8", "replace"), path)
 
 
@@ -134,18 +130,11 @@ def write_private(path: Path, text: str) -> None:
 
 def _refuse_unsafe(path: Path, status: os.stat_result, owner: int | None) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise TokenFileError(f"{path}: not a regular file, which a token file must be", f"{_MEND}")
+        raise say.TOKENS_NOT_REGULAR(path=path)
     if status.st_mode & _OTHERS:
-        raise TokenFileError(
-            f"{path}: other users can access it (mode {stat.S_IMODE(status.st_mode):04o})",
-            f"Run: chmod 600 {path}",
-        )
+        raise say.TOKENS_ACCESSIBLE(path=path, mode=stat.S_IMODE(status.st_mode))
     if status.st_uid not in (0, os.geteuid(), owner):
-        raise TokenFileError(
-            f"{path}: belongs to uid {status.st_uid}, and not to the service (uid "
-            f"{os.geteuid()}) or root",
-            f"Run: chown {os.geteuid()} {path}",
-        )
+        raise say.TOKENS_OF_ANOTHER_USER(path=path, uid=status.st_uid, own_uid=os.geteuid())
 
 
 def _line(token: Token) -> str:
@@ -156,16 +145,14 @@ def _line(token: Token) -> str:
 def _parsed(text: str, path: Path) -> tuple[Token, ...]:
     first, *rest = text.splitlines() or [""]
     if first.strip() != _FIRST_LINE:
-        raise TokenFileError(f"{path}, line 1: is not {_FIRST_LINE!r}", f"{_MEND}")
+        raise say.TOKENS_FIRST_LINE(path=path)
     tokens: dict[str, Token] = {}
     for number, line in enumerate(rest, start=2):
         if not line.strip() or line.startswith("#"):
             continue
         token = _parsed_line(line, f"{path}, line {number}")
         if token.name in tokens:
-            raise TokenFileError(
-                f"{path}, line {number}: a second token {token.name}", "Remove it."
-            )
+            raise say.SECOND_TOKEN(path=path, number=number, name=token.name)
         tokens[token.name] = token
     return tuple(tokens.values())
 
@@ -174,20 +161,16 @@ def _parsed_line(line: str, where: str) -> Token:
     """Return what a line says; an error never quotes it, lest a token stand there by mistake."""
     fields = line.split()
     if len(fields) != _FIELDS:
-        raise TokenFileError(
-            f"{where}: has {len(fields)} words, not name, scopes, sha256 and expiry", f"{_MEND}"
-        )
+        raise say.TOKEN_WORDS(where=where, count=len(fields))
     name, scopes, kept, expires = fields
     if not _NAME.fullmatch(name):
-        raise TokenFileError(f"{where}: the name is malformed", f"{_MEND}")
+        raise say.TOKEN_NAME(where=where)
     if not _DIGEST.fullmatch(kept):
-        raise TokenFileError(
-            f"{where}: the hash is not sha256: and 64 hexadecimal digits", f"{_MEND}"
-        )
+        raise say.TOKEN_HASH(where=where)
     try:
         allowed = frozenset(map(Scope, {*scopes.split(",")} - _NO_SCOPES))
     except ValueError:
-        raise TokenFileError(f"{where}: a scope is unknown", f"known: {', '.join(Scope)}") from None
+        raise say.TOKEN_SCOPE(where=where, known=", ".join(Scope)) from None
     return Token(name, allowed, kept.removeprefix("sha256:"), _moment(expires, where))
 
 
@@ -198,6 +181,4 @@ def _moment(text: str, where: str) -> datetime | None:
         moment = datetime.fromisoformat(text)
         return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
-        raise TokenFileError(
-            f"{where}: the expiry is neither a time such as 2027-01-31T00:00:00+00:00 nor '-'"
-        ) from None
+        raise say.TOKEN_EXPIRY(where=where) from None
