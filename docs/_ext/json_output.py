@@ -1,15 +1,23 @@
-"""What verbs print with ``--json``: a page, and a JSON Schema for each verb, of ``json.toml``."""
+"""What verbs print with ``--json``: a page, and a JSON Schema for each verb.
+
+They are made from the dataclass that a verb prints, or from ``json.toml`` where it has none yet.
+"""
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, get_args, get_origin, get_type_hints
 
+from colltune.cli.interpose import Interposing
+from colltune.cli.slurm import WrittenHooks
 from docs._ext.markdown import code, heading, table, text
 
 _DECLARED = Path(__file__).parents[1] / "reference" / "json.toml"
@@ -27,12 +35,53 @@ _UNITS = {
 }
 """Units by how a field's name ends."""
 
+_RECORDS: dict[str, type] = {
+    "app interpose": Interposing,
+    "site slurm hooks": WrittenHooks,
+}
+"""What verbs print that are not in ``json.toml``."""
+_PLAIN: dict[object, str] = {
+    str: "string",
+    Path: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+}
+
 Fields = Mapping[str, str]
 
 
 @cache
 def _declared() -> dict[str, dict[str, Fields]]:
-    return tomllib.loads(_DECLARED.read_text(encoding="utf-8"))
+    every: dict[str, dict[str, Fields]] = tomllib.loads(_DECLARED.read_text(encoding="utf-8"))
+    every["verbs"] |= {verb: _fields(record) for verb, record in _RECORDS.items()}
+    return every
+
+
+def _fields(record: type) -> Fields:
+    """Return a dataclass as ``json.toml`` would describe it; docstrings tell what fields mean."""
+    body = ast.parse(inspect.getsource(record)).body[0]
+    assert isinstance(body, ast.ClassDef)
+    meanings = {
+        field.target.id: inspect.cleandoc(told.value.value)
+        for field, told in zip(body.body, body.body[1:], strict=False)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if isinstance(told, ast.Expr) and isinstance(told.value, ast.Constant)
+        if isinstance(told.value.value, str)
+    }
+    kinds = get_type_hints(record)
+    return {name: f"{_kind(kind)}: {meanings[name]}" for name, kind in kinds.items()}
+
+
+def _kind(hint: Any) -> str:
+    """Return the type of a field as ``json.toml`` writes it."""
+    args = get_args(hint)
+    if NoneType in args:
+        (other,) = (arg for arg in args if arg is not NoneType)
+        return f"{_kind(other)}|null"
+    if get_origin(hint) in (tuple, list):
+        return f"{_kind(args[0])}[]"
+    return _PLAIN[hint]
 
 
 def verbs() -> list[str]:

@@ -56,7 +56,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
 
 
 def test_every_verb_with_json_has_an_example() -> None:
-    """A new verb with --json needs a call in `verb_examples`, and its fields in json.toml."""
+    """A new verb with --json needs a call in `verb_examples`, and its fields described."""
     assert sorted(EXAMPLES) == _WITH_JSON
     assert sorted(json_output.verbs()) == _WITH_JSON
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,20 @@ import typer
 
 from colltune.cli.console import Verbatim, output, warn
 from colltune.cli.options import Json, Mpi, writable_file
+
+
+@dataclass(frozen=True)
+class Interposing:
+    """What `app interpose` prints."""
+
+    path: Path
+    """the library"""
+    library: str
+    """MPI library that it is for"""
+    release: str
+    """its release"""
+    line: str
+    """line for a job"""
 
 
 def interpose(
@@ -63,6 +78,6 @@ def interpose(
         if why := danger(path):
             warn(f"{why}: anybody who can change it can run code in all jobs that preload it")
     line = f"export {assignment(PRELOAD, str(path))}"
-    facts = {"path": path, "library": found.library, "release": found.release, "line": line}
+    facts = Interposing(path, found.library, found.release, line)
     head = f"libcolltune for {found.library} {found.release}:"
     output(facts, [head, f"  {path}", Verbatim(f"add to the job: {line}")], json=json)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,20 @@ from colltune.cli.options import Json
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+-]+")
 _PAIR = re.compile(r"[a-z]+/[0-9][A-Za-z0-9.]*")
+
+
+@dataclass(frozen=True)
+class WrittenHooks:
+    """What `site slurm hooks` prints."""
+
+    folder: Path
+    """folder of the hooks"""
+    written: tuple[str, ...]
+    """files that were written"""
+    kept: tuple[str, ...]
+    """files that were kept as they were"""
+    slurm_conf: str
+    """lines for slurm.conf"""
 
 
 slurm = typer.Typer(
@@ -79,12 +94,7 @@ def write_hooks(
             "users can try it without these lines: srun "
             f"--task-prolog={shown.folder / 'task_prolog.sh'}",
         ]
-    facts = {
-        "folder": shown.folder,
-        "written": shown.written,
-        "kept": shown.kept,
-        "slurm_conf": shown.slurm_conf(),
-    }
+    facts = WrittenHooks(shown.folder, shown.written, shown.kept, shown.slurm_conf())
     output(facts, lines, json=json)
 
 
