@@ -143,8 +143,11 @@ def test_what_cannot_be_answered_says_why(
         assert message in answer.err, words
 
 
-def test_missing_options_are_usage_errors(colltune: Verb, bundle_path: Path) -> None:
+def test_missing_options_are_usage_errors(
+    colltune: Verb, bundle_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What is missing on the command line ends with status 2."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     for words in (
         ("select", "--bundle", bundle_path),
         ("select", "--nodes", 4),
