@@ -97,14 +97,25 @@ def select(
     from colltune.models.bundle import load
     from colltune.models.guard import Guard
 
+    if instances is not None or format_ is not None:
+        _needed(out, "--out")
+    if instances is None:
+        shape = Shape(_needed(nodes, "--nodes"), _needed(ppn, "--ppn"))
     bundle = bundle_to_read(bundle, site=site, quiet=json)
     limits = Guard(caution=caution) if guard else False
     promised = programs_of(programs, builtin_operations_only=builtin_operations_only)
     if instances is not None:
-        path = _needed(out, "--out")
-        _select_many(bundle, instances, path, limits, cores, promised, quiet=quiet, json=json)
+        _select_many(
+            bundle,
+            instances,
+            _needed(out, "--out"),
+            limits,
+            cores,
+            promised,
+            quiet=quiet,
+            json=json,
+        )
         return
-    shape = Shape(_needed(nodes, "--nodes"), _needed(ppn, "--ppn"))
     wanted = (parse_collective(collective),) if collective else None
     loaded = load(bundle, wanted)
     if format_ is not None:
