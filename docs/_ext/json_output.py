@@ -9,19 +9,23 @@ import ast
 import inspect
 import json
 import re
+import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from types import NoneType
-from typing import Any, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from numpydoc.docscrape import NumpyDocString
 
 from colltune.cli.interpose import Interposing
 from colltune.cli.slurm import WrittenHooks
+from colltune.domain import Configuration, Shape
 from docs._ext.markdown import code, heading, table, text
 
 _DECLARED = Path(__file__).parents[1] / "reference" / "json.toml"
-_SIMPLE = ("string", "integer", "number", "boolean")
 _UNITS = {
     "_s": "seconds",
     "_bytes": "bytes",
@@ -35,108 +39,50 @@ _UNITS = {
 }
 """Units by how a field's name ends."""
 
-_RECORDS: dict[str, type] = {
+_RECORDS: dict[str, Any] = {
     "app interpose": Interposing,
     "site slurm hooks": WrittenHooks,
 }
-"""What verbs print that are not in ``json.toml``."""
-_PLAIN: dict[object, str] = {
-    str: "string",
-    Path: "string",
-    int: "integer",
-    float: "number",
-    bool: "boolean",
-}
+"""What verbs print that are not in ``json.toml``: a dataclass, or a list or union of some."""
 
-Fields = Mapping[str, str]
+_PLAIN = {bool: "boolean", int: "integer", float: "number", NoneType: "null"}
+_TEXTS = (str, Path, Shape, Configuration)
+_DEFINED = "#/$defs/"
+
+Schema = dict[str, Any]
 
 
 @cache
-def _declared() -> dict[str, dict[str, Fields]]:
-    every: dict[str, dict[str, Fields]] = tomllib.loads(_DECLARED.read_text(encoding="utf-8"))
-    every["verbs"] |= {verb: _fields(record) for verb, record in _RECORDS.items()}
-    return every
-
-
-def _fields(record: type) -> Fields:
-    """Return a dataclass as ``json.toml`` would describe it; docstrings tell what fields mean."""
-    body = ast.parse(inspect.getsource(record)).body[0]
-    assert isinstance(body, ast.ClassDef)
-    meanings = {
-        field.target.id: inspect.cleandoc(told.value.value)
-        for field, told in zip(body.body, body.body[1:], strict=False)
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-        if isinstance(told, ast.Expr) and isinstance(told.value, ast.Constant)
-        if isinstance(told.value.value, str)
+def _declared() -> tuple[dict[str, Schema], dict[str, Schema]]:
+    """Return what verbs print, by verb and option, and the types that they share, by name."""
+    told = _told()
+    types = {name: _object(each) for name, each in told["types"].items()}
+    forms = {
+        form: _type(each[""]) if "" in each else _object(each)
+        for form, each in told["verbs"].items()
     }
-    kinds = get_type_hints(record)
-    return {name: f"{_kind(kind)}: {meanings[name]}" for name, kind in kinds.items()}
+    records: dict[str, Schema] = {}
+    forms |= {form: schema_of(record, records) for form, record in _RECORDS.items()}
+    if twice := types.keys() & records:
+        raise LookupError(f"{_DECLARED.name} has types that are dataclasses: {sorted(twice)}")
+    return forms, types | records
 
 
-def _kind(hint: Any) -> str:
-    """Return the type of a field as ``json.toml`` writes it."""
-    args = get_args(hint)
-    if NoneType in args:
-        (other,) = (arg for arg in args if arg is not NoneType)
-        return f"{_kind(other)}|null"
-    if get_origin(hint) in (tuple, list):
-        return f"{_kind(args[0])}[]"
-    return _PLAIN[hint]
+def _told() -> dict[str, dict[str, Mapping[str, str]]]:
+    return tomllib.loads(_DECLARED.read_text(encoding="utf-8"))
 
 
-def verbs() -> list[str]:
-    """Return the verbs that are declared, in order."""
-    return list(dict.fromkeys(map(_verb, _declared()["verbs"])))
+def _object(told: Mapping[str, str]) -> Schema:
+    """Return the schema of fields as ``json.toml`` describes them."""
+    properties = {name.removesuffix("?"): _type(field) for name, field in told.items()}
+    needed = [name for name in told if not name.endswith("?")]
+    return {"type": "object", "properties": properties, "required": needed}
 
 
-def _verb(form: str) -> str:
-    """Return the verb of ``select --msize`` or of ``rules catalog, without a library``."""
-    return re.split(r",| --", form)[0]
-
-
-def schema(verb: str, *, strict: bool = False) -> dict[str, Any]:
-    """Return the JSON Schema of what `verb` prints; `strict` allows no field beyond it."""
-    every = _declared()
-    types = {name: _object(fields, strict=strict) for name, fields in every["types"].items()}
-    forms = [
-        _type(fields[""].partition(":")[0]) if "" in fields else _object(fields, strict=strict)
-        for form, fields in every["verbs"].items()
-        if _verb(form) == verb
-    ]
-    if not forms:
-        raise LookupError(f"no verb {verb!r} is declared in {_DECLARED.name}")
-    body = forms[0] if len(forms) == 1 else {"anyOf": forms}
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": f"colltune {verb} --json",
-        **body,
-        "$defs": _used(body, types),
-    }
-
-
-def _used(body: object, types: dict[str, Any]) -> dict[str, Any]:
-    """Return those of `types` that `body` refers to, by whatever way."""
-    found: dict[str, Any] = {}
-    left = [body]
-    while left:
-        for name in re.findall(r"#/\$defs/(\w+)", json.dumps(left.pop())):
-            if name not in found:
-                found[name] = types[name]
-                left.append(types[name])
-    return found
-
-
-def _object(fields: Fields, *, strict: bool) -> dict[str, Any]:
-    properties = {
-        name.removesuffix("?"): _type(kind) | {"description": meaning}
-        for name, kind, meaning in _parted(fields)
-    }
-    needed = [name for name in fields if not name.endswith("?")]
-    closed = {"additionalProperties": False} if strict else {}
-    return {"type": "object", "properties": properties, "required": needed, **closed}
-
-
-def _type(kind: str) -> dict[str, Any]:
+def _type(told: str) -> Schema:
+    kind, _, meaning = told.partition(": ")
+    if meaning:
+        return _type(kind) | {"description": meaning}
     if kind.endswith("|null"):
         return {"anyOf": [_type(kind.removesuffix("|null")), {"type": "null"}]}
     if kind.endswith("[]"):
@@ -145,54 +91,194 @@ def _type(kind: str) -> dict[str, Any]:
         return {"type": "object", "additionalProperties": _type(kind.removesuffix("{}"))}
     if kind == "any":
         return {}
-    return {"type": kind} if kind in _SIMPLE else {"$ref": f"#/$defs/{kind}"}
+    return {"type": kind} if kind in ("string", *_PLAIN.values()) else {"$ref": _DEFINED + kind}
 
 
-def _parted(fields: Fields) -> Iterator[tuple[str, str, str]]:
-    for name, told in fields.items():
-        kind, _, meaning = told.partition(": ")
-        yield name, kind, meaning
+def schema_of(hint: Any, types: dict[str, Schema]) -> Schema:
+    """Return the schema of a document that is annotated with `hint`.
+
+    The dataclasses in it are added to `types`.
+    """
+    return _record(hint, types) if is_dataclass(hint) else _hinted(hint, types)
+
+
+def _record(record: Any, types: dict[str, Schema]) -> Schema:
+    """Return the schema of a dataclass as `colltune.cli.console` prints it.
+
+    What its fields mean is told by docstrings below them, or by its numpydoc section on parameters.
+    """
+    hints, meanings = get_type_hints(record, localns=_typing_names(record)), _meanings(record)
+    names = [field.name for field in fields(record)]
+    if untold := [name for name in names if name not in meanings]:
+        raise LookupError(f"{record.__qualname__}: no docstring is below {', '.join(untold)}")
+    properties = {
+        name: _hinted(hints[name], types) | {"description": meanings[name]} for name in names
+    }
+    return {"type": "object", "properties": properties, "required": names}
+
+
+def _typing_names(record: type) -> dict[str, Any]:
+    """Return what the record's module imports for annotations only."""
+    names: dict[str, Any] = {}
+    for part in filter(is_dataclass, record.__mro__):
+        for line in ast.parse(inspect.getsource(sys.modules[part.__module__])).body:
+            if isinstance(line, ast.If) and ast.unparse(line.test) == "TYPE_CHECKING":
+                exec(ast.unparse(ast.Module(line.body, [])), names)  # noqa: S102 -- imports of ours
+    return names
+
+
+def _meanings(record: type) -> dict[str, str]:
+    """Return what fields mean, those of base classes too."""
+    found: dict[str, str] = {}
+    for part in filter(is_dataclass, reversed(record.__mro__)):
+        listed = NumpyDocString(inspect.getdoc(part) or "")["Parameters"]
+        found |= {each.name: " ".join(each.desc) for each in listed}
+        body = ast.parse(inspect.cleandoc(inspect.getsource(part))).body[0]
+        assert isinstance(body, ast.ClassDef)
+        found |= {
+            field.target.id: inspect.cleandoc(told.value.value)
+            for field, told in zip(body.body, body.body[1:], strict=False)
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+            if isinstance(told, ast.Expr) and isinstance(told.value, ast.Constant)
+            if isinstance(told.value.value, str)
+        }
+    return found
+
+
+def _hinted(hint: Any, types: dict[str, Schema]) -> Schema:
+    """Return the schema of a value that is annotated with `hint`."""
+    args, origin = get_args(hint), get_origin(hint) or hint
+    origin = origin if isinstance(origin, type) or args else object
+    if origin in (Union, UnionType):
+        return {"anyOf": [_hinted(arg, types) for arg in args]}
+    if origin is Literal:
+        return _hinted(type(args[0]), types)
+    if is_dataclass(origin) and origin not in _TEXTS:
+        return {"$ref": _DEFINED + _named(origin, types)}
+    if issubclass(origin, _TEXTS):
+        return {"type": "string"}
+    if issubclass(origin, Collection):
+        return _many(origin, [_hinted(arg, types) for arg in args if arg is not ...])
+    kind = next((kind for plain, kind in _PLAIN.items() if issubclass(origin, plain)), None)
+    return {"type": kind} if kind else {}
+
+
+def _many(origin: type, kinds: list[Schema]) -> Schema:
+    """Return the schema of a mapping, or of a list whose values may be of one kind."""
+    if issubclass(origin, Mapping):
+        return {"type": "object", "additionalProperties": kinds[-1] if kinds else {}}
+    alike = kinds and kinds.count(kinds[0]) == len(kinds)
+    return {"type": "array", "items": kinds[0] if alike else {}}
+
+
+def _named(record: Any, types: dict[str, Schema]) -> str:
+    """Return the name of a dataclass in `types`; it may refer to itself."""
+    name: str = record.__name__
+    if name not in types:
+        types[name] = {}
+        types[name] |= _record(record, types)
+    return name
+
+
+def verbs() -> list[str]:
+    """Return the verbs that are declared, in order."""
+    return list(dict.fromkeys(map(_verb, _declared()[0])))
+
+
+def _verb(form: str) -> str:
+    """Return the verb of ``select --msize`` or of ``rules catalog, without a library``."""
+    return re.split(r",| --", form)[0]
+
+
+def schema(verb: str, *, strict: bool = False) -> Schema:
+    """Return the JSON Schema of what `verb` prints; `strict` allows no field beyond it."""
+    forms = [body for form, body in _declared()[0].items() if _verb(form) == verb]
+    if not forms:
+        raise LookupError(f"no verb {verb!r} is declared in {_DECLARED.name} or in _RECORDS")
+    body = forms[0] if len(forms) == 1 else {"anyOf": forms}
+    whole = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"colltune {verb} --json",
+        **body,
+        "$defs": _used(body),
+    }
+    return _closed(whole) if strict else whole
+
+
+def _closed(part: Any) -> Any:
+    """Return a schema whose objects have no other fields than those that it names."""
+    if isinstance(part, list):
+        return [_closed(each) for each in part]
+    if not isinstance(part, dict):
+        return part
+    closed = {name: _closed(each) for name, each in part.items()}
+    # a field that is called "required" is no list of names
+    is_record = isinstance(part.get("required"), list)
+    return closed | ({"additionalProperties": False} if is_record else {})
+
+
+def _used(body: Schema) -> dict[str, Schema]:
+    """Return the types that `body` refers to, by whatever way."""
+    found: dict[str, Schema] = {}
+    left = [body]
+    while left:
+        for name in re.findall(rf"{re.escape(_DEFINED)}(\w+)", json.dumps(left.pop())):
+            if name not in found:
+                found[name] = _declared()[1][name]
+                left.append(found[name])
+    return found
 
 
 def markdown(_argument: str) -> str:
     """Return a table of fields for every verb, and for every type that they share."""
-    every = _declared()
     parts = []
-    for form, fields in every["verbs"].items():
+    forms, types = _declared()
+    for form, body in forms.items():
         # the file is written at the end, so that no page of Sphinx's is found there
         link = f'<a href="schemas/{_file(_verb(form))}">JSON Schema</a>\n\n'
         parts += [heading(2, f"colltune {form}"), link if form == _verb(form) else ""]
-        parts.append(_table(fields))
+        parts.append(_table(body))
     parts.append(heading(2, "Types"))
-    for name, fields in every["types"].items():
-        parts += [heading(3, name), _table(fields)]
+    for name, body in types.items():
+        parts += [heading(3, name), _table(body)]
     return "".join(parts)
 
 
-def _table(fields: Fields) -> str:
+def _table(body: Schema) -> str:
+    needed = body.get("required", [""])
     rows = (
         (
-            code(name.removesuffix("?")) or "the document",
-            _linked(kind),
-            _unit(name, kind),
-            text(meaning) + (" (may be absent)" if name.endswith("?") else ""),
+            code(name) or "the document",
+            _label(field),
+            _unit(name, field),
+            text(field.get("description", "")) + ("" if name in needed else " (may be absent)"),
         )
-        for name, kind, meaning in _parted(fields)
+        for name, field in body.get("properties", {"": body}).items()
     )
     return table(("field", "type", "unit", "meaning"), rows)
 
 
-def _linked(kind: str) -> str:
-    name = re.sub(r"\W.*", "", kind)
-    if name in (*_SIMPLE, "any"):
-        return code(kind)
-    return f"[{code(kind)}](#{name.lower()})"
+def _label(field: Schema) -> str:
+    """Return the type of a field: ``Estimate|null``, linked, ``number[]`` or ``string{}``."""
+    kind = _kind(field)
+    name = re.sub(r"\W.*", "", kind.lstrip("("))
+    return f"[{code(kind)}](#{name.lower()})" if name in _declared()[1] else code(kind)
 
 
-def _unit(name: str, kind: str) -> str:
-    ends = name.removesuffix("?")
-    is_number = kind.startswith(("number", "integer"))
-    return next((unit for end, unit in _UNITS.items() if ends.endswith(end) and is_number), "")
+def _kind(field: Schema) -> str:
+    if "anyOf" in field:
+        return "|".join(map(_kind, field["anyOf"]))
+    inner = field.get("items", field.get("additionalProperties"))
+    if inner is not None:
+        kind = _kind(inner)
+        return (f"({kind})" if "|" in kind else kind) + ("[]" if "items" in field else "{}")
+    name = field.get("type", field.get("$ref", "any"))
+    return str(name).removeprefix(_DEFINED)
+
+
+def _unit(name: str, field: Schema) -> str:
+    is_number = re.match(r"\(?(number|integer)", _kind(field))
+    return next((unit for end, unit in _UNITS.items() if name.endswith(end) and is_number), "")
 
 
 def _file(verb: str) -> str:

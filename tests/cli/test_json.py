@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import pty
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Literal
 
 import jsonschema_rs
 import pytest
 
 from colltune.cli import main
+from colltune.cli.console import show_json
+from colltune.domain import Collective, Configuration, Measurement, RunStatus, Shape
 from docs._ext import json_output
 from tests.cli.conftest import Verb, described
 from tests.cli.verb_examples import EXAMPLES, OTHER_FORMS, Place, commands, has, replaced
@@ -94,6 +99,92 @@ def _run_with_json(call: Sequence[object], monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(sys, "argv", ["colltune", *words[:at], "--json", *words[at:]])
     with pytest.raises(SystemExit):
         main()
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What `_Printed` refers to, and what refers to itself.
+
+    Parameters
+    ----------
+    name
+        its name
+    """
+
+    name: str
+    parts: tuple[_Part, ...] = ()
+    """its own parts"""
+
+
+@dataclass(frozen=True)
+class _Printed:
+    """Every kind of field that a verb prints."""
+
+    part: _Part | None
+    """one dataclass, or none"""
+    parts_by_name: Mapping[Collective, list[_Part]]
+    """more of them"""
+    status: RunStatus
+    """an enumeration"""
+    word: Literal["a", "b"]
+    """one of a few words"""
+    shape: Shape
+    """a shape"""
+    configuration: Configuration
+    """a configuration"""
+    time_s: float | None
+    """a number, or none"""
+    interval_s: tuple[float, float]
+    """two numbers"""
+    times_s: Sequence[float | None]
+    """numbers, some unknown"""
+    extra: Mapping[str, Any]
+    """anything"""
+    path: Path
+    """a file"""
+    found: bool
+    """a truth"""
+
+
+def test_the_schema_of_a_record_is_what_is_printed_of_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A dataclass is described as it is printed, with those that it holds."""
+    printed = _Printed(
+        _Part("a", (_Part("b"),)),
+        {Collective.BCAST: [_Part("c")]},
+        RunStatus.OK,
+        "a",
+        Shape(2, 4),
+        Configuration.default("openmpi", Collective.BCAST),
+        None,
+        (1.0, 2.0),
+        [None, 1.0],
+        {"x": Path("y")},
+        Path("z"),
+        True,
+    )
+    types: dict[str, Any] = {}
+    schema = json_output.schema_of(list[_Printed], types) | {"$defs": types}
+    show_json([printed, replace(printed, part=None)])
+    document = json.loads(capsys.readouterr().out)
+    jsonschema_rs.validator_for(schema).validate(document)
+    assert document[0].keys() == types["_Printed"]["properties"].keys()
+    assert document[0]["part"]["parts"] == [{"name": "b", "parts": []}]
+    wrongs: tuple[dict[str, Any], ...] = (
+        {"shape": 1},
+        {"time_s": ""},
+        {"parts_by_name": {"bcast": {}}},
+        {"part": {}},
+    )
+    for wrong in wrongs:
+        assert not jsonschema_rs.is_valid(schema, [document[0] | wrong]), wrong
+
+
+def test_a_field_that_nothing_tells_of_is_refused() -> None:
+    """A record without a word on each of its fields makes no page."""
+    with pytest.raises(LookupError, match="times_s"):
+        json_output.schema_of(Measurement, {})
 
 
 def test_schemas_are_schemas() -> None:

@@ -12,7 +12,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TextIO
@@ -140,7 +140,8 @@ def _plain(value: object) -> object:
         return str(value)
     if isinstance(value, Mapping):
         return dict(value)
-    return dict(vars(value))
+    assert is_dataclass(value), value
+    return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
 def output(
