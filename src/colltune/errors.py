@@ -6,6 +6,7 @@ A message names the file, line or key that is wrong, and the mend.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -14,7 +15,7 @@ class ColltuneError(Exception):
     """Anything colltune can explain; never shown with a traceback.
 
     The message is the ``finding`` and, where it is told apart, the ``mend``. ``code`` names what
-    was wrong (see `Complaint`), and ``values`` are those of its message.
+    was wrong (see `complaints`), and ``values`` are those of its message.
     """
 
     exit_status: ClassVar[int] = 1
@@ -41,24 +42,38 @@ class ColltuneError(Exception):
 
 
 class Complaint(NamedTuple):
-    """A kind of error: its `code`, and what is said, with the names of values in braces.
+    """What is said of a code: the `finding` tells what is wrong, the `mend` what to do.
 
-    `finding` says what is wrong, `mend` what to do. Raise what it returns for its values; of which
-    class that is says `error`, or whoever calls it. Texts are for people and may change. A code
-    stays.
+    `error` is the class that is raised where the raise names no other. It all stands in
+    ``complaints.toml``, with the names of values in braces. Texts are for people and may change. A
+    code stays.
     """
 
-    code: str
+    error: type[ColltuneError]
     finding: str
-    mend: str = ""
-    error: type[ColltuneError] = ColltuneError
+    mend: str
 
-    def __call__(self, error: type[ColltuneError] | None = None, /, **values: Any) -> ColltuneError:
-        """Return the error for `values`."""
-        made = (error or self.error)(self.finding.format(**values), self.mend.format(**values))
-        plain = (int, float, str, Path)
-        told = {n: v if isinstance(v, plain) else str(v) for n, v in values.items()}
-        return made.named(self.code, told)
+
+@cache
+def complaints() -> Mapping[str, Complaint]:
+    """Return them by their codes."""
+    import tomllib  # noqa: PLC0415 (read where something is wrong, and not before)
+
+    text = Path(__file__).with_name("complaints.toml").read_text(encoding="utf-8")
+    return {
+        code: Complaint(globals()[kind], *([said, ""] if isinstance(said, str) else said))
+        for kind, texts in tomllib.loads(text).items()
+        for code, said in texts.items()
+    }
+
+
+def say(code: str, error: type[ColltuneError] | None = None, /, **values: Any) -> ColltuneError:
+    """Return the error with this `code`, of its own class or `error`, whose text has `values`."""
+    said = complaints()[code]
+    made = (error or said.error)(said.finding.format(**values), said.mend.format(**values))
+    plain = (int, float, str, Path)
+    told = {n: v if isinstance(v, plain) else str(v) for n, v in values.items()}
+    return made.named(code, told)
 
 
 class SiteError(ColltuneError):
@@ -163,15 +178,12 @@ BUSY = 14
 UNOBSERVED = 17
 """Exit status of a verification that saw nothing of a file, for it or against it."""
 
-MALFORMED = Complaint("malformed", "{value!r} is not {what}", "Write it like {like}.")
-UNKNOWN = Complaint("unknown", "unknown {what} {name!r}", "known: {known}")
-
 
 def unknown(
     what: str, name: str, known: Iterable[str], error: type[ColltuneError]
 ) -> ColltuneError:
     """Return the `error` that nothing of the kind `what` has this `name`, with the `known` ones."""
-    return UNKNOWN(error, what=what, name=name, known=", ".join(known))
+    return say("unknown", error, what=what, name=name, known=", ".join(known))
 
 
 EXIT_STATUSES: dict[int, str] = {

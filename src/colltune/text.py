@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from colltune.errors import MALFORMED, DataError
+from colltune.errors import DataError, say
 
 _SIZE = re.compile(r"(?P<number>[0-9]{1,19})\s*(?P<unit>[KMG]?)(?:i?B)?", re.IGNORECASE)
 _SHIFT = {"": 0, "K": 10, "M": 20, "G": 30}
@@ -25,7 +25,9 @@ def parse_bytes(text: str) -> int:
     """
     match = _SIZE.fullmatch(text.strip())
     if not match:
-        raise MALFORMED(DataError, value=text[:40], what="a size", like="65536, 64k, 64KiB or 1M")
+        raise say(
+            "malformed", DataError, value=text[:40], what="a size", like="65536, 64k, 64KiB or 1M"
+        )
     return int(match["number"]) << _SHIFT[match["unit"].upper()]
 
 

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from colltune import process
-from colltune.bench import complaints as say
-from colltune.errors import ColltuneError
+from colltune.errors import ColltuneError, say
 from colltune.files import cache_folder
 from colltune.files.ownership import danger, insist_preloadable, made_once
 from colltune.mpi import installation, libcolltune
@@ -95,15 +94,19 @@ def library_for(library: str, release: str, mpi: str | None = None) -> Path:
     if named:
         path = insist_preloadable(Path(named))
         if not path.is_file():
-            raise say.FILE_DOES_NOT_EXIST(named=named)
+            raise say("file-does-not-exist", named=named)
         # whoever named it trusts its owner
         if why := danger(path, trusted=path.stat().st_uid):
-            raise say.LOADED_BY_ALL(named=named, why=why)
+            raise say("loaded-by-all", named=named, why=why)
         return path
     found = installation.find(mpi, library)
     if found.release != release:
-        raise say.MPI_OF_ANOTHER_RELEASE(
-            mpirun=found.mpirun, library=library, found=found.release, release=release
+        raise say(
+            "mpi-of-another-release",
+            mpirun=found.mpirun,
+            library=library,
+            found=found.release,
+            release=release,
         )
     return interposed_library(found)
 

@@ -20,7 +20,6 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any
 
-from colltune.bench import complaints as say
 from colltune.bench import strategies
 from colltune.bench.durations import seconds
 from colltune.bench.launchers import LAUNCHERS
@@ -35,8 +34,8 @@ from colltune.domain import (
     Synchronisation,
     parse_collective,
 )
-from colltune.errors import MALFORMED, CampaignError
-from colltune.files.settings import NOT_ALLOWED, Key, SettingTable, check
+from colltune.errors import CampaignError, say
+from colltune.files.settings import Key, SettingTable, check
 from colltune.mpi import DEFAULT_LIBRARY, LIBRARIES, MpiLibrary
 from colltune.mpi.libcolltune.library import with_libcolltune
 from colltune.mpi.programs import FOR_A_PROGRAM, Programs
@@ -75,7 +74,7 @@ class CampaignPart:
 
     def __post_init__(self) -> None:
         if not 1 <= self.index <= self.count:
-            raise say.NO_SUCH_PART(part=self)
+            raise say("no-such-part", part=self)
 
     def __str__(self) -> str:
         return f"{self.index}/{self.count}"
@@ -91,7 +90,7 @@ class CampaignPart:
         """
         index, _, count = text.partition("/")
         if not (index.isdigit() and count.isdigit()):
-            raise MALFORMED(CampaignError, value=text, what="a part I/N", like="2/8")
+            raise say("malformed", CampaignError, value=text, what="a part I/N", like="2/8")
         return cls(int(index), int(count))
 
 
@@ -111,7 +110,7 @@ def usual_ppn(library: str, nodes: int, cores: int) -> int:
     if nodes == 1 and cores < _FEW_PROCESSES and yields:
         return _FEW_PROCESSES
     if nodes == 1 and cores == 1:
-        raise say.ONE_PROCESS()
+        raise say("one-process")
     return cores
 
 
@@ -122,7 +121,7 @@ def _sizes_by_collective(table: Mapping[str, Any]) -> Mapping[Collective, tuple[
     found = {}
     for name, sizes in table.items():
         if not isinstance(sizes, list) or any(type(size) not in SIZE_TYPES for size in sizes):
-            raise NOT_ALLOWED(CampaignError, value=sizes, wanted=_SIZES)
+            raise say("not-allowed", CampaignError, value=sizes, wanted=_SIZES)
         found[parse_collective(name)] = tuple(map(size, sizes))
     return found
 
@@ -130,7 +129,7 @@ def _sizes_by_collective(table: Mapping[str, Any]) -> Mapping[Collective, tuple[
 def _synchronisation(value: str | list[str]) -> tuple[Synchronisation, ...]:
     names = [value] if isinstance(value, str) else value
     if names not in (["barrier"], ["window"], ["window", "barrier"]):
-        raise NOT_ALLOWED(CampaignError, value=value, wanted=_SYNCHRONISATIONS)
+        raise say("not-allowed", CampaignError, value=value, wanted=_SYNCHRONISATIONS)
     return tuple(map(Synchronisation, names))
 
 
@@ -437,10 +436,10 @@ class Campaign:
         check(self, CampaignError, "campaign: ")
         for sizes in self.msizes_bytes_of.values():
             if not sizes or min(sizes) < 0:
-                raise say.NO_SIZES()
+                raise say("no-sizes")
         if self.part.count > len(self._every_shape):
             shapes = counted(len(self._every_shape), "shape")
-            raise say.TOO_MANY_PARTS(parts=self.part.count, shapes=shapes)
+            raise say("too-many-parts", parts=self.part.count, shapes=shapes)
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
@@ -578,7 +577,8 @@ def focused(campaign: Campaign, profile: Profile) -> Campaign:
             spent[at] = spent.get(at, 0.0) + share / len(shapes)
     if not spent:
         called = dict.fromkeys(use.kind.collective.value for use in profile.uses)
-        raise say.NOT_COVERED(
+        raise say(
+            "application-not-covered",
             called=", ".join(called) or "no collective",
             collectives=", ".join(campaign.collectives),
             shapes=", ".join(map(str, campaign.shapes)),

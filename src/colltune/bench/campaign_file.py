@@ -6,10 +6,9 @@ from collections.abc import Set
 from importlib import resources
 from pathlib import Path
 
-from colltune.bench import complaints as say
 from colltune.bench.backends import BACKENDS
 from colltune.bench.campaign import Campaign
-from colltune.errors import CampaignError, unknown
+from colltune.errors import CampaignError, say, unknown
 from colltune.files.reading import text_of
 from colltune.files.settings import TomlFile
 
@@ -48,10 +47,10 @@ def _check_weights(file: TomlFile, campaign: Campaign) -> None:
     for row in campaign.weights:
         path = f"weights.{row.collective}"
         if row.collective not in campaign.collectives:
-            raise file.fail(path, say.NOT_MEASURED())
+            raise file.fail(path, say("weight-not-measured"))
         sizes = [size for size in campaign.msizes_of(row.collective) if row.holds(size)]
         if not sizes:
-            raise file.fail(path, say.WEIGHS_NOTHING(sizes=row))
+            raise file.fail(path, say("weight-of-nothing", sizes=row))
         others = (o for o in campaign.weights if o.collective is row.collective and o is not row)
         if any(other.holds(size) for other in others for size in sizes):
-            raise file.fail(path, say.WEIGHTS_OVERLAP(sizes=row))
+            raise file.fail(path, say("weights-overlap", sizes=row))

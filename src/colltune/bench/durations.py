@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from colltune.bench import complaints as say
-from colltune.errors import MALFORMED, CampaignError
+from colltune.errors import CampaignError, say
 
 _UNITS_S = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "": 1.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*([dhms]?)\s*")
@@ -18,8 +17,12 @@ def seconds(text: str | float) -> float:
         return _positive(float(text), repr(text))
     parts = _PART.findall(text.strip().lower())
     if not parts or "".join(map("".join, parts)) != re.sub(r"\s+", "", text.lower()):
-        raise MALFORMED(
-            CampaignError, value=text, what="a wall time", like="90, 90s, 30m, 1h30m or 4h"
+        raise say(
+            "malformed",
+            CampaignError,
+            value=text,
+            what="a wall time",
+            like="90, 90s, 30m, 1h30m or 4h",
         )
     return _positive(math.fsum(float(n) * _UNITS_S[unit] for n, unit in parts), repr(text))
 
@@ -36,5 +39,5 @@ def text(value_s: float) -> str:
 
 def _positive(value_s: float, shown: str) -> float:
     if not (math.isfinite(value_s) and value_s > 0):
-        raise say.NOT_POSITIVE(value=shown)
+        raise say("not-positive", value=shown)
     return value_s

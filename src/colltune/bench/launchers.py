@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import ClassVar, Protocol, Self
 
 from colltune import process
-from colltune.bench import complaints as say
 from colltune.domain import Shape
-from colltune.errors import CampaignError, unknown
+from colltune.errors import CampaignError, say, unknown
 from colltune.leftovers import MARK
 from colltune.mpi import LIBRARIES
 from colltune.mpi.installation import Installation
@@ -229,5 +228,5 @@ def launcher_of(installation: Installation, name: str | None = None) -> KnownLau
         raise unknown("launcher", name, LAUNCHERS, CampaignError)
     if not LAUNCHERS[name].starts(toolchain):
         able = [known for known, launcher in LAUNCHERS.items() if launcher.starts(toolchain)]
-        raise say.LAUNCHER_DOES_NOT_START(name=name, library=library, able=" or ".join(able))
+        raise say("launcher-does-not-start", name=name, library=library, able=" or ".join(able))
     return LAUNCHERS[name].of(installation)

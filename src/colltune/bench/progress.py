@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colltune.bench import complaints as say
 from colltune.bench.backends.protocol import Backend
 from colltune.bench.campaign import Campaign
 from colltune.bench.schedule import Cell, NearestForecast
 from colltune.bench.strategies.protocol import CampaignState, Launches, Visited, by_shape
 from colltune.dataset import read_parquet
 from colltune.domain import Collective, Instance, Measurement, RunStatus, Shape
-from colltune.errors import DataError
+from colltune.errors import DataError, say
 
 if TYPE_CHECKING:
     from colltune.selector.confirming import ContestedInstance
@@ -69,7 +68,7 @@ def check_globs(campaign: Campaign, backend: Backend) -> None:
         for pattern in getattr(campaign, key):
             if not any(configuration.matches(pattern) for configuration in known):
                 names = sorted({f"{c.library}.{c.collective}.{c.algorithm}" for c in known})
-                raise say.MATCHES_NOTHING(key=key, pattern=pattern, known=", ".join(names))
+                raise say("matches-nothing", key=key, pattern=pattern, known=", ".join(names))
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from colltune import process
-from colltune.bench import complaints as say
 from colltune.domain import Shape
-from colltune.errors import UNFINISHED, ProgramError
+from colltune.errors import UNFINISHED, ProgramError, say
 from colltune.files import write_text
 from colltune.provenance.job import counts
 
@@ -42,13 +41,17 @@ class Allocation:
     def check(self, shapes: Iterable[Shape]) -> None:
         for shape in sorted(shapes, reverse=True):
             if shape.nodes > self.nodes:
-                raise say.GRANTED_TOO_FEW_NODES(
-                    shape=shape, job=self.job, granted=self.nodes, nodes=shape.nodes
+                raise say(
+                    "granted-too-few-nodes",
+                    shape=shape,
+                    job=self.job,
+                    granted=self.nodes,
+                    nodes=shape.nodes,
                 )
             able = sum(tasks >= shape.ppn for tasks in self.tasks_per_node)
             if self.tasks_per_node and able < shape.nodes:
-                raise say.GRANTED_TOO_FEW_PROCESSES(
-                    shape=shape, job=self.job, ppn=shape.ppn, able=able
+                raise say(
+                    "granted-too-few-processes", shape=shape, job=self.job, ppn=shape.ppn, able=able
                 )
 
 
@@ -89,7 +92,7 @@ def _numbers(variables: Mapping[str, str], name: str) -> tuple[int, ...]:
     try:
         return counts(text) if text else ()
     except ValueError:
-        raise say.NOT_SLURMS(name=name, text=text) from None
+        raise say("not-slurms", name=name, text=text) from None
 
 
 def _ends_s(variables: Mapping[str, str], job: str) -> float | None:
@@ -198,7 +201,9 @@ class BatchJob:
 
     def __post_init__(self) -> None:
         if self.time_s < _LEAST_S:
-            raise say.TOO_LITTLE_TIME(time_s=self.time_s, stop_s=2 * STOP_S, minutes=_LEAST_S / 60)
+            raise say(
+                "too-little-time", time_s=self.time_s, stop_s=2 * STOP_S, minutes=_LEAST_S / 60
+            )
 
     @property
     def folder(self) -> Path:
@@ -302,7 +307,7 @@ def directive_word(word: str) -> str:
     """Return `word` for an ``#SBATCH`` line, quoted as in sh, which is how sbatch reads it."""
     _check_one_line(word)
     if "\\" in word:
-        raise say.BACKSLASH(word=word)
+        raise say("backslash", word=word)
     return shlex.quote(word)
 
 
@@ -314,7 +319,7 @@ def _quoted(words: Sequence[str]) -> str:
 
 def _check_one_line(word: str) -> None:
     if any(ord(character) < 32 for character in word):
-        raise say.CONTROL_CHARACTER(word=word)
+        raise say("control-character", word=word)
 
 
 @dataclass(frozen=True)

@@ -9,17 +9,11 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from colltune.domain import Collective, Instance, Shape, parse_collective
-from colltune.errors import MALFORMED, CampaignError, Complaint, DataError
+from colltune.errors import CampaignError, DataError, say
 from colltune.text import parse_bytes
 
 LEAST, MOST = 0.1, 10.0
 """Bounds of a weight; the mean instance of the application has 1."""
-NOT_A_WEIGHT = Complaint(
-    "not-a-weight",
-    f"{{collective}}: {{value!r}} must be a number from {LEAST:g} to {MOST:g}, or a table of them"
-    ' by sizes, "0..4096" = 5',
-    error=CampaignError,
-)
 
 
 class Spent(NamedTuple):
@@ -43,15 +37,19 @@ class SizeWeight(NamedTuple):
     def parse(cls, collective: Collective, sizes: str, weight: object) -> SizeWeight:
         """Return the weight of the `sizes` written ``0..4096`` or ``1M..``."""
         if type(weight) not in (int, float) or not LEAST <= weight <= MOST:  # type: ignore[operator]
-            raise NOT_A_WEIGHT(collective=collective, value=weight)
+            raise say("not-a-weight", collective=collective, value=weight)
         first, dots, last = sizes.partition("..")
         try:
             least, most = parse_bytes(first), parse_bytes(last) if last else None
         except DataError:
             dots = ""
         if not dots:
-            raise MALFORMED(
-                CampaignError, value=sizes, what="a range of bytes", like='"0..4096" or "1M.."'
+            raise say(
+                "malformed",
+                CampaignError,
+                value=sizes,
+                what="a range of bytes",
+                like='"0..4096" or "1M.."',
             )
         return cls(collective, least, most, float(weight))  # type: ignore[arg-type]
 

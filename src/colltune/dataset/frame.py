@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from colltune.dataset import complaints as say
 from colltune.dataset.objective import Objective, cell_text, launch_times
 from colltune.domain import (
     Collective,
@@ -21,6 +20,7 @@ from colltune.domain import (
     RunStatus,
     Shape,
 )
+from colltune.errors import say
 from colltune.text import counted
 
 CELL_COLUMNS = ["collective", "algorithm", "parameters", "nodes", "ppn", "msize_bytes"]
@@ -138,7 +138,7 @@ def join(datasets: Sequence[PerformanceDataset]) -> PerformanceDataset:
     first, *rest = datasets
     for other in rest:
         if other.context != first.context:
-            raise say.CONTEXTS_DIFFER(context=first.context, other=other.context)
+            raise say("contexts-differ", context=first.context, other=other.context)
     frame = pd.concat([d.frame for d in datasets], ignore_index=True)
     refuse_duplicates(frame, "the joined data")
     return replace(first, frame=frame)
@@ -149,7 +149,8 @@ def refuse_duplicates(frame: pd.DataFrame, source: str) -> None:
     doubled = frame.duplicated([*CELL_COLUMNS, "launch"], keep="first")
     if doubled.any():
         at = int(np.flatnonzero(doubled.to_numpy())[0])
-        raise say.DUPLICATE_CELLS(
+        raise say(
+            "duplicate-cells",
             file=source,
             cells=counted(int(doubled.sum()), "duplicate cell"),
             row=at + 1,

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Mapping
 
 import pandas as pd
 
-from colltune.dataset import complaints as say
 from colltune.dataset.frame import CELL_COLUMNS, PerformanceDataset
+from colltune.errors import say
 from colltune.text import counted
 
 ALL = "all"
@@ -138,7 +138,8 @@ def chosen(wanted: str, known: Collection[str]) -> str:
     found = [method for method in known if method == wanted]
     found = found or [method for method in known if wanted in method]
     if len(found) != 1:
-        raise say.NO_SUCH_METHOD(
+        raise say(
+            "no-such-method",
             wanted=wanted,
             count="no method" if not found else counted(len(found), "method"),
             known="; ".join(known) or "none",
@@ -183,6 +184,6 @@ def alike(
         return dataset
     if wanted is not None:
         return measured_by(dataset, provenances, chosen(wanted, found))
-    raise say.SEVERAL_METHODS(
-        file=source, methods="; ".join(in_cells(found)), first=next(iter(found))
+    raise say(
+        "several-methods", file=source, methods="; ".join(in_cells(found)), first=next(iter(found))
     )

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colltune.dataset import complaints as say
-from colltune.errors import DataError, unknown
+from colltune.errors import DataError, say, unknown
 from colltune.text import counted
 
 if TYPE_CHECKING:
@@ -116,14 +115,15 @@ def _refuse_unusable(frame: pd.DataFrame, result: Numbers, objective: Objective)
     row = frame.iloc[bad[0]]
     cell = cell_text(row)
     if np.isnan(result[bad[0]]) and np.isfinite(row["time_s"]) and not len(row["times_s"]):
-        raise say.OBJECTIVE_UNKNOWN(
+        raise say(
+            "objective-unknown",
             objective=objective,
             bad=len(bad),
             measurements=counted(len(frame), "measurement"),
             cell=cell,
         )
-    raise say.NO_POSITIVE_TIME(
-        bad=len(bad), measurements=counted(len(frame), "measurement"), cell=cell
+    raise say(
+        "no-positive-time", bad=len(bad), measurements=counted(len(frame), "measurement"), cell=cell
     )
 
 
@@ -140,5 +140,5 @@ def common(objectives: Iterable[Objective]) -> Objective:
     """Return the one objective of several parts of a dataset."""
     distinct = sorted(set(objectives))
     if len(distinct) > 1:
-        raise say.OBJECTIVES_DIFFER(distinct=", ".join(distinct))
+        raise say("objectives-differ", distinct=", ".join(distinct))
     return distinct[0] if distinct else DEFAULT_OBJECTIVE

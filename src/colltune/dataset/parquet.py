@@ -22,11 +22,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from colltune.dataset import complaints as say
 from colltune.dataset.frame import ALL_TIMES, COLUMNS, PerformanceDataset, join
 from colltune.dataset.tidy_csv import read_csv
 from colltune.domain import Context, Measurement
-from colltune.errors import DataError
+from colltune.errors import DataError, say
 from colltune.files import whole
 from colltune.files.reading import json_of
 from colltune.files.remote import opened, url_of
@@ -70,12 +69,12 @@ def _read_one(given: Path | str, where: Mapping[str, str]) -> PerformanceDataset
         with local_copy(url) as folder:
             return read_parquet(folder)
     if not path.exists():
-        raise say.NO_SUCH_DATA(path=path)
+        raise say("no-such-data", path=path)
     if path.is_dir() or path.suffix == _SUFFIX:
         return read_parquet(path)
     if path.name.endswith((".csv", ".csv.gz")):
         return read_csv(path, where=where)
-    raise say.NOT_A_DATASET(path=path)
+    raise say("not-a-dataset", path=path)
 
 
 def read_parquet(path: Path) -> PerformanceDataset:
@@ -90,7 +89,7 @@ def read_parquet(path: Path) -> PerformanceDataset:
     """
     files = _files(path)
     if not files:
-        raise say.NO_PARQUET(path=path)
+        raise say("no-parquet", path=path)
     return join([_read_file(file) for file in files])
 
 
@@ -192,9 +191,9 @@ def local_copy(url: str) -> Iterator[Path]:
                     targets = [str(folder / path.rpartition("/")[2]) for path in found]
                     remote.system.get(found, targets)
         except FileNotFoundError:
-            raise say.NO_SUCH_DATA(path=remote.url) from None
+            raise say("no-such-data", path=remote.url) from None
         if not found:
-            raise say.NO_PARQUET(path=remote.url)
+            raise say("no-parquet", path=remote.url)
         try:
             yield folder
         except DataError as error:
@@ -213,24 +212,24 @@ def _context(file: Path, metadata: Mapping[str, str]) -> Context:
     try:
         return Context(**_told(file, metadata, "colltune.context"))
     except TypeError as error:
-        raise say.DAMAGED(path=file, error=error) from error
+        raise say("damaged", path=file, error=error) from error
 
 
 def _told(file: Path, metadata: Mapping[str, str], key: str) -> dict[str, str]:
     try:
         return dict(json_of(metadata.get(key, "")))
     except (TypeError, ValueError) as error:
-        raise say.DAMAGED_KEY(path=file, key=key, error=error) from error
+        raise say("damaged-key", path=file, key=key, error=error) from error
 
 
 def _metadata(file: Path) -> dict[str, str]:
     if file.exists() and not file.is_file():
-        raise say.NOT_REGULAR(path=file)
+        raise say("not-regular", path=file)
     try:
         raw = pq.read_schema(file).metadata or {}
         metadata = {key.decode(): value.decode() for key, value in raw.items()}
     except (OSError, ValueError, pa.ArrowException) as error:
-        raise say.NOT_PARQUET(path=file, error=error) from error
+        raise say("not-parquet", path=file, error=error) from error
     _check_version(metadata, str(file))
     return metadata
 
@@ -239,16 +238,16 @@ def _check_version(metadata: Mapping[str, str], name: str) -> None:
     """Raise `DataError` unless a file's `metadata` is of a schema that is read here."""
     version = metadata.get("colltune.schema_version")
     if version is None:
-        raise say.FOREIGN_PARQUET(name=name)
+        raise say("foreign-parquet", name=name)
     if not version.isdecimal() or len(version) > 9 or int(version) > SCHEMA_VERSION:
-        raise say.NEWER_SCHEMA(name=name, version=version[:20], known=SCHEMA_VERSION)
+        raise say("newer-schema", name=name, version=version[:20], known=SCHEMA_VERSION)
 
 
 def _table(file: Path, **which: Any) -> pa.Table:
     try:
         return pq.read_table(file, **which)
     except (OSError, pa.ArrowException) as error:
-        raise say.DAMAGED_PARQUET(path=file, error=error) from error
+        raise say("damaged-parquet", path=file, error=error) from error
 
 
 def _read_file(file: Path) -> PerformanceDataset:

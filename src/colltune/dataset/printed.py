@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from colltune.dataset import complaints as say
+from colltune.errors import say
 
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
 _DATE = r"[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d"
@@ -56,7 +56,7 @@ def without_prefixes(lines: Iterable[str], name: str) -> Iterator[str]:
         if rank and bare.startswith(TITLES) and len(bare) > _SHORT and len(titles) < _MOST_TITLES:
             first = titles.setdefault(bare, rank)
             if first != rank:
-                raise say.EACH_ALONE(name=name, number=number, rank=rank, first=first)
+                raise say("each-alone", name=name, number=number, rank=rank, first=first)
         yield bare
 
 

@@ -32,9 +32,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from colltune.dataset import complaints as say
 from colltune.domain import LARGEST_NUMBER, Collective, Configuration, Shape, parse_collective
-from colltune.errors import ColltuneError, DataError
+from colltune.errors import ColltuneError, DataError, say
 from colltune.files.reading import content_of
 from colltune.text import counted
 
@@ -246,9 +245,9 @@ def added_up(jobs: Iterable[ProfiledRun], uses: Iterable[Use]) -> Profile:
     jobs = tuple(sorted(jobs, key=lambda job: (job.started, job.job, job.host)))
     libraries = sorted({f"{job.library} {job.release}" for job in jobs})
     if not jobs:
-        raise say.NO_PROFILES()
+        raise say("no-profiles")
     if len(libraries) > 1:
-        raise say.LIBRARIES_DIFFER(libraries=", ".join(libraries))
+        raise say("libraries-differ", libraries=", ".join(libraries))
     found: dict[CallKind, Use] = {}
     for use in uses:
         found[use.kind] = found[use.kind] + use if use.kind in found else use
@@ -270,7 +269,7 @@ def read_profiles(paths: Sequence[Path], programs: Iterable[str] = ()) -> Profil
     kept = [(job, uses) for job, uses in read if not wanted or job.program in wanted]
     if not kept:
         there = ", ".join(sorted({job.program for job, _ in read}))
-        raise say.NO_PROFILE_OF(wanted=", ".join(sorted(wanted)), there=there)
+        raise say("no-profile-of", wanted=", ".join(sorted(wanted)), there=there)
     return added_up((job for job, _ in kept), (use for _, uses in kept for use in uses))
 
 
@@ -284,7 +283,7 @@ def profile_files(paths: Sequence[Path]) -> dict[Path, bytes]:
 def _files(path: Path) -> list[Path]:
     found = sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() else [path]
     if not found:
-        raise say.NO_PROFILE_HERE(path=path)
+        raise say("no-profile-here", path=path)
     return found
 
 
@@ -292,18 +291,22 @@ def parse_profile(content: bytes, source: str) -> tuple[ProfiledRun, list[Use]]:
     """Return the job in a file's `content`, and its uses; `source` names the file in errors."""
     match = re.fullmatch(rb"colltune-profile (\d{1,9})", content.split(b"\n", 1)[0])
     if match is None:
-        raise say.NOT_A_PROFILE(file=source)
+        raise say("not-a-profile", file=source)
     version = int(match[1])
     if not _OLDEST_VERSION <= version <= FORMAT_VERSION:
-        raise say.PROFILE_FORMAT(
-            file=source, version=version, oldest=_OLDEST_VERSION, newest=FORMAT_VERSION
+        raise say(
+            "profile-format",
+            file=source,
+            version=version,
+            oldest=_OLDEST_VERSION,
+            newest=FORMAT_VERSION,
         )
     body, _, last = content.rstrip(b"\n").rpartition(b"\n")
     body += b"\n"
     names = (_HEAD_1, _COLUMNS_1) if version == 1 else (_HEAD, COLUMNS)
     reader = _ProfileReader(source, body.count(b"\n") + 1, *names)
     if last != f"end {fnv1a(body):016x}".encode():
-        raise reader.wrong(say.WRONG_CHECKSUM())
+        raise reader.wrong(say("wrong-checksum"))
     for reader.number, line in enumerate(body.decode("utf-8", "replace").splitlines(), start=1):
         if reader.number > 1:
             reader.take(line)
@@ -342,29 +345,29 @@ class _ProfileReader:
         name, *words = line.split(" ")
         if name in self.names:
             if name in self.head or len(words) != self.names[name] or not all(words):
-                raise self.wrong(say.NOT_ONCE(name=name, words=self.names[name]))
+                raise self.wrong(say("not-once", name=name, words=self.names[name]))
             self.head[name] = self.number, words
         elif name == "configuration" and len(words) == 2:
             try:
                 identity = Configuration.parse(words[1]).id
             except DataError as error:
-                raise self.wrong(say.NOT_AN_ID(value=words[1][:80], error=error)) from None
+                raise self.wrong(say("not-an-id", value=words[1][:80], error=error)) from None
             self.configurations[self.count(words[0], "the number")] = identity
         elif name == "columns":
             if words != list(self.columns):
-                raise self.wrong(say.COLUMNS_DIFFER(expected=" ".join(self.columns)))
+                raise self.wrong(say("columns-differ", expected=" ".join(self.columns)))
             self.has_columns = True
         elif name == "row" and self.has_columns:
             if len(words) != len(self.columns):
-                raise self.wrong(say.COLUMNS_MISSING(count=len(words), wanted=len(self.columns)))
+                raise self.wrong(say("columns-missing", count=len(words), wanted=len(self.columns)))
             self.uses.append(self.use(dict(zip(self.columns, words, strict=True))))
         else:
-            raise self.wrong(say.LINE_UNKNOWN(value=line[:40]))
+            raise self.wrong(say("line-unknown", value=line[:40]))
 
     def job(self) -> ProfiledRun:
         missing = [name for name in self.names if name not in self.head]
         if missing or not self.has_columns:
-            raise self.wrong(say.LINE_MISSING(name=(*missing, "columns")[0]))
+            raise self.wrong(say("line-missing", name=(*missing, "columns")[0]))
         # one after the other, since an error names the line that was asked for last
         world, layout = self.line_of("world")
         nprocs = self.count(world, "processes", least=1)
@@ -393,7 +396,7 @@ class _ProfileReader:
     def settings(self) -> str:
         arm = self.line_of("arm")[0] if "arm" in self.names else UNKNOWN_ARM
         if arm not in ARMS:
-            raise self.wrong(say.UNKNOWN_ARM(value=arm[:40], known=", ".join(ARMS)))
+            raise self.wrong(say("unknown-arm", value=arm[:40], known=", ".join(ARMS)))
         return arm
 
     def left_out(self) -> tuple[int, float]:
@@ -409,7 +412,7 @@ class _ProfileReader:
         timed = self.count(row["timed"], "timed", most=calls)
         ran = self.configurations.get(self.count(row["configuration"], "configuration"))
         if ran is None:
-            raise self.wrong(say.CONFIGURATION_NOT_NAMED(configuration=row["configuration"]))
+            raise self.wrong(say("configuration-not-named", configuration=row["configuration"]))
         kind = self.kind(row)
         least = self.count(row["least_bytes"], "least_bytes", least=kind.first_bytes)
         most = self.count(row["most_bytes"], "most_bytes", least=least, most=kind.last_bytes)
@@ -426,7 +429,9 @@ class _ProfileReader:
         written = ",".join(f"{k}:{n}" for k, n in sorted(found.items())) or "-"
         within = all(FIRST_TIME <= k <= LAST_TIME and n > 0 for k, n in found.items())
         if written != text or not within or sum(found.values()) > timed:
-            raise self.wrong(say.NOT_A_SKETCH(value=text[:40], timed=counted(timed, "timed call")))
+            raise self.wrong(
+                say("not-a-sketch", value=text[:40], timed=counted(timed, "timed call"))
+            )
         return found
 
     def kind(self, row: dict[str, str]) -> CallKind:
@@ -434,11 +439,11 @@ class _ProfileReader:
             collective = parse_collective(row["collective"])
         except DataError as error:
             text = row["collective"][:80]
-            raise self.wrong(say.NOT_A_COLLECTIVE(text=text, error=error)) from None
+            raise self.wrong(say("not-a-collective", text=text, error=error)) from None
         nprocs = self.count(row["size"], "size", least=1)
         first = self.count(row["first_bytes"], "first_bytes")
         if first & (first - 1):
-            raise self.wrong(say.NOT_A_POWER(first=first))
+            raise self.wrong(say("not-a-power", first=first))
         return CallKind(collective, nprocs, self.layout(row["layout"], nprocs), first)
 
     def layout(self, text: str, nprocs: int) -> Shape | None:
@@ -447,14 +452,14 @@ class _ProfileReader:
             return None
         if match is None or int(match["nodes"]) * int(match["ppn"]) != nprocs:
             raise self.wrong(
-                say.NOT_A_LAYOUT(value=text[:40], nprocs=counted(nprocs, "process", "es"))
+                say("not-a-layout", value=text[:40], nprocs=counted(nprocs, "process", "es"))
             )
         return Shape(int(match["nodes"]), int(match["ppn"]))
 
     def count(self, text: str, what: str, least: int = 0, most: int = LARGEST_NUMBER) -> int:
         digits = text.isascii() and text.isdigit() and len(text) < 40
         if not digits or not least <= int(text) <= most:
-            raise self.wrong(say.NOT_WHOLE(what=what, value=text[:40], least=least, most=most))
+            raise self.wrong(say("not-whole", what=what, value=text[:40], least=least, most=most))
         return int(text)
 
     def seconds(self, text: str, what: str) -> float:
@@ -463,5 +468,5 @@ class _ProfileReader:
         except ValueError:
             value = math.nan
         if not 0 <= value < _LONGEST_S:
-            raise self.wrong(say.NOT_SECONDS(what=what, value=text[:40]))
+            raise self.wrong(say("not-seconds", what=what, value=text[:40]))
         return value

@@ -20,7 +20,6 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from colltune.dataset import complaints as say
 from colltune.dataset.frame import (
     ALL_TIMES,
     COLUMNS,
@@ -30,7 +29,7 @@ from colltune.dataset.frame import (
 )
 from colltune.dataset.printed import without_common_prefixes
 from colltune.domain import LARGEST_NUMBER, Context, RunStatus, parse_collective, parse_parameters
-from colltune.errors import DataError, unknown
+from colltune.errors import DataError, say, unknown
 from colltune.files import whole
 from colltune.files.unpacking import encoding_of, unpacked
 
@@ -91,10 +90,10 @@ def read_csv(
     text = _renamed(text_table(path), path, columns or {}, constants or {})
     for column, value in (where or {}).items():
         if column not in text:
-            raise say.NO_COLUMN_TO_FILTER(column=column).of(str(path))
+            raise say("no-column-to-filter", column=column).of(str(path))
         text = text[text[column] == value]
         if text.empty:
-            raise say.NO_ROW_HAS(column=column, value=value).of(str(path))
+            raise say("no-row-has", column=column, value=value).of(str(path))
     dataset = _from_named(text, path, time_unit)
     refuse_duplicates(dataset.frame, str(path))
     return dataset
@@ -152,14 +151,14 @@ def text_table(path: Path) -> pd.DataFrame:
                 skipinitialspace=separator != "\t",
             )
     except FileNotFoundError:
-        raise say.NO_SUCH_DATA(path=path) from None
+        raise say("no-such-data", path=path) from None
     except (OSError, ValueError, pd.errors.ParserWarning) as error:
         why = getattr(error, "strerror", None) or str(error).strip()
         if getattr(error, "errno", None) == errno.EINVAL:
-            raise say.NOT_READ(path=path, why=why) from error
-        raise say.NOT_CSV(path=path, why=why) from error
+            raise say("not-read", path=path, why=why) from error
+        raise say("not-csv", path=path, why=why) from error
     if table.empty:
-        raise say.NO_ROWS(path=path)
+        raise say("no-rows", path=path)
     return table if separator == "," else table.replace(*_DECIMAL_COMMA, regex=True)
 
 
@@ -173,12 +172,13 @@ def _renamed(
 ) -> pd.DataFrame:
     for ours, theirs in columns.items():
         if theirs not in table:
-            raise say.NO_COLUMN_MAPPED(theirs=theirs, ours=ours).of(str(path))
+            raise say("no-column-mapped", theirs=theirs, ours=ours).of(str(path))
     table = table.rename(columns={theirs: ours for ours, theirs in columns.items()})
     table = table.assign(**constants)
     missing = [name for name in _REQUIRED if name not in table]
     if missing:
-        raise say.MISSING_COLUMN(
+        raise say(
+            "missing-column",
             path=path,
             missing=", ".join(missing),
             columns=", ".join(map(str, table.columns)),
@@ -193,13 +193,18 @@ def _context(table: pd.DataFrame, path: Path) -> Context:
         listed = "; ".join(str(Context(*map(str, row))) for row in contexts.itertuples(index=False))
         column = next(c for c in CONTEXT_COLUMNS if contexts[c].nunique() > 1)
         value = contexts[column].iloc[0]
-        raise say.SEVERAL_CONTEXTS(
-            path=path, contexts=len(contexts), listed=listed, column=column, value=value
+        raise say(
+            "several-contexts",
+            path=path,
+            contexts=len(contexts),
+            listed=listed,
+            column=column,
+            value=value,
         )
     values = {c: str(contexts[c].iloc[0]).strip() for c in CONTEXT_COLUMNS}
     for column in CONTEXT_COLUMNS[:3]:
         if not values[column]:
-            raise say.EMPTY_COLUMN(path=path, column=column)
+            raise say("empty-column", path=path, column=column)
     return Context(**values)
 
 
@@ -258,7 +263,7 @@ class RowCheck:
         if wrong.any():
             at = int(np.flatnonzero(wrong)[0])
             value = str(self.shown[column].iloc[at])[:80]
-            raise say.WRONG_CELL(place=self.place(at), column=column, value=value, why=why)
+            raise say("wrong-cell", place=self.place(at), column=column, value=value, why=why)
 
     def converted(self, column: str, convert: Callable[[str], Any]) -> list[Any]:
         """Return what `convert` makes of each value; what it raises says what is wrong."""

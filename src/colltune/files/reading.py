@@ -16,10 +16,8 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-from colltune.errors import ColltuneError, Complaint
+from colltune.errors import ColltuneError, say
 
-UNREADABLE = Complaint("unreadable", "{path}: cannot be read: {why}", "{mend}")
-NOT_TEXT = Complaint("not-text", "{path}, line {line}: {why}", "{mend}")
 _ZERO_BYTE = "not a text file (it has a zero byte)"
 MOST_BYTES = 1 << 30
 """Of a file that is read as a whole."""
@@ -66,7 +64,9 @@ def content_of(path: Path, failed: type[ColltuneError], mend: str) -> bytes:
     try:
         return read_bytes(path)
     except OSError as error:
-        raise UNREADABLE(failed, path=path, why=error.strerror or error, mend=mend) from error
+        raise say(
+            "unreadable", failed, path=path, why=error.strerror or error, mend=mend
+        ) from error
 
 
 def text_of(path: Path, failed: type[ColltuneError], mend: str) -> str:
@@ -75,10 +75,12 @@ def text_of(path: Path, failed: type[ColltuneError], mend: str) -> str:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise NOT_TEXT(failed, path=path, line=line, why="not UTF-8 text", mend=mend) from error
+        raise say(
+            "not-text", failed, path=path, line=line, why="not UTF-8 text", mend=mend
+        ) from error
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise NOT_TEXT(failed, path=path, line=line, why=_ZERO_BYTE, mend=mend)
+        raise say("not-text", failed, path=path, line=line, why=_ZERO_BYTE, mend=mend)
     return text
 
 

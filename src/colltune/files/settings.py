@@ -20,19 +20,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
-from colltune.errors import ColltuneError, Complaint
+from colltune.errors import ColltuneError, say
 from colltune.files.reading import toml_of
 
 _Settings = TypeVar("_Settings")
-NOT_TOML = Complaint("not-toml", "{file}: not valid TOML: {why}")
-KEY_MISSING = Complaint("key-missing", "{file}: key {key} is missing", "Add it.")
-UNKNOWN_TABLE = Complaint("unknown-table", "unknown table{meant}; known: {known}")
-UNKNOWN_KEY = Complaint("unknown-key", "unknown key{meant}; known in [{table}]: {known}")
-NOT_A_TABLE = Complaint("not-a-table", "must be a table", "write [{table}]")
-NOT_ALLOWED = Complaint("not-allowed", "{value!r} must be {wanted}")
-GIVEN_TWICE = Complaint("given-twice", "is given 2 times, as {names}", "Keep one.")
-EMPTY = Complaint("empty", "{place}{name} is empty", "give at least one value")
-OUT_OF_BOUNDS = Complaint("out-of-bounds", "{place}{name} must be {wanted}, not {value}")
 _WIDTH = 98
 _WORDS: Mapping[object, tuple[str, tuple[type, ...]]] = {
     bool: ("true or false", (bool,)),
@@ -273,11 +264,16 @@ def check(settings: object, error: type[ColltuneError], above: str = "") -> None
         value = getattr(settings, key.field[-1], None) if len(key.field) == 1 else None
         several = value if isinstance(value, tuple) else (value,)
         if not key.setting.empty and value == ():
-            raise EMPTY(error, place=above, name=key.name)
+            raise say("empty", error, place=above, name=key.name)
         for each in several:
             if type(each) in (int, float) and not key.setting.holds(each):
-                raise OUT_OF_BOUNDS(
-                    error, place=above, name=key.name, wanted=key.wanted, value=each
+                raise say(
+                    "out-of-bounds",
+                    error,
+                    place=above,
+                    name=key.name,
+                    wanted=key.wanted,
+                    value=each,
                 )
 
 
@@ -294,7 +290,7 @@ class TomlFile:
         try:
             return toml_of(self.text)
         except ValueError as error:
-            raise NOT_TOML(self.error, file=self.source, why=error) from error
+            raise say("not-toml", self.error, file=self.source, why=error) from error
 
     def read(self, settings: type[_Settings], folder: Path = Path()) -> _Settings:
         """Return the settings; paths are below `folder`."""
@@ -308,11 +304,11 @@ class TomlFile:
             given = [path for path in (key.path, key.setting.also) if path in found]
             if len(given) > 1:
                 same = " and as ".join(path.rpartition(".")[2] for path in given)
-                raise self.fail(given[-1], GIVEN_TWICE(names=same))
+                raise self.fail(given[-1], say("given-twice", names=same))
             if given:
                 values[key.path] = self._value(given[0], key, found[given[0]], folder)
             elif key.default is MISSING and (not key.optional or key.table in present):
-                raise KEY_MISSING(self.error, file=self.source, key=key.path)
+                raise say("key-missing", self.error, file=self.source, key=key.path)
         try:
             made: _Settings = _made(described, known, values, present | {*values}, folder)
         except self.error as error:
@@ -332,21 +328,23 @@ class TomlFile:
                 yield path, value
             elif path in tables:
                 if not isinstance(value, dict):
-                    raise self.fail(path, NOT_A_TABLE(table=path))
+                    raise self.fail(path, say("not-a-table", table=path))
                 # that it is there says something, too
                 yield f"{path}.", None
                 yield from self._written(value, f"{path}.", known, tables)
             elif not above:
                 meant, names = _meant(name, tables), ", ".join(tables)
-                raise self.fail(path, UNKNOWN_TABLE(meant=meant, known=names))
+                raise self.fail(path, say("unknown-table", meant=meant, known=names))
             else:
                 inner = [p.removeprefix(above) for p in known if p.rpartition(".")[0] == above[:-1]]
                 meant, names = _meant(name, inner), ", ".join(inner)
-                raise self.fail(path, UNKNOWN_KEY(meant=meant, table=above[:-1], known=names))
+                raise self.fail(
+                    path, say("unknown-key", meant=meant, table=above[:-1], known=names)
+                )
 
     def _value(self, path: str, key: SettingKey, written: Any, folder: Path) -> Any:
         if not key.fits(written):
-            raise self.fail(path, NOT_ALLOWED(value=written, wanted=key.wanted))
+            raise self.fail(path, say("not-allowed", value=written, wanted=key.wanted))
         try:
             return key.value_of(written, folder)
         except ColltuneError as error:

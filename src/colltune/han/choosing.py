@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltune.domain import Collective, Configuration, Instance, Measurement, RunStatus, Shape
-from colltune.errors import DataError
-from colltune.han import complaints as say
+from colltune.errors import DataError, say
 from colltune.han.space import pipeline
 from colltune.han.tasks_file import TaskTimes, TimedSeries, depth
 from colltune.models.costs.han import AllreduceTasks, BcastTasks
@@ -38,7 +37,8 @@ def runtime_s(series: TimedSeries, segments: int) -> float:
     were run count as they were (eq. 1), all further ones as the steady task (eq. 3, eq. 4).
     """
     if not series.covers(segments) or not series.times_s:
-        raise say.TASKS_CANNOT_PREDICT(
+        raise say(
+            "tasks-cannot-predict",
             configuration=series.setup.id,
             shape=series.shape,
             tasks_of=counted(series.segments, "segment"),
@@ -117,7 +117,8 @@ def pick(tasks: TaskTimes, setups: Sequence[Configuration], instance: Instance) 
     """Return the fastest setup for an instance (sec. III-C, step 1); of equals the first."""
     times = runtimes_s(tasks, setups, instance)
     if not times:
-        raise say.NO_TASK_TIMES_FOR(
+        raise say(
+            "no-task-times-for",
             collective=instance.collective,
             msize=counted(instance.msize_bytes, "byte"),
             shape=instance.shape,
@@ -140,7 +141,7 @@ def for_job(
     ratios = {c: _ratios(tasks, found, shape, c, msizes_bytes) for c, found in setups.items()}
     for collective, found in ratios.items():
         if not found:
-            raise say.NO_SETUP_WITH_TIMES(collective=collective, shape=shape)
+            raise say("no-setup-with-times", collective=collective, shape=shape)
     means = {
         c: {setup: statistics.fmean(values) for setup, values in found.items()}
         for c, found in ratios.items()
@@ -237,7 +238,7 @@ def compare(
         if compared is not None:
             found.append(compared)
     if not found:
-        raise say.NO_EXHAUSTIVE_SEARCH()
+        raise say("no-exhaustive-search")
     return tuple(found)
 
 

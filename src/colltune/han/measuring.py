@@ -27,9 +27,8 @@ from colltune.bench import build
 from colltune.bench.backends.installed import InstalledMpi
 from colltune.bench.launchers import Launcher
 from colltune.domain import Collective, Configuration, Context, RunStatus, Shape
-from colltune.errors import BudgetError
+from colltune.errors import BudgetError, say
 from colltune.files.reading import json_of
-from colltune.han import complaints as say
 from colltune.han import tasks_file
 from colltune.han.choosing import steady
 from colltune.han.space import TuningRequest, needed
@@ -127,7 +126,7 @@ class TaskBench(InstalledMpi):
     ) -> None:
         if installation.library != LIBRARY:
             title = LIBRARIES[installation.library].title
-            raise say.NOT_OF_OPEN_MPI(mpirun=installation.mpirun, title=title)
+            raise say("not-of-open-mpi", mpirun=installation.mpirun, title=title)
         OPENMPI.han_setups(installation.release).low_modules()
         super().__init__(installation, launcher)
         self.release = installation.release
@@ -214,13 +213,13 @@ def read_raw(path: Path, wanted: Sequence[TaskSeries]) -> TaskOutput:
     # what follows the last end of line was cut off
     head, *lines = text.split("\n")[:-1] or [_RAW]
     if head != _RAW:
-        raise say.NOT_RAW_TASKS(path=path, line_1=head[:80])
+        raise say("not-raw-tasks", path=path, line_1=head[:80])
     reading = _Reading(wanted)
     for number, line in enumerate(lines, 2):
         try:
             reading.line(line.split(" "))
         except (IndexError, ValueError) as error:
-            raise say.TASKS_LINE_UNREADABLE(path=path, number=number, text=line[:80]) from error
+            raise say("tasks-line-unreadable", path=path, number=number, text=line[:80]) from error
     return TaskOutput(tuple(reading.series), reading.open_series, reading.ended)
 
 
@@ -278,20 +277,20 @@ def _save_wanted(path: Path, wanted: Sequence[TaskSeries]) -> None:
             json.dumps({"version": _WANTED_VERSION, "series": series}), encoding="utf-8"
         )
     except OSError as error:
-        raise say.TASKS_NOT_WRITTEN(path=path, why=error.strerror or error) from error
+        raise say("tasks-not-written", path=path, why=error.strerror or error) from error
 
 
 def _load_wanted(path: Path) -> tuple[TaskSeries, ...]:
     try:
         found = json_of(path.read_text(encoding="utf-8"))
         if found["version"] != _WANTED_VERSION:
-            raise say.FOLDER_OF_ANOTHER_VERSION(path=path)
+            raise say("folder-of-another-version", path=path)
         return tuple(
             TaskSeries(Shape.parse(shape), Configuration.parse(setup), *numbers)
             for shape, setup, *numbers in found["series"]
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise say.TASKS_FOLDER_WRONG(path=path, why=error) from error
+        raise say("tasks-folder-wrong", path=path, why=error) from error
 
 
 class _Watcher:
@@ -370,7 +369,7 @@ def overlaps(tasks: TaskTimes, shape: Shape, segsize_bytes: int | None = None) -
     ]
     if not found:
         known = ", ".join(map(str, sorted(set(sizes)))) or "none"
-        raise say.NO_LONG_SERIES(shape=shape, segsize_bytes=segsize_bytes, known=known)
+        raise say("no-long-series", shape=shape, segsize_bytes=segsize_bytes, known=known)
     return found
 
 

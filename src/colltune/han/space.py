@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from colltune.domain import Collective, Configuration, Shape
-from colltune.han import complaints as say
+from colltune.errors import say
 from colltune.han.tasks_file import Asked, TaskSeries, wanted_for
 from colltune.mpi.openmpi import han_setups
 from colltune.mpi.openmpi.han_setups import ADAPT, TREES, UP_MODULES
@@ -54,12 +54,12 @@ class Space:
             unknown = [word for word in given if word not in known]
             if unknown or not given:
                 what = repr(unknown[0]) if unknown else "missing"
-                raise say.NOT_A_KNOWN_WORD(name=name, what=what, known=", ".join(known))
+                raise say("not-a-known-word", name=name, what=what, known=", ".join(known))
         if not self.segsizes_bytes or not self.lows or not self.inner_bytes:
-            raise say.NO_SEGMENT_SIZE()
+            raise say("no-segment-size")
         odd = [size for size in self.segsizes_bytes if size < 1 or size % 4]
         if odd:
-            raise say.ODD_SEGMENT_SIZE(segsize=odd[0])
+            raise say("odd-segment-size", segsize=odd[0])
 
     def setups(self, release: str, collective: Collective) -> Iterator[Configuration]:
         known = OPENMPI.han_setups(release)
@@ -106,17 +106,19 @@ class TuningInputs:
 
     def __post_init__(self) -> None:
         if not self.collectives or not self.shapes or not self.msizes_bytes:
-            raise say.NOTHING_TO_MEASURE()
+            raise say("nothing-to-measure")
         for collective in self.collectives:
             if collective not in han_setups.COLLECTIVES:
-                raise say.NO_TASKS_OF_COLLECTIVE(
-                    collective=collective, known=", ".join(han_setups.COLLECTIVES)
+                raise say(
+                    "no-tasks-of-collective",
+                    collective=collective,
+                    known=", ".join(han_setups.COLLECTIVES),
                 )
         for shape in self.shapes:
             if why := han_setups.limit_on(shape):
-                raise say.SHAPE_WITHOUT_HAN(shape=shape, why=why)
+                raise say("shape-without-han", shape=shape, why=why)
         if min(self.msizes_bytes) < 1:
-            raise say.EMPTY_MESSAGES()
+            raise say("empty-messages")
 
     @property
     def launched(self) -> Shape:

@@ -20,10 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltune.domain import Collective, Configuration, Context, RunStatus, Shape
-from colltune.errors import DataError
+from colltune.errors import DataError, say
 from colltune.files import whole
 from colltune.files.reading import json_of, text_of
-from colltune.han import complaints as say
 from colltune.text import counted
 
 STEADY_AT_FIRST, MOST_STEADY = 4, 64
@@ -91,7 +90,8 @@ class TimedSeries:
         tasks = self.segments + depth(self.setup.collective)
         right = times.ndim == 3 and times.shape[1:] == (self.shape.nodes, tasks)
         if self.status is RunStatus.OK and not (right and times.size and (times > 0).all()):
-            raise say.TASKS_NEED_TIMES(
+            raise say(
+                "tasks-need-times",
                 configuration=self.setup.id,
                 shape=self.shape,
                 segments=counted(self.segments, "segment"),
@@ -185,7 +185,7 @@ def read(path: Path) -> TaskTimes:
     # what follows the last end of line was cut off by a kill
     lines = text.split("\n")[:-1]
     if not lines:
-        raise say.TASKS_EMPTY(path=path)
+        raise say("tasks-empty", path=path)
     context = _context(path, _object(path, 1, lines[0]))
     objects = [(n, _object(path, n, line)) for n, line in enumerate(lines[1:], 2)]
     series = tuple(_series(path, n, line) for n, line in objects if _ASKED not in line)
@@ -201,7 +201,7 @@ def begin(path: Path, context: Context, asked: Asked | None = None) -> TaskTimes
             temporary.write_text(head, encoding="utf-8")
     found = read(path)
     if found.context != context:
-        raise say.TASKS_OF_ANOTHER_CONTEXT(path=path, its_context=found.context, context=context)
+        raise say("tasks-of-another-context", path=path, its_context=found.context, context=context)
     data = path.read_bytes()
     # without what a kill left of a line, so that the next one begins on its own
     _, newline, lines = data.rpartition(b"\n")[0].partition(b"\n")
@@ -228,7 +228,7 @@ def _append(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
             stream.flush()
             os.fsync(stream.fileno())
     except OSError as error:
-        raise say.TASKS_NOT_WRITTEN(path=path, why=error.strerror or error) from error
+        raise say("tasks-not-written", path=path, why=error.strerror or error) from error
 
 
 def _as_dict(series: TimedSeries) -> dict[str, Any]:
@@ -248,33 +248,33 @@ def _object(path: Path, number: int, line: str) -> Mapping[str, Any]:
     try:
         found = json_of(line)
     except ValueError as error:
-        raise say.TASKS_LINE_NOT_JSON(path=path, number=number, why=error) from error
+        raise say("tasks-line-not-json", path=path, number=number, why=error) from error
     if not isinstance(found, dict):
-        raise say.TASKS_LINE_NOT_OBJECT(path=path, number=number)
+        raise say("tasks-line-not-object", path=path, number=number)
     return found
 
 
 def _context(path: Path, head: Mapping[str, Any]) -> Context:
     if head.get("format") != FORMAT:
-        raise say.NOT_TASK_TIMES(path=path, format=FORMAT)
+        raise say("not-task-times", path=path, format=FORMAT)
     if head.get("version") not in _READ:
-        raise say.NEWER_TASK_TIMES(path=path, version=head.get("version"), newest=VERSION)
+        raise say("newer-task-times", path=path, version=head.get("version"), newest=VERSION)
     found = head.get("context")
     if not isinstance(found, dict) or not {"machine", "library", "library_version"} <= set(found):
-        raise say.TASKS_CONTEXT_LACKS(path=path)
+        raise say("tasks-context-lacks", path=path)
     return Context(**{name: str(value) for name, value in found.items()})
 
 
 def _asked(path: Path, number: int, found: object) -> Asked:
     if not isinstance(found, dict) or not all(isinstance(w, list) for w in found.values()):
-        raise say.TASKS_NOT_WORDS(path=path, number=number)
+        raise say("tasks-not-words", path=path, number=number)
     return {str(option): tuple(map(str, words)) for option, words in found.items()}
 
 
 def _series(path: Path, number: int, line: Mapping[str, Any]) -> TimedSeries:
     missing = [key for key in _KEYS if key not in line]
     if missing:
-        raise say.TASKS_KEY_MISSING(path=path, number=number, key=missing[0])
+        raise say("tasks-key-missing", path=path, number=number, key=missing[0])
     try:
         return TimedSeries(
             Shape.parse(str(line["shape"])),
@@ -287,4 +287,4 @@ def _series(path: Path, number: int, line: Mapping[str, Any]) -> TimedSeries:
             str(line["message"]),
         )
     except (DataError, TypeError, ValueError) as error:
-        raise say.TASKS_LINE_WRONG(path=path, number=number, why=error) from error
+        raise say("tasks-line-wrong", path=path, number=number, why=error) from error

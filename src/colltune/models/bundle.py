@@ -41,11 +41,10 @@ from numpy.typing import NDArray
 
 from colltune import __version__
 from colltune.domain import Collective, Configuration, Context, Shape
-from colltune.errors import ColltuneError
+from colltune.errors import ColltuneError, say
 from colltune.files import insist_writable
 from colltune.files.reading import json_of, read_bytes
 from colltune.files.temporary import sweep, temporary_name
-from colltune.models import complaints as say
 from colltune.models.bundle_schema import (
     MOST_MANIFEST_BYTES,
     arrays_in,
@@ -158,7 +157,7 @@ class Bundle:
         for model in self.models:
             if model.collective is collective:
                 return model
-        raise say.NO_MODELS_OF(collective=collective, known=", ".join(self.collectives))
+        raise say("no-models-of", collective=collective, known=", ".join(self.collectives))
 
     @property
     def left_out(self) -> dict[str, str]:
@@ -213,7 +212,7 @@ class Bundle:
     def _content(self) -> tuple[dict[str, Any], dict[str, bytes]]:
         """Return what the id covers, all but the time and version that wrote it, and the files."""
         if len(self.models) < len(self.collectives):
-            raise say.PARTLY_LOADED()
+            raise say("partly-loaded")
         files = {f"{m.collective}{_SUFFIX}": _packed(m) for m in self.models}
         version = _WITH_JOBS if any(c.jobs for c in self.confirmations) else _WITHOUT_JOBS
         if any(c.gain is not None and c.lower is None for c in self.confirmations):
@@ -271,8 +270,8 @@ def load(
             bundle.model(collective)
         return bundle
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise say.MANIFEST_DAMAGED(
-            file=path / _MANIFEST, kind=type(error).__name__, why=error
+        raise say(
+            "manifest-damaged", file=path / _MANIFEST, kind=type(error).__name__, why=error
         ) from error
 
 
@@ -288,8 +287,11 @@ def insist_answers(bundle: Bundle) -> None:
     from colltune.mpi import LIBRARIES
 
     if bundle.context.library not in LIBRARIES:
-        raise say.BUNDLE_OF_UNKNOWN_LIBRARY(
-            bundle=bundle.id[:12], library=bundle.context.library[:80], known=", ".join(LIBRARIES)
+        raise say(
+            "bundle-of-unknown-library",
+            bundle=bundle.id[:12],
+            library=bundle.context.library[:80],
+            known=", ".join(LIBRARIES),
         )
     for model in bundle.models:
         try:
@@ -298,8 +300,11 @@ def insist_answers(bundle: Bundle) -> None:
         except Exception as error:
             why = f"{type(error).__name__}: {error}"
         if why:
-            raise say.MODELS_PREDICT_NOTHING(
-                bundle=bundle.id[:12], collective=model.collective, why=why[:200]
+            raise say(
+                "models-predict-nothing",
+                bundle=bundle.id[:12],
+                collective=model.collective,
+                why=why[:200],
             )
 
 
@@ -330,19 +335,19 @@ def _manifest(path: Path) -> dict[str, Any]:
         manifest = json_of(content)
     except FileNotFoundError:
         what = "is not a bundle: it has no manifest.json" if path.exists() else "no such bundle"
-        raise say.NO_BUNDLE_HERE(path=path, what=what) from None
+        raise say("no-bundle-here", path=path, what=what) from None
     except NotADirectoryError:
-        raise say.BUNDLE_IS_A_FILE(path=path) from None
+        raise say("bundle-is-a-file", path=path) from None
     except OSError as error:
-        raise say.BUNDLE_FILE_UNREADABLE(file=file, why=error.strerror) from error
+        raise say("bundle-file-unreadable", file=file, why=error.strerror) from error
     except ValueError as error:
-        raise say.BUNDLE_FILE_DAMAGED(file=file, why=error) from error
+        raise say("bundle-file-damaged", file=file, why=error) from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise say.NOT_A_MANIFEST(file=file)
+        raise say("not-a-manifest", file=file)
     version = manifest.get("format_version")
     if type(version) is not int or version not in range(1, FORMAT_VERSION + 1):
-        raise say.NEWER_BUNDLE(
-            file=file, version=version, release=__version__, newest=FORMAT_VERSION
+        raise say(
+            "newer-bundle", file=file, version=version, release=__version__, newest=FORMAT_VERSION
         )
     return manifest
 
@@ -354,7 +359,7 @@ def _read(path: Path, manifest: Mapping[str, Any], wanted: Collection[Collective
     confirmations = tuple(map(Confirmation.from_json, manifest.get("confirmations", ())))
     covered = {name: manifest[name] for name in manifest if name not in _NOT_IN_ID}
     if _content_id(covered) != manifest["id"]:
-        raise say.CONTENT_OF_ANOTHER_ID(file=path / _MANIFEST)
+        raise say("content-of-another-id", file=path / _MANIFEST)
     checked_manifest(manifest)
     for collective, entry in entries.items():
         checked_collective(collective, entry, context.library)
@@ -380,17 +385,17 @@ def _read_collective(
     try:
         content = read_bytes(file)
     except FileNotFoundError:
-        raise say.BUNDLE_FILE_MISSING(file=file) from None
+        raise say("bundle-file-missing", file=file) from None
     except OSError as error:
-        raise say.BUNDLE_FILE_UNREADABLE(file=file, why=error.strerror) from error
+        raise say("bundle-file-unreadable", file=file, why=error.strerror) from error
     if hashlib.sha256(content).hexdigest() != entry["sha256"]:
-        raise say.HASH_DIFFERS(file=file, length=counted(len(content), "byte"))
+        raise say("hash-differs", file=file, length=counted(len(content), "byte"))
     try:
         return _unpacked(collective, entry, content)
     except ColltuneError:
         raise
     except (KeyError, ValueError, EOFError, TypeError, IndexError, ArithmeticError) as error:
-        raise say.MANIFEST_DIFFERS(file=file, why=error) from error
+        raise say("manifest-differs", file=file, why=error) from error
 
 
 def _content_id(content: Mapping[str, Any]) -> str:
@@ -451,10 +456,10 @@ def insist_savable(path: Path) -> None:
     except FileNotFoundError:
         names = set()
     except OSError as error:
-        raise say.BUNDLE_NOT_WRITTEN(path=path, why=error.strerror) from error
+        raise say("bundle-not-written", path=path, why=error.strerror) from error
     strange = [n for n in sorted(names) if n != _MANIFEST and not n.endswith(_SUFFIX)]
     if strange or (names and _MANIFEST not in names):
-        raise say.FOLDER_IS_NO_BUNDLE(path=path, name=(strange or sorted(names))[0])
+        raise say("folder-is-no-bundle", path=path, name=(strange or sorted(names))[0])
     insist_writable(target.with_name(f"{target.name}.new"))
 
 
@@ -475,7 +480,7 @@ def _write_folder(path: Path, files: Mapping[str, bytes]) -> None:
         _swap_in(temporary, target, temporary_name(target, "old"))
     except OSError as error:
         _remove(temporary)
-        raise say.BUNDLE_NOT_REPLACED(path=path, why=error.strerror or error) from error
+        raise say("bundle-not-replaced", path=path, why=error.strerror or error) from error
 
 
 def _swap_in(temporary: Path, target: Path, old: Path) -> None:

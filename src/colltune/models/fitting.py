@@ -15,9 +15,8 @@ from threadpoolctl import ThreadpoolController
 from colltune.dataset import PerformanceDataset
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective, common
 from colltune.domain import Collective, Context
-from colltune.errors import DataError
+from colltune.errors import DataError, say
 from colltune.features import feature_set as named_feature_set
-from colltune.models import complaints as say
 from colltune.models.bundle import Bundle
 from colltune.models.cells import HELD_OUT, CellMatrix, cell_matrices, dealt, shapes_measured
 from colltune.models.collective_model import Applicability, CollectiveModel, Coverage
@@ -101,7 +100,7 @@ def fit(
     """
     matrices = cell_matrices(dataset, objective)
     if not matrices:
-        raise say.NOTHING_USABLE()
+        raise say("nothing-usable")
     return fit_cells(
         dataset.context, matrices, learner, feature_set=feature_set, jobs=jobs, progress=progress
     )
@@ -139,7 +138,7 @@ def fit_cells(
         elif is_whole:
             left_out[collective.value] = str(found)
     if not wholes:
-        raise say.NOTHING_FITTED(why="; ".join(left_out.values()))
+        raise say("nothing-fitted", why="; ".join(left_out.values()))
     models = [_model(*whole, held_out[c]) for c, whole in wholes.items()]
     figures = {c.value: {name: held_out[c].figures(matrices[c], Guard())} for c in wholes}
     return Bundle.new(

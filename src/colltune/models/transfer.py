@@ -39,8 +39,8 @@ from colltune.dataset.method import alike, methods, worth_telling
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
 from colltune.dataset.parquet import read_launch_provenances
 from colltune.domain import Collective, Context
+from colltune.errors import say
 from colltune.features import feature_set
-from colltune.models import complaints as say
 from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix, cell_matrices, shapes_measured, stacked
 from colltune.models.collective_model import CollectiveModel, Coverage
@@ -93,9 +93,9 @@ class FitInputs:
     ) -> FitInputs:
         """Read the datasets that the options of `colltune fit` name, by `read`."""
         if data and for_ is not None:
-            raise say.FOR_WITH_DATA()
+            raise say("for-with-data")
         if not data and (for_ is None or not priors):
-            raise say.NO_DATA()
+            raise say("no-data")
         others = tuple(
             alike(read([path], prior_where), read_launch_provenances([path]), method, str(path))
             for path in priors
@@ -145,14 +145,14 @@ def _described(text: str, others: Sequence[Context]) -> Context:
         key, equals, value = part.strip().partition("=")
         if not equals or key not in _CONTEXT_FIELDS or key in named or not value:
             known = ", ".join(f"{k}=…" for k in _CONTEXT_FIELDS)
-            raise say.FOR_UNKNOWN_KEY(value=text, part=part, known=known)
+            raise say("for-unknown-key", value=text, part=part, known=known)
         named[key] = value
     if "machine" not in named:
-        raise say.MACHINE_NOT_NAMED(value=text)
+        raise say("machine-not-named", value=text)
     for key in ("library", "library_version"):
         values = sorted({str(getattr(context, key)) for context in others})
         if key not in named and len(values) > 1:
-            raise say.PRIORS_DIFFER(value=text, key=key, values=", ".join(values))
+            raise say("priors-differ", value=text, key=key, values=", ".join(values))
         named.setdefault(key, values[0])
     return Context(**named)
 
@@ -181,14 +181,17 @@ class Prior:
         """Return the `objective` of the times of `dataset` as a prior of `context`."""
         other = dataset.context
         if other == context:
-            raise say.PRIOR_IS_DATA(context=context)
+            raise say("prior-is-data", context=context)
         if other.library != context.library and not any_library:
-            raise say.PRIOR_OF_ANOTHER_LIBRARY(
-                library=other.library, other=other, wanted=context.library
+            raise say(
+                "prior-of-another-library",
+                library=other.library,
+                other=other,
+                wanted=context.library,
             )
         matrices = cell_matrices(dataset, objective)
         if not matrices:
-            raise say.PRIOR_UNUSABLE(other=other)
+            raise say("prior-unusable", other=other)
         for collective, cells in matrices.items():
             names = tuple(replace(c, library=context.library) for c in cells.configurations)
             matrices[collective] = replace(cells, configurations=names)
@@ -312,7 +315,7 @@ def _usable(
             machines[collective] = found
     if not machines:
         reasons = "; ".join(f"{c}: {why}" for c, why in left_out.items())
-        raise say.NOTHING_FROM_PRIORS(reasons=reasons)
+        raise say("nothing-from-priors", reasons=reasons)
     return machines, left_out
 
 

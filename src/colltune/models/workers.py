@@ -17,10 +17,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from colltune import __version__
-from colltune.errors import ColltuneError, ProgramError, ResourceError
+from colltune.errors import ColltuneError, ProgramError, ResourceError, say
 from colltune.files.settings import Key, SettingTable
 from colltune.interrupts import handlers_kept
-from colltune.models import complaints as say
 from colltune.on_demand import require
 from colltune.provenance import usable_cores
 
@@ -193,7 +192,7 @@ def _check_workers(client: Any) -> None:
         versions = client.run(_version)
     for where, found in versions.items():
         if found != __version__:
-            raise say.WORKER_OF_ANOTHER_RELEASE(where=where, found=found, release=__version__)
+            raise say("worker-of-another-release", where=where, found=found, release=__version__)
 
 
 def _version() -> str:

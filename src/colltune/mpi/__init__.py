@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING
 
-from colltune.mpi import complaints as say
+from colltune.errors import say
 from colltune.on_demand import OnDemand
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def check_no_derivative(name: str) -> None:
         If it is a derivative's.
     """
     if name in _DERIVATIVES:
-        raise say.DERIVATIVE(name=_DERIVATIVES[name])
+        raise say("derivative", name=_DERIVATIVES[name])
 
 
 def library(name: str) -> MpiLibrary:
@@ -59,7 +59,7 @@ def library(name: str) -> MpiLibrary:
     except KeyError:
         check_no_derivative(name)
         known = ", ".join(LIBRARIES)
-        raise say.NO_CATALOGUE(name=name, known=known) from None
+        raise say("no-catalogue", name=name, known=known) from None
 
 
 def __getattr__(name: str) -> object:

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from colltune.decisions import DecisionTable, Interval, Status
 from colltune.domain import Collective, Configuration, Shape
-from colltune.mpi import complaints as say
+from colltune.errors import say
 from colltune.mpi.release import Release
 from colltune.mpi.rules import LARGEST_SIZE, Entry, Layout, Rule
 from colltune.mpi.running import Promises
@@ -129,7 +129,7 @@ def _text(first_bytes: int, configuration: Configuration, status: Status) -> str
 
 def check_library(table: DecisionTable, bound: Release) -> None:
     if table.library != bound.mpi.name:
-        raise say.TABLE_DOES_NOT_FIT(library=table.library, title=bound.mpi.title)
+        raise say("table-does-not-fit", library=table.library, title=bound.mpi.title)
 
 
 def check_intervals(where: str, collective: Collective, intervals: Sequence[Interval]) -> None:
@@ -144,7 +144,7 @@ def check_intervals(where: str, collective: Collective, intervals: Sequence[Inte
     else:
         if intervals and expected is None:
             return
-    raise say.INTERVALS_OF_TABLE(where=where)
+    raise say("intervals-of-table", where=where)
 
 
 def span(interval: Interval) -> str:

@@ -10,7 +10,7 @@ from itertools import product
 from typing import ClassVar
 
 from colltune.domain import Collective, Configuration, Shape
-from colltune.mpi import complaints as say
+from colltune.errors import say
 from colltune.mpi.catalogue import NO_ID, Algorithm, Catalogue, CollectiveEntry, Limit, SizeUnit
 from colltune.mpi.programs import MODES, Harm, Harms, ProgramOutcome, Programs, harms_of
 from colltune.mpi.running import EVERYWHERE, Refusal, RunningRange
@@ -167,8 +167,12 @@ class CatalogueSpace(ConfigurationSpace):
             return Configuration.default(self.library, collective)
         algorithm = self.entry_of(collective).numbered(number)
         if algorithm is None:
-            raise say.NO_ALGORITHM_NUMBER(
-                title=self.title, release=self.release, collective=collective, number=number
+            raise say(
+                "no-algorithm-number",
+                title=self.title,
+                release=self.release,
+                collective=collective,
+                number=number,
             )
         return Configuration(self.library, collective, algorithm.name)
 
@@ -179,7 +183,8 @@ class CatalogueSpace(ConfigurationSpace):
         algorithm = entry.named(configuration.algorithm)
         if algorithm is None:
             known = ", ".join(a.name for a in entry.algorithms)
-            raise say.NO_ALGORITHM(
+            raise say(
+                "no-algorithm",
                 configuration=configuration.id,
                 library=f"{self.title} {self.release}",
                 collective=configuration.collective,
@@ -201,11 +206,12 @@ class CatalogueSpace(ConfigurationSpace):
         given = configuration.numbers
         words = [name for name, value in configuration.parameters if isinstance(value, str)]
         if words:
-            raise say.NOT_A_NUMBER(configuration=configuration.id, word=words[0])
+            raise say("not-a-number", configuration=configuration.id, word=words[0])
         unknown = [name for name in given if name not in (*algorithm.parameters, "segsize")]
         if unknown:
             known = ", ".join(algorithm.parameters) or "none"
-            raise say.NO_PARAMETER(
+            raise say(
+                "no-parameter",
                 configuration=configuration.id,
                 algorithm=algorithm.name,
                 parameter=unknown[0],
@@ -221,8 +227,12 @@ class CatalogueSpace(ConfigurationSpace):
             low, high = self.ranges[name]
             low = dict(algorithm.minimums).get(name, low)
             if not low <= value <= high:
-                raise say.PARAMETER_OUT_OF_BOUNDS(
-                    configuration=configuration.id, name=name, low=low, high=high
+                raise say(
+                    "parameter-out-of-bounds",
+                    configuration=configuration.id,
+                    name=name,
+                    low=low,
+                    high=high,
                 )
         return self.configuration(configuration.collective, algorithm, parameters)
 
@@ -283,7 +293,8 @@ class CatalogueSpace(ConfigurationSpace):
 
     def _check_library(self, configuration: Configuration) -> None:
         if configuration.library != self.library:
-            raise say.OF_ANOTHER_LIBRARY(
+            raise say(
+                "of-another-library",
                 configuration=configuration.id,
                 its_library=configuration.library,
                 library=self.library,

@@ -17,8 +17,8 @@ from typing import Protocol
 
 from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration, Shape
+from colltune.errors import say
 from colltune.mpi import LIBRARIES
-from colltune.mpi import complaints as say
 from colltune.mpi.catalogue import Catalogue, compared_sizes
 from colltune.mpi.programs import ANY_LEGAL, Programs
 from colltune.mpi.rules import Finding, Rule, Rules
@@ -270,7 +270,7 @@ def refuse_dropped(parsed: Rules, ends_program: str = "") -> None:
         If `parsed` is dropped, or `ends_program` tells why programs end.
     """
     if parsed.dropped or ends_program:
-        raise say.NOTHING_TO_CONVERT(file=parsed.source, why=parsed.dropped or ends_program)
+        raise say("nothing-to-convert", file=parsed.source, why=parsed.dropped or ends_program)
 
 
 def text_at(path: str) -> str | None:
@@ -290,5 +290,5 @@ def absolute_path(path: str, what: str) -> str:
         If it is relative, which every rank would take from its own working directory.
     """
     if not PurePath(path).is_absolute():
-        raise say.PATH_NOT_ABSOLUTE(path=path, what=what)
+        raise say("path-not-absolute", path=path, what=what)
     return path

@@ -12,10 +12,9 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-from colltune.errors import LibraryError, NoSettingsError, unknown
+from colltune.errors import LibraryError, NoSettingsError, say, unknown
 from colltune.files.reading import opened
 from colltune.mpi import LIBRARIES, check_no_derivative
-from colltune.mpi import complaints as say
 from colltune.mpi.file_format import Format
 from colltune.text import printable
 
@@ -70,9 +69,9 @@ def format_of(
     if all(known.lists_variables for known in alike):
         titles = " and of ".join(LIBRARIES[known.library].title for known in alike)
         names = " or ".join(f"--release {known.library}@…" for known in alike)
-        raise say.VARIABLES_OF_SEVERAL(file=source, titles=titles, names=names)
+        raise say("variables-of-several", file=source, titles=titles, names=names)
     seen = " or ".join(known.name for known in alike)
-    raise say.SEVERAL_FORMATS(file=source, seen=seen)
+    raise say("several-formats", file=source, seen=seen)
 
 
 def formats_of(
@@ -105,7 +104,7 @@ def formats_of(
         what = f"a script that sets no variable of {whose}, so there is nothing to check or to read"
         raise NoSettingsError(source, what)
     names = ", ".join(known.name for known in ours[:3])
-    raise say.NOT_A_CONFIGURATION_FILE(file=source, whose=whose, what=_what(text), names=names)
+    raise say("not-a-configuration-file", file=source, whose=whose, what=_what(text), names=names)
 
 
 def _what(text: str) -> str:
@@ -132,11 +131,11 @@ def format_for(name: str, release: str) -> Format:
             return FORMATS[name]
         check_no_derivative(name)
         known = ", ".join((*LIBRARIES, *FORMATS))
-        raise say.NO_LIBRARY_OR_FORMAT(name=name, known=known)
+        raise say("no-library-or-format", name=name, known=known)
     mpi = LIBRARIES[name]
     ours = [FORMATS[one] for one in mpi.preferred]
     if not ours:
-        raise say.NOT_WRITABLE_YET(title=mpi.title)
+        raise say("not-writable-yet", title=mpi.title)
     return next((known for known in ours if reads(known, release)), ours[-1])
 
 
@@ -145,8 +144,12 @@ def _named(named: str, source: str, library: str | None) -> Format:
     if found is None:
         raise unknown("format", named, FORMATS, LibraryError)
     if library not in (None, found.library):
-        raise say.FORMAT_OF_ANOTHER_LIBRARY(
-            file=source, named=named, its_library=found.library, library=library
+        raise say(
+            "format-of-another-library",
+            file=source,
+            named=named,
+            its_library=found.library,
+            library=library,
         )
     return found
 
@@ -168,7 +171,7 @@ def likely_reader(known: Format) -> str:
     """
     found = readers(known)
     if not found:
-        raise say.NO_RELEASE_READS(format=known.name)
+        raise say("no-release-reads", format=known.name)
     current = LIBRARIES[known.library].current
     return current if current in found else found[-1]
 
@@ -195,7 +198,7 @@ def read_text(path: Path) -> str:
         with opened(path) as stream:
             content = stream.read(LARGEST_BYTES + 1)
     except OSError as error:
-        raise say.FILE_UNREADABLE(path=path, why=error.strerror or error) from error
+        raise say("file-unreadable", path=path, why=error.strerror or error) from error
     return text_of(content, str(path))
 
 
@@ -210,10 +213,10 @@ def text_of(content: bytes, source: str) -> str:
         If it is no text, or larger than 32 MiB.
     """
     if len(content) > LARGEST_BYTES:
-        raise say.FILE_TOO_LARGE(file=source, most_mib=LARGEST_BYTES >> 20)
+        raise say("file-too-large", file=source, most_mib=LARGEST_BYTES >> 20)
     if content.startswith(_ZLIB):
-        raise say.COMPRESSED_TUNING_FILE(file=source)
+        raise say("compressed-tuning-file", file=source)
     if b"\0" in content:
         line = content[: content.index(b"\0")].count(b"\n") + 1
-        raise say.ZERO_BYTE(file=source, line=line)
+        raise say("zero-byte", file=source, line=line)
     return content.decode("utf-8", errors="surrogateescape")

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from colltune import process
-from colltune.errors import ProgramError, unknown
+from colltune.errors import ProgramError, say, unknown
 from colltune.mpi import LIBRARIES, MpiLibrary
-from colltune.mpi import complaints as say
 from colltune.mpi.in_effect import Setting
 from colltune.mpi.toolchain import DERIVATIVES, Toolchain, before, release_in, root_allowance
 
@@ -53,7 +52,7 @@ class LauncherProgram:
         """Return the program `name` that is installed with it."""
         found = _beside(self.mpirun, name, self.mpi.toolchain)
         if found is None:
-            raise say.NO_PROGRAM_BESIDE_MPIRUN(name=name, mpirun=self.mpirun, mend=mend)
+            raise say("no-program-beside-mpirun", name=name, mpirun=self.mpirun, mend=mend)
         return found
 
 
@@ -119,7 +118,8 @@ def find(
     answer = _ask([mpicc, toolchain.compiler_version], variables)
     told = release_in(answer, toolchain.compiler_says)
     if told is None or not f"{release}.".startswith(f"{told}."):
-        raise say.MPICC_OF_ANOTHER_MPI(
+        raise say(
+            "mpicc-of-another-mpi",
             mpicc=mpicc,
             title=mpi.title,
             release=release,
@@ -129,7 +129,8 @@ def find(
     compile_line = _ask([mpicc, toolchain.compiler_line], variables)
     words = shlex.split(compile_line)
     if not words or shutil.which(words[0]) is None:
-        raise say.NO_C_COMPILER(
+        raise say(
+            "no-c-compiler",
             IncompleteError,
             mpicc=mpicc,
             compiler=words[0] if words else "nothing",
@@ -148,7 +149,8 @@ def _named_launcher(named: str, launcher: LauncherProgram) -> Path:
     except ProgramError:
         return program  # a script need not answer
     if (found.library, found.release) != (launcher.library, launcher.release):
-        raise say.LAUNCHER_OF_ANOTHER_MPI(
+        raise say(
+            "launcher-of-another-mpi",
             program=program,
             title=found.mpi.title,
             release=found.release,
@@ -172,7 +174,8 @@ def _mpicc_on_path(launcher: LauncherProgram) -> Path:
         )
         if told is not None and f"{launcher.release}.".startswith(f"{told}."):
             return mpicc
-    raise say.NO_MPICC(
+    raise say(
+        "no-mpicc",
         IncompleteError,
         title=title,
         release=launcher.release,
@@ -191,7 +194,8 @@ def find_launcher(named: str | None = None, library: str | None = None) -> Launc
         return _identify(next(_beside_python(), None) or process.find("mpirun", _MEND))
     found = _identify(_named(named))
     if library not in (None, found.library):
-        raise say.MPIRUN_OF_ANOTHER_LIBRARY(
+        raise say(
+            "mpirun-of-another-library",
             mpirun=found.mpirun,
             title=found.mpi.title,
             release=found.release,
@@ -262,7 +266,7 @@ def _search(mpi: MpiLibrary) -> LauncherProgram:
             return found
         others.append(f"{mpirun} belongs to {found.mpi.title} {found.release}")
     seen = f": {'; '.join(others)}" if others else ""
-    raise say.NO_MPI_FOUND(title=mpi.title, seen=seen, mend=mpi.toolchain.mend)
+    raise say("no-mpi-found", title=mpi.title, seen=seen, mend=mpi.toolchain.mend)
 
 
 def _on_path(toolchain: Toolchain) -> Iterator[Path]:
@@ -299,9 +303,9 @@ def _identify(mpirun: Path) -> LauncherProgram:
             return LauncherProgram(mpi.name, release, mpirun)
     misled, mend = misplaced(mpirun, os.environ)
     if misled:
-        raise say.MPIRUN_DOES_NOT_WORK(mpirun=mpirun, misled=misled, mend=mend)
+        raise say("mpirun-does-not-work", mpirun=mpirun, misled=misled, mend=mend)
     known = ", ".join(mpi.title for mpi in LIBRARIES.values())
-    raise say.MPIRUN_OF_NO_MPI(mpirun=mpirun, known=known, printed=_first_line(answer))
+    raise say("mpirun-of-no-mpi", mpirun=mpirun, known=known, printed=_first_line(answer))
 
 
 def misplaced(
@@ -342,7 +346,7 @@ def _libmpi(mpicc: Path, words: list[str], mpi: MpiLibrary) -> Path:
                 if _is_elf(file):
                     return file.absolute()
     searched = ", ".join(str(folder) for folder in folders) or "no folders"
-    raise say.NO_LIBMPI(searched=searched, mpicc=mpicc, title=mpi.title)
+    raise say("no-libmpi", searched=searched, mpicc=mpicc, title=mpi.title)
 
 
 def _is_elf(file: Path) -> bool:
@@ -361,7 +365,7 @@ def _ask(command: list[str | Path], variables: dict[str, str]) -> str:
     if outcome.timed_out or not answer:
         asked = " ".join(map(str, command[1:]))
         process.check(outcome, f"asking {command[0]} for {asked}")
-        raise say.PRINTS_NOTHING(program=command[0], asked=asked)
+        raise say("prints-nothing", program=command[0], asked=asked)
     return answer
 
 
@@ -371,7 +375,7 @@ def identified(text: str) -> tuple[str, str]:
         if release := release_in(text, mpi.toolchain.program_says):
             return mpi.name, release
     first = text.strip().partition("\n")[0]
-    raise say.UNKNOWN_MPI_OF_JOB(printed=first)
+    raise say("unknown-mpi-of-job", printed=first)
 
 
 UNKNOWN = "?"

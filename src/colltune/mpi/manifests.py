@@ -14,7 +14,7 @@ from functools import partial
 
 from yaml import CSafeLoader, MappingNode, Node, ScalarNode, SequenceNode, YAMLError, compose_all
 
-from colltune.mpi import complaints as say
+from colltune.errors import say
 from colltune.mpi.shell import ASSIGNMENT, GAP, Assigned, Reader, Word
 
 _COMMANDS = ("command", "args", "entrypoint")
@@ -44,7 +44,7 @@ def read_yaml(reader: Reader, text: str) -> None:
     except YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark else ""
-        raise say.NO_YAML(where=where, getattr=getattr(error, "problem", error)) from error
+        raise say("no-yaml", where=where, getattr=getattr(error, "problem", error)) from error
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def read_python(reader: Reader, text: str) -> None:
     try:
         tree = ast.parse(text)
     except (SyntaxError, RecursionError, MemoryError) as error:
-        raise say.NO_PYTHON(why=error) from error
+        raise say("no-python", why=error) from error
     pairs: list[tuple[ast.AST | None, ast.AST]] = []
     for node in ast.walk(tree):
         match node:

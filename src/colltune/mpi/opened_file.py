@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from colltune.errors import LibraryError, unknown
-from colltune.mpi import complaints as say
+from colltune.errors import LibraryError, say, unknown
 from colltune.mpi import library
 from colltune.mpi.file_format import Format
 from colltune.mpi.formats import (
@@ -113,7 +112,7 @@ def check_names(release: str | None, format_name: str | None) -> None:
         raise unknown("format", format_name, FORMATS, LibraryError)
     libraries = dict.fromkeys(known.library for known in FORMATS.values())
     if library_name is not None and library_name not in libraries:
-        raise say.NO_FORMAT_OF(library_name=library_name, known=", ".join(libraries))
+        raise say("no-format-of", library_name=library_name, known=", ".join(libraries))
 
 
 def library_and_release(text: str | None) -> tuple[str | None, str | None]:
@@ -122,5 +121,5 @@ def library_and_release(text: str | None) -> tuple[str | None, str | None]:
         return None, None
     match = _RELEASE.fullmatch(text.strip())
     if match is None:
-        raise say.NOT_A_RELEASE(value=text)
+        raise say("not-a-release", value=text)
     return match["library"], match["release"]

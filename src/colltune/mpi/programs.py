@@ -31,9 +31,8 @@ from itertools import zip_longest
 from pathlib import Path
 
 from colltune.domain import Collective, Configuration
-from colltune.errors import DataError
+from colltune.errors import DataError, say
 from colltune.files.reading import json_of
-from colltune.mpi import complaints as say
 
 FOLDER = Path(__file__).parent / "catalogue" / "programs"
 SAME = "same-types"
@@ -118,7 +117,7 @@ class Programs:
         if words == [ANY]:
             return cls()
         if not set(words) <= {SAME, BUILT_IN}:
-            raise say.NOT_PROGRAMS(value=text[:60])
+            raise say("not-programs", value=text[:60])
         return cls(SAME in words, BUILT_IN in words)
 
     @classmethod
@@ -223,7 +222,7 @@ def parse(text: str, source: str) -> Measured:
                 for kind, seen_in in table.get("algorithms", {}).items()
             }
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise say.NOT_MEASURED_OUTCOMES(file=source, why=error) from error
+        raise say("not-measured-outcomes", file=source, why=error) from error
     return Measured(library, release, processes, calls, modes, outcomes, over)
 
 

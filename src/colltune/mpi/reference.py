@@ -10,9 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from colltune.domain import Collective, parse_collective
-from colltune.errors import DataError, LibraryError
+from colltune.errors import DataError, LibraryError, say
 from colltune.mpi import catalogue
-from colltune.mpi import complaints as say
 from colltune.mpi.catalogue import Algorithm, Catalogue, CollectiveEntry, Limit
 from colltune.mpi.configuration_space import (
     CatalogueSpace,
@@ -110,7 +109,7 @@ def release_of(mpi: MpiLibrary, asked: str | None) -> Release:
         return mpi.at(asked)
     except LibraryError as error:
         names = ", ".join(f"{mpi.name}@{series}" for series in mpi.series)
-        raise say.UNKNOWN_RELEASE(why=error, names=names) from error
+        raise say("unknown-release", why=error, names=names) from error
 
 
 def formats_of(release: Release) -> dict[str, Format]:
@@ -126,7 +125,8 @@ def facts(release: Release, collective: Collective) -> CollectiveFacts:
     """
     found = release.catalogue
     if collective not in found.collectives:
-        raise say.NO_CHOICE_OF_ALGORITHMS(
+        raise say(
+            "no-choice-of-algorithms",
             title=release.mpi.title,
             release=release.name,
             collective=collective,
@@ -190,7 +190,7 @@ def collective_named(name: str) -> Collective:
         return parse_collective(name)
     except DataError as error:
         meant = similar(name.lower().removeprefix("mpi_"), Collective)
-        raise say.UNKNOWN_ALGORITHM(why=error, meant=meant) from error
+        raise say("unknown-algorithm", why=error, meant=meant) from error
 
 
 def similar(name: str, known: Iterable[str]) -> str:

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from colltune.domain import Collective, Configuration, Portfolio
-from colltune.errors import LibraryError
+from colltune.errors import LibraryError, say
 from colltune.mpi import catalogue
-from colltune.mpi import complaints as say
 from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.configuration_space import (
     CatalogueSpace,
@@ -306,7 +305,7 @@ class MpiLibrary:
             said = f"{numbers}.x" if whole else f"{found.first_release} and later {numbers}.x"
             known.setdefault(numbers, said)
         supported = ", ".join(known.values())
-        raise say.RELEASE_NOT_SUPPORTED(title=self.title, release=release, supported=supported)
+        raise say("release-not-supported", title=self.title, release=release, supported=supported)
 
     def parameter_file(self, environment: Mapping[str, str]) -> str:
         """Return the text of a file that puts `environment` into effect; see `start_line`."""

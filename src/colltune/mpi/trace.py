@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from colltune import process
 from colltune.domain import INTERPOSED, Collective
+from colltune.errors import say
 from colltune.files.ownership import insist_preloadable, made_once
-from colltune.mpi import complaints as say
 from colltune.mpi.installation import Installation
 
 _HIT = Path(__file__).parent / "native" / "hit.c"
@@ -105,7 +105,7 @@ def unavailable() -> str:
 def build(installation: Installation, folder: Path) -> Path:
     """Return the tracer's shared library for `installation`, compiled in `folder` on first use."""
     if reason := unavailable():
-        raise say.TRACE_UNAVAILABLE(reason=reason)
+        raise say("trace-unavailable", reason=reason)
     stubs = assembler(traced_symbols(_exported(installation.libmpi)))
     key = hashlib.sha256(
         f"{installation.compile_line}\n{stubs}\n{_HIT.read_text(encoding='utf-8')}".encode()
@@ -220,5 +220,5 @@ def _exported(libmpi: Path) -> list[str]:
         words = [line.split() for line in listed]
         names += [w[2].partition("@")[0] for w in words if len(w) == 3 and w[1] in "TW"]
     if not any(name.startswith("ompi_coll_base_") for name in names):
-        raise say.TRACE_NOT_POSSIBLE(libmpi=libmpi)
+        raise say("trace-not-possible", libmpi=libmpi)
     return names

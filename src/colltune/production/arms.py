@@ -13,12 +13,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
-from colltune.errors import Complaint, DataError
+from colltune.errors import say
 from colltune.files.settings import Key
 
-NOT_RISING = Complaint(
-    "not-rising", "{value} are not rising shares of jobs that end in 1.0", error=DataError
-)
 FIRST_STEP = 0.05
 """Share of the jobs that get a bundle first, by default."""
 
@@ -26,7 +23,7 @@ FIRST_STEP = 0.05
 def _rising(steps: list[float]) -> tuple[float, ...]:
     shares = [0.0, *steps]
     if shares[-1] != 1 or not all(type(b) in (int, float) and a < b for a, b in pairwise(shares)):
-        raise NOT_RISING(value=steps)
+        raise say("not-rising", value=steps)
     return tuple(steps)
 
 

@@ -17,9 +17,8 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from colltune.errors import BundleError, OutputError
+from colltune.errors import BundleError, OutputError, say
 from colltune.files.reading import json_of
-from colltune.registry import complaints as say
 from colltune.registry.names import is_id, is_slot
 from colltune.registry.store import RegistryStore, numbered, numbers
 
@@ -91,7 +90,7 @@ def unnumbered(
 ) -> Event:
     """Return an event that follows `now` in `slot` and has no number yet: 0."""
     if max(len(by), len(note)) > LONGEST_TEXT:
-        raise say.TEXT_TOO_LONG(longest_text=LONGEST_TEXT)
+        raise say("text-too-long", longest_text=LONGEST_TEXT)
     at_utc = datetime.now(UTC).isoformat(timespec="seconds")
     before = now.bundle_id if now else None
     return Event(0, slot, bundle_id, before, action, at_utc, by, note, share)
@@ -105,7 +104,7 @@ def _parsed(content: bytes, sequence: int, where: str) -> Event:
             raise ValueError("it is not an event of a registry")
         version = found.pop("format_version", None)
         if isinstance(version, int) and version > FORMAT_VERSION:
-            raise say.NEWER_EVENT(where=where, version=version, format_version=FORMAT_VERSION)
+            raise say("newer-event", where=where, version=version, format_version=FORMAT_VERSION)
         cause = found.pop("cause", None)
         event = Event(**{**found, "action": Action(str(found.get("action")))})
         event = replace(event, cause=_former_cause(event) if cause is None else Cause(cause))
@@ -121,7 +120,7 @@ def _parsed(content: bytes, sequence: int, where: str) -> Event:
         if event.action.is_of_trial != _is_share(event.share):
             raise ValueError("its share of the jobs does not fit its action")
     except (ValueError, TypeError) as error:
-        raise say.DAMAGED_EVENT(where=where, why=error) from error
+        raise say("damaged-event", where=where, why=error) from error
     return event
 
 
@@ -274,7 +273,7 @@ class History:
     def _read(self, sequence: int) -> None:
         if not self._read_if_there(sequence):
             where = f"{self._store.where}/{_key(sequence)}"
-            raise say.HISTORY_CHANGED(where=where)
+            raise say("history-changed", where=where)
 
     def _read_if_there(self, sequence: int) -> bool:
         key = _key(sequence)
@@ -296,8 +295,8 @@ class History:
                 if in_force(self.events(fresh=True))[event.slot] == latest:
                     return
         except OutputError as error:
-            raise say.LINK_NOT_SWITCHED(
-                bundle=event.bundle_id[:12], slot=event.slot, why=error
+            raise say(
+                "link-not-switched", bundle=event.bundle_id[:12], slot=event.slot, why=error
             ) from error
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from colltune.domain import Context
-from colltune.registry import complaints as say
+from colltune.errors import say
 
 _ID = re.compile(r"[0-9a-f]{64}")
 _PREFIX = re.compile(r"[0-9a-f]{4,64}")
@@ -28,19 +28,19 @@ def is_slot(name: str) -> bool:
 
 def checked_id(bundle_id: str) -> str:
     if not is_id(bundle_id):
-        raise say.NOT_AN_ID_OF_A_BUNDLE(value=_shown(bundle_id))
+        raise say("not-an-id-of-a-bundle", value=_shown(bundle_id))
     return bundle_id
 
 
 def checked_prefix(prefix: str) -> str:
     if not _PREFIX.fullmatch(prefix):
-        raise say.NOT_A_PREFIX(value=_shown(prefix))
+        raise say("not-a-prefix", value=_shown(prefix))
     return prefix
 
 
 def checked_slot(slot: str) -> str:
     if not is_slot(slot):
-        raise say.NOT_A_SLOT(value=_shown(slot))
+        raise say("not-a-slot", value=_shown(slot))
     return slot
 
 

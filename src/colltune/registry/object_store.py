@@ -23,12 +23,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from colltune.domain import Collective
-from colltune.errors import BundleError
+from colltune.errors import BundleError, say
 from colltune.files import cache_folder, make_folder
 from colltune.files.remote import Remote, told
 from colltune.files.temporary import temporary_folder
 from colltune.models.bundle import Bundle, load
-from colltune.registry import complaints as say
 from colltune.registry.store import MANIFEST, plain_folder
 
 EXCLUSIVE = ("s3", "s3a", "memory")
@@ -70,7 +69,7 @@ class ObjectStore:
             with self._remote.reading(""):
                 self._system.ls(self._remote.root, detail=False, refresh=True)
         except FileNotFoundError:
-            raise say.NO_SUCH_REGISTRY(registry=self.where) from None
+            raise say("no-such-registry", registry=self.where) from None
 
     def read(self, key: str) -> bytes | None:
         try:
@@ -96,7 +95,7 @@ class ObjectStore:
                 return found == content
             # a store may refuse because of another writer that failed in the end
             time.sleep(wait_s)
-        raise say.NOT_WRITTEN(registry=self.where, key=key, why=told(refused)) from refused
+        raise say("not-written", registry=self.where, key=key, why=told(refused)) from refused
 
     def _check_exclusive(self, key: str) -> None:
         """Refuse to write where two writers could both believe that they made a file."""
@@ -104,8 +103,12 @@ class ObjectStore:
             return
         kind = self._remote.kind
         if kind not in EXCLUSIVE:
-            raise say.NO_EXCLUSIVE_CREATION(
-                registry=self.where, key=key, kind=kind, known=", ".join(EXCLUSIVE)
+            raise say(
+                "no-exclusive-creation",
+                registry=self.where,
+                key=key,
+                kind=kind,
+                known=", ".join(EXCLUSIVE),
             )
         probe = f"work/probe-{secrets.token_hex(6)}"
         once = self._create(probe, b"once")
@@ -114,7 +117,7 @@ class ObjectStore:
         kept = self.read(probe)
         self.remove(probe)
         if not once or kept != b"once":
-            raise say.STORE_REPLACES(registry=self.where, key=key)
+            raise say("store-replaces", registry=self.where, key=key)
         self._is_exclusive = True
 
     def _write(self, key: str, content: bytes) -> None:
@@ -151,7 +154,7 @@ class ObjectStore:
             try:
                 self._make_copy(folder, copy)
             except OSError as error:
-                raise say.COPY_NOT_WRITTEN(copy=copy, why=error.strerror or error) from error
+                raise say("copy-not-written", copy=copy, why=error.strerror or error) from error
         return plain_folder(copy)
 
     def _copy(self, folder: str) -> Path:
@@ -177,7 +180,7 @@ class ObjectStore:
             if content is not None:
                 (target / name).write_bytes(content)
         if not (target / MANIFEST).exists():
-            raise say.NO_SUCH_BUNDLE(path=f"{self.where}/{folder}")
+            raise say("no-such-bundle", path=f"{self.where}/{folder}")
 
     def _loaded(
         self, folder: str, copy: Path, collectives: Collection[Collective] | None = None
@@ -189,7 +192,7 @@ class ObjectStore:
             text = str(error).replace(str(copy), f"{self.where}/{folder}")
             raise BundleError(text) from error
         if bundle.id != folder.rpartition("/")[2]:
-            raise say.ANOTHER_BUNDLE(registry=self.where, folder=folder, bundle=bundle.id)
+            raise say("another-bundle", registry=self.where, folder=folder, bundle=bundle.id)
         return bundle
 
     def forget_local(self, folder: str) -> bool:

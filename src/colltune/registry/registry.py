@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from colltune.domain import Collective, Context
-from colltune.errors import BundleError
+from colltune.errors import BundleError, say
 from colltune.files import temporary
 from colltune.files.reading import json_of
 from colltune.files.remote import local_path, opened, url_of
 from colltune.models.bundle import Bundle, insist_answers, load
-from colltune.registry import complaints as say
 from colltune.registry.events import (
     Action,
     Cause,
@@ -89,14 +88,14 @@ def _copied(folder: Path, copy: Path) -> None:
         # a pipe would be waited for without end; symbolic links to files are the user's own
         for file in folder.iterdir():
             if file.exists() and not file.is_file():
-                raise say.NOT_A_REGULAR_FILE(path=file)
+                raise say("not-a-regular-file", path=file)
     collectives = load(folder, ()).collectives
     copy.mkdir()
     for name in (MANIFEST, *(f"{collective}.arrays" for collective in collectives)):
         try:
             content = (folder / name).read_bytes()
         except OSError as error:
-            raise say.BUNDLE_UNREADABLE(path=folder / name, why=error.strerror) from error
+            raise say("bundle-unreadable", path=folder / name, why=error.strerror) from error
         (copy / name).write_bytes(content)
 
 
@@ -186,10 +185,13 @@ class Registry:
         """Return the id that begins with `prefix` (at least 4 digits)."""
         found = [i for i in self.ids() if i.startswith(checked_prefix(prefix))]
         if not found:
-            raise say.NO_BUNDLE_BEGINS(registry=self, prefix=prefix)
+            raise say("no-bundle-begins", registry=self, prefix=prefix)
         if len(found) > 1:
-            raise say.SEVERAL_BUNDLES_BEGIN(
-                registry=self, count=counted(len(found), "bundle"), prefix=prefix
+            raise say(
+                "several-bundles-begin",
+                registry=self,
+                count=counted(len(found), "bundle"),
+                prefix=prefix,
             )
         return found[0]
 
@@ -224,7 +226,7 @@ class Registry:
 
     def _check_name(self, bundle: Bundle, bundle_id: str) -> None:
         if bundle.id != bundle_id:
-            raise say.ANOTHER_BUNDLE(registry=self, folder=_folder(bundle_id), bundle=bundle.id)
+            raise say("another-bundle", registry=self, folder=_folder(bundle_id), bundle=bundle.id)
 
     def history(self, slot: str | None = None) -> tuple[Event, ...]:
         """Return what happened, to one slot or to all, the oldest first."""
@@ -299,11 +301,11 @@ class Registry:
         """
         seen = in_force(self._history.events(fresh=True)).get(checked_slot(slot))
         if seen is None:
-            raise say.NOTHING_TO_ROLL_BACK(registry=self, slot=slot)
+            raise say("nothing-to-roll-back", registry=self, slot=slot)
         _refuse_other(slot, seen, expected)
         before = standing(self._history.events(), slot)[:-1]
         if not before:
-            raise say.FIRST_BUNDLE(registry=self, bundle=seen.bundle_id[:12], slot=slot)
+            raise say("first-bundle", registry=self, bundle=seen.bundle_id[:12], slot=slot)
         with self._using(before[-1]):
             insist_answers(self._loaded(before[-1], fresh=True))
 
@@ -311,7 +313,7 @@ class Registry:
                 now = in_force(events).get(slot)
                 if now != seen:
                     _refuse_other(slot, now, seen.bundle_id)
-                    raise say.CHANGED_AT_ONCE(slot=slot)
+                    raise say("changed-at-once", slot=slot)
                 return unnumbered(slot, before[-1], seen, Action.ROLLBACK, by, note)
 
             return self._history.append(draft)
@@ -345,7 +347,7 @@ class Registry:
             As for `promote`.
         """
         if not 0.0 < share <= 1.0:
-            raise say.NOT_A_SHARE(share=share)
+            raise say("not-a-share", share=share)
         self.find(checked_id(bundle_id))
         with self._using(bundle_id):
             bundle = _for_any_job(self._loaded(bundle_id, fresh=True))
@@ -357,7 +359,9 @@ class Registry:
                 _refuse_other(slot, trial, expected, "on trial")
                 if now is None or now.bundle_id == bundle_id:
                     there = "no bundle" if now is None else "this bundle"
-                    raise say.NOTHING_TO_TRY_AGAINST(slot=slot, there=there, bundle=bundle_id[:12])
+                    raise say(
+                        "nothing-to-try-against", slot=slot, there=there, bundle=bundle_id[:12]
+                    )
                 if trial is not None and (trial.bundle_id, trial.share) == (bundle_id, share):
                     return trial
                 event = unnumbered(slot, bundle_id, now, Action.STEP, by, note, share)
@@ -380,7 +384,7 @@ class Registry:
             now, trial = in_force(events).get(slot), trials(events).get(slot)
             _refuse_other(slot, trial, expected, "on trial")
             if trial is None:
-                raise say.NO_TRIAL(slot=slot)
+                raise say("no-trial", slot=slot)
             return unnumbered(slot, trial.bundle_id, now, Action.STOP, by, note, 0.0)
 
         checked_slot(slot)
@@ -397,7 +401,7 @@ class Registry:
         try:
             text = json.dumps(version | {"content": dict(content)}, indent=1, allow_nan=False)
         except (TypeError, ValueError) as error:
-            raise say.REPORT_NOT_JSON(kind=kind, why=error) from error
+            raise say("report-not-json", kind=kind, why=error) from error
         folder = _report_folder(kind)
         number = max(numbers(self.store, folder, fresh=True), default=0) + 1
         while not self.store.create(numbered(folder, number), text.encode()):
@@ -439,7 +443,7 @@ class Registry:
                 self.store.remove(mark)
                 marks.remove(mark)
             if f"work/removing-{bundle_id}" in marks:
-                raise say.BEING_REMOVED(registry=self, bundle=bundle_id[:12])
+                raise say("being-removed", registry=self, bundle=bundle_id[:12])
             yield
         finally:
             self.store.remove(key)
@@ -447,7 +451,7 @@ class Registry:
 
 def _store(root: str | Path) -> RegistryStore:
     if not str(root):
-        raise say.REGISTRY_MISSING()
+        raise say("registry-missing")
     url = url_of(root)
     folder = Path(root) if url is None else local_path(url)
     if folder is not None:
@@ -461,14 +465,14 @@ def _folder(bundle_id: str) -> str:
 
 def _report_folder(kind: str) -> str:
     if kind not in REPORTS:
-        raise say.NO_SUCH_REPORT(kind=kind[:80], known=", ".join(REPORTS))
+        raise say("no-such-report", kind=kind[:80], known=", ".join(REPORTS))
     return f"reports/{kind}"
 
 
 def _for_any_job(bundle: Bundle) -> Bundle:
     """Return `bundle`, which jobs are to get whose processes have a core each."""
     if shared := bundle.context.cores_shared:
-        raise say.SHARED_CORES(bundle=bundle.id[:12], shared=shared)
+        raise say("shared-cores", bundle=bundle.id[:12], shared=shared)
     return bundle
 
 
@@ -478,6 +482,6 @@ def _refuse_other(
     found = NOTHING if now is None else now.bundle_id
     if expected not in (None, found):
         there = f"{found[:12]} by {now.by}" if now else "nothing"
-        raise say.NOT_AS_EXPECTED(
-            slot=slot, expected=expected or "no bundle", state=state, there=there
+        raise say(
+            "not-as-expected", slot=slot, expected=expected or "no bundle", state=state, there=there
         )

@@ -32,10 +32,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
-from colltune.errors import BundleError
+from colltune.errors import BundleError, say
 from colltune.files.temporary import ABANDONED_S, is_left, is_left_name, sweep, temporary_name
 from colltune.models.bundle import Bundle, load
-from colltune.registry import complaints as say
 
 MANIFEST = "manifest.json"
 """A bundle's file that is written last and removed first: without it there is no bundle."""
@@ -156,13 +155,13 @@ class FolderStore:
             self._check_root()
             return []
         except OSError as error:
-            raise say.BUNDLE_UNREADABLE(path=path, why=error.strerror) from error
+            raise say("bundle-unreadable", path=path, why=error.strerror) from error
         return [name for name in found if not name.startswith(".")]
 
     def _check_root(self) -> None:
         if not self.root.is_dir():
             what = "this is not a folder" if self.root.exists() else "no such registry"
-            raise say.NO_REGISTRY_HERE(registry=self.root, what=what)
+            raise say("no-registry-here", registry=self.root, what=what)
 
     def read(self, key: str) -> bytes | None:
         path = self.root / key
@@ -171,7 +170,7 @@ class FolderStore:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise say.BUNDLE_UNREADABLE(path=path, why=error.strerror) from error
+            raise say("bundle-unreadable", path=path, why=error.strerror) from error
 
     def create(self, key: str, content: bytes) -> bool:
         target = self.root / key
@@ -227,7 +226,7 @@ class FolderStore:
             return plain_folder(self.root / folder)
         except FileNotFoundError:
             self._check_root()
-            raise say.NO_SUCH_BUNDLE(path=self.root / folder) from None
+            raise say("no-such-bundle", path=self.root / folder) from None
 
     def forget_local(self, folder: str) -> bool:
         del folder
@@ -293,15 +292,15 @@ def plain_folder(path: Path) -> Path:
     """Return `path`, which must be a folder of plain files and no symbolic link."""
     try:
         if not stat.S_ISDIR(path.lstat().st_mode):
-            raise say.NOT_A_FOLDER_OF_ITS_OWN(path=path)
+            raise say("not-a-folder-of-its-own", path=path)
         with os.scandir(path) as entries:
             strange = [e.name for e in entries if not e.is_file(follow_symlinks=False)]
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise say.BUNDLE_UNREADABLE(path=path, why=error.strerror) from error
+        raise say("bundle-unreadable", path=path, why=error.strerror) from error
     if strange:
-        raise say.IRREGULAR_FILE(path=path / strange[0])
+        raise say("irregular-file", path=path / strange[0])
     return path
 
 
@@ -310,7 +309,7 @@ def _writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise say.REGISTRY_NOT_WRITTEN(path=path, why=error.strerror or error) from error
+        raise say("registry-not-written", path=path, why=error.strerror or error) from error
 
 
 def _write_synced(path: Path, content: bytes) -> None:

@@ -22,10 +22,9 @@ from colltune.dataset.method import cells_by_method, in_cells, measured_by, meth
 from colltune.dataset.noise import allocations_of
 from colltune.dataset.parquet import local_copy, read_parquet, read_provenance
 from colltune.domain import Context
-from colltune.errors import ColltuneError
+from colltune.errors import ColltuneError, say
 from colltune.files.remote import url_of
 from colltune.registry.names import slot_of
-from colltune.retraining import complaints as say
 
 _FACTS = [*CELL_COLUMNS, "status", "n_reps", *TIME_COLUMNS]
 
@@ -152,7 +151,7 @@ def arrivals(datasets: Iterable[str], machine: str, fabric: str | None = None) -
             pieces.setdefault(context, []).append(piece)
     if not pieces:
         why = f"; left out: {'; '.join(left_out[:3])}" if left_out else ""
-        raise say.NO_MEASUREMENTS_OF(machine=machine, datasets=", ".join(datasets), why=why)
+        raise say("no-measurements-of", machine=machine, datasets=", ".join(datasets), why=why)
     by_slot = _by_slot(pieces)
     for slot, arrived in by_slot.items():
         if len(arrived.cells_by_method) > 1:
@@ -169,7 +168,7 @@ def _by_slot(pieces: Mapping[Context, list[_Piece]]) -> dict[str, Arrived]:
     for context in sorted(pieces, key=str):
         slot = slot_of(context)
         if slot in found:
-            raise say.SAME_SLOT(context=found[slot].dataset.context, other=context)
+            raise say("same-slot", context=found[slot].dataset.context, other=context)
         found[slot] = _arrived(context, pieces[context])
     return found
 
@@ -208,7 +207,7 @@ def _of_folder(folder: Path, place: str, left_out: list[str]) -> Iterator[_Piece
     try:
         files = sorted(folder.glob("*.parquet"))
     except OSError as error:
-        raise say.PLACE_UNREADABLE(place=place, why=error.strerror) from error
+        raise say("place-unreadable", place=place, why=error.strerror) from error
     for file in files:
         shown = f"{place.rstrip('/')}/{file.name}"
         try:

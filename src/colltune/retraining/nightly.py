@@ -21,11 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from colltune import errors, process
-from colltune.errors import ColltuneError
+from colltune.errors import ColltuneError, say
 from colltune.models.fitting import Progress
 from colltune.models.workers import at_work
 from colltune.registry import Registry
-from colltune.retraining import complaints as say
 from colltune.retraining import lease, record
 from colltune.retraining.arrivals import Arrivals, arrivals
 from colltune.retraining.lease import LeaseTakenError
@@ -201,7 +200,7 @@ def _start(command: tuple[str, ...], facts: Mapping[str, Any], timeout_s: float)
         stdin.seek(0)
         outcome = process.run(command, timeout_s=timeout_s, stdin=stdin)
     if not outcome.ok:
-        raise say.HOOK_FAILED(what=" ".join(outcome.explain().split()))
+        raise say("hook-failed", what=" ".join(outcome.explain().split()))
 
 
 def _post(webhook: Webhook, facts: Mapping[str, Any], timeout_s: float) -> None:
@@ -231,9 +230,9 @@ def _secret(file: Path) -> str:
         with file.open("rb") as stream:
             found = stream.read(_LONGEST_SECRET).partition(b"\n")[0].strip().decode("ascii")
     except OSError as error:
-        raise say.SECRET_UNREADABLE(file=file, why=error.strerror) from error
+        raise say("secret-unreadable", file=file, why=error.strerror) from error
     except UnicodeDecodeError:
         found = ""
     if not found or not found.isprintable():
-        raise say.SECRET_NOT_ASCII(file=file)
+        raise say("secret-not-ascii", file=file)
     return found

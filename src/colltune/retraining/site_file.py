@@ -17,7 +17,7 @@ from colltune.bench import durations
 from colltune.bench.launchers import LAUNCHERS
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective, parse_objective
 from colltune.domain import Collective, parse_collective
-from colltune.errors import SiteError, unknown
+from colltune.errors import SiteError, say, unknown
 from colltune.files.reading import text_of
 from colltune.files.settings import Key, SettingTable, TomlFile, written
 from colltune.models.bundle import Bundle
@@ -27,7 +27,6 @@ from colltune.models.workers import DASK, Workers
 from colltune.mpi import library
 from colltune.mpi.programs import FOR_EVERYBODY, Programs
 from colltune.production.arms import Production
-from colltune.retraining import complaints as say
 
 DEPLOY_FILES: dict[str, str] = {
     "systemd": "colltune-retrain.service",
@@ -81,7 +80,7 @@ class SiteMpi(NamedTuple):
         """Return the MPI written ``openmpi/4.1.6=/opt/openmpi/bin/mpirun``."""
         match = re.fullmatch(r"([a-z0-9]+)/([0-9][A-Za-z0-9.]*)(?:=(/[^=\n]*))?", text)
         if match is None:
-            raise say.NOT_AN_MPI(value=text)
+            raise say("not-an-mpi", value=text)
         library(match[1]).at(match[2])
         return cls(match[1], match[2], match[3] or "")
 
@@ -451,7 +450,8 @@ class Site:
     def insist_own(self, bundle: Bundle) -> None:
         """Raise BundleError if `bundle`, which is in force, is for another machine."""
         if bundle.context.machine != self.machine:
-            raise say.BUNDLE_OF_ANOTHER_MACHINE(
+            raise say(
+                "bundle-of-another-machine",
                 registry=self.registry,
                 bundle=bundle.id[:12],
                 context=bundle.context,
@@ -479,7 +479,7 @@ def parse(text: str, source: str, folder: Path) -> Site:
     """Return the site in TOML `text`; `source` names it in errors, paths are below `folder`."""
     file = TomlFile(text, source, SiteError)
     if "email" in dict(file.parsed().get("hooks", {})):
-        raise file.fail("hooks.email", say.NO_MAIL())
+        raise file.fail("hooks.email", say("no-mail"))
     site = file.read(Site, folder)
     _check(file, site)
     return site
@@ -488,17 +488,17 @@ def parse(text: str, source: str, folder: Path) -> Site:
 def _check(file: TomlFile, site: Site) -> None:
     """Check what keys mean together."""
     if site.backfill and site.backfill.confirm_s and site.backfill.measurements is None:
-        raise file.fail("backfill.confirm", say.NEEDS_MEASUREMENTS())
+        raise file.fail("backfill.confirm", say("confirm-needs-measurements"))
     if site.cluster and site.cluster.default_mpi:
         names, default = [mpi.name for mpi in site.cluster.mpi], site.cluster.default_mpi
         if default not in names:
             raise file.fail(
-                "cluster.default_mpi", say.NOT_ONE_OF(value=default, known=", ".join(names))
+                "cluster.default_mpi", say("not-one-of", value=default, known=", ".join(names))
             )
     if re.match(r"[^/]*://[^/@]*:.*@", site.production.store):
-        raise file.fail("production.store", say.HAS_PASSWORD())
+        raise file.fail("production.store", say("has-password"))
     workers = site.workers
     if workers.backend != DASK and (workers.slurm or workers.scheduler):
-        raise file.fail("compute.backend", say.NEEDS_DASK())
+        raise file.fail("compute.backend", say("needs-dask"))
     if workers.slurm and workers.scheduler:
-        raise file.fail("compute.scheduler", say.TWO_CLUSTERS())
+        raise file.fail("compute.scheduler", say("two-clusters"))

@@ -11,7 +11,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from colltune.dataset.profile import Profile
-from colltune.errors import BundleError, ColltuneError, DataError, LibraryError, RegistryConflict
+from colltune.errors import (
+    BundleError,
+    ColltuneError,
+    DataError,
+    LibraryError,
+    RegistryConflict,
+    say,
+)
 from colltune.evaluation.folds import FoldSource
 from colltune.models.bundle import Bundle
 from colltune.models.confirmations import upheld
@@ -21,7 +28,6 @@ from colltune.production.payback import usage
 from colltune.registry import Action, Registry
 from colltune.registry.registry import NOTHING
 from colltune.retraining import backfill
-from colltune.retraining import complaints as say
 from colltune.retraining.arrivals import Arrived
 from colltune.retraining.contest import (
     Contest,
@@ -258,7 +264,7 @@ class SlotRun:
         with self.phase(f"{self.slot}: fitting") as progress:
             matrices = source.matrices
             if not matrices:
-                raise say.NO_USABLE_STATUS()
+                raise say("no-usable-status")
             return fit_cells(
                 source.dataset.context,
                 matrices,

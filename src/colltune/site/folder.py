@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 from colltune import __version__, process
 from colltune.bench.campaign import Campaign
 from colltune.bench.slurm import configuration
-from colltune.errors import ColltuneError, ProgramError, SiteError, unknown
+from colltune.errors import ColltuneError, ProgramError, SiteError, say, unknown
 from colltune.files import locked, write_text
 from colltune.files.reading import json_of
 from colltune.files.settings import toml, written
@@ -42,7 +42,6 @@ from colltune.production.payback import Payback, load_of, payback, recorded
 from colltune.retraining.site_file import Cluster, Site, SiteMpi, deploy_file, load, parse
 from colltune.selector.demand import counted_hours, read_demand
 from colltune.server.slurm import hooks
-from colltune.site import complaints as say
 from colltune.site.recording import HEADER, LIBRARIES, TOKENS, make, records
 from colltune.text import filled, printable
 
@@ -154,7 +153,7 @@ def site_text(answers: Mapping[str, Any], folder: Path) -> str:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        raise say.ANSWER_NOT_UTF8() from None
+        raise say("answer-not-utf8") from None
     files_of(parse(text, f"{folder / SITE} (not written)", folder), folder)
     return text
 
@@ -165,7 +164,7 @@ def files_of(site: Site, folder: Path) -> dict[str, str]:
     local = _local(site, folder)
     for path in (str(folder), str(program()), *local):
         if not _PLAIN.fullmatch(path):
-            raise say.MISREAD_CHARACTERS(value=printable(path))
+            raise say("misread-characters", value=printable(path))
     settings = {
         "user": cluster.user,
         "jobs": str(cluster.jobs),
@@ -204,7 +203,7 @@ def program() -> Path:
 
 def _cluster(site: Site, folder: Path) -> Cluster:
     if site.cluster is None:
-        raise say.CLUSTER_MISSING(path=folder / SITE)
+        raise say("cluster-missing", path=folder / SITE)
     return site.cluster
 
 
@@ -441,13 +440,17 @@ def stamp_of(folder: Path) -> Stamp:
     try:
         content = json_of(path.read_bytes())
         if content["format"] != FORMAT:
-            raise say.STAMP_FORMAT(
-                path=path, format=content["format"], release=__version__, known=FORMAT
+            raise say(
+                "stamp-format",
+                path=path,
+                format=content["format"],
+                release=__version__,
+                known=FORMAT,
             )
         files = {str(name): tuple(map(str, each)) for name, each in content["files"].items()}
         return Stamp(str(content["colltune"]), files)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise say.STAMP_DAMAGED(path=path, why=error) from error
+        raise say("stamp-damaged", path=path, why=error) from error
 
 
 def site_of(folder: Path) -> Site:
@@ -478,7 +481,8 @@ def agreed(folder: Path, told: Mapping[str, Any]) -> None:
         table, _, key = path.partition(".")
         now = tables.get(table, {}).get(key)
         if now != value:
-            raise say.ANSWERS_DIFFER(
+            raise say(
+                "answers-differ",
                 path=folder / SITE,
                 key=path,
                 now="not set" if now is None else toml(now),
@@ -490,7 +494,7 @@ def check_release(folder: Path) -> None:
     """Insist that this release wrote the folder."""
     wrote = stamp_of(folder).colltune
     if wrote not in ("", __version__):
-        raise say.FOLDER_OF_ANOTHER_RELEASE(folder=folder, wrote=wrote, release=__version__)
+        raise say("folder-of-another-release", folder=folder, wrote=wrote, release=__version__)
 
 
 def compared(folder: Path, texts: Mapping[str, str]) -> tuple[FileChange, ...]:
@@ -506,7 +510,7 @@ def compared(folder: Path, texts: Mapping[str, str]) -> tuple[FileChange, ...]:
                 found.append(FileChange(name, FileState.NEW))
             continue
         except OSError as error:
-            raise say.FILE_NOT_READ(path=path, why=error.strerror) from error
+            raise say("file-not-read", path=path, why=error.strerror) from error
         if now == text:
             found.append(FileChange(name, FileState.UNCHANGED))
         elif stamp.wrote(name, now):

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from colltune.bench.build import unlinked_library
-from colltune.errors import ColltuneError
+from colltune.errors import ColltuneError, say
 from colltune.files import make_folder, whole, writing
 from colltune.files.ownership import danger
 from colltune.mpi import installation
@@ -16,7 +16,6 @@ from colltune.retraining.site_file import Cluster, Site, SiteMpi
 from colltune.server.auth import token_file
 from colltune.server.slurm import hooks
 from colltune.server.slurm.job_file import part_name
-from colltune.site import complaints as say
 
 TOKENS = "tokens"
 HEADER = f"slurm/{hooks.HEADER}"
@@ -63,7 +62,7 @@ def make(folder: Path) -> None:
     with writing(folder):
         make_folder(folder, 0o755, exactly=True)
     if why := danger(folder):
-        raise say.LIBRARIES_COULD_BE_CHANGED(why=why, folder=folder)
+        raise say("libraries-could-be-changed", why=why, folder=folder)
 
 
 def tokens_of(cluster: Cluster, folder: Path) -> tuple[token_file.Token, ...]:
@@ -103,7 +102,7 @@ def _make_library(mpi: SiteMpi, folder: Path) -> str:
     try:
         found = installation.find(mpi.mpirun or None, mpi.library)
         if found.release != mpi.release:
-            raise say.ANOTHER_RELEASE_HERE(library=mpi.library, release=found.release)
+            raise say("another-release-here", library=mpi.library, release=found.release)
         content = unlinked_library(found).read_bytes()
     except ColltuneError as error:
         if path.exists() and not danger(path):

@@ -8,10 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from colltune import leftovers, process
-from colltune.bench import complaints as say
 from colltune.bench.launchers import Launcher, Start, launcher_of
 from colltune.domain import Configuration, Context, Instance, Shape
-from colltune.errors import ProgramError
+from colltune.errors import ProgramError, say
 from colltune.interrupts import held_back
 from colltune.mpi import MpiLibrary, Release
 from colltune.mpi.in_effect import ENVIRONMENT, Setting
@@ -84,7 +83,8 @@ class InstalledMpi:
         for name, value in sorted(wanted.items()):
             user = settings.get(name)
             if user is not None and not library.same(name, user.value, value):
-                raise say.SET_OTHERWISE(
+                raise say(
+                    "set-otherwise",
                     name=name,
                     value=user.value,
                     source=user.source,
@@ -93,7 +93,8 @@ class InstalledMpi:
                 )
         for name, user in sorted(settings.items()):
             if name not in wanted and library.user_overrides(wanted, {name: user}).reason:
-                raise say.DECIDED_BY_USER(
+                raise say(
+                    "decided-by-user",
                     name=name,
                     value=user.value,
                     source=user.source,

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from colltune import process
-from colltune.bench import complaints as say
 from colltune.bench.schedule import Cell
 from colltune.dataset.importers.reprompi import ReproMpiOutput, parse_output
 from colltune.domain import Collective, Instance, Shape
-from colltune.errors import DataError
+from colltune.errors import DataError, say
 from colltune.text import counted
 
 _VARIABLE = "COLLTUNE_REPROMPI"
@@ -134,7 +133,7 @@ def _answer(path: Path, outcome: process.ProcessResult) -> ReproMpiOutput | None
     elif outcome.timed_out:
         why = "does not finish"
     elif "#@nprocs=1\n" in outcome.stdout:
-        raise say.BUILT_FOR_ANOTHER_MPI(path=path, probed_nprocs=PROBED_NPROCS, mend=_MEND)
+        raise say("built-for-another-mpi", path=path, probed_nprocs=PROBED_NPROCS, mend=_MEND)
     elif outcome.returncode and not outcome.stdout:
         why = "was not started, or is not ReproMPI's mpibenchmark"
         mend = f"If the launcher's words say why, mend that; otherwise {_MEND}"

@@ -12,7 +12,6 @@ from typing import Self
 
 from colltune import process
 from colltune.bench import build
-from colltune.bench import complaints as say
 from colltune.bench.backends import raw
 from colltune.bench.backends.installed import InstalledMpi, runs_as_itself
 from colltune.bench.backends.protocol import BLAME, Ending, LaunchPlan, LaunchResult, Means
@@ -27,6 +26,7 @@ from colltune.domain import (
     Measurement,
     Portfolio,
 )
+from colltune.errors import say
 from colltune.mpi import LIBRARIES
 from colltune.mpi.installation import Installation, misplaced
 from colltune.mpi.libcolltune import PRELOAD, is_libcolltune
@@ -231,7 +231,7 @@ def _ending(
         killed_in_time = watcher.stop is Stop.OVERDUE and not watcher.stuck()
         return Ending.BUDGET if killed_in_time else Ending.HANG
     if _CANNOT_WRITE in outcome.stderr:
-        raise say.RAW_NOT_WRITTEN(told=outcome.explain())
+        raise say("raw-not-written", told=outcome.explain())
     if not output.began and (not forced or _COMPLAINT in outcome.stderr):
         misled, mend = misplaced(Path(outcome.command[0]), os.environ)
         finding = f"the benchmark did not start{misled and f': {misled}'}"

@@ -16,11 +16,11 @@ from enum import StrEnum
 from pathlib import Path
 
 from colltune import process
-from colltune.bench import complaints as say
 from colltune.bench.backends.protocol import LaunchPlan
 from colltune.bench.schedule import Cell
 from colltune.dataset.noise.measured import possible
 from colltune.domain import Collective, Configuration, Instance, Measurement, RunStatus, Shape
+from colltune.errors import say
 from colltune.files.reading import json_of
 
 _SALVAGE_VERSION = 1
@@ -116,7 +116,7 @@ class _Part:
         self.ended, self.timed_s, self.wall_s = "", math.nan, math.nan
         head, *lines = _read(path, 0).decode(errors="replace").split("\n")
         if lines and head not in _HEADS:
-            raise say.NOT_RAW(path=path, line_1=head[:80])
+            raise say("not-raw", path=path, line_1=head[:80])
         # what stands behind the last line break is not whole
         for line in lines[:-1]:
             self._take(line, _HEADS[head])
@@ -184,11 +184,11 @@ def load_cells(path: Path) -> tuple[tuple[Cell, ...], str]:
     try:
         stored = json_of(path.read_text())
         if stored["version"] != _SALVAGE_VERSION:
-            raise say.UNKNOWN_RAW_VERSION(path=path, version=stored["version"])
+            raise say("unknown-raw-version", path=path, version=stored["version"])
         cells = tuple(_cell(*row) for row in stored["cells"])
         return cells, str(stored["launch"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise say.NOT_CELLS(path=path, why=error) from error
+        raise say("not-cells", path=path, why=error) from error
 
 
 def _cell(configuration_id: str, nodes: int, ppn: int, msize_bytes: int) -> Cell:

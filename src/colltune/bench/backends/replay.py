@@ -10,7 +10,6 @@ from typing import Self
 
 import numpy as np
 
-from colltune.bench import complaints as say
 from colltune.bench.backends.protocol import Ending, LaunchPlan, LaunchResult, Means
 from colltune.bench.campaign import Campaign
 from colltune.bench.schedule import Cell
@@ -24,6 +23,7 @@ from colltune.domain import (
     RunStatus,
     Shape,
 )
+from colltune.errors import say
 
 _P90_SIGMAS = 1.2815515655446004
 _FEWEST_FOR_SPREAD = 4
@@ -70,7 +70,7 @@ class ReplayBackend:
     @classmethod
     def made_for(cls, campaign: Campaign, means: Means) -> Self:
         if means.recorded is None:
-            raise say.NOTHING_TO_REPLAY()
+            raise say("nothing-to-replay")
         return cls(read([means.recorded]))
 
     def context(self, machine: str) -> Context:

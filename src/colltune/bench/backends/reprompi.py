@@ -17,7 +17,6 @@ from statistics import median
 from typing import Self
 
 from colltune import process
-from colltune.bench import complaints as say
 from colltune.bench.backends import mpibenchmark, raw
 from colltune.bench.backends.installed import InstalledMpi, runs_as_itself, started_shape
 from colltune.bench.backends.mpibenchmark import (
@@ -41,7 +40,7 @@ from colltune.dataset.importers.reprompi import ReproMpiOutput
 from colltune.dataset.method import IN_PLACE_OF, LAYOUT
 from colltune.dataset.noise.measured import enough, possible
 from colltune.domain import Collective, Measurement, Portfolio, RunStatus, Shape, Synchronisation
-from colltune.errors import ProgramError
+from colltune.errors import ProgramError, say
 from colltune.files import writing
 from colltune.mpi import library
 from colltune.mpi.installation import Installation
@@ -103,7 +102,7 @@ class ReproMpiBackend(InstalledMpi):
     @classmethod
     def made_for(cls, campaign: Campaign, means: Means) -> Self:
         if campaign.interposed:
-            raise say.REPROMPI_WITHOUT_LIBCOLLTUNE()
+            raise say("reprompi-without-libcolltune")
         installation = means.installation()
         program = Path("mpibenchmark") if means.imagined else campaign.mpibenchmark
         launcher = means.launcher(installation)
@@ -218,7 +217,7 @@ class ReproMpiBackend(InstalledMpi):
         synchronisation = asked_for
         if synchronisation is Synchronisation.WINDOW and (why := self._why_no_windows(plan.shape)):
             if Synchronisation.BARRIER not in self._asked:
-                raise say.NO_WINDOWS(shape=plan.shape, why=why)
+                raise say("no-windows", shape=plan.shape, why=why)
             note = f"barriers in place of windows on {plan.shape}: {why}"
             synchronisation = Synchronisation.BARRIER
         plan = replace(plan, synchronisation=synchronisation)
@@ -335,7 +334,7 @@ class ReproMpiBackend(InstalledMpi):
         _keep(_file(folder, "stderr", mode), outcome.stderr)
         output = mpibenchmark.read(output_path)
         if output and (wrong := mpibenchmark.contradictions(output, mode, jobs)):
-            raise say.NOT_AS_ASKED(path=output_path, wrong=wrong)
+            raise say("not-as-asked", path=output_path, wrong=wrong)
         self._proved_by(output, mode)
         ending = _ending(outcome, output, output_path, watch)
         to_blame = ending in BLAME and output_path.exists()
@@ -596,7 +595,7 @@ def _ending(
     cut = outcome.ok and path.exists() and not refused
     # mpibenchmark does not notice a full disk: it goes on, and looks as if it hung
     if cut or _CANNOT_OPEN in outcome.stderr or disk_usage(path.parent).free < _LEAST_FREE_BYTES:
-        raise say.MPIBENCHMARK_NOT_WRITTEN(told=outcome.explain())
+        raise say("mpibenchmark-not-written", told=outcome.explain())
     if outcome.timed_out:
         return Ending.HANG if watch.stuck else Ending.BUDGET
     if outcome.ok or not path.exists():

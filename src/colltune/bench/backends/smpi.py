@@ -13,7 +13,6 @@ from typing import Self
 
 from colltune import process
 from colltune.bench import build
-from colltune.bench import complaints as say
 from colltune.bench.backends import raw
 from colltune.bench.backends.protocol import Ending, LaunchPlan, LaunchResult, Means
 from colltune.bench.campaign import Campaign
@@ -29,6 +28,7 @@ from colltune.domain import (
     RunStatus,
     Shape,
 )
+from colltune.errors import say
 from colltune.mpi.libcolltune import is_libcolltune
 from colltune.mpi.libcolltune.space import LIBCOLLTUNE
 
@@ -254,7 +254,7 @@ class SmpiBackend:
     ) -> LaunchResult:
         """Start smpirun for each configuration that has a step, the smallest messages first."""
         if self._installed is None:
-            raise say.ONLY_PLANNED()
+            raise say("only-planned")
         raw.save_cells(folder / "cells.json", plan.cells, launch)
         series = _SimulatedLaunch(self._installed, self._simulation, plan, folder, progress)
         ending = Ending.PLAN

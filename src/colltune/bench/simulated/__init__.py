@@ -16,9 +16,8 @@ from typing import Annotated
 from xml.etree import ElementTree as ET
 from xml.sax.saxutils import quoteattr
 
-from colltune.bench import complaints as say
 from colltune.domain import Shape
-from colltune.errors import CampaignError, unknown
+from colltune.errors import CampaignError, say, unknown
 from colltune.files.reading import text_of
 from colltune.files.settings import Key, check
 from colltune.text import counted, parse_bytes
@@ -119,24 +118,24 @@ class Simulation:
     def _check_topology(self) -> None:
         if self.platform is not None:
             if (self.topology, self.parameters) != (FLAT, ""):
-                raise say.PLATFORM_IS_ALL()
+                raise say("platform-is-all")
             return
         if self.topology == FLAT:
             if self.parameters:
-                raise say.FLAT_HAS_NONE()
+                raise say("flat-has-none")
             return
         if self.topology not in TOPOLOGIES:
             raise unknown("topology", self.topology, TOPOLOGIES, CampaignError)
         form, words = _FORMS[self.topology]
         if not form.fullmatch(self.parameters):
-            raise say.WRONG_PARAMETERS(topology=self.topology, wanted=words)
+            raise say("wrong-parameters", topology=self.topology, wanted=words)
         if self.topology == "dragonfly":
             groups, _, routers, _ = (int(p.split(",")[0]) for p in self.parameters.split(";"))
             if routers < groups:
                 # a chassis' router number g is the way to group g; SimGrid crashes without it
-                raise say.FEW_ROUTERS(parameters=self.parameters, groups=groups, routers=routers)
+                raise say("few-routers", parameters=self.parameters, groups=groups, routers=routers)
         if not self._made_hosts:
-            raise say.NO_HOSTS(parameters=self.parameters)
+            raise say("no-hosts", parameters=self.parameters)
 
     @property
     def _made_hosts(self) -> int:
@@ -183,7 +182,7 @@ class Simulation:
     def hosts(self, nodes: int) -> tuple[str, ...]:
         names = host_names(self.description_for(nodes), self.platform or "smpi")
         if len(names) < nodes:
-            raise say.FEW_HOSTS(hosts=counted(len(names), "host"), nodes=nodes)
+            raise say("few-hosts", hosts=counted(len(names), "host"), nodes=nodes)
         return names[:nodes]
 
     def hostfile(self, shape: Shape) -> str:
@@ -218,7 +217,7 @@ def host_names(description: str, source: str) -> tuple[str, ...]:
                 prefix, suffix = element.get("prefix", ""), element.get("suffix", "")
                 names += [f"{prefix}{i}{suffix}" for i in _radical(element.attrib["radical"])]
     except (ET.ParseError, KeyError, ValueError) as error:
-        raise say.NOT_A_PLATFORM(file=source, why=error) from None
+        raise say("not-a-platform", file=source, why=error) from None
     return tuple(names)
 
 

@@ -2,9 +2,8 @@
 
 from collections.abc import MutableMapping
 
-from colltune.bench import complaints as say
 from colltune.bench.strategies.protocol import CampaignState, Strategy, Visit, Visited
-from colltune.errors import CampaignError, unknown
+from colltune.errors import CampaignError, say, unknown
 from colltune.on_demand import OnDemand
 
 STRATEGIES: MutableMapping[str, Strategy] = OnDemand(
@@ -27,7 +26,7 @@ def known(name: str) -> str:
     if name in STRATEGIES:
         return name
     if name in _REPLACED:
-        raise say.REMOVED(name=name, instead=_REPLACED[name])
+        raise say("removed-strategy", name=name, instead=_REPLACED[name])
     raise unknown("strategy", name, STRATEGIES, CampaignError)
 
 

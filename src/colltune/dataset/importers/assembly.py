@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from colltune.dataset import complaints as say
 from colltune.dataset.frame import PerformanceDataset
 from colltune.dataset.importers.protocol import (
     Imported,
@@ -36,6 +35,7 @@ from colltune.domain import (
     RunStatus,
     Shape,
 )
+from colltune.errors import say
 from colltune.process import LAUNCHERS
 from colltune.text import counted
 
@@ -215,7 +215,7 @@ def assemble(
     rows = [row for row in kept if row is not None and _is_measured(row, remarks)]
     if not rows:
         why = f": {'; '.join(_counted(remarks))}" if remarks else ""
-        raise say.NO_USABLE_MEASUREMENTS(file=source.name, why=why)
+        raise say("no-usable-measurements", file=source.name, why=why)
     rows = _of_the_shape(rows, told, remarks)
     conditions = _conditions(rows, told)
     launches: Counter[tuple[Configuration, Instance]] = Counter()
@@ -279,20 +279,22 @@ class _SetOptions:
         settings = dict(request.settings)
         for name in settings:
             if name not in _KNOWN:
-                raise say.UNKNOWN_SETTING(name=name, known=", ".join(SETTINGS))
+                raise say("unknown-setting", name=name, known=", ".join(SETTINGS))
         self.configuration: Configuration | None = None
         if settings.get("configuration"):
             parsed = Configuration.parse(settings["configuration"])
             self.configuration = request.algorithms.canonical(parsed)
             if settings.setdefault("library", parsed.library) != parsed.library:
-                raise say.SETTINGS_CONTRADICT(
+                raise say(
+                    "settings-contradict",
                     library=settings["library"],
                     configuration=settings["configuration"],
                     its_library=parsed.library,
                 )
         missing = [name for name in _REQUIRED if not settings.get(name, "").strip()]
         if missing:
-            raise say.CONTEXT_NOT_SAID(
+            raise say(
+                "context-not-said",
                 file=source.name,
                 missing=", ".join(missing),
                 settings=" ".join(f"--set {name}=VALUE" for name in missing),
@@ -303,11 +305,11 @@ class _SetOptions:
         counts = {name: whole(settings.get(name, "1").strip()) for name in names}
         for name, count in counts.items():
             if not count:
-                raise say.NOT_A_COUNT(name=name, value=settings[name])
+                raise say("not-a-count", name=name, value=settings[name])
         told = (n if name in settings else None for name, n in counts.items())
         self.nodes, self.ppn, self.slots = told
         if self.slots and (self.nodes or self.ppn):
-            raise say.LAYOUT_TOLD_TWICE()
+            raise say("layout-told-twice")
 
     def look_at(self, rows: Iterable[ImportedRow]) -> None:
         """Take what the file's commands tell, and refuse a release that contradicts the told."""
@@ -317,7 +319,8 @@ class _SetOptions:
             versions = sorted((release, told[1]), key=len)
             same = f"{versions[1]}.".startswith(f"{versions[0]}.")
             if library != told[0] or not same:
-                raise say.RELEASE_CONTRADICTS(
+                raise say(
+                    "release-contradicts",
                     file=self.source.name,
                     line=line,
                     library=library,
@@ -348,7 +351,8 @@ class _SetOptions:
             wrong = wrong or ["nprocs"]
         if wrong:
             on_nodes = f" on {counted(command.nodes, 'node')}" if command.nodes else ""
-            raise say.COMMANDS_CONTRADICT_LAYOUT(
+            raise say(
+                "commands-contradict-layout",
                 file=self.source.name,
                 line=row.line,
                 tables=self.tables,
@@ -373,7 +377,8 @@ class _SetOptions:
         if found and (told or not self.request.from_commands):
             if told is None or told.algorithm != found.algorithm:
                 says = f"--set configuration={told.id}" if told else "it counts as the default"
-                raise say.COMMAND_CHOOSES(
+                raise say(
+                    "command-chooses",
                     file=self.source.name,
                     line=row.line,
                     command_line=command.line,
@@ -408,7 +413,8 @@ class _SetOptions:
         where = f"{self.source.name}, line {line}"
         if self.nodes and self.ppn:
             if nprocs not in (None, self.nodes * self.ppn):
-                raise say.NPROCS_CONTRADICT(
+                raise say(
+                    "nprocs-contradict",
                     where=where,
                     nprocs=counted(nprocs, "process", "es"),
                     nodes=self.nodes,
@@ -423,10 +429,13 @@ class _SetOptions:
             lacking = (
                 "--set nodes=N and --set ppn=N" if nprocs is None else "--set nodes=N or ppn=N"
             )
-            raise say.LAYOUT_NOT_SAID(where=where, lacking=lacking)
+            raise say("layout-not-said", where=where, lacking=lacking)
         if nprocs % known:
-            raise say.UNEVEN_LAYOUT(
-                where=where, nprocs=counted(nprocs, "process", "es"), layout=self.layout
+            raise say(
+                "uneven-layout",
+                where=where,
+                nprocs=counted(nprocs, "process", "es"),
+                layout=self.layout,
             )
         return Shape(known, nprocs // known) if self.nodes else Shape(nprocs // known, known)
 
@@ -437,11 +446,11 @@ def _kept(
     kept = list(rows)
     for name, value in request.where.items():
         if name not in FILTERS:
-            raise say.UNKNOWN_FILTER(file=source.name, column=name, known=", ".join(FILTERS))
+            raise say("unknown-filter", file=source.name, column=name, known=", ".join(FILTERS))
         wanted = set(value.split(","))
         kept = [row for row in kept if _text(row, name) in wanted]
         if rows and not kept:
-            raise say.NO_ROW_HAS(column=name, value=value).of(source.name)
+            raise say("no-row-has", column=name, value=value).of(source.name)
     return kept
 
 
@@ -463,7 +472,7 @@ def _in_our_size(row: ImportedRow, told: _SetOptions, remarks: Counter[str]) -> 
 
 def _is_measured(row: ImportedRow, remarks: Counter[str]) -> bool:
     if row.msize_bytes >= 1 << 63:
-        raise say.IMPOSSIBLE_SIZE(value=row.msize_bytes).of(f"line {row.line}")
+        raise say("impossible-size", value=row.msize_bytes).of(f"line {row.line}")
     if row.msize_bytes == 0 and row.collective is not Collective.BARRIER:
         remarks["0 bytes: left out, because nothing is communicated"] += 1
         return False
@@ -505,18 +514,19 @@ def _conditions(rows: Iterable[ImportedRow], told: _SetOptions) -> dict[Conditio
             value = row.conditions.get(name, "")
             found.setdefault((row.collective, name), {}).setdefault(value, row.line)
     if len(kinds) > 1:
-        raise say.KINDS_OF_TIMES(file=source.name, kinds=_listed(kinds))
+        raise say("kinds-of-times", file=source.name, kinds=_listed(kinds))
     known = {}
     for (collective, name), values in found.items():
         if len(values) > 1:
             one = next(filter(None, values))
-            raise say.NOT_COMPARABLE(
-                collective=collective, values=_listed(values), name=name, one=one
+            raise say(
+                "not-comparable", collective=collective, values=_listed(values), name=name, one=one
             ).of(source.name)
         value, line = next(iter(values.items()))
         wanted = told.request.settings.get(name, value)
         if value and wanted != value:
-            raise say.METHOD_CONTRADICTS(
+            raise say(
+                "method-contradicts",
                 file=source.name,
                 line=line,
                 collective=collective,
@@ -552,19 +562,24 @@ def _configuration(row: ImportedRow, told: _SetOptions) -> Configuration:
     chosen = (None if row.algorithm else told.chosen(row)) or told.configuration
     if row.algorithm:
         if chosen or told.request.settings.get("algorithm"):
-            raise say.ALGORITHM_IS_NAMED(file=told.source.name)
+            raise say("algorithm-is-named", file=told.source.name)
         return told.request.algorithms.configuration(library, row.collective, row.algorithm)
     if word := told.request.settings.get("algorithm", ""):
         named = told.request.algorithms.configuration(library, row.collective, word)
         if chosen and chosen.algorithm != named.algorithm:
-            raise say.ANOTHER_ALGORITHM_RAN(
-                file=told.source.name, line=row.line, configuration=chosen.id, named=named.id
+            raise say(
+                "another-algorithm-ran",
+                file=told.source.name,
+                line=row.line,
+                configuration=chosen.id,
+                named=named.id,
             )
         return named
     if chosen is None:
         return Configuration.default(library, row.collective)
     if chosen.collective is not row.collective:
-        raise say.CONFIGURATION_DOES_NOT_FIT(
+        raise say(
+            "configuration-does-not-fit",
             file=told.source.name,
             line=row.line,
             collective=row.collective,

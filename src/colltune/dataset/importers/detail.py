@@ -14,7 +14,6 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from colltune.dataset import complaints as say
 from colltune.dataset.importers.assembly import assemble
 from colltune.dataset.importers.protocol import (
     Imported,
@@ -29,6 +28,7 @@ from colltune.dataset.importers.protocol import (
     whole,
 )
 from colltune.domain import DEFAULT_ALGORITHM, Collective, LaunchStatistics, parse_collective
+from colltune.errors import say
 
 _SIGNS = re.compile(r"#N(?:nodes|ranks)\s+Message_size\s")
 _OWN_DECISION = ("0", "tuned", DEFAULT_ALGORITHM)
@@ -39,7 +39,7 @@ def load(source: SourceFile, request: ImportRequest) -> Imported:
     """Read a table; its collective is told, or that of the folder's name."""
     told, folder = request.settings.get("collective", ""), source.path.absolute().parent.name
     if not told and folder not in list(Collective):
-        raise say.COLLECTIVE_NOT_SAID(file=source.name, path=source.path.name)
+        raise say("collective-not-said", file=source.name, path=source.path.name)
     reading = parse(source.lines(), source.name, parse_collective(told or folder))
     return assemble(reading, source, request)
 
@@ -50,7 +50,7 @@ IMPORTER = Importer("ompi-collectives-tuning's detail.out", _SIGNS, load)
 def parse(lines: Iterable[str], name: str, collective: Collective) -> ParsedOutput:
     reader = _DetailReader(name, collective=collective).read(lines)
     if not reader.algorithms:
-        raise say.NOT_DETAIL_OUT(name=name)
+        raise say("not-detail-out", name=name)
     facts = {"algorithms": " ".join(reader.algorithms), "collective": collective.value}
     return ParsedOutput(tuple(reader.rows), facts, tuple(reader.remarks))
 
@@ -69,11 +69,11 @@ class _DetailReader(LineReader):
 
     def _header(self, algorithms: list[str]) -> None:
         if "Best_Algorithm" in algorithms:
-            raise self.wrong(say.BEST_OUT())
+            raise self.wrong(say("best-out"))
         if self.algorithms and algorithms != self.algorithms:
-            raise self.wrong(say.OTHER_ALGORITHMS())
+            raise self.wrong(say("other-algorithms"))
         if not algorithms or len(set(algorithms)) != len(algorithms):
-            raise self.wrong(say.ALGORITHMS_LISTED_WRONG())
+            raise self.wrong(say("algorithms-listed-wrong"))
         self.algorithms = algorithms
 
     def _row(self, text: str) -> None:
@@ -85,7 +85,7 @@ class _DetailReader(LineReader):
         if not nprocs or size is None or None in times or not (len(times) == n or repeated):
             named = " ".join(self.algorithms) or "algorithms, named in a first line"
             expected = f"processes, size and the times of {named}"
-            raise self.wrong(say.MALFORMED_ROW(row=text, expected=expected))
+            raise self.wrong(say("malformed-row", row=text, expected=expected))
         self.rows += [
             ImportedRow(
                 self.collective,

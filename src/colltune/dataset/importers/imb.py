@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from colltune.dataset import complaints as say
 from colltune.dataset.importers.assembly import reads_lines
 from colltune.dataset.importers.protocol import (
     ImportedRow,
@@ -26,7 +25,7 @@ from colltune.dataset.importers.protocol import (
     why_left_out,
 )
 from colltune.domain import Collective, LaunchStatistics, RunStatus, parse_collective
-from colltune.errors import ColltuneError, DataError
+from colltune.errors import ColltuneError, DataError, say
 
 _TITLE = r"#\s*(?:Intel|PALLAS)\s?(?:\(R\))? MPI Benchmark(?:s| Suite)"
 _PROGRAM = re.compile(_TITLE + r"\s+(?P<version>[^,]*)(?:,\s*(?P<part>.*))?")
@@ -56,7 +55,7 @@ _WORST_DEFECT = 1e-2
 def parse(lines: Iterable[str], name: str) -> ParsedOutput:
     reader = _ImbReader(name).read(lines)
     if not reader.blocks:
-        raise say.NOT_IMB(name=name)
+        raise say("not-imb", name=name)
     reader.end_run()
     reader.remarks = list(dict.fromkeys(reader.remarks))
     return reader.reading()
@@ -142,7 +141,7 @@ class _ImbReader(LineReader):
         self.header[key] = value
         known = self.facts.setdefault(key, {})
         if key in ("Machine", "System") and known and value not in known:
-            raise self.wrong(say.ANOTHER_MACHINE(key=key, value=value, before=next(iter(known))))
+            raise self.wrong(say("another-machine", key=key, value=value, before=next(iter(known))))
         known[value] = None
 
     def _block(self, benchmark: str) -> None:
@@ -167,7 +166,7 @@ class _ImbReader(LineReader):
         complete = complete and whole(row.get("#repetitions", "")) is not None
         if size is None or (status is None and not complete):
             expected = " ".join(self.columns)
-            wrong = self.wrong(say.MALFORMED_ROW(row=" ".join(words), expected=expected))
+            wrong = self.wrong(say("malformed-row", row=" ".join(words), expected=expected))
             if len(words) >= len(self.columns) or self.short:
                 raise wrong
             self.short = self.number, wrong  # unless more rows follow, the run broke off here
@@ -175,7 +174,7 @@ class _ImbReader(LineReader):
         if self.short:
             raise self.short[1]
         if self.nprocs is None:
-            raise self.wrong(say.NO_PROCESSES_LINE())
+            raise self.wrong(say("no-processes-line"))
         if collective is Collective.REDUCE_SCATTER and self._counts_blocks():
             size *= self.nprocs
         if status is None and (numbers.get("defects") or 0.0) > _WORST_DEFECT:
@@ -200,7 +199,7 @@ class _ImbReader(LineReader):
     def _summary(self, numbers: dict[str, float | None]) -> LaunchStatistics:
         time_us, n_reps = numbers.get("t_max[usec]"), numbers["#repetitions"]
         if time_us is None or n_reps is None:
-            raise self.wrong(say.NO_T_MAX(numbers=" ".join(numbers)))
+            raise self.wrong(say("no-t-max", numbers=" ".join(numbers)))
         others = (numbers.get(f"t_{name}[usec]") for name in ("avg", "min"))
         return over_ranks(int(n_reps), time_us, *others)
 
@@ -208,6 +207,6 @@ class _ImbReader(LineReader):
         """Whether this release's Reduce_scatter counts blocks: from 2019 Update 1 on."""
         release = _RELEASE.match(self.header.get("version", ""))
         if release is None:
-            raise self.wrong(say.SIZES_UNCLEAR())
+            raise self.wrong(say("sizes-unclear"))
         year = int(release["year"])
         return year > 2019 or (year == 2019 and release["update"] is not None)

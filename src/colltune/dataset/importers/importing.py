@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 
 from colltune import provenance
-from colltune.dataset import complaints as say
 from colltune.dataset.frame import PerformanceDataset, join
 from colltune.dataset.importers import IMPORTERS
 from colltune.dataset.importers.assembly import SETTINGS
@@ -34,7 +33,7 @@ from colltune.dataset.parquet import append_dataset, read, read_parquet, read_pr
 from colltune.dataset.printed import TITLES, without_common_prefixes
 from colltune.dataset.tidy_csv import separator_of
 from colltune.domain import Collective, RunStatus
-from colltune.errors import DataError
+from colltune.errors import DataError, say
 from colltune.files import locked
 
 Progress = Callable[[int, int, str], None]
@@ -122,10 +121,11 @@ def format_of(source: SourceFile, told: str | None = None) -> str:
         raise
     if len(marks) > 1:
         listed = " and ".join(f"{IMPORTERS[n].title} (line {at})" for n, at in marks.items())
-        raise say.MIXED_FORMATS(file=source.name, listed=listed)
+        raise say("mixed-formats", file=source.name, listed=listed)
     if told and marks and told not in marks:
         name, at = next(iter(marks.items()))
-        raise say.OTHER_FORMAT(
+        raise say(
+            "other-format",
             file=source.name,
             title=IMPORTERS[name].title,
             at=at,
@@ -137,7 +137,7 @@ def format_of(source: SourceFile, told: str | None = None) -> str:
     if named_csv or _is_table(first):
         return "csv"
     titles = ", ".join(f"{name} ({importer.title})" for name, importer in IMPORTERS.items())
-    raise say.UNKNOWN_FORMAT(file=source.name, titles=titles)
+    raise say("unknown-format", file=source.name, titles=titles)
 
 
 def _is_table(first: Sequence[str]) -> bool:
@@ -164,11 +164,11 @@ def _marks(source: SourceFile) -> tuple[dict[str, int], list[str]]:
 
 def _format_of_all(sources: Sequence[SourceFile], told: str | None) -> str:
     if told is not None and told not in IMPORTERS:
-        raise say.NO_SUCH_IMPORTER(told=told, known=", ".join(IMPORTERS))
+        raise say("no-such-importer", told=told, known=", ".join(IMPORTERS))
     formats = {source.name: format_of(source, told) for source in sources}
     if len(set(formats.values())) > 1:
         listed = ", ".join(f"{name} ({format_})" for name, format_ in formats.items())
-        raise say.FORMATS_DIFFER(listed=listed)
+        raise say("formats-differ", listed=listed)
     return next(iter(formats.values()))
 
 
@@ -179,7 +179,7 @@ def _digests(sources: Sequence[SourceFile]) -> dict[str, str]:
         if source.path.is_file():
             first = names.setdefault(source.sha256(), source.name)
             if first != source.name:
-                raise say.SAME_CONTENT(file=source.name, first=first)
+                raise say("same-content", file=source.name, first=first)
     return {name: digest for digest, name in names.items()}
 
 
@@ -204,7 +204,7 @@ def _kinds(found: Sequence[tuple[SourceFile, Imported]]) -> frozenset[TimeKind]:
             kinds.setdefault(kind, source.name)
     if len(kinds) > 1:
         listed = "; ".join(f"{kind} in {name}" for kind, name in kinds.items())
-        raise say.KINDS_DIFFER(listed=listed)
+        raise say("kinds-differ", listed=listed)
     return frozenset(kinds)
 
 
@@ -216,7 +216,7 @@ def _refuse_known(imported: ImportedFiles, into: Path) -> None:
         again = [name for name, digest in imported.digests.items() if digest in known]
         if again and _instances(read_parquet(stored)) & _instances(imported.dataset):
             when = facts.get("time_utc", "an unknown day")
-            raise say.ALREADY_IMPORTED(file=again[0], when=when, stored=stored)
+            raise say("already-imported", file=again[0], when=when, stored=stored)
 
 
 def _instances(dataset: PerformanceDataset) -> set[tuple[str, int, int]]:
@@ -238,16 +238,16 @@ def _with_path(request: ImportRequest, source: SourceFile) -> ImportRequest:
         elif not part.startswith("{"):
             pattern += re.escape(part)
         elif name not in known:
-            raise say.PATH_PART_UNKNOWN(part=part, known=", ".join(known))
+            raise say("path-part-unknown", part=part, known=", ".join(known))
         else:
             pattern += f"(?P={name})" if f"(?P<{name}>" in pattern else f"(?P<{name}>[^/]+?)"
     match = re.fullmatch(f"(?:.*/)?{pattern}", source.path.absolute().as_posix())
     if match is None:
-        raise say.PATH_NOT_LIKE(file=source.name, path=request.path)
+        raise say("path-not-like", file=source.name, path=request.path)
     found = match.groupdict()
     for name in found:
         if name in request.settings:
-            raise say.PATH_TOLD_TWICE(name=name)
+            raise say("path-told-twice", name=name)
     launch = found.pop("launch", request.launch)
     settings = {**request.settings, **found}
     if "nprocs" in settings:
@@ -267,7 +267,7 @@ def _with_shape(settings: Mapping[str, str], source: SourceFile) -> dict[str, st
         or nprocs % known
         or math.prod(n or nprocs // known for n in counts) != nprocs
     ):
-        raise say.PATH_UNEVEN(file=source.name, nprocs=settings["nprocs"])
+        raise say("path-uneven", file=source.name, nprocs=settings["nprocs"])
     other = "ppn" if counts[0] else "nodes"
     return told | {other: str(nprocs // known)}
 
@@ -289,7 +289,8 @@ def _refuse_far_apart(dataset: PerformanceDataset, launches: Collection[str] | N
         spread = float(np.ptp(middle.to_numpy(float))) if len(middle) > 1 else 0.0
         if spread > math.log(_FAR):
             factor = math.exp(spread)
-            raise say.TABLES_APART(
+            raise say(
+                "tables-apart",
                 tables=key[0],
                 fast=middle.idxmin(),
                 slow=middle.idxmax(),
@@ -339,8 +340,14 @@ def _refuse_others(new: Mapping[Condition, Place], known: Mapping[Condition, Pla
     for (collective, name), (value, place) in new.items():
         other, where = known.get((collective, name), (value, place))
         if other != value:
-            raise say.METHODS_DIFFER(
-                place=place, collective=collective, name=name, value=value, other=other, where=where
+            raise say(
+                "methods-differ",
+                place=place,
+                collective=collective,
+                name=name,
+                value=value,
+                other=other,
+                where=where,
             )
 
 
@@ -358,8 +365,11 @@ def _refuse_incomparable(imported: ImportedFiles, into: Path) -> None:
     stored -= {TimeKind.UNTOLD}
     kinds -= {TimeKind.UNTOLD}
     if not all(kind.compares_with(other) for kind in kinds for other in stored):
-        raise say.NOT_COMPARABLE_WITH_DATASET(
-            into=into, kinds=", ".join(sorted(kinds)), stored=", ".join(sorted(stored))
+        raise say(
+            "not-comparable-with-dataset",
+            into=into,
+            kinds=", ".join(sorted(kinds)),
+            stored=", ".join(sorted(stored)),
         )
 
 

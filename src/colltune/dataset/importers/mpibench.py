@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from colltune.dataset import complaints as say
 from colltune.dataset.importers.assembly import reads_lines
 from colltune.dataset.importers.protocol import (
     ImportedRow,
@@ -22,7 +21,7 @@ from colltune.dataset.importers.protocol import (
     why_left_out,
 )
 from colltune.domain import Collective, parse_collective
-from colltune.errors import DataError
+from colltune.errors import DataError, say
 
 _START = r"START mpiBench"
 _ROW_HAS = "the columns of mpiBench"
@@ -37,7 +36,7 @@ _UNEVEN = ("Allgatherv", "Alltoallv")
 def parse(lines: Iterable[str], name: str) -> ParsedOutput:
     reader = _MpibenchReader(name).read(lines)
     if not reader.facts:
-        raise say.NOT_MPIBENCH(name=name)
+        raise say("not-mpibench", name=name)
     reader.remarks = list(dict.fromkeys(reader.remarks))
     return reader.reading()
 
@@ -52,7 +51,7 @@ class _MpibenchReader(LineReader):
         elif (row := _ROW.match(line)) and not self.is_cut_off(line):
             self._row(row)
         elif "\tBytes:\t" in line and not row and not self.is_cut_off(line):
-            raise self.wrong(say.MALFORMED_ROW(row=" ".join(line.split()), expected=_ROW_HAS))
+            raise self.wrong(say("malformed-row", row=" ".join(line.split()), expected=_ROW_HAS))
 
     def _row(self, row: re.Match[str]) -> None:
         name = row["name"]

@@ -15,7 +15,6 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from colltune.dataset import complaints as say
 from colltune.dataset.importers.assembly import reads_lines
 from colltune.dataset.importers.protocol import (
     ImportedRow,
@@ -28,6 +27,7 @@ from colltune.dataset.importers.protocol import (
     why_left_out,
 )
 from colltune.domain import Collective, RunStatus
+from colltune.errors import say
 
 _PROGRAM = r"#\s*(?:OSU|(?P<python>OMB Python|OMB-Py))\s+"
 _TITLE = re.compile(_PROGRAM + r"(?P<name>\S.*?)\s+Test\b\s*v?(?P<version>[\w.]*)")
@@ -65,7 +65,7 @@ _ELEMENT_BYTES = {"MPI_CHAR": 1, "MPI_INT": 4, "MPI_FLOAT": 4}
 def parse(lines: Iterable[str], name: str) -> ParsedOutput:
     reader = _OsuReader(name, facts={"benchmark": {}, "datatype": {}}).read(lines)
     if not reader.facts["benchmark"]:
-        raise say.NOT_OSU(name=name)
+        raise say("not-osu", name=name)
     return reader.reading()
 
 
@@ -94,7 +94,7 @@ class _OsuReader(LineReader):
             self.facts["datatype"][self.datatype] = None
         elif text.startswith("#"):
             if "Transmit Size" in text:
-                raise self.wrong(say.DERIVED_TYPES())
+                raise self.wrong(say("derived-types"))
             found = _COLUMN.findall(text)
             if "Latency" in text and any(column in _TIMES for column in found):
                 self.columns, self.interrupted = found, False
@@ -129,7 +129,7 @@ class _OsuReader(LineReader):
                 self.columns = []
                 return
             raise self.wrong(
-                say.MALFORMED_ROW(row=" ".join(words), expected=", ".join(self.columns))
+                say("malformed-row", row=" ".join(words), expected=", ".join(self.columns))
             )
         column, kind = next((c, k) for c, k in _TIMES.items() if c in row)
         others = (real(row.get(f"{name} Latency(us)", "")) for name in ("Avg", "Min"))

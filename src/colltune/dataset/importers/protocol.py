@@ -15,12 +15,11 @@ from itertools import count
 from pathlib import Path
 from typing import Protocol, Self
 
-from colltune.dataset import complaints as say
 from colltune.dataset.frame import PerformanceDataset
 from colltune.dataset.method import Condition
 from colltune.dataset.printed import without_prefixes
 from colltune.domain import Collective, Configuration, Instance, LaunchStatistics, RunStatus, Shape
-from colltune.errors import ColltuneError
+from colltune.errors import ColltuneError, say
 from colltune.files.reading import opened
 from colltune.files.unpacking import encoding_of, unpacked
 
@@ -134,13 +133,13 @@ class SourceFile:
 
     def unreadable(self, error: BaseException) -> ColltuneError:
         if isinstance(error, FileNotFoundError):
-            return say.NO_SUCH_DATA(path=self.path)
+            return say("no-such-data", path=self.path)
         if isinstance(error, IsADirectoryError):
-            return say.IS_A_FOLDER(path=self.path)
+            return say("is-a-folder", path=self.path)
         why = getattr(error, "strerror", None) or error
         if getattr(error, "errno", None) == errno.EINVAL:
-            return say.NOT_READ(path=self.path, why=why)
-        return say.CUT_SHORT(path=self.path, why=why)
+            return say("not-read", path=self.path, why=why)
+        return say("cut-short", path=self.path, why=why)
 
 
 class TimeKind(StrEnum):

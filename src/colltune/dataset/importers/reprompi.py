@@ -12,7 +12,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from colltune.dataset import complaints as say
 from colltune.dataset.importers.assembly import reads_lines
 from colltune.dataset.importers.protocol import (
     ImportedRow,
@@ -24,7 +23,7 @@ from colltune.dataset.importers.protocol import (
     why_left_out,
 )
 from colltune.domain import Collective, LaunchStatistics, RunStatus, parse_collective
-from colltune.errors import DataError
+from colltune.errors import DataError, say
 from colltune.text import counted
 
 Key = tuple[Collective, int]
@@ -92,7 +91,7 @@ def parse_output(text: str, source: str) -> ReproMpiOutput:
     """Read the output of one run."""
     runs = parse_runs(io.StringIO(text, newline=None), source)
     if len(runs) > 1:
-        raise say.SEVERAL_RUNS(file=source, runs=counted(len(runs), "run"))
+        raise say("several-runs", file=source, runs=counted(len(runs), "run"))
     return runs[0]
 
 
@@ -100,7 +99,7 @@ def parse_runs(lines: Iterable[str], source: str) -> tuple[ReproMpiOutput, ...]:
     """Read the output of one or more runs after each other."""
     runs = [run.output() for run in _ReproMpiReader(source).read(lines).runs if not run.is_empty]
     if not runs:
-        raise say.NOT_REPROMPI(file=source)
+        raise say("not-reprompi", file=source)
     return tuple(runs)
 
 
@@ -113,7 +112,7 @@ def parse(lines: Iterable[str], name: str) -> ParsedOutput:
     runs = parse_runs(lines, name)
     columns = {column for run in runs for column in run.facts["columns"].split()}
     if {"count", "msize_bytes"} <= columns:
-        raise say.SIZES_MIXED(name=name)
+        raise say("sizes-mixed", name=name)
     facts: dict[str, dict[str, None]] = {}
     for run in runs:
         for key, value in run.facts.items():
@@ -276,7 +275,7 @@ class _ReproMpiReader(LineReader):
         elif "test" in words[:2] and not {"count", "msize_bytes"}.isdisjoint(words):
             run, columns = self._before_table(), {word: at for at, word in enumerate(words)}
             if len(columns) != len(words) or not any(table <= set(columns) for table in _TABLES):
-                raise self.wrong(say.NO_SUCH_TABLE(row=" ".join(words)))
+                raise self.wrong(say("no-such-table", row=" ".join(words)))
             run.columns = columns
         elif words and self.runs:
             self._words(self.runs[-1], words, ended=line.endswith("\n"))
@@ -319,7 +318,9 @@ class _ReproMpiReader(LineReader):
         known = {n: (real if n.endswith("_sec") else whole)(word) for n, word in named.items()}
         numbers = {n: number for n, number in known.items() if number is not None}
         if len(words) != len(run.columns) or len(numbers) + 1 != len(words):
-            raise self.wrong(say.MALFORMED_ROW(row=" ".join(words), expected=" ".join(run.columns)))
+            raise self.wrong(
+                say("malformed-row", row=" ".join(words), expected=" ".join(run.columns))
+            )
         self._row(run, words[at], numbers)
 
     def _row(self, run: _Run, call: str, numbers: Mapping[str, float]) -> None:
@@ -343,7 +344,7 @@ class _ReproMpiReader(LineReader):
             pending = run.pending.setdefault((cell.collective, cell.msize_bytes), {})
             pending.setdefault(int(numbers["nrep"]), _Repetition()).add(numbers)
         elif numbers["valid_nrep"] > numbers["total_nrep"]:
-            raise self.wrong(say.TOO_MANY_VALID())
+            raise self.wrong(say("too-many-valid"))
         elif cell.n_total or cell.summary:
             run.remarks[f"{call} appears several times for one size; the first is kept"] = None
         else:
@@ -358,12 +359,12 @@ class _ReproMpiReader(LineReader):
             return None
         unit = 1 if "msize_bytes" in run.columns else run.datatype_bytes
         if unit is None:
-            raise self.wrong(say.ELEMENT_SIZE_MISSING())
+            raise self.wrong(say("element-size-missing"))
         key = _key(collective, size * unit, run.nprocs)
         if key is None:
-            raise self.wrong(say.NPROCS_MISSING())
+            raise self.wrong(say("nprocs-missing"))
         if key[1] >= 1 << 63:
-            raise self.wrong(say.IMPOSSIBLE_SIZE(value=key[1]))
+            raise self.wrong(say("impossible-size", value=key[1]))
         return run.cells.setdefault(key, ReproMpiCell(*key, line=self.number))
 
 

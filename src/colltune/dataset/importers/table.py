@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from colltune.dataset import complaints as say
 from colltune.dataset.frame import CELL_COLUMNS, PerformanceDataset, refuse_duplicates
 from colltune.dataset.importers.protocol import (
     Imported,
@@ -25,7 +24,7 @@ from colltune.dataset.method import CONDITIONS, Condition
 from colltune.dataset.noise.measured import possible
 from colltune.dataset.tidy_csv import TIME_UNITS, from_table, text_table
 from colltune.domain import Configuration, parse_collective
-from colltune.errors import ColltuneError
+from colltune.errors import ColltuneError, say
 from colltune.text import counted
 
 _NAMES: Mapping[str, str] = {
@@ -113,7 +112,7 @@ class _TidyTable:
         mapping = dict(self.request.columns)
         for ours, theirs in mapping.items():
             if theirs not in table:
-                raise self.wrong(say.NO_COLUMN_MAPPED(theirs=theirs, ours=ours))
+                raise self.wrong(say("no-column-mapped", theirs=theirs, ours=ours))
         known = {*map(str, table.columns), *mapping, *told}
         taken = []
         for ours, names in _NAMES.items():
@@ -131,7 +130,7 @@ class _TidyTable:
         """Return the unit that was told, or that the names of the columns tell; empty if none."""
         told = self.request.time_unit
         if told and told not in TIME_UNITS:
-            raise self.wrong(say.UNKNOWN_TIME_UNIT(told=told, known=", ".join(TIME_UNITS)))
+            raise self.wrong(say("unknown-time-unit", told=told, known=", ".join(TIME_UNITS)))
         units: dict[str, str] = {}
         for ours in ("time_s", "time_mean_s", "time_min_s", "time_p90_s", "time_max_s"):
             theirs = mapping.get(ours, ours)
@@ -142,16 +141,16 @@ class _TidyTable:
             units.setdefault(told, "--time-unit")
         if len(units) > 1:
             listed = "; ".join(f"{unit} in {name}" for unit, name in units.items())
-            raise self.wrong(say.TIME_UNITS_CONTRADICT(listed=listed))
+            raise self.wrong(say("time-units-contradict", listed=listed))
         return next(iter(units), "")
 
     def _kept(self, table: pd.DataFrame) -> pd.DataFrame:
         for column, value in self.request.where.items():
             if column not in table:
-                raise self.wrong(say.NO_COLUMN_TO_FILTER(column=column))
+                raise self.wrong(say("no-column-to-filter", column=column))
             table = table[table[column].isin([value, *value.split(",")])]
             if table.empty:
-                raise self.wrong(say.NO_ROW_HAS(column=column, value=value))
+                raise self.wrong(say("no-row-has", column=column, value=value))
         return table
 
     def _with_shape(self, table: pd.DataFrame) -> pd.DataFrame:
@@ -179,7 +178,8 @@ class _TidyTable:
             rest = ",".join(dict.fromkeys(table["nprocs"][~uneven]))
             mend = f"keep the others with --where nprocs={rest}" if rest else "no row is even"
             raise self.wrong(
-                say.UNEVEN_ROWS(
+                say(
+                    "uneven-rows",
                     uneven=counted(int(uneven.sum()), "row"),
                     rows=len(table),
                     line=int(at) + 2,
@@ -199,7 +199,7 @@ class _TidyTable:
         even = [shape is not None for shape in shapes]
         if not any(even):
             raise self.wrong(
-                say.NO_EVEN_ROW(rows=counted(len(table), "row"), slots=table["slots"].iloc[0])
+                say("no-even-row", rows=counted(len(table), "row"), slots=table["slots"].iloc[0])
             )
         if not all(even):
             what = f"processes that do not fill nodes of {table['slots'].iloc[0]} slots evenly"
@@ -230,7 +230,8 @@ class _TidyTable:
             for text, values in table.groupby("collective", sort=False)[name]:
                 if values.nunique() > 1:
                     raise self.wrong(
-                        say.NOT_COMPARABLE(
+                        say(
+                            "not-comparable",
                             collective=text,
                             values=", ".join(values.unique()),
                             name=name,
@@ -245,8 +246,10 @@ class _TidyTable:
     def _check_fit(self, dataset: PerformanceDataset, chosen: Configuration) -> None:
         if (chosen.library, chosen.collective) != (dataset.context.library, *dataset.collectives):
             raise self.wrong(
-                say.CONFIGURATION_DOES_NOT_FIT_ROWS(
-                    configuration=chosen.id, fitting=chosen.collective
+                say(
+                    "configuration-does-not-fit-rows",
+                    configuration=chosen.id,
+                    fitting=chosen.collective,
                 )
             )
 
@@ -279,9 +282,9 @@ class _TidyTable:
         middle = small.sort_values("time_s").iloc[len(small) // 2]
         text = f"{middle['time_s']:.3g} s for {middle['msize_bytes']} bytes"
         if middle["time_s"] < _SHORT_S:
-            raise self.wrong(say.TIMES_TOO_SHORT(text=text))
+            raise self.wrong(say("times-too-short", text=text))
         if asked and middle["time_s"] > _LONG_S:
-            raise self.wrong(say.TIMES_VERY_LONG(text=text))
+            raise self.wrong(say("times-very-long", text=text))
 
     def _with_launches(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return the rows with further launches for cells that come again."""

@@ -17,10 +17,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from colltune.dataset import complaints as say
 from colltune.dataset.frame import PerformanceDataset
 from colltune.dataset.objective import Objective, launch_times
 from colltune.domain import DEFAULT_ALGORITHM
+from colltune.errors import say
 from colltune.evidence.components import clustered
 from colltune.text import counted
 
@@ -66,7 +66,7 @@ def chosen(dataset: PerformanceDataset) -> pd.DataFrame:
     keys = [*INSTANCE, "launch"]
     timed = timed[timed.groupby(keys)["configuration"].transform("size") > 1]
     if timed.empty:
-        raise say.NOTHING_TO_CHOOSE(context=dataset.context)
+        raise say("nothing-to-choose", context=dataset.context)
     timed = timed.sort_values([*keys, "configuration"], ignore_index=True)
     columns = {
         str(statistic): timed.loc[timed.groupby(keys)[str(statistic)].idxmin()].set_index(keys)[
@@ -132,8 +132,8 @@ def payoffs(
     n_launches = tables[_PAID].shape[2]
     for count in launch_counts:
         if not 1 <= count < n_launches:
-            raise say.LAUNCHES_TO_CHOOSE(
-                count=count, n_launches=counted(n_launches, "launch", "es")
+            raise say(
+                "launches-to-choose", count=count, n_launches=counted(n_launches, "launch", "es")
             )
     default = np.array([name == DEFAULT_ALGORITHM for name in _configurations(timed)])
     rows = timed[INSTANCE].drop_duplicates().sort_values(INSTANCE)
@@ -198,7 +198,7 @@ def _payoff(statistic: Statistic, count: int, logs: Numbers, shapes: NDArray[Any
     known = np.isfinite(logs[:, 0])
     seen = known.any(axis=0)
     if not seen.any():
-        raise say.NO_INSTANCE_TO_JUDGE(count=counted(count, "launch", "es"))
+        raise say("no-instance-to-judge", count=counted(count, "launch", "es"))
     counts = known.sum(axis=0)[seen]
     promised, gained = np.nansum(logs, axis=0)[:, seen]
     ends = clustered(gained, counts, shapes[seen])

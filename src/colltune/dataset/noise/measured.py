@@ -17,9 +17,9 @@ from statistics import median
 import numpy as np
 import pandas as pd
 
-from colltune.dataset import complaints as say
 from colltune.dataset.frame import CELL_COLUMNS, PerformanceDataset
 from colltune.domain import Measurement, RunStatus
+from colltune.errors import say
 from colltune.evidence.repetitions import (
     independent_reps,
     median_factor,
@@ -83,9 +83,9 @@ def _matched(pattern: str, launch: str) -> str:
     try:
         match = re.search(pattern, launch)
     except re.error as error:
-        raise say.NOT_A_PATTERN(pattern=pattern, error=error) from error
+        raise say("not-a-pattern", pattern=pattern, error=error) from error
     if match is None:
-        raise say.ALLOCATION_DOES_NOT_MATCH(pattern=pattern, launch=launch)
+        raise say("allocation-does-not-match", pattern=pattern, launch=launch)
     return str(match[1] if match.re.groups and match[1] is not None else match[0])
 
 
@@ -200,7 +200,7 @@ def measured(dataset: PerformanceDataset, allocations: Allocations, seed: int = 
     frame = dataset.frame
     frame = frame[(frame["status"] == RunStatus.OK) & (frame["time_s"] > 0)]
     if frame.empty:
-        raise say.NO_NOISE(context=dataset.context)
+        raise say("no-noise", context=dataset.context)
     names = ("times_s", "time_s", "time_p90_s", "n_reps")
     rows = zip(*(frame[name].tolist() for name in names), strict=True)
     described = [_described(np.asarray(times, float), *others) for times, *others in rows]

@@ -43,8 +43,7 @@ from typing import NamedTuple
 import numpy as np
 
 from colltune.domain import Collective, Configuration, Instance
-from colltune.errors import DataError
-from colltune.models import complaints as say
+from colltune.errors import DataError, say
 from colltune.models import learners
 from colltune.models.cells import CellMatrix
 from colltune.models.collective_model import CollectiveModel
@@ -229,7 +228,8 @@ class BroadcastCost:
     def time_s(self, groups: int) -> float:
         """Return F(G), the cost with `groups` groups, which divide the processes, in seconds."""
         if groups < 1 or self.nprocs % groups:
-            raise say.GROUPS_DO_NOT_DIVIDE(
+            raise say(
+                "groups-do-not-divide",
                 groups=counted(groups, "group"),
                 nprocs=counted(self.nprocs, "process", "es"),
                 possible=", ".join(map(str, self.possible_groups())),
@@ -455,7 +455,7 @@ def of_cells(cells: CellMatrix) -> Costs:
     try:
         predictor = learners.fitted(cells, "cost_model").predictor
     except DataError as error:
-        raise say.NO_COST_MODEL(why=error) from error
+        raise say("no-cost-model", why=error) from error
     assert isinstance(predictor, CostPredictor)
     return _costs(predictor)
 

@@ -19,7 +19,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from colltune.models import complaints as say
+from colltune.errors import say
 from colltune.text import counted
 
 Numbers = NDArray[np.float64]
@@ -35,14 +35,14 @@ class _Tasks:
         for field in fields(self):
             times = np.asarray(getattr(self, field.name), np.float64)
             if times.ndim != 1 or not times.size or not (np.isfinite(times) & (times > 0)).all():
-                raise say.TIME_PER_LEADER(name=field.name)
+                raise say("time-per-leader", name=field.name)
             object.__setattr__(self, field.name, times)
 
     def total_s(self, segments: int) -> float:
         """Return the collective's runtime for so many segments: that of the slowest leader."""
         if segments < self.least_segments:
-            raise say.TOO_FEW_SEGMENTS(
-                least=counted(self.least_segments, "segment"), segments=segments
+            raise say(
+                "too-few-segments", least=counted(self.least_segments, "segment"), segments=segments
             )
         return float(self._of_leaders(segments).max())
 
@@ -127,8 +127,10 @@ def best_setup(table: Mapping[Setup, Tasks], msize_bytes: int) -> BestSetup:
     """Return the fastest of the measured setups for one message (sec. III-C)."""
     times = runtimes_s(table, msize_bytes)
     if not times:
-        raise say.NO_TASK_TIMES_COVER(
-            msize=counted(msize_bytes, "byte"), least=AllreduceTasks.least_segments
+        raise say(
+            "no-task-times-cover",
+            msize=counted(msize_bytes, "byte"),
+            least=AllreduceTasks.least_segments,
         )
     setup = min(times, key=lambda s: (times[s], s))
     return BestSetup(setup, times[setup])

@@ -24,9 +24,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, Typ
 import numpy as np
 from numpy.typing import NDArray
 
-from colltune.errors import DataError, unknown
+from colltune.errors import DataError, say, unknown
 from colltune.features import FeatureSet, feature_set
-from colltune.models import complaints as say
 from colltune.models.bundle_schema import Arrays, StoredArrays
 from colltune.on_demand import require
 
@@ -228,11 +227,11 @@ _REMOVED = {
 def predictor_class(kind: str) -> type[Predictor]:
     """Return the class of predictors called `kind`."""
     if kind in _REMOVED:
-        raise say.REMOVED_LEARNER(learner=_REMOVED[kind])
+        raise say("removed-learner", learner=_REMOVED[kind])
     try:
         module, _, name = PREDICTORS[kind].partition(":")
     except KeyError:
-        raise say.UNKNOWN_PREDICTOR(kind=kind, known=", ".join(PREDICTORS)) from None
+        raise say("unknown-predictor", kind=kind, known=", ".join(PREDICTORS)) from None
     found: type[Predictor] = getattr(importlib.import_module(module), name)
     return found
 
@@ -316,13 +315,17 @@ def fitted(
                 in_fold=in_fold,
             )
         except ValueError as error:
-            raise say.CANNOT_BE_FITTED(collective=cells.collective, why=error) from error
+            raise say("cannot-be-fitted", collective=cells.collective, why=error) from error
         left_out |= {cells.configurations[k].id: why for k, why in reasons.items()}
         rest = [c for k, c in enumerate(cells.configurations) if k not in reasons]
         if not rest:
             which, why = next(iter(left_out.items()))
-            raise say.LEARNER_FITS_NOTHING(
-                learner=learner, collective=cells.collective, which=which, why=why
+            raise say(
+                "learner-fits-nothing",
+                learner=learner,
+                collective=cells.collective,
+                which=which,
+                why=why,
             )
         if reasons:
             cells = cells.with_configurations(rest)

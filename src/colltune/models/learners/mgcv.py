@@ -24,8 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltune import process
-from colltune.errors import ProgramError
-from colltune.models import complaints as say
+from colltune.errors import ProgramError, say
 from colltune.models.bundle_schema import Arrays, Lengths, Stored, below, insist
 from colltune.models.learners import (
     ArrayFields,
@@ -206,7 +205,7 @@ def _run(folder: Path, n_outputs: int) -> None:
     command: list[str | Path] = [process.find("Rscript", INSTALL), "--vanilla", SCRIPT, folder]
     outcome = process.run(command, timeout_s=_START_S + _FIT_S * n_outputs)
     if outcome.returncode == _NO_MGCV:
-        raise say.NO_MGCV()
+        raise say("no-mgcv")
     process.check(outcome, "fitting with mgcv")
     failed = _table(folder, "errors").itertuples(index=False)
     if reasons := {int(output) - 1: f"mgcv cannot fit it: {why}" for output, why in failed}:

@@ -42,9 +42,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from colltune.domain import Collective
-from colltune.errors import ColltuneError
+from colltune.errors import ColltuneError, say
 from colltune.files.reading import toml_of
-from colltune.mpi import complaints as say
 
 PARAMETERS = ("fanout", "requests", "segsize")
 NO_ID = -1
@@ -173,7 +172,7 @@ class _Table:
         self.source, self.name, self.left = source, name, dict(content)
 
     def fail(self, key: str, complaint: str) -> ColltuneError:
-        return say.CATALOGUE_WRONG(file=self.source, key=f"{self.name}{key}", what=complaint)
+        return say("catalogue-wrong", file=self.source, key=f"{self.name}{key}", what=complaint)
 
     def take(self, key: str, kind: type[_Value], default: _Value | None = None) -> _Value:
         value = self.left.pop(key, default)
@@ -226,7 +225,7 @@ def parse(text: str, source: str) -> Catalogue:
     try:
         top = _Table(source, "", toml_of(text))
     except ValueError as error:
-        raise say.CATALOGUE_NOT_TOML(file=source, why=error) from error
+        raise say("catalogue-not-toml", file=source, why=error) from error
     rules_file, table = top.take("rules_file", bool, True), top.table("collectives")
     entries: dict[Collective, CollectiveEntry] = {}
     for name in tuple(table.left):

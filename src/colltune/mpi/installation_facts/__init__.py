@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from colltune.domain import Collective
+from colltune.errors import say
 from colltune.mpi import LIBRARIES
-from colltune.mpi import complaints as say
 from colltune.mpi.catalogue import Catalogue, CollectiveEntry
 from colltune.mpi.installation import LauncherProgram, find_launcher
 from colltune.mpi.installation_facts import intelmpi, mpich, openmpi
@@ -83,7 +83,8 @@ def check(named: str | None, library: str | None, release: str | None = None) ->
     """
     launcher = find_launcher(named, library)
     if launcher.library not in INSPECTORS:
-        raise say.NOT_INSPECTED(
+        raise say(
+            "not-inspected",
             mpirun=launcher.mpirun,
             title=LIBRARIES[launcher.library].title,
             known=", ".join(INSPECTORS),

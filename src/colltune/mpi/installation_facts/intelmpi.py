@@ -6,7 +6,7 @@ import re
 
 from colltune import process
 from colltune.domain import Collective
-from colltune.mpi import complaints as say
+from colltune.errors import say
 from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.installation import LauncherProgram
 from colltune.mpi.installation_facts.facts import InstallationFacts, Variable, asked, set_by_user
@@ -31,7 +31,7 @@ def inspect(launcher: LauncherProgram, _known: Catalogue) -> InstallationFacts:
             presets[collective] = highest
             variables[name] = set_by_user(Variable("", writable=False), name)
     if not presets:
-        raise say.NO_PRESETS(program=program)
+        raise say("no-presets", program=program)
     told = launcher.release, str(program)
     return InstallationFacts(LIBRARY, *told, presets=presets, variables=variables)
 

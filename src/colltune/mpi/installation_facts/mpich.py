@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from colltune import process
 from colltune.domain import Collective
+from colltune.errors import say
 from colltune.files.ownership import danger
-from colltune.mpi import complaints as say
 from colltune.mpi import installation
 from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.installation import IncompleteError, LauncherProgram
@@ -111,7 +111,7 @@ def _numbered(
 def _number(answer: Cvars, name: str) -> int:
     value = answer[name].value if name in answer else ""
     if not _NUMBER.fullmatch(value):
-        raise say.CONTROL_VARIABLE_NOT_A_NUMBER(name=name, value=value)
+        raise say("control-variable-not-a-number", name=name, value=value)
     return int(value)
 
 
@@ -142,14 +142,14 @@ def _lister(launcher: LauncherProgram) -> Iterator[tuple[Lister, str]]:
     base |= launcher.launch_environment()
     with tempfile.TemporaryDirectory(prefix="colltune-") as folder:
         if why := danger(Path(folder)):
-            raise say.ANOTHER_USER_COULD_CHANGE(why=why)
+            raise say("another-user-could-change", why=why)
         program, parse = _program(launcher, Path(folder) / "cvars")
 
         def listed(variables: Mapping[str, str]) -> Cvars:
             outcome = process.run([program], timeout_s=_TIMEOUT_S, env=base | dict(variables))
             found = parse(process.check(outcome, "listing MPI's control variables").stdout)
             if not found:
-                raise say.NO_CONTROL_VARIABLES(program=program, mpirun=launcher.mpirun)
+                raise say("no-control-variables", program=program, mpirun=launcher.mpirun)
             return found
 
         yield listed, "MPI_T" if parse is parse_listing else str(program)

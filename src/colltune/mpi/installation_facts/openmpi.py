@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from colltune import process
 from colltune.domain import Collective
-from colltune.mpi import complaints as say
+from colltune.errors import say
 from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.installation import LauncherProgram
 from colltune.mpi.installation_facts.facts import DEFAULT, InstallationFacts, Variable, asked
@@ -38,7 +38,7 @@ def inspect(launcher: LauncherProgram, _known: Catalogue) -> InstallationFacts:
         told = parse(text, launcher.release, str(program))
         if told.algorithms:
             return told
-    raise say.NO_ALGORITHMS_LISTED(program=program, question=" ".join(_QUESTION))
+    raise say("no-algorithms-listed", program=program, question=" ".join(_QUESTION))
 
 
 def parse(text: str, release: str, program: str) -> InstallationFacts:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration, Shape
-from colltune.mpi import complaints as say
+from colltune.errors import say
 from colltune.mpi.file_format import Format, Listed, Note, Written, absolute_path, text_at
 from colltune.mpi.intelmpi import adjust_value
 from colltune.mpi.intelmpi.adjust_value import Value
@@ -259,7 +259,7 @@ def value_of(entry: Entry) -> str:
         if last >= LARGEST_SIZE:
             words.append(f"{preset}")
         elif last > LARGEST_BYTES:
-            raise say.END_BEYOND(last=last, largest_bytes=LARGEST_BYTES)
+            raise say("end-beyond", last=last, largest_bytes=LARGEST_BYTES)
         else:
             words.append(f"{preset}:{first}-{last}")
             first = last + 1

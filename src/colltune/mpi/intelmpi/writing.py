@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Shape
-from colltune.mpi import complaints as say
+from colltune.errors import say
 from colltune.mpi.choosing import Chooser, left, span
 from colltune.mpi.file_format import Note
 from colltune.mpi.intelmpi.library import BUILT_IN, INTEL_MPI, LIBRARY, TITLE
@@ -145,7 +145,7 @@ def converted(parsed: Rules, release: str) -> tuple[dict[Collective, list[Entry]
     else:
         what = parsed.ends_program
     if what or not isinstance(parsed, PresetFile):
-        raise say.NOT_EXPRESSED_FOR_INTEL(file=parsed.source, what=what)
+        raise say("not-expressed-for-intel", file=parsed.source, what=what)
     found: dict[Collective, list[Entry]] = {}
     notes = list(parsed.not_read)
     series = [INTEL_MPI.catalogue_of(each).series for each in (parsed.release, release)]

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from colltune.errors import DataError
+from colltune.errors import DataError, say
 from colltune.files.reading import text_of
-from colltune.mpi import complaints as say
 
 _VERSION = "# colltune feedback 1"
 _COLUMNS = ("communicator", "size", "iteration", "threshold_bytes", "time_s", "kind", "verdict")
@@ -73,9 +72,9 @@ def read_adaptations(path: Path) -> tuple[Adaptation, ...]:
     """
     lines = text_of(path, DataError, "name a file that COLLTUNE_FEEDBACK made").splitlines()
     if not lines or lines[0] != _VERSION:
-        raise say.NOT_FEEDBACK(path=path)
+        raise say("not-feedback", path=path)
     if lines[1:2] != [",".join(_COLUMNS)]:
-        raise say.FEEDBACK_COLUMNS(path=path, columns=",".join(_COLUMNS))
+        raise say("feedback-columns", path=path, columns=",".join(_COLUMNS))
     found: dict[tuple[int, int], list[Iteration]] = {}
     for key, iteration in _rows(path, lines[2:]):
         found.setdefault(key, []).append(iteration)
@@ -98,6 +97,6 @@ def _rows(path: Path, lines: list[str]) -> Iterator[tuple[tuple[int, int], Itera
                 ),
             )
         except ValueError as error:
-            raise say.FEEDBACK_ROW(
-                path=path, number=number, count=len(_COLUMNS), why=error
+            raise say(
+                "feedback-row", path=path, number=number, count=len(_COLUMNS), why=error
             ) from error

@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import product
 
 from colltune.domain import INTERPOSED, Collective, Configuration, Shape
-from colltune.mpi import complaints as say
+from colltune.errors import say
 from colltune.mpi.configuration_space import (
     ConfigurationSpace,
 )
@@ -223,7 +223,8 @@ class LibcolltuneSpace(ConfigurationSpace):
         known = [parameter.name for parameter in algorithm.parameters]
         for name in given:
             if name not in known:
-                raise say.NO_PARAMETER(
+                raise say(
+                    "no-parameter",
                     configuration=configuration.id,
                     algorithm=algorithm.name,
                     parameter=name,
@@ -233,7 +234,7 @@ class LibcolltuneSpace(ConfigurationSpace):
         for parameter in algorithm.parameters:
             wrong = parameter.why_not(values[parameter.name])
             if wrong:
-                raise say.WRONG_PARAMETER(configuration=configuration.id, wrong=wrong)
+                raise say("wrong-parameter", configuration=configuration.id, wrong=wrong)
         return algorithm.configuration(values)
 
     def effective(
@@ -273,7 +274,8 @@ def _algorithm(configuration: Configuration) -> OwnAlgorithm:
     if found is None:
         names = [a.name for a in ALGORITHMS if a.collective is configuration.collective]
         known = ", ".join(names) or "none"
-        raise say.NO_ALGORITHM(
+        raise say(
+            "no-algorithm",
             configuration=configuration.id,
             library=TITLE,
             collective=configuration.collective,

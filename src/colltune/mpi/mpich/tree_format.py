@@ -9,7 +9,7 @@ from pathlib import Path
 
 from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration, Shape
-from colltune.mpi import complaints as say
+from colltune.errors import say
 from colltune.mpi.file_format import Format, Written, absolute_path, text_at
 from colltune.mpi.mpich import environment as variables
 from colltune.mpi.mpich import tree_lint as lint
@@ -96,14 +96,14 @@ class MpichJson(Format):
                 plan.choose_everywhere(configuration, line)
             return plan.written(NAME)
         if not isinstance(parsed, ParsedTree):
-            raise say.NOT_A_FORMAT_OF(file=parsed.source, format=parsed.format, title=TITLE)
+            raise say("not-a-format-of", file=parsed.source, format=parsed.format, title=TITLE)
         if isinstance(parsed, DeviceTree):
             return _of_device(parsed, release)
         if parsed.reading.fatal:
-            raise say.ENDS_THE_PROGRAM(file=parsed.source, fatal=parsed.reading.fatal)
+            raise say("ends-the-program", file=parsed.source, fatal=parsed.reading.fatal)
         trees = collective_trees(parsed.tree)
         if trees is None:
-            raise say.TESTS_ABOVE_COLLECTIVES(file=parsed.source)
+            raise say("tests-above-collectives", file=parsed.source)
         return _Conversion(parsed, release).written(trees)
 
     def activation(

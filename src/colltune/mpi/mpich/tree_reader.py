@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from colltune.mpi import complaints as say
+from colltune.errors import say
 from colltune.mpi import located_json
 from colltune.mpi.located_json import JsonSyntaxError, Member, Node
 from colltune.mpi.mpich.functions import Functions, functions_of
@@ -76,9 +76,9 @@ def read(text: str, source: str, release: str) -> Reading:
     try:
         document = located_json.parse(_without_comments(text), trailing_commas=True)
     except JsonSyntaxError as error:
-        raise say.TREE_NOT_JSON(file=source, line=error.line, why=error, title=TITLE) from error
+        raise say("tree-not-json", file=source, line=error.line, why=error, title=TITLE) from error
     if not document.is_object:
-        raise say.NOT_AN_OBJECT(file=source)
+        raise say("not-an-object", file=source)
     functions = functions_of(release)
     known = functions.of_device if is_of_device(text) else functions.all
     reader = _Reader(functions, known)

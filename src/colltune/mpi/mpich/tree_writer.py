@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
-from colltune.errors import LibraryError
-from colltune.mpi import complaints as say
+from colltune.errors import LibraryError, say
 from colltune.mpi.catalogue import Limit
 from colltune.mpi.choosing import Chooser
 from colltune.mpi.file_format import Written
@@ -120,7 +119,7 @@ def plan_of(table: DecisionTable, release: str, promises: Promises) -> Plan:
     """Return what a table says, as trees; see `Promises`."""
     plan = Plan(functions_of(release))
     if table.library != LIBRARY:
-        raise say.TABLE_NOT_WRITABLE(library=table.library, title=TITLE)
+        raise say("table-not-writable", library=table.library, title=TITLE)
     collectives = {c for c, _ in table.rules} | {c for c, _ in table.by_layout}
     for collective in sorted(collectives):
         tree = merged(_Planner(plan, table, collective, promises).tree())

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration, Shape
-from colltune.errors import LibraryError
-from colltune.mpi import complaints as say
+from colltune.errors import LibraryError, say
 from colltune.mpi.file_format import Format, Listed, Written, absolute_path, text_at
 from colltune.mpi.job_files import read_script
 from colltune.mpi.job_variables import mentions, script_findings
@@ -198,7 +197,7 @@ def parse(text: str, source: str, release: str) -> ParsedVariables:
         if NAMED.match(each.name)
     ]
     if not script.sets and script.others:
-        raise say.NO_VARIABLES(file=source)
+        raise say("no-variables", file=source)
     return ParsedVariables(source, release, tuple(assignments), script)
 
 
@@ -406,7 +405,7 @@ class MpichVariables(Format):
         """
         self.catalogue_of(release)
         if table.library != LIBRARY:
-            raise say.TABLE_OF_ANOTHER_LIBRARY(library=table.library, title=TITLE)
+            raise say("table-of-another-library", library=table.library, title=TITLE)
         notes: list[str] = []
         found = {}
         for collective, choices in _choices(table).items():
@@ -440,10 +439,10 @@ class MpichVariables(Format):
             choices = dict.fromkeys(parsed.choices(notes))
         elif isinstance(parsed, ParsedTree):
             if parsed.reading.fatal:
-                raise say.ENDS_THE_PROGRAM(file=parsed.source, fatal=parsed.reading.fatal)
+                raise say("ends-the-program", file=parsed.source, fatal=parsed.reading.fatal)
             choices = dict.fromkeys(_everywhere(parsed, notes))
         else:
-            raise say.NOT_A_FORMAT_OF(file=parsed.source, format=parsed.format, title=TITLE)
+            raise say("not-a-format-of", file=parsed.source, format=parsed.format, title=TITLE)
         found = {}
         for configuration, line in choices:
             try:

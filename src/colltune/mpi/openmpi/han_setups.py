@@ -17,7 +17,7 @@ from functools import lru_cache
 from itertools import product
 
 from colltune.domain import Collective, Configuration, Shape
-from colltune.mpi import complaints as say
+from colltune.errors import say
 from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.configuration_space import (
     CatalogueSpace,
@@ -83,7 +83,7 @@ class HanSetups(ConfigurationSpace):
     def low_modules(self) -> dict[str, int]:
         """Return the modules within a node by their numbers."""
         if self._catalogue.series not in _LOW_MODULES:
-            raise say.NO_HAN(release=self.release)
+            raise say("no-han", release=self.release)
         return dict(_LOW_MODULES[self._catalogue.series])
 
     def _has(self, collective: Collective) -> bool:
@@ -94,7 +94,7 @@ class HanSetups(ConfigurationSpace):
     @lru_cache(maxsize=8192)  # noqa: B019 (few releases are asked for)
     def canonical(self, configuration: Configuration) -> Configuration:
         if not is_setup(configuration) or not self._has(configuration.collective):
-            raise say.NO_SUCH_SETUP(configuration=configuration.id, release=self.release)
+            raise say("no-such-setup", configuration=configuration.id, release=self.release)
         given = dict(configuration.parameters)
         up = _word(configuration, given.pop("up", "libnbc"), "up", UP_MODULES)
         low = _word(configuration, given.pop("low", "tuned"), "low", self.low_modules())
@@ -104,8 +104,8 @@ class HanSetups(ConfigurationSpace):
         if up == ADAPT:
             values |= _adapt(configuration, given)
         if given:
-            raise say.NO_PARAMETER_WITH_UP(
-                configuration=configuration.id, up=up, parameter=min(given)
+            raise say(
+                "no-parameter-with-up", configuration=configuration.id, up=up, parameter=min(given)
             )
         return setup(configuration.collective, values)
 
@@ -226,15 +226,18 @@ def _word(
     configuration: Configuration, value: int | str, name: str, known: Mapping[str, int]
 ) -> str:
     if value not in known:
-        raise say.NOT_ONE_OF_KNOWN(
-            configuration=configuration.id, name=name, known=", ".join(known)
+        raise say(
+            "not-one-of-known", configuration=configuration.id, name=name, known=", ".join(known)
         )
     return str(value)
 
 
 def _size(configuration: Configuration, value: int | str, name: str) -> int:
     if not isinstance(value, int) or not 0 <= value <= MAX_SEGSIZE_BYTES:
-        raise say.SEGSIZE_OUT_OF_BOUNDS(
-            configuration=configuration.id, name=name, most=MAX_SEGSIZE_BYTES
+        raise say(
+            "segsize-out-of-bounds",
+            configuration=configuration.id,
+            name=name,
+            most=MAX_SEGSIZE_BYTES,
         )
     return value

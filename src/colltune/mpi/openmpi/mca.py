@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from colltune.domain import Collective
-from colltune.mpi import complaints as say
+from colltune.errors import say
 
 PREFIX = "OMPI_MCA_"
 USE_RULES, RULES_FILE = "coll_tuned_use_dynamic_rules", "coll_tuned_dynamic_rules_filename"
@@ -77,7 +77,7 @@ def parameter_file(variables: Mapping[str, str]) -> str:
     for variable, value in variables.items():
         name = variable.removeprefix(PREFIX)
         if not value or any(c.isspace() or c in "\"'#" for c in value):
-            raise say.NOT_IN_A_PARAMETER_FILE(name=name, value=value)
+            raise say("not-in-a-parameter-file", name=name, value=value)
         lines.append(f"--mca {name} {value}\n")
     return "".join(lines)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from colltune.errors import say
 from colltune.mpi import catalogue
-from colltune.mpi import complaints as say
 from colltune.mpi.catalogue import Catalogue
 
 LIBRARY, TITLE = "openmpi", "Open MPI"
@@ -20,15 +20,15 @@ def catalogue_of(release: str) -> Catalogue:
     """Return the catalogue for `release`, such as ``4.1.6``."""
     match = _RELEASE.fullmatch(release.strip())
     if match is None:
-        raise say.NOT_A_RELEASE_OF_OPEN_MPI(release=release)
+        raise say("not-a-release-of-open-mpi", release=release)
     numbers = tuple(int(part) for part in match.groups())
     # nothing of what is described here differs between 6.0 and what is to become 6.1
     series = "6.0" if numbers[0] == 6 else f"{numbers[0]}.{numbers[1]}"
     if series not in _SERIES:
-        raise say.RELEASE_UNSUPPORTED(what=_unsupported(release, numbers))
+        raise say("release-unsupported", what=_unsupported(release, numbers))
     found = catalogue.load(LIBRARY, series)
     if numbers < tuple(int(part) for part in found.first_release.split(".")):
-        raise say.RELEASE_UNSUPPORTED(what=_unsupported(release, numbers))
+        raise say("release-unsupported", what=_unsupported(release, numbers))
     return found
 
 

@@ -8,8 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from colltune import process
-from colltune.errors import ProgramError
-from colltune.mpi import complaints as say
+from colltune.errors import ProgramError, say
 from colltune.mpi.in_effect import ProgramStarter, Rank
 from colltune.mpi.in_effect import Setting as InEffect
 from colltune.mpi.openmpi.mca import OVERRIDE_FILE, PREFIX, SYSTEM_FILE
@@ -80,7 +79,7 @@ def _read(path: Path, rank: Rank) -> dict[str, InEffect]:
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
-        raise say.SYSTEM_FILE_UNREADABLE(path=path, why=error.strerror) from error
+        raise say("system-file-unreadable", path=path, why=error.strerror) from error
     return {
         f"{PREFIX}{setting.name}": InEffect(setting.value, f"{path}:{setting.line}", rank)
         for setting in read_parameters(text).found

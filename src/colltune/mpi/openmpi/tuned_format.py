@@ -7,8 +7,7 @@ from copy import copy
 from pathlib import Path
 
 from colltune.domain import Collective, Configuration, Shape
-from colltune.errors import LibraryError
-from colltune.mpi import complaints as say
+from colltune.errors import LibraryError, say
 from colltune.mpi.catalogue import SizeUnit
 from colltune.mpi.file_format import Format, Note, Written, absolute_path, refuse_dropped
 from colltune.mpi.formats import FORMATS, read_text
@@ -79,11 +78,11 @@ class TunedFormat(Format):
 
     def convert(self, parsed: Rules, release: str) -> Written:
         if unreadable := self.unreadable_by(release):
-            raise say.TUNED_UNREADABLE(unreadable=unreadable)
+            raise say("tuned-unreadable", unreadable=unreadable)
         refuse_dropped(parsed, parsed.ends_program if isinstance(parsed, TunedRules) else "")
         if not isinstance(parsed, TunedRules):
-            raise say.FORMAT_CANNOT_EXPRESS(
-                file=parsed.source, name=self.name, format=parsed.format
+            raise say(
+                "format-cannot-express", file=parsed.source, name=self.name, format=parsed.format
             )
         text, notes = self.converted(parsed, release)
         return Written(self.name, release, {"": text}, tuple(dict.fromkeys(notes)))

@@ -25,8 +25,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 
+from colltune.errors import say
 from colltune.files import whole
-from colltune.server.auth import complaints as say
 
 _FIRST_LINE = "colltune-tokens 1"
 _FIELDS = 4
@@ -81,7 +81,7 @@ def matching(tokens: Iterable[Token], secret: str) -> Token | None:
 def check_name(name: str) -> str:
     """Return `name` if a token may have it."""
     if not _NAME.fullmatch(name):
-        raise say.NOT_A_NAME(name=name)
+        raise say("not-a-name", name=name)
     return name
 
 
@@ -97,11 +97,11 @@ def read(path: Path, owner: int | None = None) -> tuple[Token, ...]:
         finally:
             os.close(descriptor)
     except FileNotFoundError:
-        raise say.NO_TOKENS(path=path) from None
+        raise say("no-tokens", path=path) from None
     except OSError as error:
-        raise say.TOKENS_UNREADABLE(path=path, why=error.strerror) from error
+        raise say("tokens-unreadable", path=path, why=error.strerror) from error
     if len(content) > _MOST_BYTES:
-        raise say.TOKENS_TOO_LARGE(path=path, most=_MOST_BYTES)
+        raise say("tokens-too-large", path=path, most=_MOST_BYTES)
     return _parsed(content.decode("utf-8", "replace"), path)
 
 
@@ -130,11 +130,11 @@ def write_private(path: Path, text: str) -> None:
 
 def _refuse_unsafe(path: Path, status: os.stat_result, owner: int | None) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise say.TOKENS_NOT_REGULAR(path=path)
+        raise say("tokens-not-regular", path=path)
     if status.st_mode & _OTHERS:
-        raise say.TOKENS_ACCESSIBLE(path=path, mode=stat.S_IMODE(status.st_mode))
+        raise say("tokens-accessible", path=path, mode=stat.S_IMODE(status.st_mode))
     if status.st_uid not in (0, os.geteuid(), owner):
-        raise say.TOKENS_OF_ANOTHER_USER(path=path, uid=status.st_uid, own_uid=os.geteuid())
+        raise say("tokens-of-another-user", path=path, uid=status.st_uid, own_uid=os.geteuid())
 
 
 def _line(token: Token) -> str:
@@ -145,14 +145,14 @@ def _line(token: Token) -> str:
 def _parsed(text: str, path: Path) -> tuple[Token, ...]:
     first, *rest = text.splitlines() or [""]
     if first.strip() != _FIRST_LINE:
-        raise say.TOKENS_FIRST_LINE(path=path)
+        raise say("tokens-first-line", path=path)
     tokens: dict[str, Token] = {}
     for number, line in enumerate(rest, start=2):
         if not line.strip() or line.startswith("#"):
             continue
         token = _parsed_line(line, f"{path}, line {number}")
         if token.name in tokens:
-            raise say.SECOND_TOKEN(path=path, number=number, name=token.name)
+            raise say("second-token", path=path, number=number, name=token.name)
         tokens[token.name] = token
     return tuple(tokens.values())
 
@@ -161,16 +161,16 @@ def _parsed_line(line: str, where: str) -> Token:
     """Return what a line says; an error never quotes it, lest a token stand there by mistake."""
     fields = line.split()
     if len(fields) != _FIELDS:
-        raise say.TOKEN_WORDS(where=where, count=len(fields))
+        raise say("token-words", where=where, count=len(fields))
     name, scopes, kept, expires = fields
     if not _NAME.fullmatch(name):
-        raise say.TOKEN_NAME(where=where)
+        raise say("token-name", where=where)
     if not _DIGEST.fullmatch(kept):
-        raise say.TOKEN_HASH(where=where)
+        raise say("token-hash", where=where)
     try:
         allowed = frozenset(map(Scope, {*scopes.split(",")} - _NO_SCOPES))
     except ValueError:
-        raise say.TOKEN_SCOPE(where=where, known=", ".join(Scope)) from None
+        raise say("token-scope", where=where, known=", ".join(Scope)) from None
     return Token(name, allowed, kept.removeprefix("sha256:"), _moment(expires, where))
 
 
@@ -181,4 +181,4 @@ def _moment(text: str, where: str) -> datetime | None:
         moment = datetime.fromisoformat(text)
         return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
-        raise say.TOKEN_EXPIRY(where=where) from None
+        raise say("token-expiry", where=where) from None

@@ -9,9 +9,8 @@ from pathlib import PurePath
 
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
-from colltune.errors import LibraryError
+from colltune.errors import LibraryError, say
 from colltune.mpi import LIBRARIES
-from colltune.mpi import complaints as say
 from colltune.mpi.choosing import ELEMENT_BYTES, Chooser
 from colltune.mpi.file_format import Format, Written, absolute_path, refuse_dropped
 from colltune.mpi.libcolltune import PRELOAD, is_libcolltune
@@ -256,7 +255,9 @@ class TableFormat(Format):
     def convert(self, parsed: Rules, release: str) -> Written:
         self.mpi.catalogue_of(release)
         if not isinstance(parsed, ParsedTable) or parsed.format != self.name:
-            raise say.COMMUNICATORS_NOT_NAMED(file=parsed.source, format=parsed.format, again=AGAIN)
+            raise say(
+                "communicators-not-named", file=parsed.source, format=parsed.format, again=AGAIN
+            )
         refuse_dropped(parsed)
         return self.write(parsed.table(), release, programs=MOST_PROMISED)
 

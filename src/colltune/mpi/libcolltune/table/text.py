@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from colltune.domain import Collective, Configuration, Shape
-from colltune.errors import DataError
-from colltune.mpi import complaints as say
+from colltune.errors import DataError, say
 from colltune.mpi.rules import LARGEST_SIZE, Entry, Layout, Numbers, Rule
 
 VERSION = 1
@@ -107,10 +106,10 @@ def version_of(text: str, source: str) -> None:
     """Refuse what is no table of this version."""
     head = text.split("\n", 1)[0].rstrip("\r")
     if not head.startswith(f"{HEAD} "):
-        raise say.NOT_A_DECISION_TABLE(file=source)
+        raise say("not-a-decision-table", file=source)
     if head != f"{HEAD} {VERSION}":
         shown = head[:60]
-        raise say.ANOTHER_TABLE_VERSION(file=source, shown=shown, version=VERSION)
+        raise say("another-table-version", file=source, shown=shown, version=VERSION)
 
 
 def read(text: str) -> Content:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from colltune.decisions import DecisionTable
 from colltune.domain import Configuration, Shape
-from colltune.mpi import complaints as say
+from colltune.errors import say
 from colltune.mpi.file_format import Format, Written, absolute_path, refuse_dropped
 from colltune.mpi.openmpi import han_setups, mca
 from colltune.mpi.openmpi.decide.components import han_serves
@@ -78,7 +78,7 @@ class OpenMpiHan(Format):
         catalogue_of(release)
         refuse_dropped(parsed, parsed.ends_program if isinstance(parsed, HanFile) else "")
         if not isinstance(parsed, HanFile):
-            raise say.HAN_CANNOT_EXPRESS(file=parsed.source, name=NAME, format=parsed.format)
+            raise say("han-cannot-express", file=parsed.source, name=NAME, format=parsed.format)
         text, notes = writing.convert(parsed.levels, parsed.release, release)
         return Written(NAME, release, {"": text}, notes)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
-from colltune.mpi import complaints as say
+from colltune.errors import say
 from colltune.mpi.catalogue import Catalogue
 from colltune.mpi.choosing import Chooser
 from colltune.mpi.file_format import Note
@@ -229,7 +229,7 @@ def job_files(
 ) -> JobFiles:
     """Return the files for jobs of `shape`, whose rules will lie at `rules_path`."""
     if not rules_path.is_absolute():
-        raise say.RULES_PATH_NOT_ABSOLUTE(rules_path=rules_path)
+        raise say("rules-path-not-absolute", rules_path=rules_path)
     chosen: dict[tuple[Collective, int], tuple[Interval, ...]] = {
         (collective, shape.nprocs): (Interval(0, None, _intra(collective)),)
         for collective in setups
@@ -241,7 +241,11 @@ def job_files(
             if name.startswith(_BY_RULES):
                 continue
             if found.setdefault(name, value) != value:
-                raise say.SETUPS_CONTRADICT(
-                    configuration=setup.id, name=name, value=value, other=found[name]
+                raise say(
+                    "setups-contradict",
+                    configuration=setup.id,
+                    name=name,
+                    value=value,
+                    other=found[name],
                 )
     return JobFiles(rules, found)

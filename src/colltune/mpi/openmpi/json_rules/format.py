@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from colltune.decisions import DecisionTable
-from colltune.mpi import complaints as say
+from colltune.errors import say
 from colltune.mpi.file_format import Note, Written
 from colltune.mpi.openmpi.releases import catalogue_of
 from colltune.mpi.openmpi.tuned_format import TunedFormat, TunedRules
@@ -56,7 +56,7 @@ class OpenMpiJson(TunedFormat):
         from colltune.mpi.openmpi.json_rules import writing
 
         if unreadable := self.unreadable_by(release):
-            raise say.JSON_UNREADABLE(unreadable=unreadable)
+            raise say("json-unreadable", unreadable=unreadable)
         return writing.write(table, release, self, programs=programs)
 
     def converted(self, parsed: TunedRules, release: str) -> tuple[str, list[Note]]:

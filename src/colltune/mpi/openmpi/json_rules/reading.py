@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from colltune.domain import Collective
-from colltune.mpi import complaints as say
+from colltune.errors import say
 from colltune.mpi import located_json
 from colltune.mpi.catalogue import Catalogue, CollectiveEntry
 from colltune.mpi.located_json import Member, Node
@@ -342,7 +342,7 @@ def json_file(text: str, source: str, release: str, unreadable: str) -> JsonFile
     """Return what `release` makes of a file; `unreadable` tells why it reads none."""
     plain = text.removeprefix("\ufeff")
     if not plain.lstrip(" \t\r\n").startswith(("{", "[")):
-        raise say.NOT_JSON_RULES(file=source)
+        raise say("not-json-rules", file=source)
     parsed = JsonFile(source, release)
     try:
         root = located_json.parse(plain, trailing_commas=True)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Shape
-from colltune.mpi import complaints as say
+from colltune.errors import say
 from colltune.mpi.file_format import Format, Listed, Written, absolute_path, refuse_dropped, text_at
 from colltune.mpi.job_variables import is_surely_script, mentions
 from colltune.mpi.openmpi import mca
@@ -57,10 +57,10 @@ class OpenMpiParameters(Format):
         if settings.script is not None and not settings.script.sets and settings.script.others:
             line = settings.script.others[0]
             told = printable(text.split("\n")[line - 1].strip()[:60])
-            raise say.SETS_NO_PARAMETER(file=source, line=line, told=told)
+            raise say("sets-no-parameter", file=source, line=line, told=told)
         if settings.others and not settings.found:
             line, other = settings.others[0]
-            raise say.SETS_NO_PARAMETER(file=source, line=line, told=other[:60])
+            raise say("sets-no-parameter", file=source, line=line, told=other[:60])
         return ParameterFile(text, source, release)
 
     def lint(self, parsed: Rules) -> tuple[Finding, ...]:

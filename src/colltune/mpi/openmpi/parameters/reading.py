@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from colltune.errors import ColltuneError, LibraryError
-from colltune.mpi import complaints as say
+from colltune.errors import ColltuneError, LibraryError, say
 from colltune.mpi.file_format import Format
 from colltune.mpi.formats import FORMATS, read_text
 from colltune.mpi.job_files import read_script
@@ -175,7 +174,7 @@ def read_variables(text: str, source: str) -> tuple[dict[str, str], tuple[str, .
 
 
 def _sets_nothing(source: str, number: int, line: str) -> ColltuneError:
-    return say.SETS_NOTHING(file=source, line=number, told=line.strip()[:60])
+    return say("sets-nothing", file=source, line=number, told=line.strip()[:60])
 
 
 PARAMETER_FILES = ("mca_base_param_files", "mca_base_envar_file_prefix")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration
-from colltune.mpi import complaints as say
+from colltune.errors import say
 from colltune.mpi.catalogue import CollectiveEntry, Limit
 from colltune.mpi.file_format import Format, Note, Written
 from colltune.mpi.openmpi import han_setups, mca
@@ -87,7 +87,7 @@ def convert(parsed: Rules, release: str) -> Written:
     if isinstance(parsed, ParameterFile):
         return _parameters(parsed, release)
     if not isinstance(parsed, TunedRules):
-        raise say.FORMAT_CANNOT_EXPRESS(file=parsed.source, name=NAME, format=parsed.format)
+        raise say("format-cannot-express", file=parsed.source, name=NAME, format=parsed.format)
     converter = Converter(release)
     every = {c: _everywhere(converter, entries) for c, entries in parsed.entries.items()}
     choices = {c: choice for c, choice in every.items() if choice is not None}
