@@ -10,9 +10,10 @@ import inspect
 import json
 import re
 import sys
+import textwrap
 import tomllib
 from collections.abc import Collection, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
@@ -20,9 +21,13 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from numpydoc.docscrape import NumpyDocString
 
+from colltune.cli.bundles import CollectedGarbage, RegistryListing, ShownBundle
 from colltune.cli.interpose import Interposing
 from colltune.cli.slurm import WrittenHooks
 from colltune.domain import Configuration, Shape
+from colltune.registry import Event
+from colltune.selector.bundle_diff import BundleDiff
+from colltune.text import computed, printed_names
 from docs._ext.markdown import code, heading, table, text
 
 _DECLARED = Path(__file__).parents[1] / "reference" / "json.toml"
@@ -41,10 +46,31 @@ _UNITS = {
 
 _RECORDS: dict[str, Any] = {
     "app interpose": Interposing,
+    "site bundles list": RegistryListing,
+    "site bundles show": ShownBundle,
+    "site bundles diff": BundleDiff,
+    "site bundles add": tuple[str, ...],
+    "site bundles promote": Event,
+    "site bundles rollback": Event,
+    "site bundles gc": CollectedGarbage,
+    "site bundles history": tuple[Event, ...],
     "site slurm hooks": WrittenHooks,
 }
 """What verbs print that are not in ``json.toml``: a dataclass, or a list or union of some."""
 
+_KNOWN = {
+    "collective": "collective",
+    "shape": "shape",
+    "nodes": "nodes",
+    "ppn": "processes per node",
+    "nprocs": "processes",
+    "msize_bytes": "message size",
+    "first_bytes": "smallest message",
+    "last_bytes": "largest message; null: no end",
+    "configuration": "id of the configuration",
+    "launches": "launches",
+}
+"""What these fields mean wherever nothing else is said."""
 _PLAIN = {bool: "boolean", int: "integer", float: "number", NoneType: "null"}
 _TEXTS = (str, Path, Shape, Configuration)
 _DEFINED = "#/$defs/"
@@ -107,10 +133,13 @@ def _record(record: Any, types: dict[str, Schema]) -> Schema:
 
     What its fields mean is told by docstrings below them, or by its numpydoc section on parameters.
     """
-    hints, meanings = get_type_hints(record, localns=_typing_names(record)), _meanings(record)
-    names = [field.name for field in fields(record)]
-    if untold := [name for name in names if name not in meanings]:
+    names, around = printed_names(record), _typing_names(record)
+    meanings = _KNOWN | meanings_of(record)
+    if untold := [name for name in names if not meanings.get(name)]:
         raise LookupError(f"{record.__qualname__}: no docstring is below {', '.join(untold)}")
+    hints = get_type_hints(record, localns=around)
+    for name in set(names) - hints.keys():
+        hints[name] = get_type_hints(getattr(record, name).fget, localns=around)["return"]
     properties = {
         name: _hinted(hints[name], types) | {"description": meanings[name]} for name in names
     }
@@ -127,13 +156,13 @@ def _typing_names(record: type) -> dict[str, Any]:
     return names
 
 
-def _meanings(record: type) -> dict[str, str]:
+def meanings_of(record: type) -> dict[str, str]:
     """Return what fields mean, those of base classes too."""
     found: dict[str, str] = {}
     for part in filter(is_dataclass, reversed(record.__mro__)):
         listed = NumpyDocString(inspect.getdoc(part) or "")["Parameters"]
         found |= {each.name: " ".join(each.desc) for each in listed}
-        body = ast.parse(inspect.cleandoc(inspect.getsource(part))).body[0]
+        body = ast.parse(textwrap.dedent(inspect.getsource(part))).body[0]
         assert isinstance(body, ast.ClassDef)
         found |= {
             field.target.id: inspect.cleandoc(told.value.value)
@@ -142,7 +171,17 @@ def _meanings(record: type) -> dict[str, str]:
             if isinstance(told, ast.Expr) and isinstance(told.value, ast.Constant)
             if isinstance(told.value.value, str)
         }
+        found |= {
+            name: _within_a_row(inspect.getdoc(value) or "")
+            for name, value in vars(part).items()
+            if isinstance(value, computed)
+        }
     return found
+
+
+def _within_a_row(docstring: str) -> str:
+    """Return the docstring of a property as those of fields are written."""
+    return docstring[:1].lower() + docstring[1:].removesuffix(".")
 
 
 def _hinted(hint: Any, types: dict[str, Schema]) -> Schema:

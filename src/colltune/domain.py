@@ -428,19 +428,18 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Context:
-    """Where measurements come from; measurements of different contexts are never joined.
-
-    ``machine`` and ``fabric`` are names that the user gives; ``library`` is a key of
-    ``colltune.mpi.LIBRARIES``, ``library_version`` its release. ``cores_shared`` tells that there
-    were more processes than cores, ``4 processes on 2 cores per node``; it is empty where each
-    process had a core.
-    """
+    """Where measurements come from; measurements of different contexts are never joined."""
 
     machine: str
+    """name of the machine, which the user gives"""
     library: str
+    """MPI library: openmpi, mpich, intelmpi"""
     library_version: str
+    """its release"""
     fabric: str = ""
+    """the network, which the user names; empty if the machine has one only"""
     cores_shared: str = ""
+    """``4 processes on 2 cores per node`` where processes shared cores, else empty"""
 
     def __str__(self) -> str:
         fabric = f" over {self.fabric}" if self.fabric else ""

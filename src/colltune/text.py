@@ -1,11 +1,22 @@
-"""Numbers and foreign text for people; texts whose lines are filled in."""
+"""Numbers and foreign text for people; texts with lines to fill in; what is printed of records."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
 from colltune.errors import DataError, say
+
+if TYPE_CHECKING:
+    # type checkers know no subclass of it
+    computed = property
+else:
+
+    class computed(property):  # noqa: N801 -- a decorator
+        """A property that is printed like a field."""
+
 
 _SIZE = re.compile(r"(?P<number>[0-9]{1,19})\s*(?P<unit>[KMG]?)(?:i?B)?", re.IGNORECASE)
 _SHIFT = {"": 0, "K": 10, "M": 20, "G": 30}
@@ -85,3 +96,19 @@ def filled(text: str, settings: Mapping[str, str]) -> str:
         key = next((key for key in settings if line.startswith(f"{key}=")), None)
         lines.append(line if key is None else f"{key}={settings[key]}")
     return "\n".join(lines) + "\n"
+
+
+def printed(record: Any) -> dict[str, Any]:
+    """Return the values of a dataclass that are printed, by name."""
+    return {name: getattr(record, name) for name in printed_names(type(record))}
+
+
+def printed_names(record: Any) -> list[str]:
+    """Return the names of what is printed of a class of dataclasses."""
+    further = (
+        name
+        for part in reversed(record.__mro__)
+        for name, value in vars(part).items()
+        if isinstance(value, computed)
+    )
+    return [*(field.name for field in fields(record)), *further]

@@ -19,6 +19,7 @@ import pytest
 from colltune.cli import main
 from colltune.cli.console import show_json
 from colltune.domain import Collective, Configuration, Measurement, RunStatus, Shape
+from colltune.text import computed
 from docs._ext import json_output
 from tests.cli.conftest import Verb, described
 from tests.cli.verb_examples import EXAMPLES, OTHER_FORMS, Place, commands, has, replaced
@@ -145,6 +146,11 @@ class _Printed:
     found: bool
     """a truth"""
 
+    @computed
+    def time_us(self) -> float | None:
+        """The same in microseconds."""
+        return None if self.time_s is None else self.time_s * 1e6
+
 
 def test_the_schema_of_a_record_is_what_is_printed_of_it(
     capsys: pytest.CaptureFixture[str],
@@ -166,14 +172,15 @@ def test_the_schema_of_a_record_is_what_is_printed_of_it(
     )
     types: dict[str, Any] = {}
     schema = json_output.schema_of(list[_Printed], types) | {"$defs": types}
-    show_json([printed, replace(printed, part=None)])
+    show_json([printed, replace(printed, part=None, time_s=1.0)])
     document = json.loads(capsys.readouterr().out)
     jsonschema_rs.validator_for(schema).validate(document)
     assert document[0].keys() == types["_Printed"]["properties"].keys()
+    assert [each["time_us"] for each in document] == [None, 1e6]
     assert document[0]["part"]["parts"] == [{"name": "b", "parts": []}]
     wrongs: tuple[dict[str, Any], ...] = (
         {"shape": 1},
-        {"time_s": ""},
+        {"time_us": ""},
         {"parts_by_name": {"bcast": {}}},
         {"part": {}},
     )

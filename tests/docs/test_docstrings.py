@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 import pytest
 from numpydoc.validate import validate
 
+from docs._ext import json_output
+
 PAGES = Path(__file__).parents[2] / "docs" / "reference" / "api"
 MODULES = sorted(
     {
@@ -72,17 +74,20 @@ def unexplained(member: Member) -> list[str]:
 
     The words may stand in a section on parameters or in the text, there or in that of the class. A
     type explains a parameter if it is a class of its own, as ``Shape`` is: a number, a text, an
-    array or a collection is not. An annotated one says itself what it means.
+    array or a collection is not. An annotated one says itself what it means, and a field may have
+    a docstring below it.
     """
     thing, owner = member.thing, member.owner
     if isinstance(thing, (property, cached_property)) or _is_plain(thing):
         return []
     text = "\n".join(inspect.getdoc(known) or "" for known in (thing, owner) if known)
+    told = json_output.meanings_of(thing if inspect.isclass(thing) else owner or type)
     return [
         parameter.name
         for parameter in inspect.signature(thing).parameters.values()
         if parameter.name not in ("self", "cls")
         and not parameter.name.startswith("_")
+        and parameter.name not in told
         and not _type_says(parameter.annotation)
         and not _is_named(parameter.name, text)
     ]

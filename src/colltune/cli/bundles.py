@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,26 +19,79 @@ from colltune.text import bytes_text, counted, printable, range_text, time_text
 
 if TYPE_CHECKING:
     from colltune.cli.progress import Progress
+    from colltune.domain import Collective, Configuration, Shape
     from colltune.models.bundle import Bundle
     from colltune.registry import Event, Registry, RegistryEntry
-    from colltune.registry.garbage import GarbagePlan, Item
-    from colltune.selector.bundle_diff import BundleDiff, DecisionChange, PredictedTimes
-
+    from colltune.registry.garbage import Item
+    from colltune.selector.bundle_diff import BundleDiff, DecisionChange
 
 _HEAD = (
-    "collective",
-    "shape",
-    "message size",
-    "old",
-    "new",
-    "old takes",
-    "new takes",
-    "faster",
-    "before",
+    *("collective", "shape", "message size", "old", "new"),
+    *("old takes", "new takes", "faster", "before"),
 )
 
 
-def diff_lines(found: BundleDiff, old: Bundle, new: Bundle) -> Iterator[str | TextTable]:
+@dataclass(frozen=True)
+class RegistryListing:
+    """What `site bundles list` prints."""
+
+    registry: str
+    """the registry"""
+    current: Mapping[str, str]
+    """id of the bundle in force, by slot"""
+    trials: Mapping[str, Event]
+    """latest step of the bundle on trial, by slot"""
+    bundles: tuple[RegistryEntry, ...]
+    """all bundles that can be read"""
+    damaged: Mapping[str, str]
+    """why others cannot be read, by id"""
+
+
+@dataclass(frozen=True)
+class ShownModel:
+    """The models of a collective, without what they predict."""
+
+    learner: str
+    """learner"""
+    configurations: tuple[Configuration, ...]
+    """ids of the configurations that it knows"""
+
+
+@dataclass(frozen=True)
+class ShownBundle:
+    """What `site bundles show` prints."""
+
+    bundle: RegistryEntry
+    """the bundle"""
+    in_force: bool
+    """whether it is in force"""
+    path: Path
+    """where it lies"""
+    colltune_version: str
+    """release of colltune that fitted it"""
+    shapes: tuple[Shape, ...]
+    """shapes that it was fitted to"""
+    models: Mapping[Collective, ShownModel]
+    """by collective"""
+    events: tuple[Event, ...]
+    """its history"""
+
+
+@dataclass(frozen=True)
+class CollectedGarbage:
+    """What `site bundles gc` prints."""
+
+    kept: tuple[Item, ...]
+    """what stays"""
+    to_remove: tuple[Item, ...]
+    """what goes, or went"""
+    removed: tuple[Item, ...] | None
+    """what went; null without --yes"""
+    repointed: tuple[str, ...]
+    """slots whose link was set right"""
+
+
+def _diff_lines(found: BundleDiff, old: Bundle, new: Bundle) -> Iterator[str | TextTable]:
     for side, bundle in (("old", old), ("new", new)):
         about = f"{side} {bundle.id[:12]} of {bundle.context}, fitted {bundle.created_utc}"
         yield printable(about)
@@ -50,11 +104,9 @@ def diff_lines(found: BundleDiff, old: Bundle, new: Bundle) -> Iterator[str | Te
     yield ""
     for collective, extent in found.extents.items():
         line = f"{collective}: {100 * extent.share:.1f} % of the decisions change"
-        ratio = found.mean_ratio(collective)
-        if ratio is not None:
-            line += (
-                f"; where they change, the new choice is {ratio:.2f}x faster in the geometric mean"
-            )
+        if extent.mean_ratio is not None:
+            faster = f"{extent.mean_ratio:.2f}x faster in the geometric mean"
+            line += f"; where they change, the new choice is {faster}"
         yield line
     yield ""
     yield (
@@ -75,42 +127,6 @@ def _row(change: DecisionChange) -> list[object]:
         *("not known" if seconds is None else time_text(seconds) for seconds in times),
         *("not known" if ratio is None else f"{ratio:.2f}x" for ratio in ratios),
     ]
-
-
-def diff_json(found: BundleDiff) -> dict[str, Any]:
-    """Return the same for machines; times that are not known are null."""
-    return {
-        "version": 1,
-        "old": found.old,
-        "new": found.new,
-        "shapes": found.shapes,
-        "collectives": {
-            collective: {
-                "changed_share": extent.share,
-                "mean_ratio": found.mean_ratio(collective),
-            }
-            for collective, extent in found.extents.items()
-        },
-        "changes": [
-            {
-                "collective": change.collective,
-                "nodes": change.shape.nodes,
-                "ppn": change.shape.ppn,
-                "first_bytes": change.first_bytes,
-                "last_bytes": change.last_bytes,
-                "old": change.old,
-                "new": change.new,
-                "at_bytes": change.at_bytes,
-                "by_new": _judged(change.by_new),
-                "by_old": _judged(change.by_old),
-            }
-            for change in found.changes
-        ],
-    }
-
-
-def _judged(judged: PredictedTimes) -> dict[str, float | None]:
-    return {**vars(judged), "ratio": judged.ratio}
 
 
 bundles = typer.Typer(
@@ -174,8 +190,8 @@ def show_(bundle: Which, registry: RegistryAt, quiet: Quiet = False, json: Json 
     with progress("reading", quiet=quiet or json):
         opened = _opened(registry)
         loaded = opened.load(_id(opened, bundle))
-        facts = _facts(opened, loaded)
-    output(facts, _fact_lines(facts, loaded), json=json)
+        found = _shown(opened, loaded)
+    output(found, _shown_lines(found), json=json)
 
 
 @bundles.command("diff")
@@ -223,7 +239,7 @@ def diff_(
         before, after = _pair(_opened(registry), old, new)
         shown.phase("comparing")
         found = diff(before, after, shapes, collectives)
-    output(diff_json(found), diff_lines(found, before, after), json=json)
+    output(found, _diff_lines(found, before, after), json=json)
 
 
 @bundles.command("add")
@@ -247,7 +263,7 @@ def add(
         for folder in folders:
             shown.count(len(ids), len(folders), str(folder))
             ids.append(opened.add(folder))
-    output({"version": 1, "added": ids}, (f"added {each}" for each in ids), json=json)
+    output(ids, (f"added {each}" for each in ids), json=json)
 
 
 @bundles.command("promote")
@@ -357,14 +373,8 @@ def gc(
         plan = work.plan()
         removed = work.remove(_counted(plan.doomed, told)) if yes else None
         repointed = opened.repoint() if yes else ()
-    facts = {
-        "version": 1,
-        "kept": plan.kept,
-        "to_remove": plan.doomed,
-        "removed": removed,
-        "repointed": repointed,
-    }
-    output(facts, _collection_lines(plan, removed, repointed), json=json)
+    collected = CollectedGarbage(plan.kept, plan.doomed, removed, tuple(repointed))
+    output(collected, _collection_lines(collected), json=json)
 
 
 def _counted(items: Sequence[Item], shown: Progress) -> Iterator[Item]:
@@ -388,7 +398,7 @@ def history(
     Example: colltune site bundles history openmpi-4.1.4
     """
     events = _opened(registry).history(slot)
-    output({"version": 1, "events": events}, _history_lines(events), json=json)
+    output(events, _history_lines(events), json=json)
 
 
 def _opened(registry: str) -> Registry:
@@ -462,98 +472,80 @@ def _show_event(event: Event, *, json: bool) -> None:
         f"{event.bundle_id[:12]} is {state} in {event.slot}{instead}"
         f" (event {event.sequence}: {event.action} by {event.by})"
     )
-    output({"version": 1, **vars(event)}, [printable(line)], json=json)
+    output(event, [printable(line)], json=json)
 
 
-def _listed(registry: Registry) -> dict[str, Any]:
-    """Return all bundles of the registry, those in force, and those that are damaged."""
-    current, trials = registry.current(), registry.trials()
-    in_force = {event.bundle_id for event in current.values()}
-    shares = {event.bundle_id: event.share for event in trials.values()}
-    good: list[RegistryEntry] = []
-    damaged = []
+def _listed(registry: Registry) -> RegistryListing:
+    good, damaged = [], {}
     for bundle_id in registry.ids():
         try:
             good.append(registry.entry(bundle_id))
         except BundleError as error:
-            damaged.append({"id": bundle_id, "why": str(error), "in_force": bundle_id in in_force})
-    return {
-        "version": 1,
-        "registry": str(registry),
-        "current": {slot: event.bundle_id for slot, event in sorted(current.items())},
-        "trials": dict(sorted(trials.items())),
-        "bundles": [
-            {**vars(entry), "in_force": entry.id in in_force, "trial_share": shares.get(entry.id)}
-            for entry in sorted(good, key=lambda e: (e.slot, e.created_utc, e.id))
-        ],
-        "damaged": damaged,
-    }
+            damaged[bundle_id] = str(error)
+    return RegistryListing(
+        str(registry),
+        {slot: event.bundle_id for slot, event in sorted(registry.current().items())},
+        dict(sorted(registry.trials().items())),
+        tuple(sorted(good, key=lambda e: (e.slot, e.created_utc, e.id))),
+        damaged,
+    )
 
 
-def _list_lines(found: dict[str, Any]) -> Iterator[str | TextTable]:
-    if not found["bundles"] and not found["damaged"]:
+def _list_lines(found: RegistryListing) -> Iterator[str | TextTable]:
+    if not found.bundles and not found.damaged:
         yield "no bundles yet; add one with `colltune site bundles add BUNDLE`"
+    states = {e.bundle_id: f"on trial, {e.share:.0%} of the jobs" for e in found.trials.values()}
+    states |= dict.fromkeys(found.current.values(), marked("in force", Mark.GOOD))
     rows = [
         [
-            b["id"][:12],
-            b["slot"],
-            _state(b["in_force"], b["trial_share"]),
-            b["created_utc"],
-            len(b["collectives"]),
-            b["objective"],
-            bytes_text(b["size_bytes"], rounded=True),
-            b["context"].machine,
+            b.id[:12],
+            b.slot,
+            states.get(b.id, ""),
+            b.created_utc,
+            len(b.collectives),
+            b.objective,
+            bytes_text(b.size_bytes, rounded=True),
+            b.context.machine,
         ]
-        for b in found["bundles"]
+        for b in found.bundles
     ]
     if rows:
         head = ("bundle", "slot", "state", "fitted", "collectives", "objective", "size", "machine")
         yield TextTable(head, rows, ("machine",), ("objective", "collectives", "size", "fitted"))
-    for b in found["damaged"]:
-        yield printable(f"damaged: {b['id'][:12]}: {b['why']}")
+    for bundle_id, why in found.damaged.items():
+        yield printable(f"damaged: {bundle_id[:12]}: {why}")
 
 
-def _state(in_force: bool, share: float | None) -> str:
-    if in_force:
-        return marked("in force", Mark.GOOD)
-    return "" if share is None else f"on trial, {share:.0%} of the jobs"
-
-
-def _facts(registry: Registry, bundle: Bundle) -> dict[str, Any]:
-    """Return what there is to know of a bundle, without its models."""
+def _shown(registry: Registry, bundle: Bundle) -> ShownBundle:
     entry = registry.entry(bundle.id)
     current = registry.current().get(entry.slot)
-    return {
-        "version": 1,
-        **vars(entry),
-        "in_force": current is not None and current.bundle_id == bundle.id,
-        "path": str(registry.path(bundle.id)),
-        "colltune_version": bundle.colltune_version,
-        "shapes": [str(shape) for shape in bundle.training_shapes],
-        "models": {
-            m.collective: {"learner": m.learner, "configurations": m.configurations}
-            for m in bundle.models
-        },
-        "events": [e for e in registry.history() if bundle.id in (e.bundle_id, e.previous_id)],
-    }
+    return ShownBundle(
+        entry,
+        current is not None and current.bundle_id == bundle.id,
+        registry.path(bundle.id),
+        bundle.colltune_version,
+        bundle.training_shapes,
+        {m.collective: ShownModel(m.learner, m.configurations) for m in bundle.models},
+        tuple(e for e in registry.history() if bundle.id in (e.bundle_id, e.previous_id)),
+    )
 
 
-def _fact_lines(facts: dict[str, Any], bundle: Bundle) -> Iterator[str | TextTable]:
+def _shown_lines(found: ShownBundle) -> Iterator[str | TextTable]:
+    bundle = found.bundle
     yield printable(f"bundle {bundle.id}")
     yield printable(f"  of {bundle.context}, {bundle.objective} times")
     yield printable(
-        f"  fitted {bundle.created_utc} by colltune {bundle.colltune_version},"
-        f" {bytes_text(facts['size_bytes'], rounded=True)}, all hashes match"
+        f"  fitted {bundle.created_utc} by colltune {found.colltune_version},"
+        f" {bytes_text(bundle.size_bytes, rounded=True)}, all hashes match"
     )
-    in_force = "in force" if facts["in_force"] else "not in force"
-    yield printable(f"  {in_force} in {facts['slot']}")
-    yield printable(f"  {facts['path']}")
-    yield f"  shapes: {', '.join(facts['shapes'])}"
-    for m in bundle.models:
-        yield printable(f"  {m.collective}: {len(m.configurations)} configurations, {m.learner}")
-    if facts["events"]:
+    yield printable(f"  {'in force' if found.in_force else 'not in force'} in {bundle.slot}")
+    yield printable(f"  {found.path}")
+    yield f"  shapes: {', '.join(map(str, found.shapes))}"
+    for collective, m in found.models.items():
+        yield printable(f"  {collective}: {len(m.configurations)} configurations, {m.learner}")
+    if found.events:
         yield ""
-        yield from _history_lines(facts["events"])
+        yield from _history_lines(found.events)
 
 
 def _history_lines(events: Sequence[Event]) -> Iterator[str | TextTable]:
@@ -577,13 +569,10 @@ def _history_lines(events: Sequence[Event]) -> Iterator[str | TextTable]:
     yield TextTable(head, rows, ("note", "by"), ("instead of", "event", "by"))
 
 
-def _collection_lines(
-    plan: GarbagePlan, removed: Sequence[Item] | None, repointed: Sequence[str]
-) -> Iterator[str | TextTable]:
-    """Yield what stays and goes, or went; `removed` is None where nothing was to be removed."""
-    gone = plan.doomed if removed is None else removed
-    verb = "remove" if removed is None else "removed"
-    every = [("keep", item) for item in plan.kept] + [(verb, item) for item in gone]
+def _collection_lines(found: CollectedGarbage) -> Iterator[str | TextTable]:
+    gone = found.to_remove if found.removed is None else found.removed
+    verb = "remove" if found.removed is None else "removed"
+    every = [("keep", item) for item in found.kept] + [(verb, item) for item in gone]
     rows = [
         [
             what,
@@ -598,8 +587,8 @@ def _collection_lines(
     freed = bytes_text(sum(item.size_bytes for item in gone), rounded=True)
     yield (
         f"{counted(len(gone), 'bundle')} to remove, {freed}; add --yes to remove"
-        if removed is None
-        else (f"{len(gone)} removed, {freed}")
+        if found.removed is None
+        else f"{len(gone)} removed, {freed}"
     )
-    for slot in repointed:
+    for slot in found.repointed:
         yield printable(f"current/{slot} points to what is in force again")

@@ -12,13 +12,13 @@ import re
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TextIO
 
 from colltune.domain import Collective, Configuration, Shape
-from colltune.text import bytes_text, printable
+from colltune.text import bytes_text, printable, printed
 
 _NO_TERMINAL = ("", "dumb", "unknown")
 _LEAST_WRAPPED = 16
@@ -140,8 +140,7 @@ def _plain(value: object) -> object:
         return str(value)
     if isinstance(value, Mapping):
         return dict(value)
-    assert is_dataclass(value), value
-    return {field.name: getattr(value, field.name) for field in fields(value)}
+    return printed(value)
 
 
 def output(

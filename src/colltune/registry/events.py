@@ -55,28 +55,29 @@ class Cause(StrEnum):
 class Event:
     """A bundle came into force in a slot, or its trial there went a step on, or was stopped.
 
-    ``sequence`` orders all events of a registry, from 1 on; ``previous_id`` is the bundle that was
-    in force before, None for a slot's first; ``at_utc`` an ISO time, told by the clock of who did
-    it; ``by`` who did it.
-
-    ``bundle_id`` is the one in force in ``slot`` from then on, ``note`` what its promoter said.
-
-    Of a trial ``bundle_id`` is the bundle on trial, ``previous_id`` the one in force meanwhile, and
-    ``share`` the share of the jobs that get it from then on; 0 where the trial was stopped.
-
-    ``cause`` says that production withdrew decisions, None that it was something else.
+    Of a trial ``bundle_id`` is the bundle on trial, and ``previous_id`` the one in force meanwhile.
     """
 
     sequence: int
+    """number of the event, from 1 on, which orders all events of a registry"""
     slot: str
+    """library and release"""
     bundle_id: str
+    """id of the bundle that came into force, or is on trial"""
     previous_id: str | None
+    """id of the one in force before, or meanwhile; null: none was"""
     action: Action
+    """promote, rollback, step or stop"""
     at_utc: str
+    """ISO time, by the clock of who did it"""
     by: str
+    """who did it"""
     note: str = ""
+    """why"""
     share: float | None = None
+    """share of the jobs that get it on trial, 0 where it was stopped; null: it came into force"""
     cause: Cause | None = None
+    """withdrawal where production withdrew decisions; null: somebody asked for it"""
 
 
 def unnumbered(

@@ -26,15 +26,16 @@ _REMOVING = "removing-"
 
 @dataclass(frozen=True)
 class Item:
-    """A bundle, or something else in the registry, with why it stays or goes.
-
-    ``bundle_id`` is None for what is no bundle.
-    """
+    """A bundle, or something else in the registry."""
 
     key: str
+    """where it lies in the registry"""
     bundle_id: str | None
+    """id of the bundle; null: something else"""
     why: str
+    """why it stays or goes"""
     size_bytes: int = 0
+    """size on disk"""
 
 
 @dataclass(frozen=True)

@@ -47,20 +47,22 @@ from colltune.text import counted
 
 @dataclass(frozen=True)
 class RegistryEntry:
-    """A bundle of a registry, without its models; ``size_bytes`` is what its files hold.
-
-    ``id`` is the bundle's, ``slot`` where it would come into force, ``collectives`` and
-    ``objective`` what it decides on and by which statistic, ``created_utc`` when it was fitted (ISO
-    8601).
-    """
+    """A bundle of a registry, without its models."""
 
     id: str
+    """id"""
     context: Context
+    """what was measured"""
     collectives: tuple[Collective, ...]
+    """collectives with models"""
     objective: str
+    """statistic that was learned"""
     created_utc: str
+    """time of the fit (ISO 8601)"""
     size_bytes: int
+    """size on disk"""
     slot: str
+    """library and release that it decides for"""
 
     @classmethod
     def of(cls, bundle: Bundle, size_bytes: int) -> RegistryEntry:

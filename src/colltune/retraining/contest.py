@@ -63,7 +63,7 @@ from colltune.models.learners import LEARNERS
 from colltune.mpi.programs import Programs
 from colltune.retraining.arrivals import Arrived
 from colltune.retraining.site_file import Thresholds
-from colltune.selector.bundle_diff import diff, thinned
+from colltune.selector.bundle_diff import diff, mean_ratio, thinned
 from colltune.text import counted
 
 Flags = NDArray[np.bool_]
@@ -325,7 +325,7 @@ def decision_changes(old: Bundle, new: Bundle) -> dict[str, Any]:
         "shapes": [str(shape) for shape in found.shapes],
         "changed": {c.value: extent.share for c, extent in found.extents.items()},
         "changes": len(found.changes),
-        "predicted_ratio": found.mean_ratio(),
+        "predicted_ratio": mean_ratio(found.changes),
         "largest": [
             {
                 "collective": change.collective.value,

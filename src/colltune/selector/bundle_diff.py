@@ -14,6 +14,7 @@ from colltune.models.bundle import Bundle
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.configuration import Target, selector_for
 from colltune.selector.decision_table import intervals, largest_msize
+from colltune.text import computed
 
 Intervals = tuple[Interval, ...]
 MOST_SHAPES = 16
@@ -22,12 +23,14 @@ MOST_SHAPES = 16
 
 @dataclass(frozen=True)
 class PredictedTimes:
-    """What a bundle's models predict for the old and the new choice; None where they cannot."""
+    """What a bundle's models predict; None where they cannot."""
 
     old_s: float | None
+    """runtime of the old choice"""
     new_s: float | None
+    """runtime of the new choice"""
 
-    @property
+    @computed
     def ratio(self) -> float | None:
         """By which factor the new choice is faster; below 1 it is slower."""
         if self.old_s is None or self.new_s is None:
@@ -44,44 +47,60 @@ class DecisionChange:
     first_bytes: int
     last_bytes: int | None
     old: Configuration
+    """id of the old choice"""
     new: Configuration
+    """id of the new choice"""
     at_bytes: int
+    """message size that the runtimes are for"""
     by_new: PredictedTimes
+    """what the new bundle predicts"""
     by_old: PredictedTimes
+    """what the old bundle predicts"""
 
 
 @dataclass(frozen=True)
 class Extent:
-    """How much was compared and changed, in octaves of message size, added up over shapes."""
+    """How much was compared and changed."""
 
     compared: float
+    """octaves of message size, added up over shapes"""
     changed: float
+    """those that are decided differently"""
+    mean_ratio: float | None
+    """geometric mean of the predicted gain of the changes"""
 
-    @property
+    @computed
     def share(self) -> float:
+        """Share of the decisions that change."""
         return self.changed / self.compared if self.compared else 0.0
 
 
 @dataclass(frozen=True)
 class BundleDiff:
-    """What changes when `new` comes into force instead of `old` (their ids)."""
+    """What changes when a bundle comes into force instead of another."""
 
     old: str
+    """id of the old bundle"""
     new: str
+    """id of the new bundle"""
     shapes: tuple[Shape, ...]
+    """shapes that were compared"""
     extents: dict[Collective, Extent]
+    """by collective: how much changes"""
     changes: tuple[DecisionChange, ...]
+    """decisions that change"""
 
     def ranked(self) -> list[DecisionChange]:
         """Return the changes whose effect is known, those with the largest one first."""
         known = [(abs(math.log(c.by_new.ratio)), c) for c in self.changes if c.by_new.ratio]
         return [change for _, change in sorted(known, key=lambda pair: -pair[0])]
 
-    def mean_ratio(self, collective: Collective | None = None) -> float | None:
-        """Return by which factor new choices are faster, the geometric mean of what is known."""
-        ratios = [c.by_new.ratio for c in self.changes if collective in (None, c.collective)]
-        logs = [math.log(ratio) for ratio in ratios if ratio]
-        return math.exp(math.fsum(logs) / len(logs)) if logs else None
+
+def mean_ratio(changes: Sequence[DecisionChange]) -> float | None:
+    """Return by which factor new choices are faster, the geometric mean of what is known."""
+    ratios = [change.by_new.ratio for change in changes]
+    logs = [math.log(ratio) for ratio in ratios if ratio]
+    return math.exp(math.fsum(logs) / len(logs)) if logs else None
 
 
 def thinned(old: Bundle, new: Bundle) -> list[Shape]:
@@ -124,13 +143,15 @@ def diff(
             for shape, before, after in zip(shapes, *rows, strict=True)
             for difference in _differences(shape, before, after)
         ]
-        octaves = math.log2(bound + 1)
-        extents[collective] = Extent(len(shapes) * octaves, sum(d.octaves(bound) for d in found))
         middles = [Interval(d.first_bytes, d.last_bytes, d.new).middle(bound) for d in found]
         by_old, by_new = (side.times_s(collective, found, middles) for side in sides)
+        own: list[DecisionChange] = []
         for d, middle, *times_s in zip(found, middles, by_new, by_old, strict=True):
             judged = (PredictedTimes(known.get(d.old), known.get(d.new)) for known in times_s)
-            changes.append(DecisionChange(collective, *d, middle, *judged))
+            own.append(DecisionChange(collective, *d, middle, *judged))
+        compared, changed = len(shapes) * math.log2(bound + 1), sum(d.octaves(bound) for d in found)
+        extents[collective] = Extent(compared, changed, mean_ratio(own))
+        changes += own
     return BundleDiff(old.id, new.id, tuple(shapes), extents, tuple(changes))
 
 

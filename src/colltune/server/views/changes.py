@@ -84,7 +84,7 @@ def changes_view(old: Bundle, new: Bundle, slot: str) -> ChangesView:
                 name=collective.value,
                 mpi_name=collective.mpi_name,
                 share=extent.share,
-                ratio=found.mean_ratio(collective),
+                ratio=extent.mean_ratio,
             )
             for collective, extent in found.extents.items()
         ),
