@@ -24,6 +24,7 @@ from numpydoc.docscrape import NumpyDocString
 from colltune.cli.bundles import CollectedGarbage, RegistryListing, ShownBundle
 from colltune.cli.interpose import Interposing
 from colltune.cli.slurm import WrittenHooks
+from colltune.dataset.noise import NoiseReport
 from colltune.domain import Configuration, Shape
 from colltune.registry import Event
 from colltune.selector.bundle_diff import BundleDiff
@@ -55,6 +56,7 @@ _RECORDS: dict[str, Any] = {
     "site bundles gc": CollectedGarbage,
     "site bundles history": tuple[Event, ...],
     "site slurm hooks": WrittenHooks,
+    "data noise": NoiseReport,
 }
 """What verbs print that are not in ``json.toml``: a dataclass, or a list or union of some."""
 

@@ -72,7 +72,7 @@ def noise(
             from colltune.plots.saving import saved
 
             saved(levels(table, report), picture)
-    output(report.as_dict(), _lines(report, picture), json=json)
+    output(report, _lines(report, picture), json=json)
 
 
 def _lines(report: NoiseReport, picture: Path | None) -> Iterator[str | TextTable]:

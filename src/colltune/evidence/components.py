@@ -29,23 +29,24 @@ _MOST_UNITS_PER_CELL = 8
 
 @dataclass(frozen=True)
 class Component:
-    """How much launches (or allocations) differ, as a standard deviation of log-times.
-
-    ``sd`` is None where nothing is left beyond the levels below, which is told by an upper bound
-    ``high`` alone; ``low`` and ``high`` hold 95 %. ``variance`` is the best guess all the same, 0
-    or more. There are ``pairs`` of ``units``, launches or allocations, on cells. ``typical_ratio``
-    and ``p95_ratio`` are the observed ratios of two medians of the same cell, the levels below
-    included.
-    """
+    """How much launches (or allocations) differ, as a standard deviation of log-times."""
 
     sd: float | None
+    """standard deviation; null: nothing is left beyond the levels below"""
     low: float
+    """lower end of its 95 % interval"""
     high: float
+    """upper end; an upper bound alone where sd is null"""
     variance: float
+    """best guess all the same, 0 or more"""
     pairs: int
+    """pairs of units on cells"""
     units: int
+    """launches, or allocations"""
     typical_ratio: float
+    """observed ratio of two medians of the same cell, the levels below included"""
     p95_ratio: float
+    """95 % quantile of these ratios"""
 
 
 def paired(table: pd.DataFrame, within: list[str], unit: str) -> pd.DataFrame:

@@ -41,7 +41,7 @@ def levels(table: pd.DataFrame, report: NoiseReport) -> Figure:
     context = report.context
     entitle(
         figure,
-        f"Noise on {context['machine']}, {context['library']} {context['library_version']};"
+        f"Noise on {context.machine}, {context.library} {context.library_version};"
         f" launches: {report.overall.launches}, allocations: {report.overall.allocations}",
     )
     return figure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -134,7 +134,7 @@ def test_poorest_dataset_is_told_without_numbers(subtests: pytest.Subtests) -> N
             )
             dataset = PerformanceDataset.of(CONTEXT, [measurement])
             report = _report(dataset, Allocations({"a": "job"}, {}))
-            told = json.loads(json.dumps(report.as_dict(), allow_nan=False))["overall"]
+            told = json.loads(json.dumps(asdict(report), allow_nan=False))["overall"]
             assert (told["cells"], told["decisions"], told["between_launches"]) == (1, None, None)
             assert told["within"]["spread"] is None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -47,70 +47,82 @@ class NoiseLevel(StrEnum):
 class Separability:
     """How well the two fastest configurations of an instance can be told apart.
 
-    Differences are ratios minus one, medians over instances. ``is_lower_bound``: a component is
-    unknown, so that the true one is larger; where all are, it is None. ``launches_here`` and
-    ``allocations`` are how many a cell needs in all for 5 %: in as many allocations as now, or each
-    in one of its own; None where that cannot be told or is out of reach. ``default_beaten_share``
-    is the share of instances on which the fastest configuration beats the library's default by
-    more than the noise.
-
-    ``instances`` is how many were looked at, ``launches_per_cell`` and ``allocations_per_cell`` are
-    means over cells; ``smallest_detectable`` is a difference, None where it cannot be told.
+    Differences are ratios minus one, medians over instances.
     """
 
     instances: int
+    """instances"""
     smallest_detectable: float | None
+    """smallest difference that can be told, as a ratio less 1"""
     is_lower_bound: bool
+    """a component is unknown, the true one is larger"""
     launches_per_cell: float
+    """mean over cells"""
     allocations_per_cell: float
+    """mean over cells"""
     main_source: NoiseLevel
+    """where most of the noise comes from"""
     launches_here: int | None
+    """launches that a cell needs for 5 % in as many allocations as now; null: unknown, or out of
+    reach"""
     allocations: int | None
+    """allocations that it needs with one launch in each; null: unknown, or out of reach"""
     default_beaten_share: float | None
+    """share of instances on which the default is beaten beyond noise"""
 
 
 @dataclass(frozen=True)
 class Within:
-    """Noise within a launch; None where the data do not tell.
-
-    Medians over launches and cells; ``worst_p90_over_median`` is that of the noisiest tenth.
-    ``warm_up`` and ``drifting_share`` need raw repetitions, of which ``raw_share`` has some.
-    """
+    """Noise within a launch, medians over launches and cells; None where the data do not tell."""
 
     p90_over_median: float | None
+    """within a launch"""
     worst_p90_over_median: float | None
+    """of the noisiest tenth"""
     spread: float | None
+    """standard deviation of log-times"""
     autocorrelation: float | None
+    """of ranks at lag 1"""
     warm_up: float | None
+    """ratio of the first ten repetitions to the others"""
     drifting_share: float | None
+    """share of measurements that drift by more than 5 %"""
     raw_share: float
+    """share of measurements with raw repetitions"""
 
 
 @dataclass(frozen=True)
 class Group:
     """The noise of some of a dataset's cells.
 
-    ``between_launches`` is within one allocation; None: no cell has two launches there, or too few
-    have. ``between_allocations`` includes what launches differ by where ``includes_launches``. The
-    two ``comparing`` components are what is left of them when configurations of an instance are
-    compared that were measured together; None: hardly any were. Where the group itself does not
-    tell a component, its decisions are told with that of the whole dataset: it ``borrows``.
-
-    ``name`` is that of the group; ``cells``, ``launches`` and ``allocations`` are counts.
+    Where the group itself does not tell a component, its decisions are told with that of the whole
+    dataset: it borrows.
     """
 
     name: str
+    """all, a collective, or a class of sizes"""
     cells: int
+    """cells"""
     launches: int
     allocations: int
+    """allocations"""
     within: Within
+    """noise within a launch"""
     between_launches: Component | None
+    """between launches of one allocation; null: too few cells have two launches there"""
     between_allocations: Component | None
+    """between allocations; null: unknown"""
     comparing_launches: Component | None
+    """what is left of it when configurations of an instance are compared that were measured
+    together; null: hardly any were"""
     comparing_allocations: Component | None
+    """the same between allocations; null: unknown"""
     includes_launches: bool
+    """between_allocations includes what launches differ by"""
     borrows: bool
+    """components are taken from all"""
     decisions: Separability | None
+    """what can be told apart"""
 
     def detectable_text(self) -> str | None:
         """Return the smallest detectable difference: ``8.9 %``, ``>= 8.9 %``, + if borrowed."""
@@ -123,48 +135,46 @@ class Group:
 
 @dataclass(frozen=True)
 class NoisyCell:
-    """A cell with its noise; ``modes_ratio`` is None for a single mode.
-
-    ``configuration`` (its id), ``nodes``, ``ppn`` and ``msize_bytes`` name the cell, ``launches``
-    is how many timed it. ``p90_over_median`` is the ratio within launches, None without
-    repetitions, and ``launch_ratio`` the largest ratio of two launches' medians.
-    """
+    """A cell with its noise."""
 
     configuration: str
+    """id"""
     nodes: int
     ppn: int
     msize_bytes: int
     launches: int
     p90_over_median: float | None
+    """within launches"""
     launch_ratio: float
+    """largest ratio of two launches"""
     modes_ratio: float | None
+    """distance of two modes; null: one mode"""
 
 
 @dataclass(frozen=True)
 class NoiseReport:
-    """The noise report of a dataset; see the package for the definitions.
+    """The noise report of a dataset; see the package for the definitions."""
 
-    ``noisiest`` and ``bimodal`` are at most ten each; ``bimodal_cells`` counts them all.
-
-    ``context`` is that of the dataset, by name; ``measurements`` is a count, and so are the values
-    of ``allocation_sources`` and of ``methods``, the launches measured by each method where it is
-    not the one asked for. ``collectives`` and ``size_classes`` hold a group each.
-    """
-
-    context: Mapping[str, str]
+    context: Context
+    """what was measured"""
     measurements: int
+    """measurements"""
     allocation_sources: Mapping[AllocationSource, int]
+    """launches by what told their allocation"""
     overall: Group
+    """all of them"""
     collectives: tuple[Group, ...]
+    """by collective"""
     size_classes: tuple[Group, ...]
+    """by message size"""
     noisiest: tuple[NoisyCell, ...]
+    """at most ten"""
     bimodal_cells: int
+    """cells with two modes"""
     bimodal: tuple[NoisyCell, ...]
+    """at most ten of them"""
     methods: Mapping[str, int] = field(default_factory=dict)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the report as plain values, fit for JSON."""
-        return asdict(self)
+    """launches measured by each method, where it is not the one asked for"""
 
 
 def noise_report(table: pd.DataFrame, context: Context, allocations: Allocations) -> NoiseReport:
@@ -182,7 +192,7 @@ def noise_report(table: pd.DataFrame, context: Context, allocations: Allocations
 
     cells = _noisy_cells(table)
     return NoiseReport(
-        context=asdict(context),
+        context=context,
         measurements=len(table),
         allocation_sources=dict(allocations.sources),
         overall=overall,
