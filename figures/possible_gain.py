@@ -69,7 +69,7 @@ def _of_sizes(runs: list[Evaluation], low: float, high: float) -> str:
 
 
 def _row(run: Evaluation) -> list[str]:
-    score, context = run.scores[_LEARNER][ALL], run.setup.data
+    score, context = run.scores[_LEARNER][ALL], run.setup.context
     ends = score.geometric_mean_speedup_interval
     interval = "" if ends is None else f" [{ends[0]:.2f}, {ends[1]:.2f}]"
     worst = score.worst_slowdown
@@ -103,7 +103,7 @@ def drawn(runs: list[Evaluation]) -> Figure:
         panel.axhline(1, color="0.3", linewidth=0.8)
         panel.axhspan(0.01, 1 / HARM, color="#b00020", alpha=0.08, linewidth=0)
         ratio_axis(panel, "y", 0.2, 10.0)
-        panel.set_title(f"{run.setup.data.machine} ({len(tested)} calls)", fontsize="small")
+        panel.set_title(f"{run.setup.context.machine} ({len(tested)} calls)", fontsize="small")
         panel.set_xlabel("calls [%]", fontsize="small")
         panel.tick_params(labelsize="small")
         panel.grid(color="0.92")

@@ -22,6 +22,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from numpydoc.docscrape import NumpyDocString
 
 from colltune.cli.bundles import CollectedGarbage, RegistryListing, ShownBundle
+from colltune.cli.evaluate import Evaluated
 from colltune.cli.interpose import Interposing
 from colltune.cli.slurm import WrittenHooks
 from colltune.dataset.noise import NoiseReport
@@ -57,6 +58,7 @@ _RECORDS: dict[str, Any] = {
     "site bundles history": tuple[Event, ...],
     "site slurm hooks": WrittenHooks,
     "data noise": NoiseReport,
+    "evaluate": Evaluated,
 }
 """What verbs print that are not in ``json.toml``: a dataclass, or a list or union of some."""
 
@@ -135,8 +137,7 @@ def _record(record: Any, types: dict[str, Schema]) -> Schema:
 
     What its fields mean is told by docstrings below them, or by its numpydoc section on parameters.
     """
-    names, around = printed_names(record), _typing_names(record)
-    meanings = _KNOWN | meanings_of(record)
+    names, around, meanings = printed_names(record), _typing_names(record), meanings_of(record)
     if untold := [name for name in names if not meanings.get(name)]:
         raise LookupError(f"{record.__qualname__}: no docstring is below {', '.join(untold)}")
     hints = get_type_hints(record, localns=around)
@@ -160,7 +161,7 @@ def _typing_names(record: type) -> dict[str, Any]:
 
 def meanings_of(record: type) -> dict[str, str]:
     """Return what fields mean, those of base classes too."""
-    found: dict[str, str] = {}
+    found = dict(_KNOWN) if is_dataclass(record) else {}
     for part in filter(is_dataclass, reversed(record.__mro__)):
         listed = NumpyDocString(inspect.getdoc(part) or "")["Parameters"]
         found |= {each.name: " ".join(each.desc) for each in listed}

@@ -36,9 +36,10 @@ def test_splits_and_their_options(colltune: Verb, measurements_csv: Path) -> Non
     ):
         answer = colltune("evaluate", measurements_csv, "--split", *split, *LEARNER, "--json")
         assert answer.status == 0, split
-        assert answer.json["split"] == split[0], split
-        assert answer.json["selectors"]["knn"]["all"]["instances"] == instances, split
-        assert "published_knn" in answer.json["differences"]["knn"], split
+        (run,) = answer.json["runs"]
+        assert run["setup"]["split"] == split[0], split
+        assert run["selectors"]["knn"]["all"]["instances"] == instances, split
+        assert "published_knn" in run["differences"]["knn"], split
 
 
 def test_launches_are_left_out(colltune: Verb, measurements_csv: Path, tmp_path: Path) -> None:
@@ -49,7 +50,7 @@ def test_launches_are_left_out(colltune: Verb, measurements_csv: Path, tmp_path:
     twice.write_text("\n".join(lines) + "\n")
     split = ("--split", "leave-allocation-out", *LEARNER, "--json")
     answer = colltune("evaluate", twice, *split)
-    assert answer.json["selectors"]["knn"]["all"]["instances"] == 120
+    assert answer.json["runs"][0]["selectors"]["knn"]["all"]["instances"] == 120
     one = colltune("evaluate", twice, *split, "--allocation", "(.*)/")
     assert one.status == 3
     assert "at least 2 launches" in one.err

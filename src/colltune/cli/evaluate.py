@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -26,8 +27,8 @@ from colltune.text import printable
 
 if TYPE_CHECKING:
     from colltune.dataset import PerformanceDataset
-    from colltune.evaluation import Evaluation
-    from colltune.evaluation.request import Result
+    from colltune.evaluation.evaluation import Evaluation, EvaluationFigures
+    from colltune.evaluation.request import DecidedDataset, Result
     from colltune.evaluation.scores import Difference, Score
     from colltune.mpi.programs import Programs
 
@@ -232,13 +233,26 @@ _PAPER_NAMES = {
 }
 
 
+@dataclass(frozen=True)
+class Evaluated:
+    """What `evaluate` prints."""
+
+    runs: tuple[EvaluationFigures, ...]
+    """by split"""
+    written: Sequence[Path]
+    """files that were written, with --out"""
+    datasets: Mapping[str, DecidedDataset] = field(default_factory=dict)
+    """datasets of the paper's Table IV, with --suite"""
+    table_iv: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
+    """by training, method and dataset: mean speed-up"""
+
+
 def _show_result(
     result: Result, datasets: Sequence[PerformanceDataset], out: Path | None, *, json: bool
 ) -> None:
     """Print `result`, and write it, and the paper's figures if they were asked for, to `out`."""
     written = _written(result, datasets, out)
-    facts = _as_dict(result) | ({"written": written} if written else {})
-    output(facts, _lines(result, written), json=json)
+    output(_evaluated(result, written), _lines(result, written), json=json)
 
 
 def _lines(result: Result, written: Sequence[Path]) -> Iterator[str | TextTable]:
@@ -263,22 +277,28 @@ def _written(
     return [write(result.runs, out / "results.json"), *draw_all(result.paper, datasets, out)]
 
 
-def _as_dict(result: Result) -> dict[str, Any]:
-    """Return the report of one evaluation as it is, those of a suite under ``runs``."""
-    reports = [run.as_dict() | {"differences": _against_all(run)} for run in result.runs]
-    if not result.paper:
-        return reports[0]
+def _evaluated(result: Result, written: Sequence[Path]) -> Evaluated:
     from colltune.evaluation.request import described, table_iv
 
-    tables = {"datasets": described(result.paper), "table_iv": table_iv(result.paper)}
-    return {"suite": "paper", "runs": reports} | tables
+    runs = tuple(map(_figures, result.runs))
+    if not result.paper:
+        return Evaluated(runs, written)
+    return Evaluated(runs, written, described(result.paper), table_iv(result.paper))
 
 
-def _against_all(run: Evaluation) -> dict[str, dict[str, Any]]:
-    return {
-        mine: {other: d.as_dict() for other, d in _differences(run, mine).items()}
-        for mine in run.learners
-    }
+def _figures(run: Evaluation) -> EvaluationFigures:
+    from colltune.evaluation.evaluation import EvaluationFigures
+
+    return EvaluationFigures(
+        run.setup,
+        run.guard,
+        run.objective,
+        run.train_nodes,
+        run.test_nodes,
+        run.scores,
+        {mine: _differences(run, mine) for mine in run.learners},
+        run.notes,
+    )
 
 
 def _differences(run: Evaluation, learner: str) -> dict[str, Difference]:
@@ -298,7 +318,7 @@ def _run_lines(runs: Iterable[Evaluation]) -> Iterator[str | TextTable]:
     for run in runs:
         folds = len(set(zip(run.tested.collective, run.tested.fold, strict=True)))
         yield ""
-        yield printable(f"{run.setup.split} on {run.setup.data}: folds: {folds}")
+        yield printable(f"{run.setup.split} on {run.setup.context}: folds: {folds}")
         for collective in (*run.tested.collectives, ALL):
             score = run.scores["default"][collective]
             yield f"\n{collective}: instances: {score.instances}, shapes: {score.shapes}"
@@ -348,8 +368,8 @@ def _table_iv(result: Result) -> Iterator[str | TextTable]:
     from colltune.evaluation.request import described, table_iv
 
     for label, what in described(result.paper).items():
-        nodes = ", ".join(map(str, what["test_nodes"]))
-        on = f"{what['collective']} on {what['context']}, tested on nodes {nodes}"
+        nodes = ", ".join(map(str, what.test_nodes))
+        on = f"{what.collective} on {what.context}, tested on nodes {nodes}"
         yield printable(f"{label}: {on}")
     yield "arithmetic mean of t_default / t_selected"
     for (size, rows), letter in zip(table_iv(result.paper).items(), "ab", strict=True):

@@ -24,6 +24,7 @@ from colltune.dataset.objective import Objective
 from colltune.domain import Context
 from colltune.evaluation.scores import (
     Decided,
+    Difference,
     EvaluatedInstances,
     Score,
     scores,
@@ -33,40 +34,28 @@ from colltune.files import whole
 
 @dataclass(frozen=True)
 class EvaluationSetup:
-    """What an evaluation is of; two with the same setup can be compared instance by instance.
+    """What an evaluation is of; two with the same setup can be compared instance by instance."""
 
-    ``split`` and ``options`` say how the dataset with the ``digest`` was parted; ``noise`` was put
-    on training times, drawn with ``seed``; ``max_nprocs`` left instances out;
-    ``judged_by`` is the statistic of the repetitions that the tested times are; ``confirm`` tells
-    that a half of the record was left to the confirmation of decisions; what harms ``programs``
-    was left out, None: nothing was.
-    """
-
-    data: Context
-    digest: str
+    context: Context
+    """machine and library of the measurements"""
+    dataset_digest: str
+    """hash of the dataset"""
     split: str
-    options: Mapping[str, Any]
+    """what was held out"""
+    split_options: Mapping[str, Any]
+    """options of the split"""
     noise: float = 0.0
+    """noise put on training times, standard deviation of their logarithm"""
     seed: int = 0
+    """seed of noise, halves and intervals"""
     max_nprocs: int | None = None
+    """most processes of an instance; null: any"""
     judged_by: str = Objective.MEDIAN.value
+    """statistic that judged"""
     confirm: bool = False
+    """whether half of the record was left to the confirmation of decisions"""
     programs: str | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields, JSON-able."""
-        return {
-            "context": asdict(self.data),
-            "dataset_digest": self.digest,
-            "split": self.split,
-            "split_options": dict(self.options),
-            "noise": self.noise,
-            "seed": self.seed,
-            "max_nprocs": self.max_nprocs,
-            "judged_by": self.judged_by,
-            "confirm": self.confirm,
-            "programs": self.programs,
-        }
+    """what harms these programs was left out; null: nothing was"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,27 +89,27 @@ class Evaluation:
         """The selectors asked for, without the baselines."""
         return tuple(name for name, one in self.decided.items() if one.learner)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the figures as a JSON-able dictionary with stable keys."""
-        setup = self.setup
-        return {
-            "data": str(setup.data),
-            "split": setup.split,
-            "split_options": dict(setup.options),
-            "train_nodes": list(self.train_nodes),
-            "test_nodes": list(self.test_nodes),
-            "guard": self.guard,
-            "noise": setup.noise,
-            "seed": setup.seed,
-            "objective": self.objective,
-            "judged_by": setup.judged_by,
-            "confirm": setup.confirm,
-            "selectors": {
-                selector: {name: score.as_dict() for name, score in rows.items()}
-                for selector, rows in self.scores.items()
-            },
-            "notes": list(self.notes),
-        }
+
+@dataclass(frozen=True)
+class EvaluationFigures:
+    """What is printed of an evaluation."""
+
+    setup: EvaluationSetup
+    """what it is of"""
+    guard: bool
+    """whether learners' decisions were guarded"""
+    objective: str
+    """statistic that was learned"""
+    train_nodes: tuple[int, ...]
+    """node counts that were learned from"""
+    test_nodes: tuple[int, ...]
+    """node counts that were decided"""
+    selectors: Mapping[str, Mapping[str, Score]]
+    """by selector and collective; all of them under `all`"""
+    differences: Mapping[str, Mapping[str, Difference]]
+    """by learner and by what it is compared with, over all collectives"""
+    notes: tuple[str, ...]
+    """what is missing"""
 
 
 FORMAT = "colltune-evaluation"
@@ -142,7 +131,7 @@ def write(evaluations: Sequence[Evaluation], path: Path) -> Path:
 def _run(evaluation: Evaluation) -> dict[str, Any]:
     tested = evaluation.tested
     return {
-        **evaluation.setup.as_dict(),
+        **asdict(evaluation.setup),
         "guard": evaluation.guard,
         "objective": evaluation.objective,
         "train_nodes": list(evaluation.train_nodes),
@@ -154,7 +143,7 @@ def _run(evaluation: Evaluation) -> dict[str, Any]:
         "selectors": {name: _columns(one) for name, one in evaluation.decided.items()},
         "notes": list(evaluation.notes),
         "scores": {
-            name: {c: score.as_dict() for c, score in rows.items()}
+            name: {c: asdict(score) for c, score in rows.items()}
             for name, rows in evaluation.scores.items()
         },
     }

@@ -141,7 +141,7 @@ def paper_datasets(runs: Sequence[tuple[Evaluation, Evaluation]]) -> list[PaperD
     found: list[PaperDataset] = []
     for large, small in runs:
         for name in large.tested.collectives:
-            label, context = f"d{len(found) + 1}", large.setup.data
+            label, context = f"d{len(found) + 1}", large.setup.context
             found.append(PaperDataset(label, context, Collective(name), large, small))
     return found
 
@@ -167,14 +167,25 @@ def _speedups(
     return found
 
 
-def described(datasets: Sequence[PaperDataset]) -> dict[str, Mapping[str, Any]]:
-    """Return what d1, d2, … are, with the test node counts, JSON-able."""
+@dataclass(frozen=True)
+class DecidedDataset:
+    """One of the paper's datasets."""
+
+    collective: Collective
+    context: Context
+    """what was measured"""
+    test_nodes: tuple[int, ...]
+    """node counts that were tested"""
+
+
+def described(datasets: Sequence[PaperDataset]) -> dict[str, DecidedDataset]:
+    """Return what d1, d2, … are."""
     return {
-        d.label: {
-            "collective": d.collective.value,
-            "context": str(d.context),
-            "test_nodes": sorted({int(n) for n in d.large.tested.nodes[_rows(d)]}),
-        }
+        d.label: DecidedDataset(
+            d.collective,
+            d.context,
+            tuple(sorted({int(n) for n in d.large.tested.nodes[_rows(d)]})),
+        )
         for d in datasets
     }
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,12 +88,6 @@ class Decided:
     exhaustive_s: Mapping[str, float] = field(default_factory=dict)
 
 
-def plain(found: object) -> dict[str, Any]:
-    """Return the fields of a dataclass, tuples as lists."""
-    fields = vars(found).items()
-    return {name: list(v) if isinstance(v, tuple) else v for name, v in fields}
-
-
 class LogGains(NamedTuple):
     """One selector's decisions on n instances: log speed-ups over the default, and harm.
 
@@ -137,56 +131,57 @@ def _speedup(ends: Ends) -> Ends:
 class Score:
     """Figures of one selector on one collective, or on all together.
 
-    Speed-ups are t_default / t_selected, regret is t_selected / t_best; ``log_gain_share`` is the
-    log of the geometric-mean speed-up over that of the oracle, None if there is nothing to gain.
-
-    ``slower_share`` is the share of instances more than 5 % slower than the default;
-    ``mean_slowdown`` and ``worst_slowdown`` are t_selected / t_default among those, None if there
-    are none. ``harm_share`` counts of these only what is slower by more than twice the noise of the
-    two times, too; noise that the data do not tell counts as none. ``default_share`` is that of
-    instances left to the default, ``unmeasured`` the number of choices that were not measured on
-    their instance and count as the default's time.
-
-    ``*_interval`` are the ends of 95 % intervals over the ``shapes`` tested, None for fewer than
-    three of them. Those of ``slower_share`` and ``harm_share`` are None where the share is 0, too:
-    what was never seen has no scatter, which does not mean that it never happens.
-
-    ``arithmetic_mean_speedup`` and ``geometric_mean_speedup`` are means over the ``instances``, and
-    ``oracle_arithmetic_mean_speedup`` and ``oracle_geometric_mean_speedup`` what the fastest
-    configurations would reach; ``mean_regret`` and ``p95_regret`` (95 % quantile) are of regrets.
-    ``fit_s`` and ``predict_s`` are the seconds that fitting and deciding took.
-
-    ``confirm_cost`` are the seconds of measuring that confirmed the decisions, as a share of those
-    that measure everything (500 repetitions or half a second each), None where nothing was
-    confirmed.
+    Speed-ups are t_default / t_selected, regret is t_selected / t_best. Intervals are over the
+    shapes tested, None for fewer than three; those of shares of instances are None where the share
+    is 0, too: what was never seen has no scatter, which does not mean that it never happens.
     """
 
     instances: int
+    """instances that were decided"""
     shapes: int
+    """shapes that they are on"""
     arithmetic_mean_speedup: float
+    """mean of default's over selected runtime"""
     geometric_mean_speedup: float
+    """geometric mean of the same"""
     geometric_mean_speedup_interval: Ends
+    """its 95 % interval"""
     oracle_arithmetic_mean_speedup: float
+    """the mean that the fastest configurations would reach"""
     oracle_geometric_mean_speedup: float
+    """the geometric mean that they would reach"""
     log_gain_share: float | None
+    """share of the possible logarithmic gain; null: there is nothing to gain"""
     log_gain_share_interval: Ends
+    """its 95 % interval"""
     mean_regret: float
+    """mean of selected over best runtime"""
     p95_regret: float
+    """95 % quantile of the same"""
     slower_share: float
+    """share of instances more than 5 % slower than the default"""
     slower_share_interval: Ends
+    """its 95 % interval"""
     mean_slowdown: float | None
+    """mean of selected over default's runtime among those; null: there are none"""
     worst_slowdown: float | None
+    """the largest one"""
     harm_share: float
+    """share that is slower by more than twice the noise of the two times, too; unknown noise counts
+    as none"""
     harm_share_interval: Ends
+    """its 95 % interval"""
     unmeasured: int
+    """choices without a measurement, counted as the default"""
     default_share: float
+    """share of instances that are left to the default"""
     fit_s: float
+    """time that fitting took"""
     predict_s: float
+    """time that deciding took"""
     confirm_cost: float | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields, JSON-able."""
-        return plain(self)
+    """time of measuring that confirmed the decisions over that of measuring everything (500
+    repetitions or half a second each); null: nothing was confirmed"""
 
 
 def scores(tested: EvaluatedInstances, decided: Decided) -> dict[str, Score]:
@@ -247,27 +242,32 @@ def _over(part: float, total: float) -> float | None:
 class Difference:
     """How much better the second of two selectors is on one collective, or on all.
 
-    ``speedup`` is the geometric mean of t_first / t_second, ``share`` and ``harm`` the second's
-    share of log gain, and share of harm, less the first's (share: None if there is nothing to
-    gain). ``better`` and ``worse`` are the shares of instances on which the second is faster, or
-    slower, than the first by more than 5 %. ``*_interval`` are 95 % intervals of the
-    paired difference, None for fewer than three shapes, that of harm also without any harm.
+    Intervals are of the paired difference, None for fewer than three shapes; that of harm also
+    without any harm.
     """
 
     collective: str
+    """collective, or all"""
     instances: int
+    """instances that both decided"""
     shapes: int
+    """shapes that they are on"""
     speedup: float
+    """geometric mean of the other's runtime over its own"""
     speedup_interval: Ends
+    """its 95 % interval"""
     share: float | None
+    """difference of the shares of the logarithmic gain"""
     share_interval: Ends
+    """its 95 % interval"""
     harm: float
+    """difference of the shares of harm"""
     harm_interval: Ends
+    """its 95 % interval"""
     better: float
+    """share of instances on which it is more than 5 % faster"""
     worse: float
-
-    def as_dict(self) -> dict[str, Any]:
-        return plain(self)
+    """share of instances on which it is more than 5 % slower"""
 
 
 def differences(

@@ -180,7 +180,7 @@ def _of_evaluation(found: Evaluation, pick: Pick, asked: Sequence[Collective]) -
     notes = [f"{', '.join(missing)} (too few shapes to hold some out)"] if missing else []
     how = found.setup.split.replace("-", " ")
     guard = "" if found.guard else ", without guard"
-    subject = f"regret, {how}{guard} ({found.objective}); {found.setup.data}"
+    subject = f"regret, {how}{guard} ({found.objective}); {found.setup.context}"
     learned = tuple(names[name] for name in found.learners)
     return Regrets(subject, _with_all(groups), learned, tuple(notes))
 

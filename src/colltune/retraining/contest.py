@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -105,9 +105,9 @@ class Contest:
         return {
             "how": self.how,
             "attempt": self.attempt,
-            "candidate": {name: s.as_dict() for name, s in self.candidate_scores.items()},
-            "in_force": {name: s.as_dict() for name, s in self.in_force_scores.items()},
-            "differences": [d.as_dict() for d in self.differences],
+            "candidate": {name: asdict(s) for name, s in self.candidate_scores.items()},
+            "in_force": {name: asdict(s) for name, s in self.in_force_scores.items()},
+            "differences": [asdict(d) for d in self.differences],
         }
 
 
