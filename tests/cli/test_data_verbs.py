@@ -60,7 +60,8 @@ def test_evaluate_compares_with_the_baselines(colltune: Verb, measurements_csv: 
     split = ["--train-nodes", "2,4,16", "--test-nodes", "8"]
     answer = colltune("evaluate", measurements_csv, *split, "--learner", "knn", "--json")
     assert answer.status == 0
-    selectors = answer.json["selectors"]
+    (run,) = answer.json["runs"]
+    selectors = run["selectors"]
     published = {"published_knn", "published_gam", "published_xgboost"}
     others = {"default", "single_best", "virtual_best", *published}
     assert set(selectors) == {*others, "knn"}
