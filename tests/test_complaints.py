@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from string import Formatter
@@ -23,6 +25,14 @@ def _said() -> Iterator[tuple[str, object, set[str | None]]]:
                 case ast.Call(ast.Name("say"), [ast.Constant(code), *_], keywords):
                     where = f"{file.relative_to(SOURCES)}:{node.lineno}"
                     yield where, code, {keyword.arg for keyword in keywords}
+
+
+def test_every_code_stands_once() -> None:
+    """A code tells which text it is, whatever class of errors it stands below."""
+    text = (SOURCES / "complaints.toml").read_text(encoding="utf-8")
+    codes = [code for texts in tomllib.loads(text).values() for code in texts]
+    assert len(codes) > 300
+    assert [code for code, count in Counter(codes).items() if count > 1] == []
 
 
 def test_each_code_is_raised_with_its_values() -> None:

@@ -97,24 +97,14 @@ def select(
     from colltune.models.bundle import load
     from colltune.models.guard import Guard
 
-    if instances is not None or format_ is not None:
-        _needed(out, "--out")
+    path: Any = _needed(out, "--out") if instances is not None or format_ is not None else out
     if instances is None:
         shape = Shape(_needed(nodes, "--nodes"), _needed(ppn, "--ppn"))
     bundle = bundle_to_read(bundle, site=site, quiet=json)
     limits = Guard(caution=caution) if guard else False
     promised = programs_of(programs, builtin_operations_only=builtin_operations_only)
     if instances is not None:
-        _select_many(
-            bundle,
-            instances,
-            _needed(out, "--out"),
-            limits,
-            cores,
-            promised,
-            quiet=quiet,
-            json=json,
-        )
+        _select_many(bundle, instances, path, limits, cores, promised, quiet=quiet, json=json)
         return
     wanted = (parse_collective(collective),) if collective else None
     loaded = load(bundle, wanted)
@@ -126,7 +116,6 @@ def select(
         # before a release of another library's is looked up
         files.insist_measured_with(loaded, format_for(format_, of_release))
         target = files.Target.named(format_, of_release, programs=promised)
-        path = _needed(out, "--out")
         cores = job_cores(cores, loaded.context, shape)
         selector = files.selector_for(loaded, target, guard=limits, cores=cores)
         if why := selector.why_kept(shape):
