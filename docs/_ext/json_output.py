@@ -25,8 +25,10 @@ from colltune.cli.bundles import CollectedGarbage, RegistryListing, ShownBundle
 from colltune.cli.evaluate import Evaluated
 from colltune.cli.interpose import Interposing
 from colltune.cli.slurm import WrittenHooks
+from colltune.cli.status import PrintedStatus
 from colltune.dataset.noise import NoiseReport
 from colltune.domain import Configuration, Shape
+from colltune.page.file import WrittenPage
 from colltune.registry import Event
 from colltune.selector.bundle_diff import BundleDiff
 from colltune.text import computed, printed_names
@@ -59,6 +61,8 @@ _RECORDS: dict[str, Any] = {
     "site slurm hooks": WrittenHooks,
     "data noise": NoiseReport,
     "evaluate": Evaluated,
+    "report": WrittenPage,
+    "site status": PrintedStatus,
 }
 """What verbs print that are not in ``json.toml``: a dataclass, or a list or union of some."""
 

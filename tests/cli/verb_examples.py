@@ -25,12 +25,13 @@ from colltune.models.bundle import load
 from colltune.mpi import installation
 from colltune.mpi.installation import Installation
 from colltune.mpi.rules import Rule
+from colltune.page.gains import GainSummary
 from colltune.registry import Registry
 from colltune.selector.configuration import Target, render, selector_for, write_rendered
 from colltune.server.auth import token_file
 from colltune.server.auth.token_file import Scope
 from colltune.tune import pipeline
-from colltune.tune.job import TunedRange, TuningGain
+from colltune.tune.job import TunedRange
 from colltune.tune.pipeline import TuneResult
 from colltune.verify import canary, proving
 from colltune.verify.canary import Readability
@@ -170,10 +171,10 @@ def _tuned(place: Place) -> TuneResult:
         shape=shape,
         context="µ × …",
         rows=rows,
-        gain=TuningGain.of(rows, (8, 1024)),
+        gain=GainSummary(1, 1.2, 0.1, 1.1, 0.0, 0.5),
         dataset_path=place.folder / "d",
         bundle_path=place.bundle,
-        picture_path=place.folder / "p.png",
+        page_path=place.folder / "report.html",
         written=written,
         report=CampaignReport(),
         wall_s=1.0,

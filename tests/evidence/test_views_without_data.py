@@ -14,12 +14,12 @@ from colltune.cli import confirm, status
 from colltune.decisions import Status
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.evidence.launches import LaunchGain, Noise, Sums
+from colltune.page.file import production_file
 from colltune.production.judgement import ProductionVerdict, SavedNodeHours
 from colltune.production.status import status_of
-from colltune.report import production
 from colltune.selector.confirming import Cell, ContestedInstance, confirmations, judge
-from colltune.server.views.production import production_view
 from colltune.verify.gains import Gain, regressions
+from tests.page.reading import facts_of
 from tests.production.judged import EVENTS, JUDGEMENT, SETTINGS, finding
 
 INSTANCE = Instance(Collective.BCAST, Shape(2, 2), 64)
@@ -80,13 +80,13 @@ def test_decisions_that_were_not_compared_are_not_shown_as_level() -> None:
     for judgement in (compared, replace(compared, findings=found)):
         told = status_of(judgement, SETTINGS, EVENTS, "hydra")
         assert (told.proven, told.refuted) == ((), ())
-        lines = "\n".join(map(str, status._lines(production_view(told))))
-        texts += [lines, str(production.page(told, EVENTS))]
+        lines = "\n".join(map(str, status._lines(told)))
+        texts += [lines, str(facts_of(production_file(told, EVENTS)))]
     for text in texts:
         assert "1.00x" not in text
         assert not re.search(r"\b1\.00 \(", text)
     counted = status_of(replace(compared, not_compared=1), SETTINGS, (), "hydra")
-    assert production_view(counted).not_compared_count == 1
+    assert counted.not_compared_count == 1
 
 
 def test_before_any_job_nothing_is_shown_to_be_saved() -> None:

@@ -136,13 +136,23 @@ def watched(browser: Browser, home: str, **how: object) -> Iterator[Watched]:
     seen.page.on("pageerror", lambda error: seen.complaints.append(str(error)))
     seen.page.on(
         "request",
-        lambda r: None if r.url.startswith((home, "about:")) else seen.elsewhere.append(r.url),
+        lambda r: (
+            None if r.url.startswith((home, "about:", "data:")) else seen.elsewhere.append(r.url)
+        ),
     )
     try:
         yield seen
         seen.check()
     finally:
         context.close()
+
+
+def violations(seen: Watched) -> list[str]:
+    """Return what axe has to say against a page."""
+    from axe_playwright_python.sync_playwright import Axe  # noqa: PLC0415
+
+    found = Axe().run(seen.page).response["violations"]
+    return [f"{one['id']}: {[node['target'] for node in one['nodes'][:3]]}" for one in found]
 
 
 def keep(page: Page, name: str) -> None:

@@ -10,10 +10,9 @@ from colltune.dataset import PerformanceDataset
 from colltune.domain import Collective, Shape
 from colltune.errors import DataError
 from colltune.models.bundle import Bundle
-from colltune.plot_data.decisions import ALL, LETTERS, Pick
+from colltune.plot_data.decisions import ALL, Pick
 from colltune.plot_data.maps import Over, decided, measured
 from colltune.plots import maps
-from colltune.plots.maps import By
 from colltune.selector.argmin import ModelSelector
 from tests.plots.conftest import LARGE, NODES, SIZES, measurements
 from tests.plots.drawn import areas, every_line, labels, legends, panels
@@ -30,9 +29,8 @@ def _decided(
     pick: Pick = ALL,
     dataset: PerformanceDataset | None = None,
     over: Over | None = None,
-    by: By = By.ALGORITHM,
 ) -> Figure:
-    return maps.draw(decided(ModelSelector(bundle), pick, dataset, over=over), by)
+    return maps.draw(decided(ModelSelector(bundle), pick, dataset, over=over))
 
 
 def test_what_was_measured_fastest(dataset: PerformanceDataset) -> None:
@@ -187,18 +185,3 @@ def test_no_bytes_lie_left_of_all_sizes() -> None:
     (panel,) = panels(_measured(two))
     assert labels(panel, "x") == ["0", "32 B", "1 KiB", "32 KiB", "1 MiB"]
     assert areas(panel)["binomial"].every[:, 0].min() < 1
-
-
-def test_reasons_and_gains_have_the_fields_of_the_decisions(bundle: Bundle) -> None:
-    """The same map by reason and by gain has the looks of what is decided, and a legend of them."""
-    found = decided(ModelSelector(bundle), BCAST)
-    fields = list(found.maps[0].fields)
-    letters = {LETTERS[field.why] for field in fields if field.why}
-    gains = {"1 to 1.2", "1.2 to 1.5", "1.5 to 2", "2 to 4"} | {"default kept"}
-    for by, known in ((By.REASON, letters), (By.GAIN, gains)):
-        figure = maps.draw(found, by)
-        drawn = {name.split(" (")[0] for panel in panels(figure) for name in areas(panel)}
-        names = {name.split(":")[0] for name in drawn - {"measured"}}
-        assert "measured" in drawn
-        assert names == letters if by is By.REASON else {"default kept"} < names <= known
-        assert {text.split(":")[0] for text in legends(figure)[0]} >= names

@@ -7,13 +7,13 @@ import pytest
 from matplotlib.figure import Figure
 
 from colltune.dataset import PerformanceDataset
-from colltune.domain import Collective, Configuration, Shape
+from colltune.domain import Collective, Shape
 from colltune.errors import DataError
 from colltune.models.bundle import Bundle
 from colltune.models.fitting import fit
 from colltune.plot_data.decisions import ALL, Pick, spread_shapes
 from colltune.plot_data.maps import decided
-from colltune.plot_data.runtimes import Curve, measured, predicted
+from colltune.plot_data.runtimes import measured, predicted
 from colltune.plots import maps, runtimes
 from colltune.selector.argmin import ModelSelector
 from tests.plots.conftest import NODES, PPN, SIZES, measurements
@@ -164,30 +164,3 @@ def test_measured_empty_messages_lie_on_their_predictions() -> None:
     assert drawn["chosen"].x[0] == 0.5
     (top,) = panels(maps.draw(decided(ModelSelector(fitted), Pick(nodes=(2,)), few)))
     assert [point.x[0] for _, point in every_line(top)] == [0.5, 64]
-
-
-def test_normalised_runtimes_are_over_the_best() -> None:
-    """Each shape's part has the ratios; what is not known leaves a gap, and zero bytes a place."""
-    unknown = Configuration.default("openmpi", Collective.BCAST)
-    curve = Curve(
-        Shape(4, 2),
-        True,
-        False,
-        np.array([0, 64, 512]),
-        (unknown,) * 3,
-        np.array([2.0, np.nan, 3.0]),
-        np.array([1.0, 1.5, 1.0]),
-        np.array([1.0, 1.0, 1.0]),
-    )
-    figure = runtimes.normalised([curve] * 4)
-    (panel,) = figure.axes
-    assert [text.get_text() for text in panel.texts] == ["4x2, not trained on"] * 4
-    for at in range(4):
-        default, selected = panel.lines[2 * at : 2 * at + 2]
-        np.testing.assert_array_equal(np.asarray(default.get_ydata()), [2, np.nan, 3])
-        # zero bytes lie where 32 would, between 16 and 1024 from end to end
-        places = at + (np.log2([32, 64, 512]) - 4) / 6
-        np.testing.assert_allclose(np.asarray(selected.get_xdata()), places)
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
-        "default", "selected", "best",
-    ]  # fmt: skip

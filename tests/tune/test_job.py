@@ -8,11 +8,9 @@ import pytest
 
 from colltune.decisions import DecisionTable, Interval, Status
 from colltune.domain import Collective, Configuration, Instance, Shape
-from colltune.models.confirmations import Confirmation
 from colltune.mpi import library
 from colltune.selector.confirming import ContestedInstance
-from colltune.tune.job import TunedJob, TunedRange, TuningGain, without_same
-from tests.models.test_confirmations import LOST, WON
+from colltune.tune.job import TunedJob, without_same
 
 BCAST, SHAPE = Collective.BCAST, Shape(1, 4)
 CHAIN = Configuration("openmpi", BCAST, "chain")
@@ -34,25 +32,6 @@ def test_what_no_measurement_proved_is_withdrawn() -> None:
     assert (only.configuration, only.proposed, only.launches) == (DEFAULT, CHAIN, 0)
     assert (only.first_bytes, only.last_bytes) == (0, 1 << 20)
     assert only.reason == "withdrawn: not measured again, so no proof that it is faster"
-
-
-def test_what_a_file_brought_is_summed_up_over_ranges_and_sizes() -> None:
-    """Faster is what was confirmed; what was withdrawn, or left to the default, is unchanged."""
-
-    def row(first: int, last: int | None, measured: Confirmation | None) -> TunedRange:
-        faster = measured is not None and measured.status is Status.CONFIRMED
-        interval = Interval(first, last, CHAIN if faster else DEFAULT)
-        return TunedRange(BCAST, interval, (), 1.5, measured, None)
-
-    much = replace(WON, gain=4.0, lower=3.0, upper=5.0)
-    little = replace(WON, gain=1.21, lower=1.1, upper=1.3)
-    rows = [row(0, 64, much), row(65, 256, LOST), row(257, 1024, little), row(1025, None, None)]
-    found = TuningGain.of(rows, SIZES)
-    assert found.faster_ranges == 2
-    assert found.mean_gain == pytest.approx(2.2)
-    changed = [size for size in SIZES if size <= 64 or 257 <= size <= 1024]
-    assert found.unchanged_share == pytest.approx(1 - len(changed) / len(SIZES))
-    assert TuningGain.of(rows[3:], SIZES) == (0, None, 1.0)
 
 
 def test_what_the_library_does_by_itself_is_left_to_it() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 import time
@@ -21,6 +22,7 @@ from colltune.dataset import PerformanceDataset, read_parquet
 from colltune.decisions import Status
 from colltune.domain import Collective, Configuration, Context, Instance, Measurement, Shape
 from colltune.errors import BudgetError, ProgramError
+from colltune.json_text import encoded
 from colltune.models.bundle import Bundle, load
 from colltune.models.fitting import fit
 from colltune.mpi import trace
@@ -30,6 +32,7 @@ from colltune.selector.confirming import ContestedInstance
 from colltune.tune import pipeline
 from colltune.tune.pipeline import TuneResult, TuneSettings, slowdown
 from colltune.verify.confirm import confirming
+from tests.page.reading import facts_of
 
 NOWHERE = Path("/nowhere")
 MPI = Installation("openmpi", "5.0.11", NOWHERE, NOWHERE, NOWHERE, "")
@@ -240,10 +243,10 @@ def _no_time(campaign: Campaign, found: tuple[ContestedInstance, ...]) -> Campai
 
 
 def test_a_fit_that_takes_too_long_is_made_by_the_quickest_learner(tuned: Tuned) -> None:
-    """Which is noted, and so is that nothing was drawn."""
-    notes = tuned(1.0, step_s=1.0).notes
-    assert "fitted by knn, because there was no time for regret_trees" in notes
-    assert any(note.startswith("no picture was drawn") for note in notes)
+    """Which is noted; the page is there all the same."""
+    result = tuned(1.0, step_s=1.0)
+    assert "fitted by knn, because there was no time for regret_trees" in result.notes
+    assert result.page_path.exists()
 
 
 def test_a_fit_that_is_seen_to_take_too_long_leaves_its_time_to_the_quickest(tuned: Tuned) -> None:
@@ -273,23 +276,16 @@ def test_compiling_counts_and_can_be_all_that_there_was_time_for(
     assert clock.now_s <= 1000.0 + BUDGET_S
 
 
-def test_with_time_enough_there_is_a_picture(tuned: Tuned) -> None:
-    """Where nothing is slow, the picture is drawn."""
-    result = tuned(0.3)
-    assert result.picture_path is not None
-    assert result.picture_path.read_bytes().startswith(b"\x89PNG")
-    assert not any(note.startswith("no picture") for note in result.notes)
-
-
-def test_without_matplotlib_all_but_the_picture_is_made(
+def test_the_page_shows_what_the_command_says(
     tuned: Tuned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A note tells the extra that brings it."""
+    """It is written without matplotlib, and its sentence is that of the summary."""
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     result = tuned(0.3)
-    assert result.picture_path is None
-    assert "pip install 'colltune[plots]'" in "".join(result.notes)
-    assert result.written.rules_path.exists()
+    facts = facts_of(result.page_path.read_text(encoding="utf-8"))
+    told = facts["answers"]["v1/view/gains"]
+    assert told["summary"] == json.loads(encoded(result.gain))
+    assert told["sentence"].casefold() == f"{result.gain.sentence}.".casefold()
 
 
 def test_a_learner_that_is_not_installed_is_told_before_measuring(

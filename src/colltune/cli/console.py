@@ -6,7 +6,6 @@ NO_COLOR (no-color.org) wins over FORCE_COLOR (force-color.org) and CLICOLOR_FOR
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -14,11 +13,10 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import TextIO
 
-from colltune.domain import Collective, Configuration, Shape
-from colltune.text import bytes_text, printable, printed
+from colltune.domain import Collective, Configuration
+from colltune.text import bytes_text, printable
 
 _NO_TERMINAL = ("", "dumb", "unknown")
 _LEAST_WRAPPED = 16
@@ -129,18 +127,9 @@ def _broken(text: str, width: int) -> list[str]:
 
 def show_json(value: object) -> None:
     """Print `value` as one JSON document."""
-    sys.stdout.write(json.dumps(value, indent=1, allow_nan=False, default=_plain) + "\n")
+    from colltune.json_text import encoded
 
-
-def _plain(value: object) -> object:
-    """Return what stands for a value of ours in JSON."""
-    if isinstance(value, Configuration):
-        return value.id
-    if isinstance(value, Shape | Path):
-        return str(value)
-    if isinstance(value, Mapping):
-        return dict(value)
-    return printed(value)
+    sys.stdout.write(encoded(value, indent=1) + "\n")
 
 
 def output(

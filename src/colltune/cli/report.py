@@ -1,4 +1,4 @@
-"""`colltune report`: one HTML file that shows what a bundle decides and why."""
+"""`colltune report`: one HTML file that shows what a bundle gains, what it decides, and why."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def report(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Write an HTML report of a bundle: decision maps, gains, guard and calibration.
+    """Write a page on a bundle: what it gains and how sure that is, what it decides, and why.
 
     Examples: what is decided and why; how good it is on measurements.
 
@@ -72,9 +72,9 @@ def report(
     from colltune.cli.import_ import read_measured
     from colltune.files import whole
     from colltune.models.bundle import load
-    from colltune.report.figures import as_json, figures
-    from colltune.report.page import page
-    from colltune.report.summary import summary
+    from colltune.page.evidence import decision_evidence
+    from colltune.page.file import WrittenPage, bundle_file, bundle_page
+    from colltune.selector.argmin import legal_selector
 
     with progress("reading", quiet=quiet or json) as shown:
         loaded = load(bundle)
@@ -82,16 +82,17 @@ def report(
         if data and measured:
             _warn_of_mixtures(measured, data)
         shown.phase("fitting and deciding" if held_out else "deciding")
-        found = figures(
+        evidence = decision_evidence(
             loaded, measured, programs=promised, held_out=held_out, jobs=jobs, progress=shown.count
         )
+        found = bundle_page(legal_selector(loaded, promised), promised, evidence)
         shown.phase("writing")
         with whole(out) as temporary:
-            temporary.write_text(page(found), encoding="utf-8")
-    line = f"report on {counted(len(found.collectives), 'collective')} of {loaded.context} -> {out}"
-    told = summary(found)
-    lines = [*(f"{lead}: {text}" for lead, text in told.items()), line]
-    output({"summary": told, **as_json(found), "out": out}, lines, json=json)
+            temporary.write_text(bundle_file(loaded, found), encoding="utf-8")
+    gains = found.gains
+    what = f"{counted(len(loaded.collectives), 'collective')} of {loaded.context}"
+    lines = (gains.sentence, *gains.cautions, f"report on {what} -> {out}")
+    output(WrittenPage(**vars(found), out=out), lines, json=json)
 
 
 def _warn_of_mixtures(measured: Dataset, data: list[Path]) -> None:

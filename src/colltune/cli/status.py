@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 from urllib.parse import quote
 
 import typer
@@ -13,10 +14,25 @@ from colltune.cli.console import Mark, TextTable, Verbatim, marked, output
 from colltune.cli.options import Json, writable_file
 from colltune.errors import DataError
 from colltune.on_demand import require
-from colltune.text import counted, node_hours_text, number_text, printable, range_text
+from colltune.production.status import JudgedDecision, Period, ProductionStatus
+from colltune.text import (
+    counted,
+    node_hours_text,
+    number_text,
+    printable,
+    range_text,
+)
 
-if TYPE_CHECKING:
-    from colltune.server.views.production import DecisionView, PeriodView, ProductionView
+
+@dataclass(frozen=True)
+class PrintedStatus(ProductionStatus):
+    """What production jobs proved, and the report that was written."""
+
+    version: int = 1
+    """of this document"""
+    report: Path | None = None
+    """HTML file of a month; null: none was asked for"""
+
 
 _SERVICE_S = 30.0
 _URLS = ("http://", "https://", "unix:")
@@ -58,28 +74,29 @@ def status(
     if report is not None:
         with whole(report) as temporary:
             temporary.write_text(text, encoding="utf-8")
-    facts = {"version": 1, **found.model_dump(mode="json"), "report": report}
-    output(facts, [*_lines(found), *([f"report -> {report}"] if report else [])], json=json)
+    printed = PrintedStatus(**vars(found), report=report)
+    output(printed, [*_lines(found), *([f"report -> {report}"] if report else [])], json=json)
 
 
-def _asked(url: str, month: str, *, with_report: bool) -> tuple[ProductionView, str]:
+def _asked(url: str, month: str, *, with_report: bool) -> tuple[ProductionStatus, str]:
     """Return what the service at `url` tells, and the report if it is wanted."""
+    from pydantic import TypeAdapter
+
     from colltune.server.slurm.ask import ask
-    from colltune.server.views.production import ProductionView
 
     try:
-        found = ProductionView.model_validate_json(ask(url, "/v1/view/production", _SERVICE_S))
+        told = ask(url, "/v1/view/production", _SERVICE_S)
+        found = TypeAdapter(ProductionStatus).validate_json(told)
     except ValueError as error:
         raise DataError(f"{url}: its answer is not understood. Use the same release.") from error
     path = f"/v1/production/report?month={quote(month)}"
     return found, ask(url, path, _SERVICE_S).decode() if with_report else ""
 
 
-def _read(site: str, month: str, *, with_report: bool) -> tuple[ProductionView, str]:
+def _read(site: str, month: str, *, with_report: bool) -> tuple[ProductionStatus, str]:
     """Return the same from the files of the site in the folder `site`."""
     from colltune.production.status import read
     from colltune.registry import Registry
-    from colltune.server.views.production import production_view
     from colltune.site.folder import site_of
 
     told = site_of(Path(site).absolute())
@@ -87,13 +104,13 @@ def _read(site: str, month: str, *, with_report: bool) -> tuple[ProductionView, 
     found = read(told.production, registry, told.machine)
     text = ""
     if with_report:
-        from colltune.report.production import page
+        from colltune.page.file import production_file
 
-        text = page(found, registry.history() if found.months else (), month)
-    return production_view(found), text
+        text = production_file(found, registry.history() if found.months else (), month)
+    return found, text
 
 
-def _lines(found: ProductionView) -> Iterator[str | TextTable]:
+def _lines(found: ProductionStatus) -> Iterator[str | TextTable]:
     if not found.recording:
         yield f"{found.machine}: jobs in production are not recorded, so that nothing is known."
         yield "to switch it on, write into site.toml:"
@@ -113,7 +130,7 @@ def _lines(found: ProductionView) -> Iterator[str | TextTable]:
     yield from _table("not judged", TextTable(("why", "times"), rows, wrap=("why",)))
 
 
-def _saved(found: ProductionView) -> Iterator[str]:
+def _saved(found: ProductionStatus) -> Iterator[str]:
     if found.saved is None:
         yield f"{found.machine}: no job was judged yet"
         return
@@ -130,7 +147,7 @@ def _saved(found: ProductionView) -> Iterator[str]:
         yield f"drift of {drift.slot}: {printable(drift.text)}"
 
 
-def _hours(one: PeriodView) -> str:
+def _hours(one: Period) -> str:
     return node_hours_text(one.node_hours, one.lower, one.upper)
 
 
@@ -141,7 +158,7 @@ def _table(title: str, table: TextTable) -> Iterator[str | TextTable]:
         yield table
 
 
-def _gains(found: ProductionView) -> TextTable:
+def _gains(found: ProductionStatus) -> TextTable:
     header = ("collective", "gain", "95 % interval", "decisions", "node-hours saved")
     rows = [
         [
@@ -156,7 +173,7 @@ def _gains(found: ProductionView) -> TextTable:
     return TextTable(header, rows)
 
 
-def _decisions(decisions: Iterable[DecisionView], *, withdrawn: bool = False) -> TextTable:
+def _decisions(decisions: Iterable[JudgedDecision], *, withdrawn: bool = False) -> TextTable:
     header = ("collective", "MPI", "nodes x ppn", "bytes", "used", "gain", "jobs", "control")
     ended = ("withdrawn", "revision") if withdrawn else ()
     rows = []
@@ -180,7 +197,7 @@ def _decisions(decisions: Iterable[DecisionView], *, withdrawn: bool = False) ->
     return TextTable((*header, *ended), rows, ("used", "bytes"), order)
 
 
-def _roll_outs(found: ProductionView) -> TextTable:
+def _roll_outs(found: ProductionStatus) -> TextTable:
     header = (
         "MPI",
         "bundle",
@@ -209,7 +226,7 @@ def _roll_outs(found: ProductionView) -> TextTable:
     return TextTable(header, rows, wrap=("by", "state"), drop=("steps", "by", "since"))
 
 
-def _arms(found: ProductionView) -> TextTable:
+def _arms(found: ProductionStatus) -> TextTable:
     header = ("MPI", "arm", "bundle", "asked", "reported", "silent", "own settings")
     rows = [
         [one.slot, one.arm, one.bundle_id[:12], one.asked, one.reported, one.silent, one.own]

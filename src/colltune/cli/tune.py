@@ -39,7 +39,7 @@ from colltune.text import counted, range_text
 if TYPE_CHECKING:
     from colltune.bench.progress import CampaignProgress
     from colltune.cli.progress import Progress
-    from colltune.tune.job import TunedRange, TuningGain
+    from colltune.tune.job import TunedRange
     from colltune.tune.pipeline import Tell, TuneResult, TuneSettings
 
 
@@ -176,7 +176,6 @@ def _lines(result: TuneResult) -> Iterator[str | TextTable]:
     shared = " (shared cores)" if result.cores_shared else ""
     yield TextTable(_HEADER, [_cells(row, shared) for row in result.rows], _WRAP, _DROP)
     yield ""
-    yield _summary(result.gain)
     share = result.timed_s / result.wall_s
     yield (
         f"{result.wall_s:.0f} s in total, {share:.0%} of them in timed loops; "
@@ -188,22 +187,13 @@ def _lines(result: TuneResult) -> Iterator[str | TextTable]:
     yield f"dataset        {result.dataset_path}"
     yield f"bundle         {result.bundle_path}"
     yield f"configuration  {result.written.rules_path}"
-    if result.picture_path is not None:
-        yield f"picture        {result.picture_path}"
     if result.job_line is None:
         yield f"nothing to add to a job: {result.unproven}"
-        return
-    yield f"add this line to a job{' that shares cores, too' if shared else ''}:"
-    yield Verbatim(f"  {result.job_line}")
-
-
-def _summary(gain: TuningGain) -> str:
-    unchanged = f"nothing changed at {gain.unchanged_share:.0%} of the message sizes"
-    if gain.mean_gain is None:
-        return f"no range is faster; {unchanged}"
-    are = "is" if gain.faster_ranges == 1 else "are"
-    faster = f"{counted(gain.faster_ranges, 'range')} {are} faster"
-    return f"{faster}, by {gain.mean_gain:.2f}x in the geometric mean; {unchanged}"
+    else:
+        yield f"add this line to a job{' that shares cores, too' if shared else ''}:"
+        yield Verbatim(f"  {result.job_line}")
+    yield f"to see it      {result.page_path}"
+    yield result.gain.sentence
 
 
 def _cells(row: TunedRange, shared: str) -> list[object]:
@@ -239,7 +229,7 @@ def _facts(result: TuneResult) -> dict[str, Any]:
         "nodes": result.shape.nodes,
         "ppn": result.shape.ppn,
         "rows": [_row_json(row) for row in result.rows],
-        "gain": result.gain._asdict(),
+        "gain": result.gain,
         "wall_s": result.wall_s,
         "timed_s": result.timed_s,
         "phases_s": result.phases_s,
@@ -250,7 +240,7 @@ def _facts(result: TuneResult) -> dict[str, Any]:
         "bundle": result.bundle_path,
         "configuration": result.written.rules_path,
         "parameters": result.written.parameter_path,
-        "picture": result.picture_path,
+        "page": result.page_path,
         "environment": result.written.environment,
         "job_line": result.job_line,
         "unproven": result.unproven,

@@ -6,11 +6,10 @@ And which collectives and shapes of a bundle or a dataset are shown, and how man
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise, product
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,25 +136,16 @@ class Why(StrEnum):
 
 REASONS = tuple(Why)
 LETTERS = dict(zip(REASONS, "GMUFWEONXH", strict=True))
-"""A letter for each reason, as the report and the service's page have them."""
-
-
-class SizeRun(NamedTuple):
-    """Sizes of one shape, as indices from ``first`` to ``last``, for which the same holds."""
-
-    shape: int
-    first: int
-    last: int
+"""A letter for each reason, as the page has them."""
 
 
 @dataclass(frozen=True, eq=False)
 class DecisionMap:
     """Decisions on S shapes and M sizes of one collective; all fields but the first (S, M).
 
-    ``chosen`` are columns of ``portfolio``; ``why`` indices of `REASONS`; ``default_s``,
-    ``chosen_s``, ``lower_s``, ``upper_s``, ``best_s`` predicted seconds of the default, of what is
-    chosen, with the 90 % interval, and of the fastest candidate, NaN where there is none; ``bound``
-    the lower bound of the `considered` gain, NaN where none is stated.
+    ``chosen`` are columns of ``portfolio``; ``why`` indices of `REASONS`; ``default_s`` and
+    ``chosen_s`` predicted seconds of the default and of what is chosen, NaN where there are none;
+    ``bound`` the lower bound of the gain that was weighed, NaN where none is stated.
     """
 
     collective: Collective
@@ -166,9 +156,6 @@ class DecisionMap:
     extrapolated: Flags
     default_s: Numbers
     chosen_s: Numbers
-    lower_s: Numbers
-    upper_s: Numbers
-    best_s: Numbers
     bound: Numbers
 
     @property
@@ -176,11 +163,6 @@ class DecisionMap:
         """Predicted ratio of default to chosen, 1 where the default is kept."""
         gain = self.default_s / self.chosen_s
         return np.where(self.replaced & np.isfinite(gain), gain, 1.0)
-
-    @property
-    def considered(self) -> Numbers:
-        """Gain where the default is replaced, else that of the fastest candidate, at least 1."""
-        return np.where(self.replaced, self.gain, np.fmax(self.default_s / self.best_s, 1.0))
 
     @property
     def replaced(self) -> Flags:
@@ -195,31 +177,24 @@ class DecisionMap:
     def configuration(self, shape: int, size: int) -> Configuration:
         return self.portfolio[int(self.chosen[shape, size])]
 
-    def runs(self, codes: NDArray[np.int64]) -> Iterator[SizeRun]:
-        """Yield the runs of equal `codes` (S, M) over message size, shape by shape."""
-        for shape, row in enumerate(codes):
-            starts = np.flatnonzero(np.diff(row, prepend=row[0] - 1))
-            ends = np.append(starts[1:], len(row)) - 1
-            for first, last in zip(starts.tolist(), ends.tolist(), strict=True):
-                yield SizeRun(shape, first, last)
-
 
 def decision_map(
     selector: ModelSelector, collective: Collective, shapes: Sequence[Shape] = ()
 ) -> DecisionMap:
     """Return the decisions of `selector` on `shapes`, else on and around what was measured."""
+    coverage = selector.bundle.model(collective).coverage
+    return decisions_on(selector, collective, Grid.of(coverage, shapes))
+
+
+def decisions_on(selector: ModelSelector, collective: Collective, grid: Grid) -> DecisionMap:
+    """Return the decisions of `selector` on a grid."""
     model = selector.bundle.model(collective)
-    grid = Grid.of(model.coverage, shapes)
     shape = (len(grid.nodes), len(grid.msize_bytes))
     decisions = selector.decide(collective, *grid.vectors())
     why = reasons(decisions, model.default_column).reshape(shape)
     forecast = decisions.forecast
     rows = np.arange(len(decisions.chosen))
-    unknown = np.full((len(rows), 1), np.nan)
-    times, lower, upper = (
-        np.hstack([t, unknown]) for t in (forecast.time_s, forecast.lower_s, forecast.upper_s)
-    )
-    best_s = np.where(forecast.candidate, forecast.time_s, np.inf).min(axis=1)
+    times = np.hstack([forecast.time_s, np.full((len(rows), 1), np.nan)])
     default = -1 if model.default_column is None else model.default_column
     return DecisionMap(
         collective,
@@ -230,9 +205,6 @@ def decision_map(
         forecast.extrapolated.reshape(shape),
         times[:, default].reshape(shape),
         times[rows, decisions.chosen].reshape(shape),
-        lower[rows, decisions.chosen].reshape(shape),
-        upper[rows, decisions.chosen].reshape(shape),
-        np.where(np.isfinite(best_s), best_s, np.nan).reshape(shape),
         bounds(decisions, model.default_column, selector.bundle.confirmations).reshape(shape),
     )
 

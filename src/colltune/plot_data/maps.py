@@ -18,10 +18,8 @@ from colltune.models.cells import CellMatrix
 from colltune.plot_data.decisions import (
     ALL,
     MOST_ROWS,
-    REASONS,
     DecisionMap,
     Pick,
-    Why,
     beside,
     decision_map,
     notes_on,
@@ -52,16 +50,13 @@ class Field:
     """What is used for one shape and message size.
 
     ``extrapolated`` tells that the field lies outside what was measured; ``near_default`` that the
-    configuration was measured fastest, but the default is within the noise of it. Decisions have
-    their reason, and the ``gain`` that is predicted over the default.
+    configuration was measured fastest, but the default is within the noise of it.
     """
 
     msize_bytes: int
     configuration: Configuration
     extrapolated: bool = False
     near_default: bool = False
-    why: Why | None = None
-    gain: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -208,7 +203,7 @@ def _shapes(pairs: NDArray[np.int64]) -> tuple[Shape, ...]:
 
 
 def choice_map(found: DecisionMap) -> ChoiceMap:
-    sizes, gain = found.grid.msize_bytes.tolist(), found.gain
+    sizes = found.grid.msize_bytes.tolist()
     rows = tuple(
         ShapeRow(
             shape,
@@ -218,8 +213,6 @@ def choice_map(found: DecisionMap) -> ChoiceMap:
                     size,
                     found.configuration(s, m),
                     bool(found.extrapolated[s, m]),
-                    why=REASONS[int(found.why[s, m])],
-                    gain=float(gain[s, m]),
                 )
                 for m, size in enumerate(sizes)
             ),

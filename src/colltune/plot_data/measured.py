@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from colltune.dataset.objective import parse_objective
 from colltune.domain import Collective, Configuration
 from colltune.errors import DataError
+from colltune.json_text import Facts
 from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.models.collective_model import CollectiveModel
@@ -105,25 +106,27 @@ class MeasuredDecisions:
 
 
 @dataclass(frozen=True)
-class MeasuredSummary:
-    """Figures of measured decisions, None where nothing could be told.
-
-    Of ``instances`` the default and the choice were measured on ``compared``. ``speedup`` and
-    ``oracle_speedup`` are geometric means over the default, ``log_gain_share`` the ratio of their
-    logs, ``predicted`` and ``predicted_bound`` the predicted gain and its lower bound (None if one
-    is not stated), ``slower_share`` the share of decisions more than 5 % slower than the default,
-    ``mean_regret`` the mean of t_selected / t_best.
-    """
+class MeasuredSummary(Facts):
+    """Figures of measured decisions, None where nothing could be told."""
 
     instances: int
+    """measured instances"""
     compared: int
+    """of these, where the default and the choice were measured"""
     speedup: float | None
+    """geometric mean over the default"""
     oracle_speedup: float | None
+    """the same of the fastest that was measured"""
     log_gain_share: float | None
+    """ratio of the logarithms of these two"""
     predicted: float | None
+    """geometric mean of the predicted gain"""
     predicted_bound: float | None
+    """the same of its lower bound; null if one is not stated"""
     slower_share: float | None
+    """decisions more than 5 % slower than the default"""
     mean_regret: float | None
+    """mean of t_selected / t_best"""
 
 
 def comparable_cells(bundle: Bundle, dataset: PerformanceDataset) -> dict[Collective, CellMatrix]:
@@ -246,37 +249,41 @@ class Errors:
 
 
 @dataclass(frozen=True)
-class Calibration:
-    """Of ``times`` measured on ``nodes`` (None: all), the shares inside, below and above.
-
-    ``typical_factor`` is the median factor between measured and predicted time. Shares and factor
-    are None without times.
-    """
+class Calibration(Facts):
+    """Measured times beside predicted 90 % intervals; shares and factor are None without times."""
 
     nodes: int | None
+    """null: all node counts"""
     times: int
+    """how many"""
     inside: float | None
+    """share inside the interval"""
     below: float | None
+    """share below it"""
     above: float | None
+    """share above it"""
     typical_factor: float | None
+    """median factor between measured and predicted time"""
 
 
 @dataclass(frozen=True)
-class GainBin:
-    """Replaced decisions whose predicted gain lies from ``first`` to below ``last``.
-
-    ``median_predicted`` and ``median_measured`` are gains, ``slower_share`` the share more than 5 %
-    slower than the default, ``above_bound_share`` the share of those with a stated lower bound
-    whose measured gain reaches it, None if no bound is stated.
-    """
+class GainBin(Facts):
+    """Replaced decisions whose predicted gain lies in a range."""
 
     first: float
-    last: float
+    """predicted gain from which on"""
+    last: float | None
+    """up to which; null: no end"""
     decisions: int
+    """how many"""
     median_predicted: float
+    """gain"""
     median_measured: float
+    """gain"""
     slower_share: float
+    """more than 5 % slower than the default"""
     above_bound_share: float | None
+    """of those with a stated lower bound, whose measured gain reaches it; null if none is stated"""
 
 
 def gain_bins(comparison: MeasuredDecisions) -> tuple[GainBin, ...]:
@@ -292,7 +299,7 @@ def gain_bins(comparison: MeasuredDecisions) -> tuple[GainBin, ...]:
         found.append(
             GainBin(
                 first,
-                last,
+                last if np.isfinite(last) else None,
                 int(rows.sum()),
                 float(np.median(comparison.gain[rows])),
                 float(np.median(measured[rows])),

@@ -14,7 +14,6 @@ from colltune.domain import Collective, Configuration, Shape
 from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.plot_data.decisions import (
     ALL,
-    DecisionMap,
     Grid,
     Pick,
     beside,
@@ -23,7 +22,7 @@ from colltune.plot_data.decisions import (
     picked,
     spread_shapes,
 )
-from colltune.plot_data.measured import MeasuredDecisions, comparable_cells, compare
+from colltune.plot_data.measured import comparable_cells, compare
 from colltune.selector.argmin import ModelSelector
 
 if TYPE_CHECKING:
@@ -293,70 +292,3 @@ def _ends_of(
     rows = zip(cells.nodes.tolist(), cells.ppn.tolist(), cells.msize_bytes.tolist(), strict=True)
     found = np.array([[ends.get((*head, *row), unknown) for head in heads] for row in rows])
     return found[:, :, 0], found[:, :, 1]
-
-
-@dataclass(frozen=True, eq=False)
-class Curve:
-    """One shape's runtimes at M message sizes, seconds, NaN where unknown.
-
-    ``measured`` tells whether they were measured or predicted, ``trained`` whether the shape was
-    fitted to.
-    """
-
-    shape: Shape
-    measured: bool
-    trained: bool
-    msize_bytes: NDArray[np.int64]
-    configurations: tuple[Configuration, ...]
-    default_s: Numbers
-    selected_s: Numbers
-    best_s: Numbers
-
-    @property
-    def default_ratio(self) -> Numbers:
-        return self.default_s / self.best_s
-
-    @property
-    def selected_ratio(self) -> Numbers:
-        return self.selected_s / self.best_s
-
-
-def curves(found: DecisionMap, comparison: MeasuredDecisions | None) -> tuple[Curve, ...]:
-    """Return one curve per shape: those compared if there are any, else the fitted ones."""
-    if comparison is None:
-        return _predicted_curves(found)
-    pairs = sorted(set(zip(comparison.ppn.tolist(), comparison.nodes.tolist(), strict=True)))
-    return tuple(_measured_curve(comparison, Shape(nodes, ppn)) for ppn, nodes in pairs)
-
-
-def _measured_curve(comparison: MeasuredDecisions, shape: Shape) -> Curve:
-    here = comparison.rows((comparison.nodes == shape.nodes) & (comparison.ppn == shape.ppn))
-    here = here.rows(np.argsort(here.msize_bytes, kind="stable"))
-    return Curve(
-        shape,
-        True,
-        bool(here.trained[0]),
-        here.msize_bytes,
-        tuple(here.portfolio[c] for c in here.chosen.tolist()),
-        here.default_s,
-        here.selected_s,
-        here.best_s,
-    )
-
-
-def _predicted_curves(found: DecisionMap) -> tuple[Curve, ...]:
-    sizes = np.flatnonzero(found.grid.known_size)
-    return tuple(
-        Curve(
-            shape,
-            False,
-            True,
-            found.grid.msize_bytes[sizes],
-            tuple(found.configuration(at, size) for size in sizes.tolist()),
-            found.default_s[at, sizes],
-            found.chosen_s[at, sizes],
-            found.best_s[at, sizes],
-        )
-        for at, shape in enumerate(found.grid.shapes)
-        if found.grid.known[at]
-    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from enum import Enum
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -16,36 +15,18 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from colltune.domain import Collective
-from colltune.plot_data.decisions import Why, spread
+from colltune.plot_data.decisions import spread
 from colltune.plot_data.maps import ChoiceMap, Field, Maps, Over, ShapeRow, runs
 from colltune.plots import scaffold
-from colltune.plots.scaffold import (
-    DEFAULT,
-    GAIN_STYLES,
-    GAINS,
-    OTHER,
-    REASONS,
-    AlgorithmStyles,
-    Style,
-    legend,
-    patch,
-)
+from colltune.plots.scaffold import DEFAULT, OTHER, AlgorithmStyles, Style, legend
 
 _MOST_ROW_LABELS = 16
-_WIDTH_IN, _PAGE_WIDTH_IN = 5.2, 4.8
+_WIDTH_IN = 5.2
 _PALER = 0.62
 _HEIGHT, _NARROW = 0.46, 0.14
 _NEAR = "default as fast, within noise or 2 %"
 _MEASURED = "measured fastest (grey: default)"
 _PALE = "outside what was measured (paler)"
-
-
-class By(Enum):
-    """What the colours of a map stand for."""
-
-    ALGORITHM = "algorithm"
-    REASON = "reason"
-    GAIN = "gain"
 
 
 class _Looks(NamedTuple):
@@ -67,8 +48,8 @@ class _Line(NamedTuple):
     points: tuple[Field, ...]
 
 
-def draw(found: Maps, by: By = By.ALGORITHM) -> Figure:
-    """Draw maps of `colltune.plot_data.maps`, coloured `by` algorithm, reason or predicted gain.
+def draw(found: Maps) -> Figure:
+    """Draw maps of `colltune.plot_data.maps`, coloured by algorithm.
 
     A line goes around what was measured. Measurements of a bundle's map are points on top.
 
@@ -78,29 +59,19 @@ def draw(found: Maps, by: By = By.ALGORITHM) -> Figure:
     """
     points = {one.collective: one for one in found.points}
     groups = [_lines(one, points.get(one.collective), found.over) for one in found.maps]
-    looks = _all_looks(found, by)
+    looks = _all_looks(found)
     heights = [_height_in(len(lines)) for lines in groups]
     labels_in = 0.9 if found.over is Over.NODES else 1.25
     legends = [looks[one.collective].entries for one in found.maps]
-    frame, width_in, legend_in = _frame(found), _WIDTH_IN, scaffold.LEGEND_IN
-    if not found.subject:
-        # part of a page, which tells what the marks mean: narrow, so that texts are large there
-        frame = scaffold.Frame("", (), [patch(*one) for one in legends[0]])
-        width_in, legend_in = _PAGE_WIDTH_IN, 0.0
-    counts = [1] * len(groups)
-    figure, blocks = scaffold.blocks(counts, width_in, heights, frame, labels_in, legend_in)
+    counts, frame = [1] * len(groups), _frame(found)
+    figure, blocks = scaffold.blocks(counts, _WIDTH_IN, heights, frame, labels_in)
     for block, one, lines, entries in zip(blocks, found.maps, groups, legends, strict=True):
         _draw_panel(block.panels[0], one, lines, looks[one.collective], found.over)
-        if found.subject:
-            legend(block, entries)
+        legend(block, entries)
     return figure
 
 
-def _all_looks(found: Maps, by: By) -> dict[Collective, _Looks]:
-    if by is By.REASON:
-        return {one.collective: _by_reason(one) for one in found.maps}
-    if by is By.GAIN:
-        return {one.collective: _BY_GAIN for one in found.maps}
+def _all_looks(found: Maps) -> dict[Collective, _Looks]:
     used = {one.collective: [field.configuration for field in one.fields] for one in found.maps}
     for one in found.points:
         used[one.collective] += [field.configuration for field in one.fields]
@@ -118,34 +89,6 @@ def _by_algorithm(collective: Collective, styles: AlgorithmStyles) -> _Looks:
         lambda field: (field.configuration, field.extrapolated, field.near_default),
         styles.entries(collective),
     )
-
-
-def _by_reason(found: ChoiceMap) -> _Looks:
-    seen = {field.why for field in found.fields}
-    return _Looks(
-        lambda field: REASONS[field.why or Why.GAIN],
-        lambda field: (field.why, field.extrapolated),
-        [REASONS[why] for why in Why if why in seen],
-    )
-
-
-def _gain_bin(field: Field) -> int:
-    """Return the bin of a field's gain in `GAINS`, -1 if the default is kept."""
-    if field.why is None or not field.why.is_replaced:
-        return -1
-    return max(0, int(np.searchsorted(GAINS, field.gain, side="right")) - 1)
-
-
-_GAIN_ENTRIES = [
-    ("default kept", Style(DEFAULT.colour)),
-    *((f"{low:g} to {high:g}", style) for (low, high), style in zip(pairwise(GAINS), GAIN_STYLES)),  # noqa: B905
-    (f"{GAINS[-1]:g} and more", GAIN_STYLES[-1]),
-]
-_BY_GAIN = _Looks(
-    lambda field: _GAIN_ENTRIES[_gain_bin(field) + 1],
-    lambda field: (_gain_bin(field), field.extrapolated),
-    _GAIN_ENTRIES,
-)
 
 
 def _lines(found: ChoiceMap, points: ChoiceMap | None, over: Over) -> list[_Line]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from io import BytesIO
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,25 +11,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from colltune.decisions import DecisionTable, Interval
-from colltune.domain import DEFAULT_ALGORITHM, Collective, Shape
-from colltune.plot_data.runtimes import (
-    Curve,
-    RuntimeLine,
-    Runtimes,
-    ShapeRuntimes,
-)
+from colltune.plot_data.runtimes import RuntimeLine, Runtimes, ShapeRuntimes
 from colltune.plots import scaffold
 from colltune.plots.scaffold import AlgorithmStyles, legend
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from colltune.dataset import PerformanceDataset
-
 _DEFAULT, _CHOSEN, _THIN, _OUTSIDE = "#d55e00", "black", "0.72", "0.93"
 _MANY_SIZES = 20
-_SELECTED, _MOST_LABELS = "#0072b2", 3
 
 
 def draw(found: Runtimes) -> Figure:
@@ -136,107 +121,3 @@ def _handles(found: Runtimes) -> list[Any]:
     if any(panel.extrapolated.any() for panel in found.panels):
         handles.append(Patch(color=_OUTSIDE, label="outside what was measured"))
     return handles
-
-
-def normalised(curves: Sequence[Curve]) -> Figure:
-    """Draw the times of the default and of what is selected over the best, by shape and size.
-
-    The shapes stand side by side in one panel: axes are what takes matplotlib long.
-    """
-    wide = 0.85 + 2.0 * len(curves)
-    figure = Figure(figsize=(wide, 2.7))
-    panel = figure.add_axes((0.65 / wide, 0.18, 1 - 0.75 / wide, 0.6))
-    highest = max(
-        float(np.nanmax([*curve.default_ratio, *curve.selected_ratio, 1.25])) for curve in curves
-    )
-    ticks: dict[float, str] = {}
-    for at, curve in enumerate(curves):
-        sizes = curve.msize_bytes.tolist()
-        places = np.log2(scaffold.size_places(sizes))
-        low, span = places.min() - 1, np.ptp(places) + 2
-        x = at + (places - low) / span
-        look: Any = {"color": _DEFAULT, "linewidth": 2, "marker": "s", "markersize": 3.5}
-        panel.plot(x, curve.default_ratio, **look)
-        look = {"color": _SELECTED, "linestyle": "--", "marker": "o", "markersize": 3.5}
-        panel.plot(x, curve.selected_ratio, linewidth=1.8, **look)
-        labels = scaffold.size_labels(sizes, _MOST_LABELS).items()
-        ticks |= {at + (np.log2(place) - low) / span: text for place, text in labels}
-        state = "" if curve.trained else ", not trained on"
-        panel.text(
-            at + 0.5, 1.02, f"{curve.shape}{state}", ha="center", fontsize="small",
-            transform=panel.get_xaxis_transform(),
-        )  # fmt: skip
-    panel.axhline(1, color="0.4", linewidth=1.2)
-    panel.vlines(range(1, len(curves)), 0, 1, transform=panel.get_xaxis_transform(), colors="0.3")
-    panel.set_xlim(0, len(curves))
-    panel.set_xticks(list(ticks), list(ticks.values()))
-    scaffold.ratio_axis(panel, "y", 1.0, highest)
-    panel.set_xlabel("message size", fontsize="small")
-    panel.tick_params(labelsize="small", length=2)
-    panel.grid(color="0.9", linewidth=0.6)
-    handles = [
-        Line2D([], [], color=_DEFAULT, linewidth=2, marker="s", markersize=4, label="default"),
-        Line2D([], [], color=_SELECTED, linestyle="--", marker="o", markersize=4, label="selected"),
-        Line2D([], [], color="0.4", linewidth=1.2, label="best"),
-    ]
-    figure.legend(handles=handles, loc="upper left", ncols=3, frameon=False, fontsize="small")
-    return figure
-
-
-def prepare() -> None:
-    """Load what drawing needs, fonts included, so that `tuned` itself is quick."""
-    figure = Figure(figsize=(1, 1))
-    figure.suptitle("0")
-    figure.savefig(BytesIO(), format="png")
-
-
-def tuned(dataset: PerformanceDataset, table: DecisionTable, shape: Shape) -> Figure:
-    """Return one panel per collective, of the times measured on `shape` over message size."""
-    cells = dataset.cells()
-    cells = cells[(cells["nodes"] == shape.nodes) & (cells["ppn"] == shape.ppn)]
-    collectives = dataset.collectives
-    figure = Figure(figsize=(4.6 * len(collectives), 4.2), layout="constrained")
-    panels = figure.subplots(1, len(collectives), squeeze=False)[0]
-    for panel, collective in zip(panels, collectives, strict=True):
-        intervals = table.rules.get((collective, shape.nprocs), ())
-        _tuned_panel(panel, cells[cells["collective"] == collective], collective, intervals)
-    panels[0].set_ylabel("runtime [µs], median")
-    scaffold.entitle(figure, f"{dataset.context}, {shape.nodes} x {shape.ppn} processes")
-    return figure
-
-
-def _tuned_panel(
-    panel: Axes, cells: pd.DataFrame, collective: Collective, intervals: tuple[Interval, ...]
-) -> None:
-    by_configuration = {
-        (str(algorithm), str(parameters)): rows.sort_values("msize_bytes")
-        for (algorithm, parameters), rows in cells.groupby(["algorithm", "parameters"])
-    }
-    for (algorithm, _), rows in by_configuration.items():
-        if algorithm != DEFAULT_ALGORITHM:
-            panel.plot(rows["msize_bytes"], rows["time_s"] * 1e6, color="0.75", linewidth=0.7)
-    default = by_configuration.get((DEFAULT_ALGORITHM, ""))
-    if default is not None:
-        x, y = default["msize_bytes"], default["time_s"] * 1e6
-        panel.plot(x, y, color="tab:orange", linewidth=2.6, label="default")
-    chosen = _chosen(by_configuration, intervals)
-    panel.plot(*chosen, color="tab:blue", linewidth=2.6, linestyle=(0, (4, 1.5)), label="chosen")
-    panel.set(xscale="log", yscale="log", xlabel="message size [bytes]", title=collective.mpi_name)
-    panel.legend(loc="upper left", frameon=False)
-
-
-def _chosen(
-    by_configuration: dict[tuple[str, str], pd.DataFrame], intervals: tuple[Interval, ...]
-) -> tuple[list[int], list[float]]:
-    """Return sizes and microseconds of whatever is chosen at each measured size."""
-    points: dict[int, float] = {}
-    for interval in intervals:
-        configuration = interval.configuration
-        rows = by_configuration.get((configuration.stored_algorithm, configuration.parameter_text))
-        if rows is None:
-            continue
-        for msize, time_s in zip(rows["msize_bytes"], rows["time_s"], strict=True):
-            if interval.holds(msize):
-                points[int(msize)] = float(time_s) * 1e6
-    sizes = sorted(points)
-    return sizes, [points[size] for size in sizes]

@@ -27,14 +27,13 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
 from colltune.domain import DEFAULT_ALGORITHM, Collective, Configuration
-from colltune.plot_data.decisions import LETTERS, Why
 from colltune.text import bytes_text, printable, time_text
 
 COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:purple", "tab:brown", "tab:pink")
 _LONGEST = 26
 _MOST_ACROSS = 4
 _LEAST_WIDTH_IN, _MOST_WIDTH_IN = 6.5, 16.9
-LEGEND_IN, _HANDLE_IN = 2.2, 2.9
+_LEGEND_IN, _HANDLE_IN = 2.2, 2.9
 # around a panel: to the right; above and below; of these below, for ticks and label
 _GAP_IN, _AROUND_IN, _BELOW_IN = 0.1, 0.85, 0.5
 _SIGNS_PER_IN = 12
@@ -97,21 +96,18 @@ def blocks(
     heights_in: Sequence[float],
     frame: Frame,
     labels_in: float = 0.72,
-    legend_in: float = LEGEND_IN,
 ) -> tuple[Figure, list[PanelGroup]]:
     """Return a figure of blocks with `counts` empty panels each.
 
     Blocks stand side by side, in order, as far as there is room; one of more than four panels has
     several rows of them. A panel is `width_in` inches wide without its labels, for which there are
-    `labels_in` inches, and `heights_in` (by block) high, its legend `legend_in`. Places are fixed:
+    `labels_in` inches, and `heights_in` (by block) high, with a legend beside it. Places are fixed:
     layouts that matplotlib finds by itself take it seconds.
     """
     width_in += labels_in + _GAP_IN
-    widths = [min(count, _MOST_ACROSS) * width_in + legend_in for count in counts]
+    widths = [min(count, _MOST_ACROSS) * width_in + _LEGEND_IN for count in counts]
     lines = _packed(widths, heights_in)
-    figure_in = max(
-        _LEAST_WIDTH_IN if legend_in else 0.0, *(sum(widths[k] for k in line) for line in lines)
-    )
+    figure_in = max(_LEAST_WIDTH_IN, *(sum(widths[k] for k in line) for line in lines))
     title = _title(frame, figure_in)
     above_in = 0.15 + 0.2 * (title.count("\n") + 1) if title else 0.0
     columns = max(1, min(len(frame.handles), int(figure_in / _HANDLE_IN)))
@@ -329,25 +325,6 @@ _STYLES = tuple(
     for hatch, marker in zip(_HATCHES, _MARKERS, strict=True)
     for colour in _COLOURS
 )
-
-
-_REASONS = {
-    Why.GAIN: ("predicted faster", Style("#0072b2")),
-    Why.CONFIRMED: ("measured faster", Style("#009e73")),
-    Why.NO_DEFAULT: ("default not measured", Style("#56b4e9")),
-    Why.FASTEST: ("default fastest", Style("#d9d9d9")),
-    Why.WITHDRAWN: ("withdrawn", Style("#cc79a7", "||||")),
-    Why.ERROR: ("gain too small", Style("#e69f00", "////")),
-    Why.OUTSIDE: ("gain outside, too small", Style("#f0e442", "xxxx", hatch_colour="#808080")),
-    Why.NOTHING: ("nothing else known", Style("#f2f2f2", "----", hatch_colour="#b0b0b0")),
-    Why.FAR: ("too far from all", Style("#888888", "\\\\\\\\")),
-    Why.WITHHELD: ("held out: no gain", Style("#4d4d4d", "||||")),
-}
-REASONS = {why: (f"{LETTERS[why]}: {words}", style) for why, (words, style) in _REASONS.items()}
-"""Reasons of decisions in few words, each with its look."""
-GAINS = (1.0, 1.2, 1.5, 2.0, 4.0)
-"""Where the bins of predicted gains begin."""
-GAIN_STYLES = tuple(map(Style, ("#fde725", "#5ec962", "#21918c", "#3b528b", "#440154")))
 
 
 class _Legend(NamedTuple):

@@ -22,10 +22,12 @@ from colltune.domain import Collective, Shape
 from colltune.errors import DataError
 from colltune.evidence.arms import WORTH, Arms, EffectInterval, Total
 from colltune.evidence.launches import discoveries
+from colltune.json_text import Facts
 from colltune.models.guard import Guard
 from colltune.mpi.programs import FOR_EVERYBODY, Programs
 from colltune.production.arms import Arm, ArmShares, Draw, Production
 from colltune.production.cases import CELLS, JUDGED, SLOTS, STRATA, Cases, Draws, forget, utc
+from colltune.production.cases import FORMAT_VERSION as REMEMBERED_VERSION
 from colltune.production.observations import RegistryDecisions
 from colltune.registry import Event, Registry
 from colltune.registry.events import at, time_of
@@ -34,7 +36,7 @@ from colltune.text import counted
 if TYPE_CHECKING:
     from colltune.production.store import Judging, Store
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 KEY = "judgement"
 MOST_AT_ONCE = 2000
 """Summaries that are taken in by one look."""
@@ -126,16 +128,17 @@ class ProductionFinding:
 
 
 @dataclass(frozen=True)
-class ProductionDrift:
-    """Calls that the library decides itself take ``ratio`` times as long as before ``since_utc``.
-
-    ``text`` says so for people.
-    """
+class ProductionDrift(Facts):
+    """Calls that the library decides itself take longer or shorter than before."""
 
     slot: str
+    """library and release"""
     ratio: float
+    """new over old time"""
     since_utc: str
+    """since when"""
     text: str
+    """the same for people"""
 
 
 @dataclass(frozen=True)
@@ -174,19 +177,24 @@ class SavedNodeHours(NamedTuple):
     upper: float
 
 
-class ArmJobs(NamedTuple):
-    """Jobs of an arm: given it, reported, ``silent`` (reported no MPI run), on their ``own``.
-
-    ``asked`` is of the last 30 days, the others since production is recorded.
-    """
+@dataclass(frozen=True)
+class ArmJobs(Facts):
+    """How many jobs were given an arm, and what became of them."""
 
     slot: str
+    """library and release"""
     arm: Arm
+    """tuned, candidate or control"""
     bundle_id: str
+    """its id; empty: none"""
     asked: int
+    """jobs that were given it in the last 30 days; the others are since production is recorded"""
     reported: int
+    """that reported a run"""
     silent: int
+    """reported no MPI run"""
     own: int
+    """the user's settings decided"""
 
 
 @dataclass(frozen=True)
@@ -298,7 +306,7 @@ def _begin_anew(judging: Judging) -> None:
             for one in several:
                 one.pop(part, None)
             judging.put({key: value})
-    judging.put({JUDGED: judged | {"format": FORMAT_VERSION}})
+    judging.put({JUDGED: judged | {"format": REMEMBERED_VERSION}})
 
 
 def _sweep(judging: Judging, now: float, months: int) -> None:
@@ -563,7 +571,7 @@ def from_json(values: Mapping[str, Any]) -> Judgement:
             "collectives": {
                 name: SavedNodeHours(*gain) for name, gain in values["collectives"].items()
             },
-            "arms": tuple(ArmJobs(row[0], Arm(row[1]), *row[2:]) for row in values["arms"]),
+            "arms": tuple(ArmJobs(**row | {"arm": Arm(row["arm"])}) for row in values["arms"]),
         }
     )
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from colltune.domain import Collective, Configuration
+from colltune.errors import DataError
+from colltune.json_text import Facts
 from colltune.production.arms import Arm, Production
 from colltune.production.judgement import (
     ArmJobs,
@@ -30,112 +32,178 @@ _TO_SECONDS = len("2026-11-23T11:00:00")
 
 
 @dataclass(frozen=True)
-class Period:
+class Period(Facts):
     """Node-hours that tuned jobs saved in a month (``2026-11``), or in ``all`` of them."""
 
     period: str
+    """A month, or all"""
     node_hours: float
+    """that were saved"""
     lower: float
+    """of the 95 % interval"""
     upper: float
+    """of the 95 % interval"""
 
 
 @dataclass(frozen=True)
-class ProductionGain:
+class ProductionGain(Facts):
     """How much faster a collective's tuned calls were than those of the control group."""
 
     mpi_name: str
+    """its MPI function"""
     decisions: int
+    """how many it is of"""
     gain: float
+    """the default's time over the arm's"""
     lower: float
+    """of the 95 % interval"""
     upper: float
+    """of the 95 % interval"""
     saved_node_hours: float
+    """by all of its decisions"""
 
 
 @dataclass(frozen=True)
-class JudgedDecision:
+class JudgedDecision(Facts):
     """A decision that was proven or refuted; the rest is empty where nobody withdrew it."""
 
     slot: str
+    """library and release"""
     mpi_name: str
+    """MPI function"""
     nodes_first: int
+    """fewest nodes"""
     nodes_last: int
+    """most nodes"""
     ppn: int
     first_bytes: int
     last_bytes: int | None
+    """null: no end"""
     configuration: str
+    """algorithm and parameters"""
     arm: str
+    """tuned or candidate"""
     bundle_id: str
+    """bundle that decides so"""
     jobs: int
+    """of the arm"""
     control_jobs: int
+    """of the control group"""
     gain: float
+    """the default's time over the arm's"""
     lower: float
+    """of the 95 % interval"""
     upper: float
+    """of the 95 % interval"""
     since_utc: str
+    """when it was proven or refuted"""
     withdrawn_utc: str = ""
+    """empty: it was not"""
     revision: str = ""
+    """the bundle without it; empty: none"""
     note: str = ""
+    """what the registry's history says of it"""
 
 
 @dataclass(frozen=True)
-class RollOut:
+class RollOut(Facts):
     """A bundle on trial: its share of the jobs, and what its jobs showed at this share.
 
     ``lower`` to ``upper`` is their time over that of jobs with the bundle in force.
     """
 
     slot: str
+    """library and release"""
     bundle_id: str
+    """the bundle on trial"""
     share: float
+    """of the jobs"""
     shares: tuple[float, ...]
+    """of all steps"""
     jobs: int
+    """judged at this step"""
     jobs_wanted: int
+    """for a step on"""
     lower: float | None
+    """time over that of the bundle in force"""
     upper: float | None
+    """likewise"""
     compared: float | None
+    """share of the time in calls that it changes, of which jobs were compared; null: it changed
+    none"""
     showed: TrialVerdict
+    """harm, no_harm, alike (it decides as before), not_compared"""
     harmed: bool
+    """whether its jobs were harmed"""
     why: str
+    """what it showed, in words"""
     since_utc: str
+    """since when it has this share"""
     by: str
+    """who gave it this share"""
 
 
 @dataclass(frozen=True)
-class NotJudged:
+class NotJudged(Facts):
     """How often something was not judged for a reason."""
 
     reason: str
+    """why"""
     times: int
+    """how often"""
 
 
 @dataclass(frozen=True)
-class ProductionStatus:
+class ProductionStatus(Facts):
     """All of it; without ``recording`` nothing is known, ``judged_utc`` is empty before a look.
 
     Of decisions the latest are listed, and all are counted.
     """
 
     machine: str
+    """name of the site's machine"""
     recording: bool
+    """false: nothing is recorded"""
     switch_on: str
+    """how, where it is off"""
     control: float
+    """share of jobs without tuning"""
     judged_utc: str = ""
+    """when last; empty: never"""
     jobs: int = 0
+    """that were judged"""
     waiting: bool = False
+    """whether reports wait for the next look"""
     saved: Period | None = None
+    """since the beginning; null: no job was judged"""
     months: tuple[Period, ...] = ()
+    """the latest first"""
     collectives: tuple[ProductionGain, ...] = ()
+    """gains by collective"""
     proven_count: int = 0
+    """decisions that were proven"""
     refuted_count: int = 0
+    """decisions that were refuted"""
     open_count: int = 0
+    """on which nothing is sure yet"""
     not_compared_count: int = 0
+    """no jobs of two arms to compare"""
     proven: tuple[JudgedDecision, ...] = ()
+    """the latest first"""
     refuted: tuple[JudgedDecision, ...] = ()
+    """the latest first"""
     roll_outs: tuple[RollOut, ...] = ()
+    """bundles on trial"""
     stopped: tuple[Event, ...] = ()
+    """trials that ended so"""
     drifts: tuple[ProductionDrift, ...] = ()
+    """what slowed jobs down whatever the bundle"""
     arms: tuple[ArmJobs, ...] = ()
+    """jobs by arm"""
     set_aside: tuple[NotJudged, ...] = ()
+    """reports that were refused"""
     left_out: tuple[NotJudged, ...] = ()
+    """what could not be compared"""
 
 
 def read(settings: Production, registry: Registry, machine: str) -> ProductionStatus:
@@ -191,6 +259,24 @@ def status_of(
         set_aside=_not_judged(judgement.set_aside),
         left_out=_not_judged(judgement.left_out),
     )
+
+
+def of_month(status: ProductionStatus, month: str = "") -> ProductionStatus:
+    """Return what was judged in a month, by default the latest, and what goes for all of them."""
+    known = {one.period: one for one in status.months}
+    if month not in known and (month or not known):
+        there = f"There are {', '.join(known)}." if known else "Wait for the first jobs."
+        raise DataError(f"nothing was judged in {month or 'any month'}. {there}")
+    month = month or max(known)
+    proven, refuted = (
+        tuple(one for one in decisions if one.since_utc.startswith(month))
+        for decisions in (status.proven, status.refuted)
+    )
+    others = tuple(one for one in status.months if one.period != month)
+    return replace(
+        status, months=(known[month], *others), proven=proven, refuted=refuted,
+        proven_count=len(proven), refuted_count=len(refuted),
+    )  # fmt: skip
 
 
 def _latest_first(

@@ -23,8 +23,6 @@ PAGE_POLICY = (
     f" {CLOSED_POLICY}"
 )
 """Of the page, whose scripts and styles are files of the service."""
-DOCUMENT_POLICY = f"default-src 'none'; style-src 'unsafe-inline'; {CLOSED_POLICY}"
-"""Of pages without scripts that load nothing."""
 
 
 class GivenArm(NamedTuple):

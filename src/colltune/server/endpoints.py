@@ -14,12 +14,20 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 
 from colltune.errors import BundleError, RegistryConflict
+from colltune.page.changes import ChangesView
+from colltune.page.evidence import DecisionEvidence
+from colltune.page.gains import DecisionGains
+from colltune.page.maps import MapView, PredictionView
+from colltune.page.overview import OverviewView
+from colltune.production.status import ProductionStatus
 from colltune.registry.events import Event
 from colltune.registry.registry import NOTHING, Registry
 from colltune.server import queries, schemas
 from colltune.server.answers import CONTENT_POLICY, PAGE_POLICY, Answer, ResponseDocument
 from colltune.server.auth.gate import Admission, Gatekeeper, promoter, reporter
 from colltune.server.errors import PROBLEM, ServiceError
+from colltune.server.front import FrontView
+from colltune.server.job_page import JobView
 from colltune.server.limits import (
     MOST_SUMMARY_BYTES,
     SUMMARIES,
@@ -41,12 +49,6 @@ from colltune.server.schemas import (
 )
 from colltune.server.service import Service
 from colltune.server.settings import ServiceSettings
-from colltune.server.views.changes import ChangesView
-from colltune.server.views.front import FrontView, GainView
-from colltune.server.views.job import JobView
-from colltune.server.views.maps import MapView, PredictionView
-from colltune.server.views.overview import OverviewView
-from colltune.server.views.production import ProductionView
 
 
 class Writing:
@@ -360,7 +362,7 @@ async def bundles(request: Request) -> Response:
 
 @listing.get("/v1/bundles/{bundle_id}/report", response_class=HTMLResponse, responses=_NOT_MODIFIED)
 async def report(request: Request, bundle_id: BundlePath) -> Response:
-    """Show what a bundle decides and why: one page without scripts that loads nothing."""
+    """Show what a bundle decides and why: one page that loads nothing."""
     service = service_of(request)
     return await computed(request, service.report, service.state, bundle_id)
 
@@ -369,7 +371,7 @@ async def report(request: Request, bundle_id: BundlePath) -> Response:
 async def production_report(
     request: Request, query: Annotated[queries.MonthQuery, Query()]
 ) -> Response:
-    """Show what production jobs proved in a month: one page without scripts that loads nothing."""
+    """Show what production jobs proved in a month: one page that loads nothing."""
     return await computed(request, service_of(request).production_report, query)
 
 
@@ -460,7 +462,7 @@ _ASSET_HEADERS = {"Cache-Control": "no-cache", CONTENT_POLICY: PAGE_POLICY}
 
 def _assets() -> dict[str, tuple[bytes, dict[str, str]]]:
     found = {}
-    for file in files("colltune.server").joinpath("page").iterdir():
+    for file in files("colltune.page").joinpath("assets").iterdir():
         kind = _TYPES.get(f".{file.name.rpartition('.')[2]}")
         if kind is not None:
             content = file.read_bytes()
@@ -508,16 +510,22 @@ async def front(request: Request) -> Response:
     return await computed(request, service_of(request).front, slow=False)
 
 
-@view.get("/production", response_model=ProductionView)
+@view.get("/production", response_model=ProductionStatus)
 async def production(request: Request) -> Response:
     """Say what production jobs proved: node-hours saved, gains, refuted decisions, roll-outs."""
     return await computed(request, service_of(request).in_production, slow=False)
 
 
-@view.get("/gain", response_model=GainView)
-async def gain(request: Request, query: Annotated[queries.PageQuery, Query()]) -> Response:
-    """Return the gains that are predicted, of decisions that were not confirmed."""
-    return await answered(request, service_of(request).gain, query)
+@view.get("/gains", response_model=DecisionGains)
+async def gains(request: Request, query: Annotated[queries.PageQuery, Query()]) -> Response:
+    """Return what a bundle gains along the message size, and how sure that is."""
+    return await answered(request, service_of(request).gains, query)
+
+
+@view.get("/evidence", response_model=DecisionEvidence)
+async def evidence(request: Request, query: Annotated[queries.PageQuery, Query()]) -> Response:
+    """Return how good decisions were on what was left out of the fit, and what they rest on."""
+    return await answered(request, service_of(request).evidence, query)
 
 
 @view.get("/changes", response_model=ChangesView)

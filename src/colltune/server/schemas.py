@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 _ID = "a555f03d5cba0c1a2f5c3a5b1d7e9f00112233445566778899aabbccddeeff00"
 
@@ -216,16 +216,3 @@ class Receipt(BaseModel):
     outcome: Literal["stored", "known", "set_aside"] = Field(examples=["set_aside"])
     reason: str | None = Field(default=None, examples=["clock_off"])
     detail: str | None = Field(default=None, examples=["its times cannot be right"])
-
-
-class View(BaseModel):
-    """An answer that the service's page draws; every field is read by ``page/*.js``."""
-
-    model_config = ConfigDict(frozen=True)
-
-
-class BundleView(View):
-    """What a view of one bundle begins with."""
-
-    slot: Slot
-    bundle: BundleId

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import time
 from collections.abc import Iterable, Mapping
@@ -14,9 +13,16 @@ from typing import TYPE_CHECKING, Any
 from colltune import __version__
 from colltune.domain import Collective, Instance, Shape
 from colltune.errors import DataError, LibraryError
+from colltune.json_text import Facts, encoded
 from colltune.models.guard import Guard
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.programs import Programs
+from colltune.page.changes import changes_view
+from colltune.page.evidence import decision_evidence
+from colltune.page.file import bundle_file, bundle_page, policy_of, production_file
+from colltune.page.gains import decision_gains
+from colltune.page.maps import map_view, prediction_view
+from colltune.page.overview import InForce, overview_view
 from colltune.production.arms import Arm, Production
 from colltune.production.status import ProductionStatus, status_of
 from colltune.registry import Registry, RegistryEntry
@@ -27,16 +33,16 @@ from colltune.selector.selection_json import selection_json, tables, tables_json
 from colltune.server import queries
 from colltune.server.answers import (
     CONTENT_POLICY,
-    DOCUMENT_POLICY,
     Answer,
     GivenArm,
     Lru,
     ResponseDocument,
 )
 from colltune.server.errors import ServiceError
+from colltune.server.front import front_view
 from colltune.server.job_counts import CountedRequest, JobCounts, RequestOutcome
+from colltune.server.job_page import job_view
 from colltune.server.metrics import MULTIPROCESS, Metrics, gauges
-from colltune.server.schemas import View
 from colltune.server.settings import ServiceSettings
 from colltune.server.slurm.job_file import (
     MAIN,
@@ -47,12 +53,6 @@ from colltune.server.slurm.job_file import (
     text_of,
 )
 from colltune.server.state import BundleFolder, LoadedBundle, Rendering, ServiceState, Source
-from colltune.server.views.changes import changes_view
-from colltune.server.views.front import front_view, gain_view
-from colltune.server.views.job import job_view
-from colltune.server.views.maps import map_view, prediction_view
-from colltune.server.views.overview import overview_view
-from colltune.server.views.production import production_view
 from colltune.server.watcher import BundleWatcher
 
 if TYPE_CHECKING:
@@ -91,9 +91,7 @@ class Service:
         self.production = self._production()
         self.started = time.time()
         self._pinned: Lru[str, LoadedBundle] = Lru(_MOST_PINNED, 4 * _MOST_PINNED, lambda _k, _v: 1)
-        self._reports: Lru[str, bytes] = Lru(
-            _MOST_REPORTS, _MOST_REPORT_BYTES, lambda _k, v: len(v)
-        )
+        self._reports: Lru[str, str] = Lru(_MOST_REPORTS, _MOST_REPORT_BYTES, lambda _k, v: len(v))
         self._listed: tuple[float, ResponseDocument] | None = None
         self._counted: tuple[ServiceState, ...] = ()
 
@@ -212,7 +210,7 @@ class Service:
             decided = [(s.instance.collective, s.configuration.is_default) for s in selections]
         replaced = {c.value for c, is_default in decided if not is_default}
         return ResponseDocument(
-            _json(content),
+            _body(content),
             JSON,
             self._etag(loaded, f"select {query!r}", shape),
             bundle.id,
@@ -312,10 +310,10 @@ class Service:
         loaded = {slot: one.bundle.id for slot, one in self.state.loaded.items()}
         content = {
             "in_force": loaded,
-            "bundles": [_entry_json(entry, loaded) for entry in self.source.entries()],
+            "bundles": [_entry_body(entry, loaded) for entry in self.source.entries()],
             "history": [asdict(event) for event in self.source.history()],
         }
-        document = ResponseDocument(_json(content), JSON)
+        document = ResponseDocument(_body(content), JSON)
         self._listed = time.monotonic(), document
         return document
 
@@ -325,23 +323,21 @@ class Service:
         bundle = loaded.bundle
         content = self._reports.get(bundle.id)
         if content is None:
-            # they take a second to import, and few ask for a report
-            from colltune.report.figures import figures  # noqa: PLC0415
-            from colltune.report.page import page  # noqa: PLC0415
-
-            content = page(figures(bundle, programs=self._programs(None))).encode()
+            content = bundle_file(
+                bundle, bundle_page(self._selector(loaded)[0], self._programs(None))
+            )
             self._reports.put(bundle.id, content)
         etag = f'"{bundle.id}-report-{self.settings.programs}-{__version__}"'
-        return ResponseDocument(content, HTML, etag, bundle.id, {CONTENT_POLICY: DOCUMENT_POLICY})
+        return _html(content, etag, bundle.id)
 
     def overview(self, query: queries.Query) -> ResponseDocument:
         why_not = self.why_not_ready()
         if why_not:
             raise ServiceError(503, "; ".join(why_not))
         state, events = self.state, self.source.history()
-        looked_at = None if query.bundle is None else self.pick(state, query.bundle)
-        view = overview_view(state.loaded.values(), events, self.warnings(), looked_at)
-        body = _body(view)
+        looked_at = None if query.bundle is None else _in_force(self.pick(state, query.bundle))
+        serving = map(_in_force, state.loaded.values())
+        body = _body(overview_view(serving, events, self.warnings(), looked_at))
         return ResponseDocument(body, JSON, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
 
     def front(self) -> ResponseDocument:
@@ -352,28 +348,30 @@ class Service:
 
     def in_production(self) -> ResponseDocument:
         """Return what production jobs proved; made anew each time."""
-        return ResponseDocument(_body(production_view(self._production_status())), JSON)
+        return ResponseDocument(_body(self._production_status()), JSON)
 
     def production_report(self, query: queries.MonthQuery) -> ResponseDocument:
         """Return the report of a month as a page."""
-        # its pictures take a second to import, and few ask for a report
-        from colltune.report.production import page  # noqa: PLC0415
-
         status = self._production_status()
         try:
-            content = page(status, self.source.history(), query.month)
+            return _html(production_file(status, self.source.history(), query.month))
         except DataError as error:
             raise ServiceError(404, str(error)) from error
-        return ResponseDocument(content.encode(), HTML, headers={CONTENT_POLICY: DOCUMENT_POLICY})
 
     def _production_status(self) -> ProductionStatus:
         if self.production is None:
             return status_of(None, Production(), (), "")
         return self.production.status()
 
-    def gain(self, state: ServiceState, query: queries.PageQuery) -> ResponseDocument:
+    def gains(self, state: ServiceState, query: queries.PageQuery) -> ResponseDocument:
         loaded = self.pick(state, query.bundle, query.library, query.release)
-        return self._view_document(loaded, query, gain_view(self._selector(loaded)[0], loaded.slot))
+        found = decision_gains(self._selector(loaded)[0], self._programs(None))
+        return self._view_document(loaded, query, found)
+
+    def evidence(self, state: ServiceState, query: queries.PageQuery) -> ResponseDocument:
+        loaded = self.pick(state, query.bundle, query.library, query.release)
+        found = decision_evidence(loaded.bundle, programs=self._programs(None))
+        return self._view_document(loaded, query, found)
 
     def changes(self, state: ServiceState, query: queries.ChangesQuery) -> ResponseDocument:
         new, old = (self.pick(state, one) for one in (query.bundle, query.against))
@@ -422,7 +420,7 @@ class Service:
         return selector_for(loaded.bundle, target, guard=self.guard), target
 
     def _view_document(
-        self, loaded: LoadedBundle, query: queries.Query, view: View
+        self, loaded: LoadedBundle, query: queries.Query, view: Facts
     ) -> ResponseDocument:
         etag = self._etag(loaded, f"{type(query).__name__} {query!r}")
         return ResponseDocument(_body(view), JSON, etag, loaded.bundle.id)
@@ -516,15 +514,21 @@ def _part(found: Rendering, part: str | None, folder: str | None) -> str:
     return found.rendered.parameter_text(variables)
 
 
-def _entry_json(entry: RegistryEntry, loaded: Mapping[str, str]) -> dict[str, Any]:
+def _entry_body(entry: RegistryEntry, loaded: Mapping[str, str]) -> dict[str, Any]:
     names = [collective.value for collective in entry.collectives]
     told = asdict(entry) | {"collectives": names}
     return told | {"in_force": loaded.get(entry.slot) == entry.id}
 
 
-def _json(content: object) -> bytes:
-    return json.dumps(content, allow_nan=False).encode() + b"\n"
+def _body(content: object) -> bytes:
+    return f"{encoded(content)}\n".encode()
 
 
-def _body(view: View) -> bytes:
-    return view.model_dump_json().encode() + b"\n"
+def _in_force(loaded: LoadedBundle) -> InForce:
+    return InForce(loaded.slot, loaded.bundle, loaded.since_utc)
+
+
+def _html(content: str, etag: str = "", bundle_id: str = "") -> ResponseDocument:
+    """Return a page with its facts in it; it may run its own script alone, and load nothing."""
+    policy = f"{policy_of(content)}; frame-ancestors 'none'"
+    return ResponseDocument(content.encode(), HTML, etag, bundle_id, {CONTENT_POLICY: policy})

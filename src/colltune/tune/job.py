@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import geometric_mean
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -39,37 +38,6 @@ class TunedRange:
             return ""
         not_measured = "" if self.measured.launches else ", not measured"
         return f"{self.measured.status}{not_measured}"
-
-
-class TuningGain(NamedTuple):
-    """What a file brought: how many ranges are faster, and where nothing changed.
-
-    ``mean_gain`` is the geometric mean of the measured ratios of those ranges, None without any;
-    ``unchanged_share`` the share of the message sizes of all collectives that keep the default.
-    """
-
-    faster_ranges: int
-    mean_gain: float | None
-    unchanged_share: float
-
-    @classmethod
-    def of(cls, rows: Sequence[TunedRange], msizes_bytes: Sequence[int]) -> TuningGain:
-        """Sum up the ranges of a file for messages of `msizes_bytes`."""
-        gains = [
-            row.measured.gain
-            for row in rows
-            if row.measured is not None
-            and row.measured.status is Status.CONFIRMED
-            and row.measured.gain is not None
-        ]
-        kept = [
-            row.interval.configuration.is_default
-            for row in rows
-            for msize in msizes_bytes
-            if row.interval.holds(msize)
-        ]
-        mean = geometric_mean(gains) if gains else None
-        return cls(len(gains), mean, sum(kept) / len(kept) if kept else 1.0)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The stages of tuning, one after the other, within one wall-time budget.
 
-What does not fit is left out, least important first: the picture, launches that confirm, the look
-at which algorithm ran, all learners but one.
+What does not fit is left out, least important first: launches that confirm, the look at which
+algorithm ran, all learners but one.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from colltune.dataset import PerformanceDataset, read_parquet
 from colltune.decisions import AS_MEASURED, DecisionTable, Status
 from colltune.domain import Instance, Shape
 from colltune.errors import BudgetError, CampaignError, ColltuneError, ProgramError
-from colltune.files import cache_folder
+from colltune.files import cache_folder, whole
 from colltune.files.ownership import insist_preloadable
-from colltune.interrupts import cut_short
 from colltune.models.bundle import Bundle
 from colltune.models.confirmations import Confirmation
 from colltune.models.fitting import fit
 from colltune.models.learners import AUTO, PREFERRED, learner_entry
 from colltune.mpi import trace
 from colltune.mpi.installation import Installation
-from colltune.on_demand import require
+from colltune.page.file import bundle_file, bundle_page
+from colltune.page.gains import GainSummary
 from colltune.selector.configuration import (
     Target,
     WrittenConfiguration,
@@ -47,13 +47,12 @@ from colltune.selector.configuration import (
 )
 from colltune.selector.confirming import ContestState, confirmations
 from colltune.text import counted
-from colltune.tune.job import TunedJob, TunedRange, TuningGain, Watched
+from colltune.tune.job import TunedJob, TunedRange, Watched
 from colltune.verify.confirm import ToConfirm, confirming, proposals
 from colltune.verify.observing import watch_algorithms
 
 _LEAST_BUDGET_S = 15.0
 _AFTERWARDS_S = 8.0
-_PICTURE_S = 2.0
 _END_S = 0.8
 _VERIFY_SHARE = 1 / 3
 _LEAST_MEASURING_S = 10.0
@@ -116,10 +115,6 @@ class TuneSettings:
         """Return the seconds of all stages after the first, so that measuring has `measuring_s`."""
         return measuring_s / (1 - _VERIFY_SHARE) + (_AFTERWARDS_S + _END_S) * self.slowdown
 
-    @property
-    def picture_s(self) -> float:
-        return _PICTURE_S * self.slowdown
-
 
 def slowdown(began_s: float, began_cpu_s: float) -> float:
     """Return how many seconds went by for one that this process computed, since then; at least 1.
@@ -135,8 +130,6 @@ _OVERRUN = 1.2
 _FIT_SHARE = 1 / 3
 _TRIED_SHARE, _HOPELESS = 1 / 4, 2.0
 _WATCH_SHARE = 1 / 4
-_PICTURE_SHARE = 1 / 4
-_NO_TIME_TO_DRAW = "no picture was drawn, because there was no time left"
 _ALTERNATING = "the default and the selected configurations in turn"
 Tell = Callable[[str, CampaignProgress | str], None]
 """Is told which stage goes on, and how far its campaign is or what is under way."""
@@ -144,20 +137,20 @@ Tell = Callable[[str, CampaignProgress | str], None]
 
 @dataclass(frozen=True)
 class TuneResult:
-    """Everything that was found and made; `notes` tell why there is no picture.
+    """Everything that was found and made; `notes` are to be told.
 
-    `gain` sums up the rows. `unproven` tells why a job would gain nothing by the file; it is empty
-    where something proved faster. `cores_shared` is that of the context.
+    `gain` sums up what the bundle brings. `unproven` tells why a job would gain nothing by the
+    file; it is empty where something proved faster. `cores_shared` is that of the context.
     """
 
     mpirun: Path
     shape: Shape
     context: str
     rows: tuple[TunedRange, ...]
-    gain: TuningGain
+    gain: GainSummary
     dataset_path: Path
     bundle_path: Path
-    picture_path: Path | None
+    page_path: Path
     written: WrittenConfiguration
     report: CampaignReport
     wall_s: float
@@ -243,29 +236,29 @@ class _Tuning:
         self.settings = replace(self.settings, slowdown=slowdown(*began))
 
         tracer, watch_s, default_seen = self._watch_default(bundle)
-        is_drawn = self._prepare_drawing()
         self._ended("prepare")
-        reserved_s = watch_s + self.settings.picture_s * is_drawn
-        confirmed = self._confirm(bundle, default_seen, self.settings.left_s() - reserved_s)
+        confirmed = self._confirm(bundle, default_seen, self.settings.left_s() - watch_s)
         self._ended("verify")
         bundle, kept = self._kept(bundle, confirmed.judgements, default_seen)
         written = self._written(self.job.merged(kept), interposed)
         tuned_seen = self._watch_tuned(bundle, written, tracer, watch_s)
         self._ended("watch")
         rows = self.job.rows(kept, bundle, confirmed.judgements, default_seen, tuned_seen)
-        picture = self._drawn(dataset, kept) if is_drawn else None
-        self._ended("picture")
-        if is_drawn and picture is None:
-            self.notes.append(_NO_TIME_TO_DRAW)
+        selector = selector_for(bundle, self.target, cores=AS_MEASURED)
+        shown = bundle_page(selector, self.target.programs)
+        page = self.folder / "report.html"
+        with whole(page) as temporary:
+            temporary.write_text(bundle_file(bundle, shown), encoding="utf-8")
+        self._ended("page")
         return TuneResult(
             mpirun=self.installation.mpirun,
             shape=self.job.shape,
             context=str(bundle.context),
             rows=tuple(rows),
-            gain=TuningGain.of(rows, self.job.msizes_bytes),
+            gain=shown.gains.summary,
             dataset_path=self.folder / "dataset",
             bundle_path=self.folder / "bundle",
-            picture_path=picture,
+            page_path=page,
             written=written,
             report=report,
             wall_s=self.settings.spent_s(),
@@ -467,31 +460,3 @@ class _Tuning:
             or m * (job.shape.nprocs if c.has_block_per_rank else 1) <= campaign.max_buffer_bytes
         ]
         return watch_algorithms(self.backend, job.shape, instances, environment, tracer)
-
-    def _prepare_drawing(self) -> bool:
-        """Get ready to draw, and tell whether there is time for it."""
-        try:
-            require("plots", "matplotlib")
-        except ProgramError as error:
-            self.notes.append(f"no picture was drawn: {error}")
-            return False
-        if self.settings.picture_s > _PICTURE_SHARE * self.settings.left_s():
-            self.notes.append(_NO_TIME_TO_DRAW)
-            return False
-        from colltune.plots import runtimes
-
-        runtimes.prepare()
-        return True
-
-    def _drawn(self, dataset: PerformanceDataset, kept: DecisionTable) -> Path | None:
-        """Draw the picture, unless the time ends first."""
-        if self.settings.left_s() <= 0:
-            return None
-        from colltune.plots.runtimes import tuned
-        from colltune.plots.saving import saved
-
-        self.tell("drawing", "")
-        with suppress(TimeoutError), cut_short(self.settings.left_s()):
-            figure = tuned(dataset, kept, self.job.shape)
-            return saved(figure, self.folder / "runtimes.png")
-        return None

@@ -1,1 +1,0 @@
-"""What the web page shows, as functions of a bundle and its selector, without HTTP."""
