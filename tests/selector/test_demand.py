@@ -14,6 +14,7 @@ from colltune.domain import Shape
 from colltune.errors import DataError
 from colltune.selector import demand
 from colltune.selector.demand import Demand, DemandLog, counted_hours, read_demand
+from tests.refusals import refused
 
 
 def test_what_is_noted_is_read(tmp_path: Path) -> None:
@@ -116,7 +117,7 @@ def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_no_folder_is_said(tmp_path: Path) -> None:
     """A folder that is not there is an error, not an absence of demand."""
-    with pytest.raises(DataError, match="no such folder"):
+    with refused("no-demand", DataError):
         read_demand(tmp_path / "none")
 
 

@@ -19,6 +19,7 @@ from colltune.selector.profiled import (
 )
 from tests.dataset.profiles import profile_text, row
 from tests.models.machines import FORMULAS, measured
+from tests.refusals import refused
 
 SELECTOR = ModelSelector(fit(measured(), "knn"))
 DEFAULT_S, BEST_S = (FORMULAS[name](32, 1024) for name in ("default", "binomial"))
@@ -84,13 +85,7 @@ def test_without_the_defaults_time_nothing_is_known() -> None:
 
 def test_another_library_is_refused() -> None:
     """A profile of another library than the bundle's is an error that names both."""
-    with pytest.raises(
-        DataError,
-        match=(
-            r"profile is for mpich 4\.0\.2, but the bundle is for "
-            r"made-up"
-        ),
-    ):
+    with refused("says-nothing-about", DataError, library="mpich", other="openmpi"):
         outlook(profile(row("bcast", "8x4", 8, 1, 1.0), library="mpich 4.0.2"), SELECTOR)
 
 

@@ -28,6 +28,7 @@ from colltune.models.costs.network import (
 from colltune.models.fitting import fit
 from colltune.selector.what_if import Situation, WhatIf
 from tests.models.machines import CONTEXT
+from tests.refusals import refused
 
 NETWORK = NetworkParameters(Link(1e-6, 2e-10), Link(2e-6, 1e-9))
 ONE = Rails(1, RailUse.SHARING)
@@ -204,23 +205,23 @@ def test_rails_need_a_cost_model(bundle: Bundle, costs: Costs) -> None:
     generic = {c: f for c, f in costs.items() if f.is_generic}
     assert generic
     for known in (None, generic):
-        with pytest.raises(DataError, match=r"the effect of 2 rails.*--data"):
+        with refused("rails-need-costs", DataError, rails=2):
             WhatIf(bundle, ONE, known).answer(at(8, 4, rails=Rails(2, RailUse.SHARING)))
 
 
 def test_wrong_numbers(bundle: Bundle, costs: Costs, subtests: pytest.Subtests) -> None:
     """Jobs, messages and adapters that cannot be are refused."""
-    for situation, told in (
-        (at(2**31, 1), "at most 2147483647 processes"),
-        (at(2**20, 2**20), "at most 2147483647 processes"),
-        (at(4, 4, rails=Rails(0, RailUse.SHARING)), "0 rails"),
+    for situation, code in (
+        (at(2**31, 1), "too-many-processes"),
+        (at(2**20, 2**20), "too-many-processes"),
+        (at(4, 4, rails=Rails(0, RailUse.SHARING)), "impossible-rails rails=0"),
     ):
-        with subtests.test(situation=situation, told=told), pytest.raises(DataError, match=told):
+        with subtests.test(situation=situation, code=code), refused(code, DataError):
             WhatIf(bundle, ONE, costs).answer(situation)
 
 
 def test_another_collective(bundle: Bundle) -> None:
     """A collective without models is an error of the bundle."""
     wrong = Situation(Instance(Collective.SCAN, Shape(2, 2), 8), ONE)
-    with pytest.raises(BundleError, match="no models of scan"):
+    with refused("no-models-of", BundleError, collective="scan"):
         WhatIf(bundle, ONE).answer(wrong)

@@ -247,7 +247,7 @@ def added_up(jobs: Iterable[ProfiledRun], uses: Iterable[Use]) -> Profile:
     if not jobs:
         raise say("no-profiles")
     if len(libraries) > 1:
-        raise say("libraries-differ", libraries=", ".join(libraries))
+        raise say("libraries-differ", what="profiles", libraries=", ".join(libraries))
     found: dict[CallKind, Use] = {}
     for use in uses:
         found[use.kind] = found[use.kind] + use if use.kind in found else use

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from colltune.decisions import AS_MEASURED, Candidate, Prediction, Selection, Status
 from colltune.domain import Collective, Configuration, Context, Instance, Shape
-from colltune.errors import BundleError, LibraryError
+from colltune.errors import LibraryError, say
 from colltune.models.bundle import Bundle
 from colltune.models.collective_model import CollectiveModel, Forecast
 from colltune.models.guard import Guard, allowed, trust_in
@@ -240,11 +240,8 @@ class ModelSelector:
         wrong = ~np.isfinite(forecast.time_s) & forecast.candidate
         if wrong.any():
             row, column = np.argwhere(wrong)[0]
-            raise BundleError(
-                f"the model of {model.configurations[column].id} predicts "
-                f"{forecast.time_s[row, column]} s, which cannot be compared. Fit again with "
-                "another --learner."
-            )
+            name, time_s = model.configurations[column].id, forecast.time_s[row, column]
+            raise say("no-prediction", configuration=name, time_s=time_s)
         usable = forecast.candidate
         if self._runs is not None:
             nodes, ppn, msize_bytes = np.broadcast_arrays(*instances)

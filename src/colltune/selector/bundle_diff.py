@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from colltune.decisions import Interval
 from colltune.domain import Collective, Configuration, Shape
-from colltune.errors import BundleError, LibraryError
+from colltune.errors import BundleError, LibraryError, say
 from colltune.models.bundle import Bundle
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.configuration import Target, selector_for
@@ -124,10 +124,7 @@ def diff(
     """
     libraries = [bundle.context.library for bundle in (old, new)]
     if libraries[0] != libraries[1]:
-        raise BundleError(
-            f"the bundles are for different libraries, {' and '.join(libraries)}, so their "
-            "configurations cannot be compared"
-        )
+        raise say("libraries-differ", BundleError, what="bundles", libraries=", ".join(libraries))
     if shapes is None:
         shapes = sorted({*old.training_shapes, *new.training_shapes})
     if collectives is None:

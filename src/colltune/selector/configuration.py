@@ -13,7 +13,7 @@ import numpy as np
 
 from colltune.decisions import ENOUGH_CORES, DecisionTable, Interval
 from colltune.domain import Collective, Shape
-from colltune.errors import LibraryError
+from colltune.errors import LibraryError, say
 from colltune.files import write_text
 from colltune.models.bundle import Bundle
 from colltune.models.guard import Guard
@@ -155,9 +155,8 @@ class Target:
             If there is none, or `release` is not supported or does not read it.
         """
         form = format_for(name, release)
-        reason = form.unreadable_by(release)
-        if reason:
-            raise LibraryError(f"{form.name} for {form.library} {release}: {reason}")
+        if why := form.unreadable_by(release):
+            raise say("format-not-read", format=form.name, why=why)
         return cls(form, release, programs)
 
 
@@ -222,13 +221,10 @@ def rendered(target: Target, table: DecisionTable) -> Rendered:
     LibraryError
         If it would not be read as it is meant.
     """
-    written = target.form.write(table, target.release, programs=target.programs)
-    parsed = target.form.parse(written.texts[""], "the written text", target.release)
-    if parsed.dropped:
-        raise LibraryError(
-            f"{target.form.library} {target.release} cannot read what colltune wrote for "
-            f"{table.shape}: {parsed.dropped}. Do not use it, and report this error."
-        )
+    form, release = target.form, target.release
+    written = form.write(table, release, programs=target.programs)
+    if why := form.parse(written.texts[""], "the written text", release).dropped:
+        raise say("written-not-read", format=form.name, release=release, shape=table.shape, why=why)
     notes = (*written.notes, *_nothing(target, table))
     return Rendered(target, table, replace(written, notes=notes))
 
@@ -293,10 +289,8 @@ def target_of(bundle: Bundle, programs: Programs = FOR_EVERYBODY) -> Target:
 def insist_measured_with(bundle: Bundle, form: Format) -> None:
     """Raise LibraryError if `bundle` was measured with another library than that of `form`."""
     if bundle.context.library != form.library:
-        raise LibraryError(
-            f"the bundle was measured with {bundle.context.library}, so it says nothing about "
-            f"{form.library}"
-        )
+        measured = bundle.context.library
+        raise say("says-nothing-about", what="the bundle", library=measured, other=form.library)
 
 
 def selector_for(

@@ -27,7 +27,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from colltune.domain import LARGEST_NUMBER, Shape
-from colltune.errors import DataError, OutputError
+from colltune.errors import OutputError, say
 from colltune.files import write_text
 from colltune.files.reading import json_of
 
@@ -174,15 +174,13 @@ def counted_hours(folder: Path) -> float:
 def _lines(folder: Path) -> Iterator[tuple[str, Demand]]:
     """Yield what each line counts, and the hour; damaged lines are skipped."""
     if not folder.is_dir():
-        raise DataError(
-            f"{folder}: no such folder; the service creates it when it runs with --demand"
-        )
+        raise say("no-demand", folder=folder)
     for file in sorted(folder.glob("demand-*.jsonl")):
         try:
             with file.open("rb") as stream:
                 yield from filter(None, map(_line, stream))
         except OSError as error:
-            raise DataError(f"{file}: cannot be read: {error.strerror}") from error
+            raise say("place-unreadable", place=file, why=error.strerror) from error
 
 
 def _line(text: bytes) -> tuple[str, Demand] | None:

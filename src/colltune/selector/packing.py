@@ -20,7 +20,7 @@ from typing import Any
 from colltune.dataset.profile import CallKind, Profile
 from colltune.decisions import ENOUGH_CORES, DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
-from colltune.errors import BundleError, DataError
+from colltune.errors import DataError, say
 from colltune.files import write_text
 from colltune.models.bundle import Bundle
 from colltune.models.guard import Guard
@@ -182,14 +182,12 @@ def pack(
 
     `cores` are those of a node of the job, by default enough for all processes.
     """
-    if target.form.library != profile.library:
-        raise DataError(
-            f"the application ran with {profile.library}, so a configuration for "
-            f"{target.form.library} does not fit"
-        )
+    library = target.form.library
+    if library != (ran := profile.library):
+        raise say("says-nothing-about", DataError, what="the profile", library=ran, other=library)
     selector = selector_for(bundle, target, guard=guard, cores=cores)
-    if why := selector.why_kept(shape):
-        raise BundleError(why)
+    if selector.why_kept(shape):
+        raise say("shared-cores", bundle=bundle.id[:12], shared=bundle.context.cores_shared)
     calls = calls_on(profile, shape)
     made = rendered(target, application_table(selector, calls, target))
     notes = [

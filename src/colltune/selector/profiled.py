@@ -19,7 +19,7 @@ from typing import NamedTuple
 from colltune.dataset.profile import Profile, Use
 from colltune.decisions import Selection
 from colltune.domain import Instance
-from colltune.errors import DataError
+from colltune.errors import DataError, say
 from colltune.selector.argmin import ModelSelector
 
 NO_LAYOUT = "the layout of the communicator is unknown"
@@ -72,12 +72,9 @@ class Outlook:
 
 
 def outlook(profile: Profile, selector: ModelSelector) -> Outlook:
-    context = selector.bundle.context
-    if profile.library != context.library:
-        raise DataError(
-            f"the profile is for {profile.library} {profile.release}, but the bundle is for "
-            f"{context}. Name a bundle for the application's library."
-        )
+    known, ran = selector.bundle.context.library, profile.library
+    if ran != known:
+        raise say("says-nothing-about", DataError, what="the profile", library=ran, other=known)
     asked = [use for use in profile.uses if not _unanswerable(use, selector)]
     instances = [
         Instance(use.kind.collective, use.kind.shape, use.msize_bytes)

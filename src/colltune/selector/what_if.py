@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from colltune.decisions import Selection
 from colltune.domain import Collective, Configuration, Instance, Shape
-from colltune.errors import DataError
+from colltune.errors import say
 from colltune.models.bundle import Bundle
 from colltune.models.collective_model import CollectiveModel, Forecast
 from colltune.models.costs import breakdown
@@ -31,7 +31,6 @@ from colltune.models.costs.breakdown import Costs, Design, Share, designs, share
 from colltune.models.costs.network import Instances, Rails
 from colltune.mpi.programs import FOR_A_PROGRAM, Programs
 from colltune.selector.argmin import ModelSelector, legal_selector
-from colltune.text import counted
 
 Numbers = NDArray[np.float64]
 _MOST = 2**31 - 1
@@ -106,11 +105,9 @@ class WhatIf:
         """
         instance, shape = situation.instance, situation.instance.shape
         if shape.nprocs > _MOST:
-            raise DataError(
-                f"{counted(shape.nodes, 'node')} x {shape.ppn}: MPI has at most {_MOST} processes"
-            )
-        if not 1 <= situation.rails.adapters <= _MOST_RAILS:
-            raise DataError(f"{situation.rails.adapters} rails: a node has 1 to {_MOST_RAILS}")
+            raise say("too-many-processes", shape=shape, most=_MOST)
+        if not 1 <= (rails := situation.rails.adapters) <= _MOST_RAILS:
+            raise say("impossible-rails", rails=rails, most=_MOST_RAILS)
         model = self._bundle.model(instance.collective)
         used = situation.rails if instance.shape.nodes > 1 else self._measured
         selection = self._selector(model, used).select(instance)
@@ -163,11 +160,7 @@ class WhatIf:
         if rails == self._measured:
             return legal_selector(self._bundle, self._programs, guard=self._guard)
         if not any(self._is_known(c) for c in model.configurations):
-            raise DataError(
-                f"the effect of {counted(rails.adapters, 'rail')} needs a cost model of "
-                f"{model.collective}. Name measurements with --data, or a bundle of the "
-                "learner cost_model."
-            )
+            raise say("rails-need-costs", rails=rails.adapters, collective=model.collective)
         given = {f.name: getattr(model, f.name) for f in fields(CollectiveModel)}
         scaled = _OtherRails(**given, costs=self._costs, measured=self._measured, rails=rails)
         models = tuple(scaled if m is model else m for m in self._bundle.models)

@@ -77,8 +77,8 @@ class TunedFormat(Format):
         raise NotImplementedError
 
     def convert(self, parsed: Rules, release: str) -> Written:
-        if unreadable := self.unreadable_by(release):
-            raise say("tuned-unreadable", unreadable=unreadable)
+        if why := self.unreadable_by(release):
+            raise say("format-not-read", format=self.name, why=why)
         refuse_dropped(parsed, parsed.ends_program if isinstance(parsed, TunedRules) else "")
         if not isinstance(parsed, TunedRules):
             raise say(

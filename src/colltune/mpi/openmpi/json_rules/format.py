@@ -55,8 +55,8 @@ class OpenMpiJson(TunedFormat):
     ) -> Written:
         from colltune.mpi.openmpi.json_rules import writing
 
-        if unreadable := self.unreadable_by(release):
-            raise say("json-unreadable", unreadable=unreadable)
+        if why := self.unreadable_by(release):
+            raise say("format-not-read", format=self.name, why=why)
         return writing.write(table, release, self, programs=programs)
 
     def converted(self, parsed: TunedRules, release: str) -> tuple[str, list[Note]]:
