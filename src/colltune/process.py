@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from colltune import leftovers
-from colltune.errors import ProgramError
+from colltune.errors import say
 from colltune.interrupts import held_back
 
 LAUNCHERS = (
@@ -83,7 +83,7 @@ def find(program: str, mend: str) -> Path:
     """Return the absolute path of `program`, a path or a name on PATH; errors end with `mend`."""
     found = shutil.which(program)
     if found is None:
-        raise ProgramError(f"program {program!r} not found", f"{mend}")
+        raise say("program-missing", program=program, mend=mend)
     return Path(found).absolute()
 
 
@@ -155,7 +155,7 @@ def _started(
                 preexec_fn=end_with_parent,  # noqa: PLW1509
             )
     except OSError as error:
-        raise ProgramError(f"cannot start {words[0]}: {error.strerror}") from error
+        raise say("cannot-start", program=words[0], why=error.strerror) from error
     except BaseException:
         if process is not None:
             _stop(process)
@@ -163,20 +163,10 @@ def _started(
     return process
 
 
-class FailedError(ProgramError):
-    """A program that did not do what it should; ``outcome`` tells how it ended."""
-
-    def __init__(self, finding: str, mend: str = "", outcome: ProcessResult | None = None) -> None:
-        super().__init__(finding, mend)
-        if outcome is not None:
-            self.args = (f"{self}\n{outcome.explain()}",)
-        self.outcome = outcome
-
-
 def check(outcome: ProcessResult, what: str) -> ProcessResult:
     """Return `outcome` if it is ok; otherwise the error tells `what` was attempted."""
     if not outcome.ok:
-        raise FailedError(f"{what} failed", outcome=outcome)
+        raise say("program-failed", what=what, told=outcome.explain())
     return outcome
 
 

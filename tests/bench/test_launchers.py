@@ -10,6 +10,7 @@ from colltune.bench.launchers import Mpiexec, Mpirun, Placed, Srun, Start
 from colltune.domain import Shape
 from colltune.errors import ProgramError
 from colltune.mpi.installation import Installation
+from tests.refusals import refused
 
 MPIRUN = Mpirun(Path("/opt/mpi/bin/mpirun"))
 MPIEXEC = Mpiexec(Path("/opt/mpich/bin/mpiexec"))
@@ -98,7 +99,7 @@ def test_without_slurm_the_mend_is_named(tmp_path: Path, monkeypatch: pytest.Mon
     """The error says what is missing and what to do."""
     monkeypatch.setenv("PATH", str(tmp_path))
     here = Path("/mpirun")
-    with pytest.raises(ProgramError, match=r"'srun' not found; install Slurm's client"):
+    with refused("program-missing", ProgramError, program="srun"):
         Srun.of(Installation("openmpi", "5.0.11", here, here, here, "cc"))
 
 

@@ -22,6 +22,7 @@ from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.models.learners import LEARNERS, fitted, gam, learner_entry
 from colltune.models.learners.mgcv import SCRIPT
 from tests.models.machines import configuration, measured
+from tests.refusals import refused
 
 Numbers = np.typing.NDArray[np.float64]
 LEARNER = LEARNERS["mgcv"]
@@ -101,7 +102,7 @@ def test_equal_times_are_a_level_model() -> None:
 def test_without_r_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no Rscript is on PATH, the message names it and the packages."""
     monkeypatch.setenv("PATH", "/nonexistent")
-    with pytest.raises(ProgramError, match=r"program 'Rscript' not found; install R.*mgcv"):
+    with refused("program-missing", ProgramError, program="Rscript"):
         LEARNER.fit(*_sample())
 
 

@@ -8,8 +8,9 @@ import pytest
 
 from colltune.bench.launchers import Start
 from colltune.domain import Shape
-from colltune.errors import CampaignError, ProgramError
+from colltune.errors import CampaignError, ColltuneError, ProgramError
 from colltune.verify.user_line import UserLine, check_line, installation_of
+from tests.refusals import refused
 
 SHAPE = Shape(2, 4)
 WORDS = ("mpirun", "-np", "8", "--hostfile", "my hosts", "-x", "A=1")
@@ -41,35 +42,29 @@ def test_a_launch_without_the_file_leaves_out_what_activates_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "error", "message"),
+    ("words", "error", "code"),
     [
-        ((), CampaignError, "the launcher is missing"),
-        (("sh", "-n", "2", ":", "-n", "1"), CampaignError, "several programs"),
-        (("/no/such/mpirun", "-n", "2"), ProgramError, "not found; write the launcher"),
+        ((), CampaignError, "no-launcher"),
+        (("sh", "-n", "2", ":", "-n", "1"), CampaignError, "several-programs"),
+        (("/no/such/mpirun", "-n", "2"), ProgramError, "program-missing"),
     ],
 )
 def test_a_line_that_cannot_work_is_refused(
-    words: tuple[str, ...], error: type[Exception], message: str
+    words: tuple[str, ...], error: type[ColltuneError], code: str
 ) -> None:
     """No words, several programs, or no such launcher: an error with the mend."""
-    with pytest.raises(error, match=message):
+    with refused(code, error):
         check_line(words)
 
 
 def test_a_launcher_of_no_mpi_is_refused(tmp_path: Path) -> None:
     """A program that is no known launcher needs --mpi; one that is of no known MPI says so."""
-    with pytest.raises(CampaignError, match=r"sh is not an MPI launcher .* --mpi"):
+    with refused("unknown-launcher", CampaignError, name="sh"):
         installation_of(("sh", "-n", "2"), None)
     fake = tmp_path / "mpirun"
     fake.write_text("#!/bin/sh\necho my own launcher\n")
     fake.chmod(0o755)
-    with pytest.raises(
-        ProgramError,
-        match=(
-            r"belongs to no MPI that colltune knows .* 'my "
-            r"own launcher'"
-        ),
-    ):
+    with refused("mpirun-of-no-mpi", ProgramError, printed="my own launcher"):
         installation_of((str(fake), "-n", "2"), None)
 
 
@@ -80,5 +75,5 @@ def test_a_link_to_a_launcher_is_that_launcher(tmp_path: Path) -> None:
     fake.chmod(0o755)
     link = tmp_path / "run"
     link.symlink_to(fake)
-    with pytest.raises(ProgramError, match="run belongs to no MPI that colltune knows"):
+    with refused("mpirun-of-no-mpi", ProgramError, mpirun=link):
         installation_of((str(link), "-n", "2"), None)

@@ -274,7 +274,7 @@ def submit(job: BatchJob) -> str:
     process.check(outcome, "submitting the campaign")
     number = outcome.stdout.strip().partition(";")[0]
     if not number.isdigit():
-        raise process.FailedError("sbatch printed no job number", outcome=outcome)
+        raise say("not-printed", program="sbatch", what="a job number", told=outcome.explain())
     (job.folder / f"{number}.job").touch()
     return number
 

@@ -38,7 +38,6 @@ from colltune.mpi.installation import Installation
 from colltune.mpi.openmpi import han_setups, mca
 from colltune.mpi.openmpi.library import OPENMPI
 from colltune.mpi.openmpi.releases import LIBRARY
-from colltune.process import FailedError
 
 _CUT_SHORT = "none"
 _PLAN, _RAW = "colltune-han-plan 1", "colltune-han-raw 1"
@@ -157,7 +156,8 @@ class TaskBench(InstalledMpi):
         if output.ended:
             return output
         if _COMPLAINT in outcome.stderr or output.in_flight is None:
-            raise FailedError("the program that times tasks failed", outcome=outcome)
+            what = "the program that times tasks"
+            raise say("program-failed", what=what, told=outcome.explain())
         status = RunStatus.TIMEOUT if outcome.timed_out else RunStatus.CRASH
         guilty = _failed(wanted[output.in_flight], status, "ended its launch")
         return TaskOutput((*output.series, guilty), output.in_flight, "")

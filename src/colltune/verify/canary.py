@@ -14,11 +14,10 @@ from urllib.parse import unquote
 from colltune import leftovers, process
 from colltune.bench import build
 from colltune.domain import Collective
-from colltune.errors import CampaignError, ProgramError
+from colltune.errors import ColltuneError, say
 from colltune.mpi import formats, trace
 from colltune.mpi.installation import Installation, misplaced
 from colltune.mpi.trace import Function
-from colltune.text import counted
 from colltune.verify.user_line import UserLine, check_line, installation_of
 
 _TOLD = re.compile(r"\bCANARY (?P<kind>[a-z]+)(?P<rest>(?: \S+)*)")
@@ -122,11 +121,8 @@ class Canary:
                 return seen
             if not outcome.ok:
                 raise self._failed(outcome)
-        raise process.FailedError(
-            f"only {len(heard)} of {seen.nprocs or 'all'} processes reported",
-            "Does an option of the launcher redirect their output?",
-            outcome,
-        )
+        heard_of = f"{len(heard)} of {seen.nprocs or 'all'}"
+        raise say("some-reported", heard=heard_of, told=outcome.explain())
 
     def run(
         self, calls: Sequence[CanaryCall], wanted: Mapping[str, str], tracer: Path | None = None
@@ -141,17 +137,10 @@ class Canary:
         if run.outcome.timed_out or not run.nprocs:
             raise self._failed(run.outcome)
         if run.starts > 1:
-            raise ProgramError(
-                f"the launcher started {counted(run.starts, 'job')} of "
-                f"{counted(run.nprocs, 'process', 'es')} each instead of one job: "
-                f"{self.line.text} does not fit this MPI ({run.library.partition(',')[0]}). "
-                "Use the launcher of this MPI, or name the MPI with --mpi."
-            )
+            mpi = run.library.partition(",")[0]
+            raise say("several-jobs", line=self.line.text, jobs=run.starts, mpi=mpi)
         if run.nprocs == 1:
-            raise CampaignError(
-                f"{self.line.text} starts a job of one process, which cannot show any "
-                "collective. Ask the launcher for more processes."
-            )
+            raise say("job-of-one-process", line=self.line.text)
         return run
 
     def _launch(self, words: Sequence[str], wanted: Mapping[str, str]) -> process.ProcessResult:
@@ -160,16 +149,12 @@ class Canary:
         mark = leftovers.new_mark()
         return process.run(command, timeout_s=self.limit_s, env=environment, mark=mark)
 
-    def _failed(self, outcome: process.ProcessResult) -> process.FailedError:
-        if outcome.timed_out:
-            what = f"the job did not end within {self.limit_s:g} s and was stopped"
-        else:
-            what = "the launcher failed before the test program reported anything"
+    def _failed(self, outcome: process.ProcessResult) -> ColltuneError:
         misled, mend = misplaced(Path(outcome.command[0]), self.line.user)
-        if misled:
-            return process.FailedError(f"{what}: {misled}", mend, outcome)
-        mend = f"Can all nodes read {self.program.parent} (--work names another folder)?"
-        return process.FailedError(what, mend, outcome)
+        why = f": {misled}; {mend}" if misled else f". Can all nodes read {self.program.parent}?"
+        if outcome.timed_out:
+            return say("job-stopped", limit_s=self.limit_s, why=why, told=outcome.explain())
+        return say("nothing-reported", why=why, told=outcome.explain())
 
 
 def read_look(text: str) -> Look:

@@ -19,7 +19,7 @@ from colltune.bench.campaign import Campaign
 from colltune.bench.schedule import Cell
 from colltune.decisions import AS_MEASURED
 from colltune.domain import Collective, Configuration, Instance, Shape
-from colltune.errors import CampaignError
+from colltune.errors import say
 from colltune.models.bundle import Bundle
 from colltune.models.confirmations import Confirmation
 from colltune.mpi import LIBRARIES
@@ -49,11 +49,7 @@ def insist_on_context(bundle: Bundle, campaign: Campaign, backend: Backend) -> N
     """Insist that `backend` measures what the bundle is of, before anything is measured."""
     here = context_of(campaign, backend)
     if here != bundle.context:
-        raise CampaignError(
-            f"the bundle is for {bundle.context}, but the measurements here would be for "
-            f"{here}. Name its MPI with --mpi, or its machine in the campaign file, or "
-            "measure and fit a bundle for this one."
-        )
+        raise say("bundle-of-elsewhere", context=bundle.context, here=here)
 
 
 def asked_by_campaign(bundle: Bundle, campaign: Campaign) -> tuple[ToConfirm, ...]:

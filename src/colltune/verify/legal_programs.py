@@ -21,7 +21,7 @@ from pathlib import Path
 from colltune.bench import build
 from colltune.bench.backends.installed import InstalledMpi
 from colltune.domain import INTERPOSED, Collective, Configuration, Shape
-from colltune.errors import CampaignError, ProgramError
+from colltune.errors import say
 from colltune.files import insist_writable, write_text, writing
 from colltune.mpi.catalogue import Limit
 from colltune.mpi.installation import Installation
@@ -463,7 +463,8 @@ class LegalityMeasurement:
     def _did_not_start(self, launch: Launch, nprocs: int, seen: Launched) -> None:
         """Try what was forced together one by one; what does not start alone, ends programs."""
         if not launch.at_start:
-            raise ProgramError(f"the conformance program does not start\n{seen.explained}")
+            what = "the conformance program"
+            raise say("did-not-start", what=what, why="", told=seen.explained)
         if len(launch.configurations) > 1:
             for each in launch.configurations:
                 alone = self._release.forced_environment(each)
@@ -525,10 +526,7 @@ class LegalityMeasurement:
     def _insist_on_a_free_environment(self) -> None:
         for name in sorted(os.environ):
             if self._release.mpi.user_patterns.decides(name):
-                raise CampaignError(
-                    f"the environment sets {name}, which decides what runs, so no algorithm can "
-                    "be measured under its own name. Unset it."
-                )
+                raise say("environment-decides", name=name)
 
     # ---- the result ----
 

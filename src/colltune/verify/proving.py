@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from colltune.domain import Instance
-from colltune.errors import ColltuneError, LibraryError
+from colltune.errors import ColltuneError, LibraryError, say
 from colltune.mpi import LIBRARIES, formats, trace
 from colltune.mpi.file_format import Format
 from colltune.mpi.installation import Installation, identified
@@ -126,12 +126,10 @@ class _Proving:
     def _insist(self, kind: Format, library: str, release: str) -> None:
         asked = self.request.release
         if kind.library != library:
-            raise LibraryError(
-                f"{self.request.path} is a file for {kind.library} ({kind.title}), but the "
-                f"job runs {library} {release}"
-            )
+            path, job = self.request.path, f"{library} {release}"
+            raise say("file-of-another-library", file=path, library=kind.library, job=job)
         if asked is not None and asked != release:
-            raise LibraryError(f"the job runs {library} {release}, but --release says {asked}")
+            raise say("job-of-another-release", library=library, release=release, asked=asked)
 
     def _settings(
         self, kind: Format, release: str, job: CanaryRun, layout: JobLayout

@@ -12,7 +12,7 @@ from colltune import process
 from colltune.bench import build
 from colltune.bench.launchers import Start
 from colltune.domain import Shape
-from colltune.errors import CampaignError
+from colltune.errors import say
 from colltune.mpi import installation
 from colltune.mpi.installation import Installation
 from colltune.mpi.libcolltune import PRELOAD
@@ -55,12 +55,9 @@ class UserLine:
 def check_line(words: Sequence[str]) -> None:
     """Insist on a launcher with options, and without a program of several parts."""
     if not words:
-        raise CampaignError(f"the launcher is missing; {_MEND}")
+        raise say("no-launcher", mend=_MEND)
     if ":" in words[1:]:
-        raise CampaignError(
-            f"{shlex.join(words)}: a line that starts several programs (':') is not "
-            "supported. Name one program with all processes."
-        )
+        raise say("several-programs", line=shlex.join(words))
     process.find(words[0], _MEND)
 
 
@@ -74,11 +71,7 @@ def installation_of(words: Sequence[str], mpi: str | None) -> Installation:
         return installation.find()
     if any(name.startswith(_MPI_LAUNCHERS) for name in names):
         return installation.find(os.fspath(launcher))
-    raise CampaignError(
-        f"{words[0]} is not an MPI launcher that colltune knows "
-        f"({', '.join((*_MPI_LAUNCHERS, _SRUN))}); {_MEND}. With --mpi you can name the MPI "
-        "that it belongs to."
-    )
+    raise say("unknown-launcher", name=words[0], known=", ".join((*_MPI_LAUNCHERS, _SRUN)))
 
 
 @dataclass(frozen=True)

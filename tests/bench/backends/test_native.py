@@ -168,7 +168,7 @@ def test_a_crash_between_two_steps_is_nobodys_fault(launched: Callable[..., Laun
 
 def test_no_output_is_an_error(launched: Callable[..., LaunchResult]) -> None:
     """A program that never began a step did not start; a full disk is told as such."""
-    with pytest.raises(ProgramError, match="did not start"):
+    with refused("did-not-start", ProgramError):
         launched(_Runs({}, 1), BINOMIAL)
     with refused("raw-not-written", OutputError):
         launched(_Runs({}, 3, "collbench: cannot write /x"), BINOMIAL)

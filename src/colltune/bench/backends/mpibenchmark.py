@@ -103,7 +103,8 @@ def probe(
         rows = output.rows.values() if output and outcome.ok and output.complete else ()
         if output and any(row.n_valid == _PROBED_NREP for row in rows):
             return Program(mode is BenchmarkMode.TIMED, commit_of(output))
-    raise process.FailedError(f"{path} cannot measure", _MEND, outcome)
+    told = outcome.explain()
+    raise say("useless-benchmark", path=path, why="cannot measure", mend=_MEND, told=told)
 
 
 def commit_of(output: ReproMpiOutput) -> str:
@@ -140,7 +141,7 @@ def _answer(path: Path, outcome: process.ProcessResult) -> ReproMpiOutput | None
     elif "#command-line arguments:" not in outcome.stdout.lower():
         why = "is not ReproMPI's mpibenchmark"
     if why:
-        raise process.FailedError(f"{path} {why}", mend, outcome)
+        raise say("useless-benchmark", path=path, why=why, mend=mend, told=outcome.explain())
     try:
         return parse_output(outcome.stdout, str(path))
     except DataError:

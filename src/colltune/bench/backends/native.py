@@ -234,6 +234,6 @@ def _ending(
         raise say("raw-not-written", told=outcome.explain())
     if not output.began and (not forced or _COMPLAINT in outcome.stderr):
         misled, mend = misplaced(Path(outcome.command[0]), os.environ)
-        finding = f"the benchmark did not start{misled and f': {misled}'}"
-        raise process.FailedError(finding, mend, outcome)
+        why = misled and f": {misled}; {mend}"
+        raise say("did-not-start", what="the benchmark", why=why, told=outcome.explain())
     return Ending.CRASH

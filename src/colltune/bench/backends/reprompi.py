@@ -287,7 +287,8 @@ class ReproMpiBackend(InstalledMpi):
             outcome = self.start(shape, command, environment, _PROBE_TIMEOUT_S)
             output = mpibenchmark.read(output_path)
             if output is None or not output.complete:
-                raise process.FailedError(f"mpibenchmark did not run on {shape}", outcome=outcome)
+                what = f"mpibenchmark on {shape}"
+                raise say("did-not-start", what=what, why="", told=outcome.explain())
             self._proved_by(output, mode)
             rows = output.rows.values()
             if any(row.n_valid > 1 for row in rows):
@@ -599,5 +600,5 @@ def _ending(
     if outcome.timed_out:
         return Ending.HANG if watch.stuck else Ending.BUDGET
     if outcome.ok or not path.exists():
-        raise process.FailedError("mpibenchmark did not start", outcome=outcome)
+        raise say("did-not-start", what="mpibenchmark", why="", told=outcome.explain())
     return Ending.CRASH

@@ -120,8 +120,8 @@ class SimGrid:
         told = process.run([smpirun, "-version"], timeout_s=_ASK_S)
         match = _VERSION.search(told.stdout)
         if match is None:
-            what = f"{smpirun} does not print SimGrid's release"
-            raise process.FailedError(what, _MEND, told)
+            what = "SimGrid's release"
+            raise say("not-printed", program=smpirun, what=what, told=told.explain())
         return cls(smpirun, smpicc, match[1])
 
     def algorithms(self, collective: Collective) -> tuple[str, ...]:
@@ -132,11 +132,9 @@ class SimGrid:
         outcome = self.run(Simulation(), Shape(1, 1), words, timeout_s=_ASK_S)
         match = _VALID.search(f"{outcome.stdout}\n{outcome.stderr}\n")
         if match is None:
-            raise process.FailedError(
-                f"SimGrid {self.release} does not list its algorithms of {collective} "
-                f"(releases known to work: {TESTED})",
-                outcome=outcome,
-            )
+            program = f"SimGrid {self.release} (known to work: {TESTED})"
+            what = f"its algorithms of {collective}"
+            raise say("not-printed", program=program, what=what, told=outcome.explain())
         return tuple(name for name in match[1].split(", ") if name not in _SELECTORS)
 
     def program(self, *, own: bool) -> Path:
@@ -342,7 +340,7 @@ class _SimulatedLaunch:
         """Say which cell crashed or hung; larger messages would take longer still."""
         configuration = self.plan.cells[indices[0]].configuration
         if not output.began and configuration.is_default:
-            raise process.FailedError("the simulation did not start", outcome=outcome)
+            raise say("did-not-start", what="the simulation", why="", told=outcome.explain())
         done = self.found.times_s.keys() | self.found.problems.keys()
         left = [index for index in indices if index not in done]
         self.message = outcome.explain()
