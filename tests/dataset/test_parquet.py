@@ -147,7 +147,7 @@ def test_foreign_and_newer_files_are_refused(tmp_path: Path) -> None:
         read_parquet(foreign)
     table = pa.table({"x": [1]}).replace_schema_metadata({"colltune.schema_version": "99"})
     pq.write_table(table, foreign)
-    with refused("newer-schema", DataError):
+    with refused("format-version", DataError):
         read_parquet(foreign)
 
 

@@ -86,7 +86,7 @@ def test_another_context_is_refused(tmp_path: Path) -> None:
         ({"format": "x"}, "not-task-times"),
         (
             {"version": 9},
-            "newer-task-times version=9 newest=2",
+            "format-version version=9 known=2",
         ),
         ({"context": {}}, "tasks-context-lacks"),
     ],

@@ -30,6 +30,7 @@ from colltune.production.summary import Summary
 from tests.production.postgresql import postgresql, programs
 from tests.production.reporting import DAY_S, NOW
 from tests.production.summaries import SUMMARY
+from tests.refusals import refused
 
 LATER = NOW + 6 * DAY_S
 
@@ -183,7 +184,7 @@ def test_one_process_judges_until_it_is_taken_for_dead(store: Store) -> None:
                 second.done(1)
             slow.put({"by": "first"})
 
-    with pytest.raises(ConflictError, match="took over the judging"):
+    with refused("taken-over", ConflictError, what="judging"):
         be_slow()
     assert store.read("") == {"by": "second"}
     with store.judging(NOW + 1000) as third:
@@ -364,37 +365,37 @@ def damaged(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("spoil", "code"),
     [
-        (newer, "have version 99, but this colltune knows 1. Upgrade"),
-        (damaged, "is damaged|malformed"),
-        (lambda path: path.write_text("notes\n" * 500), "not a database of SQLite. Name another"),
-        (lambda path: (path.unlink(), path.mkdir()), "cannot be opened. Correct owner"),
+        (newer, "format-version version=99 known=1"),
+        (damaged, "store-failed"),
+        (lambda path: path.write_text("notes\n" * 500), "store-failed"),
+        (lambda path: (path.unlink(), path.mkdir()), "store-failed"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, spoil: Any, said: str) -> None:
+def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, spoil: Any, code: str) -> None:
     """With the mend, and without the question that was asked of the database."""
     path = tmp_path / "production.db"
     store = Store(str(path), tmp_path)
     store.add(job(1), NOW)
     store.close()
     spoil(path)
-    with pytest.raises(OutputError, match=said) as caught:
+    with refused(code, OutputError) as caught:
         Store(str(path), tmp_path).add(job(2), NOW)
     assert str(path) in str(caught.value)
     assert "SELECT" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "code"),
     [
-        ("mysql://x:secret@host/db", "neither a file nor postgresql://"),
-        ("postgresql://x:secret@127.0.0.1:1/db?connect_timeout=5", "refused|failed"),
+        ("mysql://x:secret@host/db", "no-store"),
+        ("postgresql://x:secret@127.0.0.1:1/db?connect_timeout=5", "store-failed"),
     ],
 )
-def test_a_database_that_cannot_be_reached_is_named(tmp_path: Path, url: str, said: str) -> None:
+def test_a_database_that_cannot_be_reached_is_named(tmp_path: Path, url: str, code: str) -> None:
     """Its password is not."""
-    with pytest.raises(OutputError, match=said) as caught:
+    with refused(code, OutputError) as caught:
         Store(url, tmp_path).add(job(1), NOW)
     assert "secret" not in str(caught.value)
 
@@ -408,7 +409,7 @@ def test_a_damaged_day_is_named(store: Store, tmp_path: Path) -> None:
     shutil.copy(file, file.with_name("copy.parquet"))
     assert store.archive_rows(0).num_rows == 2
     file.write_bytes(file.read_bytes()[:-100])
-    with pytest.raises(DataError, match=f"{file.name}: damaged Parquet file"):
+    with refused("damaged-parquet", DataError, path=file):
         store.archive_rows(0)
 
 
@@ -430,7 +431,7 @@ def test_a_disk_that_is_full_or_read_only(tmp_path: Path) -> None:
                 store.add(replace(job(taken), user=os.urandom(2000).hex()), NOW)
                 taken += 1
 
-        with pytest.raises(OutputError, match=r"the disk is full\. Free space") as caught:
+        with refused("store-failed", OutputError) as caught:
             fill()
         assert getattr(caught.value.__cause__, "errno", 0) == errno.ENOSPC
         assert taken > 10
@@ -441,7 +442,7 @@ def test_a_disk_that_is_full_or_read_only(tmp_path: Path) -> None:
         assert reported(store) == [str(number) for number in range(taken + 1)]
         store.close()
         run(["mount", "-o", "remount,ro", str(disk)], timeout_s=10)
-        with pytest.raises(OutputError, match=r"read-only|cannot be opened"):
+        with refused("store-failed", OutputError):
             Store(str(disk / "production.db"), disk / "archive").add(job(9999), NOW)
     finally:
         run(["umount", str(disk)], timeout_s=10)

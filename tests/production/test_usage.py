@@ -15,6 +15,7 @@ from colltune.production.store import Store
 from colltune.production.summary import parse_summary, text_of
 from tests.dataset.profiles import profile_text, row
 from tests.production.summaries import HEAD
+from tests.refusals import refused
 
 SLOT, DAY_S, NOW = "openmpi-4.1.4", 86400.0, 1_795_000_000.0
 PROFILE = profile_text(
@@ -62,5 +63,5 @@ def test_days_and_newest_reports_tell_node_seconds(settings: Production) -> None
 
 def test_a_site_that_records_nothing_says_how_to(settings: Production) -> None:
     """The error names the line."""
-    with pytest.raises(SiteError, match=r"Set record = true in \[production\]"):
+    with refused("not-recorded", SiteError):
         usage(replace(settings, record=False), SLOT)

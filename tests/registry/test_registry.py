@@ -330,7 +330,7 @@ def test_a_damaged_event_is_named(registry: Registry) -> None:
     whole = file.read_text()
     for damage in _DAMAGED:
         newer = isinstance(damage, dict) and "format_version" in damage
-        code = "newer-event" if newer else "damaged-event"
+        code = "format-version" if newer else "damaged-event"
         if isinstance(damage, dict):
             damage = json.dumps(json.loads(whole) | damage).encode()  # noqa: PLW2901
         file.write_bytes(damage)
@@ -338,7 +338,7 @@ def test_a_damaged_event_is_named(registry: Registry) -> None:
         for ask in (again.current, again.history, partial(again.promote, small(2).id, by="ann")):
             with refused(code, BundleError) as raised:
                 ask()
-            assert raised.value.values["where"].endswith("history/00000002.json")
+            assert raised.value.values["place"].endswith("history/00000002.json")
         assert registry.current() == {SLOT: second}, damage
     file.unlink()
     assert again.current()[SLOT].bundle_id == small(0).id

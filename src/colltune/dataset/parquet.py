@@ -240,7 +240,7 @@ def _check_version(metadata: Mapping[str, str], name: str) -> None:
     if version is None:
         raise say("foreign-parquet", name=name)
     if not version.isdecimal() or len(version) > 9 or int(version) > SCHEMA_VERSION:
-        raise say("newer-schema", name=name, version=version[:20], known=SCHEMA_VERSION)
+        raise say("format-version", place=name, version=version[:20], known=SCHEMA_VERSION)
 
 
 def _table(file: Path, **which: Any) -> pa.Table:

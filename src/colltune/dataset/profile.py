@@ -294,13 +294,8 @@ def parse_profile(content: bytes, source: str) -> tuple[ProfiledRun, list[Use]]:
         raise say("not-a-profile", file=source)
     version = int(match[1])
     if not _OLDEST_VERSION <= version <= FORMAT_VERSION:
-        raise say(
-            "profile-format",
-            file=source,
-            version=version,
-            oldest=_OLDEST_VERSION,
-            newest=FORMAT_VERSION,
-        )
+        known = f"{_OLDEST_VERSION} to {FORMAT_VERSION}"
+        raise say("format-version", place=f"{source}, line 1:", version=version, known=known)
     body, _, last = content.rstrip(b"\n").rpartition(b"\n")
     body += b"\n"
     names = (_HEAD_1, _COLUMNS_1) if version == 1 else (_HEAD, COLUMNS)

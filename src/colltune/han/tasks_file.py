@@ -258,7 +258,7 @@ def _context(path: Path, head: Mapping[str, Any]) -> Context:
     if head.get("format") != FORMAT:
         raise say("not-task-times", path=path, format=FORMAT)
     if head.get("version") not in _READ:
-        raise say("newer-task-times", path=path, version=head.get("version"), newest=VERSION)
+        raise say("format-version", place=path, version=head.get("version"), known=VERSION)
     found = head.get("context")
     if not isinstance(found, dict) or not {"machine", "library", "library_version"} <= set(found):
         raise say("tasks-context-lacks", path=path)

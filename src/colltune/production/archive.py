@@ -34,7 +34,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from colltune.domain import Shape
-from colltune.errors import DataError
+from colltune.errors import say
 from colltune.files import whole, writing
 from colltune.production.summary import MpiRun, Summary
 
@@ -265,10 +265,8 @@ def _read(file: Path, columns: list[str]) -> pa.Table:
         with pq.ParquetFile(file) as parquet:
             version = (parquet.schema_arrow.metadata or {}).get(b"colltune.production_version", b"")
             if version.decode() != str(FORMAT_VERSION):
-                raise DataError(
-                    f"{file}: its format is {version.decode() or 'unknown'}, but this colltune "
-                    f"reads {FORMAT_VERSION}. Upgrade colltune."
-                )
+                told = version.decode() or "unknown"
+                raise say("format-version", place=file, version=told, known=FORMAT_VERSION)
             return parquet.read(columns).replace_schema_metadata(SCHEMA.metadata)
     except (OSError, pa.ArrowException) as error:
-        raise DataError(f"{file}: damaged Parquet file ({error}). Remove it to go on.") from error
+        raise say("damaged-parquet", path=file, error=error) from error

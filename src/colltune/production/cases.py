@@ -28,7 +28,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from colltune.dataset.profile import CallKind
-from colltune.errors import DataError
+from colltune.errors import say
 from colltune.evidence.arms import Arms, BatchLevel, SavedHours, Seen, Total, Usual, usual_of
 from colltune.production.arms import Arm, Draw, Production, Side
 from colltune.production.observations import (
@@ -119,10 +119,8 @@ class Cases:
         self._values |= self._store.get(keys - set(self._values))
         version = self.value(JUDGED).setdefault("format", FORMAT_VERSION)
         if version != FORMAT_VERSION:
-            raise DataError(
-                f"what the judgement remembers has format {version}, but this colltune reads "
-                f"{FORMAT_VERSION}. Upgrade colltune."
-            )
+            place = "what the judgement remembers"
+            raise say("format-version", place=place, version=version, known=FORMAT_VERSION)
         for one, several in told:
             self._count(one.summary, several)
             _Job(self, one.summary, one.received).take(several)

@@ -24,7 +24,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from colltune.errors import OutputError
+from colltune.errors import ColltuneError, OutputError, say
 from colltune.files import writing
 from colltune.on_demand import require
 
@@ -110,9 +110,7 @@ class Database:
             require("postgresql", "psycopg")
             self._url = self._url.set(drivername="postgresql+psycopg")
         elif self._path is None:
-            raise OutputError(
-                f"the store {self}: this is neither a file nor postgresql://…. Name one of them."
-            )
+            raise say("no-store", store=self)
 
     def __str__(self) -> str:
         return str(self._path or self._url.render_as_string(hide_password=True))
@@ -162,10 +160,8 @@ class Database:
             with engine.connect() as connection:
                 version = connection.scalar(sa.select(META.c.value).where(META.c.name == "version"))
         if version is None or version > SCHEMA_VERSION:
-            raise OutputError(
-                f"the store {self}: its tables have version {version}, but this colltune knows "
-                f"{SCHEMA_VERSION}. Upgrade colltune."
-            )
+            at, known = f"the store {self}", SCHEMA_VERSION
+            raise say("format-version", OutputError, place=at, version=version, known=known)
         return engine
 
     @contextmanager
@@ -175,7 +171,7 @@ class Database:
         except (sa.exc.SQLAlchemyError, UnicodeError) as error:
             raise self._error(error) from _cause(error)
 
-    def _error(self, error: Exception) -> OutputError:
+    def _error(self, error: Exception) -> ColltuneError:
         origin = getattr(error, "orig", None) or error
         name = str(getattr(origin, "sqlite_errorname", "")).removeprefix("SQLITE_")
         said = next(iter(str(origin).splitlines()), "").rstrip(".") or type(origin).__name__
@@ -183,7 +179,7 @@ class Database:
             (found for start, found in _PROBLEMS.items() if name.startswith(start)),
             (said, "See the disk's and the database's own messages."),
         )
-        return OutputError(f"the store {self}: {why}. {mend}")
+        return say("store-failed", store=self, why=why, mend=mend)
 
 
 def _cause(error: Exception) -> Exception:

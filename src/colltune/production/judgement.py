@@ -19,7 +19,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from colltune.domain import Collective, Shape
-from colltune.errors import DataError
+from colltune.errors import say
 from colltune.evidence.arms import WORTH, Arms, EffectInterval, Total
 from colltune.evidence.launches import discoveries
 from colltune.json_text import Facts
@@ -553,10 +553,8 @@ def from_json(values: Mapping[str, Any]) -> Judgement:
     values = dict(values)
     version = values.pop("format")
     if version != FORMAT_VERSION:
-        raise DataError(
-            f"the stored judgement has format {version}, but this colltune reads "
-            f"{FORMAT_VERSION}. Upgrade colltune."
-        )
+        place = "the stored judgement"
+        raise say("format-version", place=place, version=version, known=FORMAT_VERSION)
     return Judgement(
         **values
         | {

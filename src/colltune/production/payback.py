@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from colltune.dataset.profile import CallKind, Profile, ProfiledRun, Use, added_up
 from colltune.domain import Collective, Shape
-from colltune.errors import DataError, SiteError
+from colltune.errors import DataError, say
 from colltune.evidence.launches import held, sd_behind
 from colltune.production.arms import Production
 from colltune.selector.demand import Demand
@@ -43,7 +43,7 @@ def usage(settings: Production, slot: str, since: float = 0.0) -> Profile | None
     of two, stands for all of it.
     """
     if not settings.record:
-        raise SiteError("production is not recorded here. Set record = true in [production].")
+        raise say("not-recorded")
     if "://" not in settings.store and not Path(settings.store).exists():
         return None
     from colltune.production.store import Store
@@ -326,5 +326,6 @@ def parse_share(text: str) -> tuple[float, float]:
     except ValueError:
         ends = -1.0, -1.0
     if not 0 <= ends[0] <= ends[1] <= 1:
-        raise DataError(f"{text[:40]!r} is not a share in percent. Write it like 5-20 or 12.")
+        what, like = "a share in percent", "5-20 or 12"
+        raise say("malformed", DataError, value=text[:40], what=what, like=like)
     return ends

@@ -24,7 +24,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from colltune.errors import ConflictError
+from colltune.errors import say
 from colltune.production.archive import Archive, ArchivePart
 from colltune.production.database import (
     ASKED,
@@ -330,10 +330,7 @@ class Store:
         """Raise unless the lease is still held; nobody can take it before the transaction ends."""
         held = sa.update(LEASES).where(LEASES.c.name == name, LEASES.c.holder == holder)
         if db.scalar(held.values(holder=holder).returning(LEASES.c.name)) is None:
-            raise ConflictError(
-                f"{self._database}: another process took over the {name}, since this one took too "
-                "long. Nothing was changed; it is done by the other."
-            )
+            raise say("taken-over", place=self._database, what=name)
 
 
 class Judging:

@@ -21,7 +21,7 @@ from typing import Any
 
 from colltune.dataset.profile import CallKind, ProfiledRun, Use, parse_profile
 from colltune.domain import Collective, Shape
-from colltune.errors import DataError
+from colltune.errors import ColltuneError, DataError, say
 from colltune.production.arms import Arm
 
 VERSION = 1
@@ -36,10 +36,6 @@ _USER = re.compile(r"-|[0-9a-f]{8,64}")
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")
 _BUNDLE = re.compile(r"[0-9a-f]{64}")
 _SHOWN = 40
-
-
-class SummaryError(DataError):
-    """A text that is no summary of a job; the message names the line."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +97,7 @@ def text_without_slurm(profiles: Iterable[bytes]) -> bytes:
 
 
 def parse_summary(content: bytes) -> Summary:
-    """Return what the text of an epilog says; a `SummaryError` if it is anything else."""
+    """Return what the text of an epilog says; a `DataError` if it is anything else."""
     return _SummaryReader(content).summary()
 
 
@@ -113,13 +109,13 @@ class _SummaryReader:
 
     def summary(self) -> Summary:
         if len(self._content) > MOST_BYTES:
-            raise self._wrong(f"more than {MOST_BYTES} bytes")
+            raise self._wrong(say("too-many", most=MOST_BYTES, what="bytes"))
         if self._line() != _FIRST:
-            raise self._wrong(f"this is not a summary of version {VERSION}")
+            raise self._wrong(say("not-a-summary", version=VERSION))
         job = self._word("job", _JOB)
         started, ended, nodes = map(self._count, ("started", "ended", "nodes"))
         if not nodes:
-            raise self._wrong("a job has at least one node")
+            raise self._wrong(say("job-without-nodes"))
         state = self._word("state", re.compile("|".join(STATES)))
         user = self._word("user", _USER)
         given, line = self._given()
@@ -141,11 +137,11 @@ class _SummaryReader:
                 ):
                     given = Given(library, release, Arm(arm), bundle)
                 case _:
-                    raise self._wrong(
-                        f"{line[:_SHOWN]!r} names no library, release, arm and bundle"
-                    )
-            if (library, release) in found or len(found) == MOST_PARTS:
-                raise self._wrong(f"{library} {release} twice, or more than {MOST_PARTS} releases")
+                    raise self._wrong(say("wrong-line", line=line[:_SHOWN], name="given"))
+            if (library, release) in found:
+                raise self._wrong(say("second-line", name="given", value=f"{library} {release}"))
+            if len(found) == MOST_PARTS:
+                raise self._wrong(say("too-many", most=MOST_PARTS, what="releases"))
             found[library, release] = given
         return tuple(found.values()), line
 
@@ -153,30 +149,30 @@ class _SummaryReader:
         runs: list[MpiRun] = []
         while (line := self._line()) != "end":
             if len(runs) == MOST_RUNS:
-                raise self._wrong(f"more than {MOST_RUNS} profiles")
+                raise self._wrong(say("too-many", most=MOST_RUNS, what="profiles"))
             length = self._count("profile", line)
             content = self._content[self._at : self._at + length]
             if len(content) < length:
-                raise self._wrong("it is not complete")
+                raise self._wrong(say("incomplete"))
             job, uses = self._profile(content)
             runs.append(MpiRun(job, tuple(uses)))
             self._at += length
             self.number += content.count(b"\n")
         if self._at != len(self._content):
-            raise self._wrong("text after the end")
+            raise self._wrong(say("text-after-end"))
         return tuple(runs)
 
     def _profile(self, content: bytes) -> tuple[ProfiledRun, list[Use]]:
         try:
             return parse_profile(content, f"the profile after line {self.number}")
         except DataError as error:
-            raise SummaryError(f"the summary: {error}") from None
+            raise error.of("the summary") from None
 
     def _line(self) -> str:
         end = self._content.find(b"\n", self._at)
         self.number += 1
         if end < 0:
-            raise self._wrong("it is not complete")
+            raise self._wrong(say("incomplete"))
         line, self._at = self._content[self._at : end], end + 1
         return line.decode("ascii", "replace")
 
@@ -184,14 +180,14 @@ class _SummaryReader:
         line = self._line() if line is None else line
         found, _, word = line.partition(" ")
         if found != name or not pattern.fullmatch(word):
-            raise self._wrong(f"{line[:_SHOWN]!r} is not a good line of {name!r}")
+            raise self._wrong(say("wrong-line", line=line[:_SHOWN], name=name))
         return word
 
     def _count(self, name: str, line: str | None = None) -> int:
         return int(self._word(name, _NUMBER, line))
 
-    def _wrong(self, why: str) -> SummaryError:
-        return SummaryError(f"the summary: line {self.number}: {why}")
+    def _wrong(self, why: ColltuneError) -> ColltuneError:
+        return why.of(f"the summary, line {self.number}", at=self.number)
 
 
 def as_json(summary: Summary) -> dict[str, Any]:
@@ -203,11 +199,8 @@ def as_json(summary: Summary) -> dict[str, Any]:
 
 def from_json(values: Mapping[str, Any]) -> Summary:
     """Return the summary that `as_json` has turned into `values`."""
-    if values["format"] != VERSION:
-        raise SummaryError(
-            f"a stored summary has format {values['format']}, but this colltune reads {VERSION}. "
-            "Upgrade colltune."
-        )
+    if (version := values["format"]) != VERSION:
+        raise say("format-version", place="a stored summary", version=version, known=VERSION)
     named = {f.name: values[f.name] for f in fields(Summary)}
     given = tuple(Given(**g | {"arm": Arm(g["arm"])}) for g in values["given"])
     runs = tuple(MpiRun(_job(job), tuple(map(_use, uses))) for job, uses in values["runs"])

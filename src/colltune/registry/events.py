@@ -105,7 +105,9 @@ def _parsed(content: bytes, sequence: int, where: str) -> Event:
             raise ValueError("it is not an event of a registry")
         version = found.pop("format_version", None)
         if isinstance(version, int) and version > FORMAT_VERSION:
-            raise say("newer-event", where=where, version=version, format_version=FORMAT_VERSION)
+            raise say(
+                "format-version", BundleError, place=where, version=version, known=FORMAT_VERSION
+            )
         cause = found.pop("cause", None)
         event = Event(**{**found, "action": Action(str(found.get("action")))})
         event = replace(event, cause=_former_cause(event) if cause is None else Cause(cause))
@@ -121,7 +123,7 @@ def _parsed(content: bytes, sequence: int, where: str) -> Event:
         if event.action.is_of_trial != _is_share(event.share):
             raise ValueError("its share of the jobs does not fit its action")
     except (ValueError, TypeError) as error:
-        raise say("damaged-event", where=where, why=error) from error
+        raise say("damaged-event", place=where, why=error) from error
     return event
 
 

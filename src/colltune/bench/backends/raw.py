@@ -183,8 +183,8 @@ def save_cells(path: Path, cells: Sequence[Cell], launch: str) -> None:
 def load_cells(path: Path) -> tuple[tuple[Cell, ...], str]:
     try:
         stored = json_of(path.read_text())
-        if stored["version"] != _SALVAGE_VERSION:
-            raise say("unknown-raw-version", path=path, version=stored["version"])
+        if (version := stored["version"]) != _SALVAGE_VERSION:
+            raise say("format-version", place=path, version=version, known=_SALVAGE_VERSION)
         cells = tuple(_cell(*row) for row in stored["cells"])
         return cells, str(stored["launch"])
     except (OSError, ValueError, KeyError, TypeError) as error:
