@@ -17,6 +17,7 @@ from colltune.evaluation import LeaveAllocationOut, LeaveNodesOut, evaluate_spli
 from colltune.evaluation.run import Record, halves, replay
 from colltune.selector.confirming import Cell, ContestedInstance, Times
 from tests.models.machines import CONTEXT, configuration, measured
+from tests.refusals import refused
 
 BCAST = Collective.BCAST
 INSTANCE = Instance(BCAST, Shape(4, 1), 64)
@@ -189,5 +190,5 @@ def test_noise_is_drawn_by_the_seed() -> None:
 
 def test_a_split_that_takes_launches_apart_has_no_second_half() -> None:
     """Leaving an allocation out leaves nothing to judge by, which is said."""
-    with pytest.raises(DataError, match="leave-allocation-out leaves no second half"):
+    with refused("no-second-half", DataError, split="leave-allocation-out"):
         evaluate_split(GRID, LeaveAllocationOut(), learners=("knn",), confirm=True)

@@ -22,6 +22,7 @@ from colltune.evaluation.splits import (
     NodeCounts,
 )
 from tests.models.machines import measured
+from tests.refusals import refused
 
 NODES = (2, 3, 4, 8, 16, 32)
 
@@ -98,22 +99,22 @@ def test_noise_is_on_what_is_learned_alone_and_the_same_in_all_folds() -> None:
 
 def test_data_that_do_not_allow_a_split_are_described(subtests: pytest.Subtests) -> None:
     """The error names the split, what it needs, and what the data has."""
-    for split, changes, message in (
-        (LeaveNodesOut(), {"nodes": (4,)}, "leave-nodes-out.*at least 3.*bcast on 4 nodes"),
-        (Extrapolation(), {"nodes": (4, 8)}, "extrapolation.*at least 2 smaller"),
-        (Extrapolation(above=32), {}, "extrapolation leaves nothing"),
-        (Extrapolation(largest=1, above=3), {}, "--largest and --above"),
-        (Extrapolation(largest=0), {}, "--largest 0 must be 1"),
-        (LeavePpnOut(), {"ppn": (4,)}, "leave-ppn-out.*2 different ppn"),
-        (LeavePpnOut((9,)), {}, "ppn 9 of --ppn, only 1, 4"),
-        (MessageSizes(), {"msizes": (1, 2, 3)}, "message-sizes.*at least 4"),
-        (LeaveNodesOut(), {"algorithms": ("linear", "binomial")}, "but never its default"),
-        (LeaveNodesOut(), {"algorithms": ("default",)}, "another configuration."),
-        (NodeCounts((2,), (2, 3)), {}, "2 are in both"),
+    for split, changes, code in (
+        (LeaveNodesOut(), {"nodes": (4,)}, "no-folds split=leave-nodes-out"),
+        (Extrapolation(), {"nodes": (4, 8)}, "no-folds split=extrapolation"),
+        (Extrapolation(above=32), {}, "no-folds split=extrapolation"),
+        (Extrapolation(largest=1, above=3), {}, "exclusive one=--largest other=--above"),
+        (Extrapolation(largest=0), {}, "too-small name=--largest value=0"),
+        (LeavePpnOut(), {"ppn": (4,)}, "no-folds split=leave-ppn-out"),
+        (LeavePpnOut((9,)), {}, "not-in-data option=--ppn missing=9"),
+        (MessageSizes(), {"msizes": (1, 2, 3)}, "no-folds split=message-sizes"),
+        (LeaveNodesOut(), {"algorithms": ("linear", "binomial")}, "no-folds"),
+        (LeaveNodesOut(), {"algorithms": ("default",)}, "no-folds"),
+        (NodeCounts((2,), (2, 3)), {}, "trained-and-tested nodes=2"),
     ):
         with (
-            subtests.test(split=split, changes=changes, message=message),
-            pytest.raises(SplitError, match=message),
+            subtests.test(split=split, changes=changes, code=code),
+            refused(code, SplitError),
         ):
             folds(split, **changes)
 
@@ -172,9 +173,9 @@ def test_what_launches_need_is_told(subtests: pytest.Subtests) -> None:
         launched("a", 1.0, algorithms=("default",)),
         launched("b", 1.0, algorithms=("linear", "binomial")),
     ]
-    for split, data, message in (
-        (LeaveAllocationOut(), measured(), "at least 2 launches, but the data have 1"),
-        (LeaveAllocationOut(), join(no_default), "no launch measured the default"),
+    for split, data, code in (
+        (LeaveAllocationOut(), measured(), "few-launches count=1"),
+        (LeaveAllocationOut(), join(no_default), "no-launch-to-leave-out"),
     ):
-        with subtests.test(message=message), pytest.raises(SplitError, match=message):
+        with subtests.test(code=code), refused(code, SplitError):
             split.folds(FoldSource(data))

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from colltune.domain import Collective, Configuration, Context
-from colltune.errors import DataError, ProgramError
+from colltune.errors import DataError, ProgramError, say
 from colltune.evaluation.folds import Fold
 from colltune.features import feature_set
 from colltune.models.bundle import Bundle
@@ -211,5 +211,5 @@ def learned(names: Sequence[str], guard: bool | Guard) -> tuple[Learned, ...]:
     for name in names:
         learner_entry(name)
         if names.count(name) > 1:
-            raise DataError(f"learner {name!r} is given twice. Drop one.")
+            raise say("twice", what="learner", name=name)
     return tuple(Learned(name, guard) for name in names)

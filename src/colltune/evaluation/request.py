@@ -26,7 +26,7 @@ from colltune.dataset.noise import allocations_of
 from colltune.dataset.objective import Objective
 from colltune.dataset.parquet import read_launch_provenances
 from colltune.domain import Collective, Context
-from colltune.errors import DataError, unknown
+from colltune.errors import DataError, say, unknown
 from colltune.evaluation.evaluation import Evaluation
 from colltune.evaluation.folds import SplitError
 from colltune.evaluation.run import evaluate_split
@@ -253,7 +253,7 @@ def run_like_paper(dataset: PerformanceDataset, run: Run, seed: int = 0) -> Pape
             reasons.append(str(error))
         else:
             return PaperRuns([(only, only)], {"large": split}, tested)
-    raise DataError(f"the data allow none of the paper's evaluations: {'; '.join(reasons)}")
+    raise say("no-paper-evaluation", reasons="; ".join(reasons))
 
 
 SUITES = ("paper",)
@@ -324,24 +324,18 @@ class EvaluationRequest:
         return Result([run(dataset, SPLITS[self.split](self))])
 
     def _check(self) -> None:
-        name = self.split
+        name, suite = self.split, self.suite
         if name is not None and name not in SPLITS:
             raise unknown("--split", name, SPLITS, DataError)
-        if self.suite is not None and self.suite not in SUITES:
-            raise DataError(f"unknown --suite {self.suite!r}; known: {', '.join(SUITES)}")
+        if suite is not None and suite not in SUITES:
+            raise unknown("--suite", suite, SUITES, DataError)
         if (self.train_nodes is None) != (self.test_nodes is None):
-            raise DataError("--train-nodes and --test-nodes belong together. Give both.")
-        if self.suite is None and name and self.train_nodes:
-            raise DataError(f"--split {name} and --train-nodes exclude each other. Drop one.")
-        if self.suite and name:
-            raise DataError(
-                f"--suite {self.suite} and --split {name} exclude each other. Drop one."
-            )
-        if not (self.suite or name or self.train_nodes):
-            raise DataError(
-                f"the test data are missing. Give --split with one of {', '.join(SPLITS)}; or "
-                "--train-nodes with --test-nodes; or --suite."
-            )
+            raise say("together", one="--train-nodes", other="--test-nodes")
+        if name and (suite or self.train_nodes):
+            other = f"--suite {suite}" if suite else "--train-nodes"
+            raise say("exclusive", one=f"--split {name}", other=other)
+        if not (suite or name or self.train_nodes):
+            raise say("no-test-data", known=", ".join(SPLITS))
         self._check_owned()
 
     def _check_owned(self) -> None:
@@ -352,11 +346,9 @@ class EvaluationRequest:
         }
         for flag, (value, owner) in owned.items():
             if value and self.split != owner:
-                raise DataError(
-                    f"{flag} works only with --split {owner}. Drop it, or ask for that split."
-                )
+                raise say("works-only-with", option=flag, other=f"--split {owner}")
         if self.suite == "paper" and self.confirm:
-            raise DataError("--suite paper always draws the paper's figures. Drop --confirm.")
+            raise say("suite-confirmed", suite=self.suite)
 
     def _evaluate(self, progress: Progress) -> Run:
         provenances = read_launch_provenances(self.data)

@@ -24,7 +24,7 @@ from colltune.dataset import PerformanceDataset
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
 from colltune.decisions import Status
 from colltune.domain import Context, Instance, LaunchStatistics, Measurement, Shape
-from colltune.errors import DataError
+from colltune.errors import ColltuneError, DataError, say
 from colltune.evaluation.evaluation import Evaluation, EvaluationSetup
 from colltune.evaluation.folds import (
     Fold,
@@ -319,11 +319,9 @@ def evaluate_split(  # noqa: PLR0913
         If decisions cannot be confirmed after this split.
     """
     if not 0 <= noise < 10:
-        raise DataError(
-            f"noise {noise:g} is not a standard deviation of log times. Write 0.05 for 5 %."
-        )
+        raise say("wrong-noise", noise=noise)
     if seed < 0:
-        raise DataError(f"seed {seed} must not be negative")
+        raise say("too-small", name="seed", value=seed, less="negative")
     others, absent = references(learners) if with_references else ([], [])
     notes = tuple(absent)
     asked = learned(learners, guard)
@@ -334,10 +332,7 @@ def evaluate_split(  # noqa: PLR0913
     )
     if confirm:
         if not isinstance(split, MaskSplit):
-            raise SplitError(
-                f"the split {split.name} leaves no second half of the record to judge by. Use "
-                "--confirm with another --split."
-            )
+            raise say("no-second-half", SplitError, split=split.name)
         halved = halves(dataset)
         source = replace(source, judging=halved.judging)
         recipes += [Confirmed(learner, halved.deciding, noise, seed) for learner in asked]
@@ -459,7 +454,7 @@ def _decided(
     for done, (task, choice) in enumerate(
         zip(tasks, spread(calls, n_processes), strict=True), start=1
     ):
-        if isinstance(choice, DataError):
+        if isinstance(choice, ColltuneError):
             raise choice
         choices[task[0].name].append(choice)
         told(done, len(tasks), _named(*tasks[done]) if done < len(tasks) else "")
@@ -472,11 +467,11 @@ def _named(recipe: Recipe, fold: Fold) -> str:
 
 def _decide(
     recipe: Recipe, context: Context, fold: Fold, jobs: int | None
-) -> FoldDecisions | DataError:
+) -> FoldDecisions | ColltuneError:
     try:
         return recipe.decide(context, fold, jobs)
     except DataError as error:
-        return DataError(f"{recipe.name}, {fold.collective}, without {fold.name}: {error}")
+        return error.of(f"{recipe.name}, {fold.collective}, without {fold.name}")
 
 
 def _node_counts(nodes: Iterable[NDArray[np.int64]]) -> tuple[int, ...]:

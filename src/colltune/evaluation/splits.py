@@ -8,13 +8,14 @@ where none is left, an error says what the data has.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from colltune.errors import say
 from colltune.evaluation.folds import Fold, FoldSource, SplitError, fold
 from colltune.models.cells import CellMatrix
 
@@ -82,12 +83,10 @@ class MaskSplit(ABC):
             for c, cells in source.matrices.items()
             for mask in self.masks(cells)
         ]
-        return _some(
-            found,
-            f"the split {self.name} leaves nothing to evaluate. It needs {self.needs}, and "
-            "test instances with times of the default and of another configuration. The data "
-            f"have {_described(source)}.",
-        )
+        if some := [one for one in found if one is not None]:
+            return some
+        told = _described(source)
+        raise say("no-folds", SplitError, split=self.name, needs=self.needs, data=told)
 
 
 @dataclass(frozen=True)
@@ -104,19 +103,13 @@ class NodeCounts(MaskSplit):
 
     def _check(self, source: FoldSource) -> None:
         known = _distinct(source.dataset.frame["nodes"])
-        for what, asked in (("training", self.train_nodes), ("test", self.test_nodes)):
-            if not asked:
-                raise SplitError(f"there are no {what} node counts; the data have {_listed(known)}")
-            missing = [n for n in asked if n not in known]
-            if missing:
-                raise SplitError(
-                    f"the data have no {what} node counts {_listed(missing)}, only {_listed(known)}"
-                )
-        both = sorted(set(self.train_nodes) & set(self.test_nodes))
-        if both:
-            raise SplitError(
-                f"node counts {_listed(both)} are in both training and test. Drop them in one."
-            )
+        for option, asked in (
+            ("--train-nodes", self.train_nodes),
+            ("--test-nodes", self.test_nodes),
+        ):
+            _insist("nodes", option, asked or (0,), known)
+        if both := sorted(set(self.train_nodes) & set(self.test_nodes)):
+            raise say("trained-and-tested", SplitError, nodes=_listed(both))
 
     def masks(self, cells: CellMatrix) -> list[Mask]:
         """Return the one fold."""
@@ -148,12 +141,7 @@ class LeavePpnOut(MaskSplit):
     ppn: tuple[int, ...] | None = None
 
     def _check(self, source: FoldSource) -> None:
-        known = _distinct(source.dataset.frame["ppn"])
-        missing = [p for p in self.ppn or () if p not in known]
-        if missing:
-            raise SplitError(
-                f"the data have no ppn {_listed(missing)} of --ppn, only {_listed(known)}"
-            )
+        _insist("ppn", "--ppn", self.ppn or (), _distinct(source.dataset.frame["ppn"]))
 
     def masks(self, cells: CellMatrix) -> list[Mask]:
         """Return a fold per ppn."""
@@ -182,9 +170,11 @@ class Extrapolation(MaskSplit):
 
     def _check(self, source: FoldSource) -> None:
         if self.largest is not None and self.above is not None:
-            raise SplitError("--largest and --above exclude each other. Drop one.")
+            raise say("exclusive", SplitError, one="--largest", other="--above")
         if self.largest is not None and self.largest < 1:
-            raise SplitError(f"--largest {self.largest} must be 1 or more")
+            raise say(
+                "too-small", SplitError, name="--largest", value=self.largest, less="less than 1"
+            )
 
     def masks(self, cells: CellMatrix) -> list[Mask]:
         """Return the one fold."""
@@ -220,11 +210,10 @@ class MessageSizes(MaskSplit):
         return [Mask("sizes, half 1", ~half, half), Mask("sizes, half 2", half, ~half)]
 
 
-def _some(found: Iterable[Fold | None], why_none: str) -> list[Fold]:
-    folds = [one for one in found if one is not None]
-    if not folds:
-        raise SplitError(why_none)
-    return folds
+def _insist(what: str, option: str, asked: Sequence[int], known: Sequence[int]) -> None:
+    if missing := [one for one in asked if one not in known]:
+        wrong, there = _listed(missing), _listed(known)
+        raise say("not-in-data", SplitError, what=what, option=option, missing=wrong, known=there)
 
 
 def _distinct(numbers: Iterable[Any]) -> list[int]:
@@ -270,10 +259,7 @@ class LeaveAllocationOut:
         of_row = source.dataset.frame["launch"].astype(str).map(source.allocations)
         names = sorted(of_row.unique())
         if len(names) < 2:
-            raise SplitError(
-                f"the split {self.name} needs at least 2 launches, but the data have "
-                f"{len(names)}. Measure again on another day, or choose another --split."
-            )
+            raise say("few-launches", SplitError, split=self.name, count=len(names))
         found = []
         for name in names:
             held_out, rest = source.part(of_row == name), source.part(of_row != name)
@@ -282,8 +268,6 @@ class LeaveAllocationOut:
                 for c, tested in held_out.matrices.items()
                 if c in rest.learned
             ]
-        return _some(
-            found,
-            f"the split {self.name} leaves nothing to evaluate: no launch measured the "
-            "default together with another configuration that other launches measured, too",
-        )
+        if some := [one for one in found if one is not None]:
+            return some
+        raise say("no-launch-to-leave-out", SplitError, split=self.name)
