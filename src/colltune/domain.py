@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Self
 
-from colltune.errors import DataError, unknown
+from colltune.errors import DataError, say, unknown
 
 DEFAULT_ALGORITHM = "default"
 INTERPOSED = "colltune"
@@ -133,10 +133,8 @@ class Shape:
     rails: int | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        if self.nodes < 1 or self.ppn < 1:
-            raise DataError(f"a shape needs at least 1 node and 1 process per node, not {self}")
-        if self.nprocs > LARGEST_NUMBER:
-            raise DataError(f"a shape of {self} has more processes than a 64-bit number")
+        if self.nodes < 1 or self.ppn < 1 or self.nprocs > LARGEST_NUMBER:
+            raise say("impossible-shape", shape=self)
 
     @property
     def nprocs(self) -> int:
@@ -169,7 +167,7 @@ class Instance:
 
     def __post_init__(self) -> None:
         if not 0 <= self.msize_bytes <= LARGEST_NUMBER:
-            raise DataError(f"a message has 0 to 2^63 - 1 bytes, not {self.msize_bytes}")
+            raise say("impossible-size", value=self.msize_bytes)
 
 
 @dataclass(frozen=True)
@@ -274,10 +272,8 @@ class Configuration:
         """
         match = _CONFIGURATION_ID.fullmatch(text)
         if not match:
-            raise DataError(
-                f"{text!r} is not a configuration id. One looks like "
-                "openmpi.bcast.chain:fanout=4,segsize=65536."
-            )
+            like = "openmpi.bcast.chain:fanout=4,segsize=65536"
+            raise say("malformed", DataError, value=text, what="a configuration id", like=like)
         collective = parse_collective(match["collective"])
         return cls(
             match["library"], collective, match["algorithm"], parse_parameters(match["parameters"])
@@ -321,7 +317,8 @@ def parse_parameters(text: str | None) -> tuple[tuple[str, int | str], ...]:
         name, _, value = part.partition("=")
         match = _PARAMETER_VALUE.fullmatch(value)
         if not name or not match or (match["word"] and name in _NUMBERED):
-            raise DataError(f"parameter {part!r} is neither name=integer nor name=word")
+            like = "segsize=65536 or inner=binomial"
+            raise say("malformed", DataError, value=part, what="a parameter", like=like)
         pairs.append((name, value if match["word"] else int(value)))
     return _by_name(pairs)
 
@@ -421,9 +418,7 @@ class Measurement:
         if self.summary is None and self.times_s:
             object.__setattr__(self, "summary", LaunchStatistics.of(self.times_s))
         if self.status.is_timed and self.summary is None:
-            raise DataError(
-                f"{self.configuration.id}: a measurement that is {self.status} needs times"
-            )
+            raise say("needs-times", configuration=self.configuration.id, status=self.status)
 
 
 @dataclass(frozen=True)
