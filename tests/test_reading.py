@@ -19,6 +19,7 @@ from colltune.errors import DataError
 from colltune.files import reading, unpacking
 from colltune.files.reading import content_of, json_of, opened, read_bytes, text_of, toml_of
 from colltune.files.unpacking import unpacked
+from tests.refusals import refused
 
 
 def _pipe(path: Path) -> None:
@@ -61,7 +62,7 @@ def test_what_is_no_text_is_named_with_why_and_the_mend(
 
 def test_a_name_that_no_file_can_have_is_refused() -> None:
     """A byte that is zero ends names in the system."""
-    with pytest.raises(DataError, match="is not a file"):
+    with refused("unreadable", DataError, why="is not a file name"):
         content_of(Path("a\0b"), DataError, "name another one")
 
 

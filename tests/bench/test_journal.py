@@ -12,6 +12,7 @@ from colltune.bench.campaign import Campaign
 from colltune.bench.strategies import Visited
 from colltune.domain import Collective, Shape
 from colltune.errors import OutputError
+from tests.refusals import refused
 
 CAMPAIGN = Campaign((Collective.BCAST,), (8,), machine="m", ppn=(4,), total_s=30.0)
 SHAPE = Shape(2, 4)
@@ -142,7 +143,7 @@ def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
     """A dataset that is no folder is an error that names it."""
     (tmp_path / "d").write_text("")
     with (
-        pytest.raises(OutputError, match=r"cannot write the dataset .*d: .*writable folder"),
+        refused("cannot-write", OutputError),
         journal.opened(tmp_path / "d", CAMPAIGN),
     ):
         pass

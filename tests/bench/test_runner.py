@@ -224,7 +224,7 @@ def test_a_launch_killed_at_its_start_leaves_nothing_to_salvage(tmp_path: Path) 
 def test_a_file_in_the_way_is_an_error_before_measuring(tmp_path: Path) -> None:
     """A dataset folder that cannot be made is an error that names it."""
     (tmp_path / "d").write_text("")
-    with pytest.raises(OutputError, match=r"cannot write the dataset.*Name a writable folder"):
+    with refused("cannot-write", OutputError):
         runner.run_campaign(CAMPAIGN, ReplayBackend(_recorded()), tmp_path / "d")
 
 

@@ -120,9 +120,9 @@ def test_text_of_any_bytes(tmp_path: Path) -> None:
 def test_what_cannot_be_read(tmp_path: Path) -> None:
     """A missing file, a folder, a zero byte: one error that names the file."""
     path = tmp_path / "f"
-    with refused("file-unreadable", LibraryError):
+    with refused("cannot-read", LibraryError):
         read_text(path)
-    with refused("file-unreadable", LibraryError, why="Is a directory"):
+    with refused("cannot-read", LibraryError, why="Is a directory"):
         read_text(tmp_path)
     path.write_bytes(b"one\ntwo\n\0")
     with refused("zero-byte", LibraryError, line=3):

@@ -157,7 +157,7 @@ def test_no_hard_links_is_said(root: Path, monkeypatch: pytest.MonkeyPatch) -> N
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", unlinkable)
-    with refused("registry-not-written", OutputError, why="this file system has no hard links"):
+    with refused("cannot-write", OutputError, why="this file system has no hard links"):
         Registry(root).promote(small(0).id, by="ann")
 
 
@@ -252,13 +252,13 @@ def test_a_disk_that_is_full_or_read_only(small_disk: Path) -> None:
     with pytest.raises(OSError, match="No space"):
         fill(small_disk / "filler")
     for write in (lambda: registry.promote(small(1).id, by="ann"), lambda: registry.add(small(2))):
-        with refused("registry-not-written", OutputError, why="No space left on device"):
+        with refused("cannot-write", OutputError, why="No space left on device"):
             write()
         assert Registry(small_disk / "registry").current() == {SLOT: event}
     (small_disk / "filler").unlink()
     assert sorted(small_disk.rglob("*")) == before
     run(["mount", "-o", "remount,ro", str(small_disk)], timeout_s=10)
-    with refused("registry-not-written", OutputError, why="Read-only file system"):
+    with refused("cannot-write", OutputError, why="Read-only file system"):
         registry.promote(small(1).id, by="ann")
     assert Registry(small_disk / "registry").load(small(0).id).id == event.bundle_id
     run(["mount", "-o", "remount,rw", str(small_disk)], timeout_s=10)

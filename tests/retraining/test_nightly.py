@@ -379,7 +379,7 @@ def test_a_full_disk_leaves_the_old_bundle(
     launch(retrained / "data", "launch 3", seed=3)
     with monkeypatch.context() as full:
         full.setattr("colltune.registry.store._write_synced", _no_space)
-        with refused("registry-not-written", OutputError):
+        with refused("cannot-write", OutputError):
             retrain(site_of(retrained))
     assert _in_force(retrained) == before
     assert retrain(site_of(retrained)).outcomes == (RunOutcome.PROMOTED,)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from colltune.errors import OutputError
+from colltune.errors import say
 from colltune.files.temporary import sweep, temporary_name
 
 
@@ -20,7 +20,8 @@ def writing(what: Path | str, mend: str = "Name a writable place.") -> Iterator[
     try:
         yield
     except OSError as error:
-        raise OutputError(f"cannot write {what}: {error.strerror or error}. {mend}") from error
+        why = error.strerror or error
+        raise say("cannot-write", what=what, why=why, mend=mend) from error
 
 
 @contextmanager

@@ -8,15 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from colltune.errors import OutputError
+from colltune.errors import say
 from colltune.files import make_folder, writing
 from colltune.files.temporary import temporary_folder
 
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _ENTERED_BY_OTHERS = stat.S_IXGRP | stat.S_IXOTH
 _MOST_STEPS = 1000
-_MEND = "or name your own folder in COLLTUNE_CACHE"
-_WRITABLE = f"Make it writable, {_MEND}."
+_WRITABLE = "Make it writable, or name your own folder in COLLTUNE_CACHE."
 
 
 def insist_preloadable(path: Path) -> Path:
@@ -29,10 +28,7 @@ def insist_preloadable(path: Path) -> Path:
     """
     whole = path.absolute()
     if any(character.isspace() or character == ":" for character in str(whole)):
-        raise OutputError(
-            f"{whole}: LD_PRELOAD cannot name a path with blanks or colons",
-            "Name another folder, for what colltune compiles in COLLTUNE_CACHE.",
-        )
+        raise say("not-preloadable", path=whole)
     return whole
 
 
@@ -99,10 +95,7 @@ def own_folder(path: Path) -> Path:
     with writing(path, _WRITABLE):
         make_folder(path, stat.S_IRWXU)
     if why := danger(path):
-        raise OutputError(
-            f"{why}, so another user could have changed the programs in {path}",
-            f"Correct it with chown and chmod go-w, {_MEND}.",
-        )
+        raise say("could-be-changed", why=why, path=path)
     return path
 
 

@@ -7,13 +7,13 @@ that holds some is refused, since URLs are printed and logged.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from colltune.errors import ColltuneError, OutputError
+from colltune.errors import ColltuneError, say
 
 _URL = re.compile(r"([a-z][a-z0-9+.-]*):(?://|/)(.*)", re.DOTALL)
 _OPTIONS: dict[str, Any] = {"use_listings_cache": False}
@@ -46,7 +46,7 @@ class Remote:
     kind: str
     system: Any
     root: str
-    failed: Callable[[str], ColltuneError]
+    failed: type[ColltuneError]
 
     def path(self, key: str) -> str:
         return f"{self.root}/{key}" if key else self.root
@@ -59,7 +59,8 @@ class Remote:
         except (FileNotFoundError, ColltuneError):
             raise
         except Exception as error:
-            raise self.failed(f"{self.url}/{key}: cannot be read: {told(error)}") from error
+            place = f"{self.url}/{key}"
+            raise say("cannot-read", self.failed, place=place, why=told(error)) from error
 
     @contextmanager
     def writing(self, key: str) -> Iterator[None]:
@@ -69,31 +70,23 @@ class Remote:
         except ColltuneError:
             raise
         except Exception as error:
-            raise OutputError(
-                f"cannot write {self.url}/{key}: {told(error)}",
-                "Check the credentials in the environment and the permissions of the bucket.",
-            ) from error
+            raise say("not-written", registry=self.url, key=key, why=told(error)) from error
 
 
-def opened(url: str, failed: Callable[[str], ColltuneError]) -> Remote:
+def opened(url: str, failed: type[ColltuneError]) -> Remote:
     """Return the folder at `url`; nothing is asked of the store yet."""
     kind, _, rest = url.partition("://")
     if "@" in rest.partition("/")[0] or "?" in rest:
-        raise failed(
-            f"{kind}://…: a URL must not contain credentials or options, because it ends up "
-            "in logs. Set them as environment variables."
-        )
+        raise say("url-with-options", failed, kind=kind)
     try:
         from fsspec.core import url_to_fs  # noqa: PLC0415
 
         more = _S3_OPTIONS if kind in ("s3", "s3a") else {}
         system, root = url_to_fs(url, **_OPTIONS, **more)
     except ImportError as error:
-        raise failed(
-            f"{url}: a package is missing ({error}). Install it with: pip install 'colltune[s3]'"
-        ) from error
+        raise say("package-missing", failed, url=url, why=error) from error
     except Exception as error:
-        raise failed(f"{url}: cannot be opened: {told(error)}") from error
+        raise say("cannot-read", failed, place=url, why=told(error)) from error
     return Remote(url, kind, system, str(root).rstrip("/"), failed)
 
 

@@ -28,6 +28,7 @@ from colltune.bench.backends.installed import InstalledMpi
 from colltune.bench.launchers import Launcher
 from colltune.domain import Collective, Configuration, Context, RunStatus, Shape
 from colltune.errors import BudgetError, say
+from colltune.files import writing
 from colltune.files.reading import json_of
 from colltune.han import tasks_file
 from colltune.han.choosing import steady
@@ -272,12 +273,10 @@ def _failed(wanted: TaskSeries, status: RunStatus, why: str, wall_s: float = 0.0
 
 def _save_wanted(path: Path, wanted: Sequence[TaskSeries]) -> None:
     series = [[str(w.shape), w.setup.id, w.least, w.most, w.reps] for w in wanted]
-    try:
+    with writing(path):
         path.write_text(
             json.dumps({"version": _WANTED_VERSION, "series": series}), encoding="utf-8"
         )
-    except OSError as error:
-        raise say("tasks-not-written", path=path, why=error.strerror or error) from error
 
 
 def _load_wanted(path: Path) -> tuple[TaskSeries, ...]:

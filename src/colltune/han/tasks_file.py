@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from colltune.domain import Collective, Configuration, Context, RunStatus, Shape
 from colltune.errors import DataError, say
-from colltune.files import whole
+from colltune.files import whole, writing
 from colltune.files.reading import json_of, text_of
 from colltune.text import counted
 
@@ -221,14 +221,11 @@ def append(path: Path, series: Iterable[TimedSeries]) -> None:
 
 
 def _append(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
-    try:
-        with path.open("a", encoding="utf-8") as stream:
-            for line in lines:
-                stream.write(json.dumps(line) + "\n")
-            stream.flush()
-            os.fsync(stream.fileno())
-    except OSError as error:
-        raise say("tasks-not-written", path=path, why=error.strerror or error) from error
+    with writing(path), path.open("a", encoding="utf-8") as stream:
+        for line in lines:
+            stream.write(json.dumps(line) + "\n")
+        stream.flush()
+        os.fsync(stream.fileno())
 
 
 def _as_dict(series: TimedSeries) -> dict[str, Any]:

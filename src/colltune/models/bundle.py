@@ -30,7 +30,7 @@ import io
 import json
 import os
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,8 +41,8 @@ from numpy.typing import NDArray
 
 from colltune import __version__
 from colltune.domain import Collective, Configuration, Context, Shape
-from colltune.errors import ColltuneError, say
-from colltune.files import insist_writable
+from colltune.errors import BundleError, ColltuneError, say
+from colltune.files import insist_writable, writing
 from colltune.files.reading import json_of, read_bytes
 from colltune.files.temporary import sweep, temporary_name
 from colltune.models.bundle_schema import (
@@ -339,7 +339,7 @@ def _manifest(path: Path) -> dict[str, Any]:
     except NotADirectoryError:
         raise say("bundle-is-a-file", path=path) from None
     except OSError as error:
-        raise say("bundle-file-unreadable", file=file, why=error.strerror) from error
+        raise say("cannot-read", BundleError, place=file, why=error.strerror) from error
     except ValueError as error:
         raise say("bundle-file-damaged", file=file, why=error) from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
@@ -387,7 +387,7 @@ def _read_collective(
     except FileNotFoundError:
         raise say("bundle-file-missing", file=file) from None
     except OSError as error:
-        raise say("bundle-file-unreadable", file=file, why=error.strerror) from error
+        raise say("cannot-read", BundleError, place=file, why=error.strerror) from error
     if hashlib.sha256(content).hexdigest() != entry["sha256"]:
         raise say("hash-differs", file=file, length=counted(len(content), "byte"))
     try:
@@ -451,12 +451,9 @@ def insist_savable(path: Path) -> None:
         If `path` is something else or cannot be written.
     """
     target = path.resolve()
-    try:
+    names: set[str] = set()
+    with writing(path, _ELSEWHERE), suppress(FileNotFoundError):
         names = {entry.name for entry in target.iterdir()}
-    except FileNotFoundError:
-        names = set()
-    except OSError as error:
-        raise say("bundle-not-written", path=path, why=error.strerror) from error
     strange = [n for n in sorted(names) if n != _MANIFEST and not n.endswith(_SUFFIX)]
     if strange or (names and _MANIFEST not in names):
         raise say("folder-is-no-bundle", path=path, name=(strange or sorted(names))[0])
@@ -468,7 +465,8 @@ def _write_folder(path: Path, files: Mapping[str, bytes]) -> None:
     insist_savable(path)
     target = path.resolve()
     temporary = temporary_name(target)
-    try:
+    with writing(path, _ELSEWHERE), ExitStack() as stack:
+        stack.callback(_remove, temporary)
         target.parent.mkdir(parents=True, exist_ok=True)
         sweep(target.parent)
         temporary.mkdir()
@@ -478,9 +476,6 @@ def _write_folder(path: Path, files: Mapping[str, bytes]) -> None:
                 stream.flush()
                 os.fsync(stream.fileno())
         _swap_in(temporary, target, temporary_name(target, "old"))
-    except OSError as error:
-        _remove(temporary)
-        raise say("bundle-not-replaced", path=path, why=error.strerror or error) from error
 
 
 def _swap_in(temporary: Path, target: Path, old: Path) -> None:

@@ -198,7 +198,7 @@ def read_text(path: Path) -> str:
         with opened(path) as stream:
             content = stream.read(LARGEST_BYTES + 1)
     except OSError as error:
-        raise say("file-unreadable", path=path, why=error.strerror or error) from error
+        raise say("cannot-read", LibraryError, place=path, why=error.strerror or error) from error
     return text_of(content, str(path))
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from colltune.domain import Collective
 from colltune.errors import BundleError, say
-from colltune.files import cache_folder, make_folder
+from colltune.files import cache_folder, make_folder, writing
 from colltune.files.remote import Remote, told
 from colltune.files.temporary import temporary_folder
 from colltune.models.bundle import Bundle, load
@@ -151,10 +151,8 @@ class ObjectStore:
         """Return this machine's checked copy of a bundle."""
         copy = self._copy(folder)
         if fresh or not (copy.exists() or copy.is_symlink()):
-            try:
+            with writing(copy, "Name a writable folder in COLLTUNE_CACHE."):
                 self._make_copy(folder, copy)
-            except OSError as error:
-                raise say("copy-not-written", copy=copy, why=error.strerror or error) from error
         return plain_folder(copy)
 
     def _copy(self, folder: str) -> Path:

@@ -97,7 +97,9 @@ def _copied(folder: Path, copy: Path) -> None:
         try:
             content = (folder / name).read_bytes()
         except OSError as error:
-            raise say("bundle-unreadable", path=folder / name, why=error.strerror) from error
+            raise say(
+                "cannot-read", BundleError, place=folder / name, why=error.strerror
+            ) from error
         (copy / name).write_bytes(content)
 
 

@@ -27,15 +27,17 @@ import re
 import shutil
 import stat
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
 from colltune.errors import BundleError, say
+from colltune.files import writing
 from colltune.files.temporary import ABANDONED_S, is_left, is_left_name, sweep, temporary_name
 from colltune.models.bundle import Bundle, load
 
+_MEND = "Make room, or correct the permissions."
 MANIFEST = "manifest.json"
 """A bundle's file that is written last and removed first: without it there is no bundle."""
 
@@ -155,7 +157,7 @@ class FolderStore:
             self._check_root()
             return []
         except OSError as error:
-            raise say("bundle-unreadable", path=path, why=error.strerror) from error
+            raise say("cannot-read", BundleError, place=path, why=error.strerror) from error
         return [name for name in found if not name.startswith(".")]
 
     def _check_root(self) -> None:
@@ -170,12 +172,12 @@ class FolderStore:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise say("bundle-unreadable", path=path, why=error.strerror) from error
+            raise say("cannot-read", BundleError, place=path, why=error.strerror) from error
 
     def create(self, key: str, content: bytes) -> bool:
         target = self.root / key
         temporary = temporary_name(target)
-        with _writing(target):
+        with writing(target, _MEND):
             target.parent.mkdir(parents=True, exist_ok=True)
             sweep(target.parent)
             try:
@@ -190,7 +192,7 @@ class FolderStore:
     def put_folder(self, folder: str, files: Mapping[str, bytes]) -> None:
         target = self.root / folder
         temporary = temporary_name(target)
-        with _writing(target):
+        with writing(target, _MEND):
             sweep(target.parent)
             try:
                 temporary.mkdir(parents=True)
@@ -207,7 +209,7 @@ class FolderStore:
 
     def remove(self, key: str) -> None:
         target = self.root / key
-        with _writing(target):
+        with writing(target, _MEND):
             if target.is_symlink() or not target.is_dir():
                 target.unlink(missing_ok=True)
                 return
@@ -272,7 +274,7 @@ class FolderStore:
         """Switch the symbolic link ``current/<name>``."""
         link = self.root / _CURRENT / name
         temporary = temporary_name(link)
-        with _writing(link):
+        with writing(link, _MEND):
             link.parent.mkdir(parents=True, exist_ok=True)
             sweep(link.parent)
             try:
@@ -298,18 +300,10 @@ def plain_folder(path: Path) -> Path:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise say("bundle-unreadable", path=path, why=error.strerror) from error
+        raise say("cannot-read", BundleError, place=path, why=error.strerror) from error
     if strange:
         raise say("irregular-file", path=path / strange[0])
     return path
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise say("registry-not-written", path=path, why=error.strerror or error) from error
 
 
 def _write_synced(path: Path, content: bytes) -> None:

@@ -207,7 +207,7 @@ def _of_folder(folder: Path, place: str, left_out: list[str]) -> Iterator[_Piece
     try:
         files = sorted(folder.glob("*.parquet"))
     except OSError as error:
-        raise say("place-unreadable", place=place, why=error.strerror) from error
+        raise say("cannot-read", place=place, why=error.strerror) from error
     for file in files:
         shown = f"{place.rstrip('/')}/{file.name}"
         try:

@@ -180,7 +180,7 @@ def _lines(folder: Path) -> Iterator[tuple[str, Demand]]:
             with file.open("rb") as stream:
                 yield from filter(None, map(_line, stream))
         except OSError as error:
-            raise say("place-unreadable", place=file, why=error.strerror) from error
+            raise say("cannot-read", place=file, why=error.strerror) from error
 
 
 def _line(text: bytes) -> tuple[str, Demand] | None:
