@@ -109,7 +109,7 @@ def test_nothing_usable_is_an_error() -> None:
     """Measurements of which none ended well cannot be learned from."""
     instance = Instance(Collective.BCAST, Shape(2, 2), 64)
     failed = Measurement(instance, configuration("linear"), "one", RunStatus.TIMEOUT)
-    with refused("nothing-usable", DataError):
+    with refused("nothing-usable", DataError, what="the data"):
         fit(PerformanceDataset.of(CONTEXT, [failed]))
 
 

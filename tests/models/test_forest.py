@@ -146,7 +146,7 @@ def test_forests_are_registered_and_whole_from_the_start() -> None:
     assert predictor_class("forest") is Forest
     with pytest.raises(ValueError, match="all configurations at once"):
         Forest.stacked([_stump(0.1), _stump(0.2)])
-    with refused("unknown-predictor", BundleError):
+    with refused("unknown", BundleError, what="predictor"):
         predictor_class("jungle")
 
 

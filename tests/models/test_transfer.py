@@ -191,7 +191,7 @@ def test_collectives_without_priors_are_learned_as_ever() -> None:
     [
         (corpus_of(OAK), "prior-is-data"),
         (corpus_of(ELM, library="mpich"), "prior-of-another-library"),
-        (corpus_of(ELM, keep=lambda i: False), "prior-unusable"),
+        (corpus_of(ELM, keep=lambda i: False), "nothing-usable"),
         (corpus_of(ELM, algorithms=["linear", "binomial"]), "nothing-from-priors"),
         (corpus_of(ELM, algorithms=["default"]), "nothing-from-priors"),
         (corpus_of(ELM, nodes=[4], ppn=[1]), "nothing-from-priors"),

@@ -66,7 +66,7 @@ def test_an_error_in_a_worker_is_the_error_here(scheduler: str) -> None:
 
 def test_a_process_that_the_system_ended_is_told() -> None:
     """As where memory is short; with what ended it, and the mend."""
-    with pytest.raises(ResourceError, match=r"SIGKILL.*--jobs"):
+    with refused("process-ended", ResourceError):
         list(spread([(signal.raise_signal, (signal.SIGKILL,), {})] * 2, 2))
 
 
@@ -74,7 +74,7 @@ def test_a_scheduler_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPat
     """Without a scheduler at the address the error names it, soon, and says what to do."""
     monkeypatch.setattr(workers, "_CONNECT_S", 0.2)
     with (
-        pytest.raises(ProgramError, match=r"no Dask scheduler answers at tcp://127.0.0.1:9"),
+        refused("no-scheduler", ProgramError, where="tcp://127.0.0.1:9"),
         at_work(Workers("dask", scheduler="tcp://127.0.0.1:9")),
     ):
         pass

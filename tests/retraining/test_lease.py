@@ -17,6 +17,7 @@ import pytest
 from colltune.registry.registry import RETRAINING
 from colltune.registry.store import FolderStore
 from colltune.retraining.lease import LeaseLostError, LeaseTakenError, held
+from tests.refusals import refused
 
 _OTHERS = {"host": "other", "pid": 1, "boot": "another", "pid_space": "x", "started": "1"}
 
@@ -38,11 +39,9 @@ def _foreign(store: FolderStore, age_s: float, number: int = 1) -> Path:
 
 def test_a_second_one_is_refused_until_the_first_ends(store: FolderStore) -> None:
     """While a lease is held nobody gets it, and is told who holds it; afterwards one does."""
-    refused = pytest.raises(
-        LeaseTakenError, match=f"process {os.getpid()} on .* is retraining since"
-    )
-    with held(store), refused:
+    with held(store), refused("is-retraining", LeaseTakenError) as raised:
         held(store).__enter__()
+    assert raised.value.values["holder"].startswith(f"process {os.getpid()} on ")
     with held(store) as lease:
         assert lease.took_over is None
 
@@ -113,7 +112,7 @@ def test_the_lease_of_a_killed_process_is_taken_over_at_once(store: FolderStore)
 def test_a_silent_holder_elsewhere_is_given_up_after_a_while(store: FolderStore) -> None:
     """A holder on another host counts as dead only when its file is older than the patience."""
     path = _foreign(store, age_s=100.0)
-    with pytest.raises(LeaseTakenError, match="process 1 on other"):
+    with refused("is-retraining", LeaseTakenError, holder="process 1 on other"):
         held(store, patience_s=300.0).__enter__()
     os.utime(path, (time.time() - 400.0,) * 2)
     with held(store, patience_s=300.0) as lease:
@@ -137,7 +136,7 @@ def test_a_holder_that_was_paused_finds_that_it_lost_it(store: FolderStore) -> N
     with held(store) as lease:
         lease.check()
         store.create(f"{RETRAINING}/00000002.json", b"{}")
-        with pytest.raises(LeaseLostError, match="Nothing was promoted"):
+        with refused("taken-over", LeaseLostError):
             lease.check()
 
 

@@ -15,7 +15,7 @@ from threadpoolctl import ThreadpoolController
 from colltune.dataset import PerformanceDataset
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective, common
 from colltune.domain import Collective, Context
-from colltune.errors import DataError, say
+from colltune.errors import ColltuneError, DataError, say
 from colltune.features import feature_set as named_feature_set
 from colltune.models.bundle import Bundle
 from colltune.models.cells import HELD_OUT, CellMatrix, cell_matrices, dealt, shapes_measured
@@ -100,7 +100,7 @@ def fit(
     """
     matrices = cell_matrices(dataset, objective)
     if not matrices:
-        raise say("nothing-usable")
+        raise say("nothing-usable", what="the data")
     return fit_cells(
         dataset.context, matrices, learner, feature_set=feature_set, jobs=jobs, progress=progress
     )
@@ -162,7 +162,7 @@ def _tasks(cells: CellMatrix, learner: str, features: str) -> Iterator[_Task]:
 
 def _run(
     tasks: Sequence[_Task], jobs: int | None, progress: Progress | None
-) -> Iterator[Fitted | DataError]:
+) -> Iterator[Fitted | ColltuneError]:
     """Yield what comes of `tasks` in order."""
     n_cells = sum(int(np.isfinite(task.cells.time_s).sum()) for task in tasks)
     results = spread(
@@ -176,7 +176,7 @@ def _run(
         yield found
 
 
-def _fitted(task: _Task) -> Fitted | DataError:
+def _fitted(task: _Task) -> Fitted | ColltuneError:
     """Fit a task, or return why not: an error raised in a process would lose its place.
 
     On one thread: linear algebra on matrices as small as these only waits for further ones.
@@ -192,7 +192,8 @@ def _fitted(task: _Task) -> Fitted | DataError:
         return found
     configuration = task.cells.configurations[default].id
     why = found.left_out[configuration]
-    return DataError(f"{configuration}: {why} Without it {task.cells.collective} has no guard.")
+    collective = task.cells.collective
+    return say("no-guard", configuration=configuration, why=why, collective=collective)
 
 
 @lru_cache(maxsize=1)

@@ -191,7 +191,7 @@ class Prior:
             )
         matrices = cell_matrices(dataset, objective)
         if not matrices:
-            raise say("prior-unusable", other=other)
+            raise say("nothing-usable", what=f"the prior ({other})")
         for collective, cells in matrices.items():
             names = tuple(replace(c, library=context.library) for c in cells.configurations)
             matrices[collective] = replace(cells, configurations=names)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from colltune import __version__
-from colltune.errors import ColltuneError, ProgramError, ResourceError, say
+from colltune.errors import ColltuneError, say
 from colltune.files.settings import Key, SettingTable
 from colltune.interrupts import handlers_kept
 from colltune.on_demand import require
@@ -101,12 +101,7 @@ def spread(calls: Iterable[Call], n_processes: int) -> Iterator[Any]:
         for function, arguments, named in calls:
             yield function(*arguments, **named)
     else:
-        with _explained(
-            (BrokenExecutor,),
-            "a process that fitted was ended, as the system does where memory is short: {}. Give"
-            " it more memory, or let fewer processes work at once (--jobs).",
-            ResourceError,
-        ):
+        with _explained((BrokenExecutor,), lambda why: say("process-ended", why=why)):
             yield from Parallel(n_jobs=n_processes, return_as="generator", max_nbytes=None)(calls)
 
 
@@ -121,32 +116,28 @@ def _dask(workers: Workers) -> Iterator[None]:
         if where is None:
             where = _started(workers, distributed)
             stack.callback(where.close, timeout=_CONNECT_S)
-        with _explained(
-            (OSError, TimeoutError, ValueError),
-            f"no Dask scheduler answers at {where}: {{}}. Start one, or leave --scheduler out.",
-        ):
+        errors = (OSError, TimeoutError, ValueError)
+        with _explained(errors, lambda why: say("no-scheduler", where=where, why=why)):
             client = distributed.Client(where, timeout=_CONNECT_S)
         stack.callback(client.close, timeout=_CONNECT_S)
         _check_workers(client)
         stack.callback(_cluster.reset, _cluster.set(True))
         stack.enter_context(parallel_config("dask"))
-        with _explained(
-            died, "Dask workers died ({}). Give them more memory, or fit with fewer jobs."
-        ):
+        with _explained(died, lambda why: say("workers-died", why=why)):
             yield
 
 
 @contextmanager
 def _explained(
-    errors: tuple[type[Exception], ...], text: str, kind: type[ColltuneError] = ProgramError
+    errors: tuple[type[Exception], ...], tell: Callable[[str], ColltuneError]
 ) -> Iterator[None]:
-    """Make an error of colltune of what goes wrong; `text` has a place for it."""
+    """Make an error of colltune of what goes wrong."""
     try:
         yield
     except errors as error:
         # joblib tells at length how workers can end, and then how they did
         told = re.search(r"The exit codes.*", str(error))
-        raise kind(text.replace("{}", told[0] if told else str(error))) from error
+        raise tell(told[0] if told else str(error)) from error
 
 
 def _package(name: str) -> Any:
@@ -167,7 +158,8 @@ def _started(workers: Workers, distributed: Any) -> Any:
             silence_logs=logging.ERROR,
         )
     dask_jobqueue = _package("dask_jobqueue")
-    with _explained((RuntimeError, OSError, ValueError), "no Dask workers from Slurm: {}"):
+    errors = (RuntimeError, OSError, ValueError)
+    with _explained(errors, lambda why: say("no-workers", where="from Slurm", why=why)):
         found = dask_jobqueue.SLURMCluster(**slurm_options(workers.slurm))
         found.scale(jobs=workers.slurm.jobs)
     return found
@@ -185,14 +177,20 @@ def slurm_options(slurm: Slurm) -> Mapping[str, Any]:
 
 def _check_workers(client: Any) -> None:
     """Wait for a worker, and refuse those with another colltune: they would fit other bundles."""
-    missing = f"a Dask worker has no colltune ({{}}). Install colltune {__version__} there."
-    absent = f"no Dask worker started within {_WORKERS_S:.0f} s"
-    with _explained((ImportError, AttributeError), missing), _explained((OSError,), absent):
+
+    def another(found: str, where: str = "") -> ColltuneError:
+        return say("worker-of-another-release", where=where, found=found, release=__version__)
+
+    where = f"within {_WORKERS_S:.0f} s"
+    with (
+        _explained((ImportError, AttributeError), another),
+        _explained((OSError,), lambda why: say("no-workers", where=where, why=why)),
+    ):
         client.wait_for_workers(1, timeout=_WORKERS_S)
         versions = client.run(_version)
     for where, found in versions.items():
         if found != __version__:
-            raise say("worker-of-another-release", where=where, found=found, release=__version__)
+            raise another(found, where)
 
 
 def _version() -> str:

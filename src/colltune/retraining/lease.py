@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from colltune.errors import BUSY, ColltuneError, ProgramError
+from colltune.errors import BUSY, ColltuneError, ProgramError, say
 from colltune.files.reading import json_of
 from colltune.registry.registry import RETRAINING
 from colltune.registry.store import RegistryStore
@@ -57,10 +57,7 @@ class Lease:
     def check(self) -> None:
         """Make sure that it is still held."""
         if _highest(self.store) != self.number:
-            raise LeaseLostError(
-                "another retraining has taken over, because this one did not report for too "
-                "long. Nothing was promoted here."
-            )
+            raise say("taken-over", LeaseLostError, place=self.store.where, what="retraining")
 
 
 @contextmanager
@@ -100,14 +97,10 @@ def _taken(
         took_over = _dead_holder(store, highest, patience_s, sleep)
     number = highest + 1
     if not store.create(_key(number), json.dumps(me, indent=1).encode()):
-        raise LeaseTakenError(
-            f"{store.where}: another retraining has just started. Wait until it ends."
-        )
+        raise say("just-started", LeaseTakenError, registry=store.where)
     if _highest(store) != number:
         store.remove(_key(number))
-        raise LeaseTakenError(
-            f"{store.where}: another retraining has just started. Wait until it ends."
-        )
+        raise say("just-started", LeaseTakenError, registry=store.where)
     for name in store.names(RETRAINING):
         if _number(name) < number:
             store.remove(f"{RETRAINING}/{name}")
@@ -130,10 +123,8 @@ def _dead_holder(
             return shown
     elif age_s is None or age_s > patience_s:
         return shown
-    raise LeaseTakenError(
-        f"{store.where}: {shown} is retraining since {holder.get('since_utc', '?')}. Wait "
-        "until it ends."
-    )
+    since = holder.get("since_utc", "?")
+    raise say("is-retraining", LeaseTakenError, registry=store.where, holder=shown, since=since)
 
 
 def _is_gone(holder: dict[str, object]) -> bool:

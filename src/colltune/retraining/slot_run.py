@@ -264,7 +264,7 @@ class SlotRun:
         with self.phase(f"{self.slot}: fitting") as progress:
             matrices = source.matrices
             if not matrices:
-                raise say("no-usable-status")
+                raise say("nothing-usable", what="the data")
             return fit_cells(
                 source.dataset.context,
                 matrices,

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, Typ
 import numpy as np
 from numpy.typing import NDArray
 
-from colltune.errors import DataError, say, unknown
+from colltune.errors import BundleError, DataError, say, unknown
 from colltune.features import FeatureSet, feature_set
 from colltune.models.bundle_schema import Arrays, StoredArrays
 from colltune.on_demand import require
@@ -231,7 +231,7 @@ def predictor_class(kind: str) -> type[Predictor]:
     try:
         module, _, name = PREDICTORS[kind].partition(":")
     except KeyError:
-        raise say("unknown-predictor", kind=kind, known=", ".join(PREDICTORS)) from None
+        raise unknown("predictor", kind, PREDICTORS, BundleError) from None
     found: type[Predictor] = getattr(importlib.import_module(module), name)
     return found
 
