@@ -160,7 +160,7 @@ def test_empty_folder_is_no_dataset(tmp_path: Path) -> None:
 def test_unwritable_place_is_an_output_error(tmp_path: Path) -> None:
     """A dataset whose folder cannot be made is an error that names it."""
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(OutputError, match="file"):
+    with refused("cannot-write", OutputError):
         append(tmp_path / "file" / "d", CONTEXT, [_measured("a")], {})
 
 

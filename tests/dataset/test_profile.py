@@ -160,7 +160,7 @@ def test_errors_name_file_and_line(subtests: pytest.Subtests) -> None:
             "configuration-not-named",
         ),
         (profile_text(ROWS, ["nonsense"]), "not-an-id value=nonsense line=14"),
-        (profile_text(ROWS, arm="mine"), "unknown-arm value=mine line=12"),
+        (profile_text(ROWS, arm="mine"), "unknown what=arm name=mine line=12"),
         (profile_text(ROWS, left_out="1"), "not-once name=left_out words=2 line=13"),
         (
             profile_text([NO_TIMES + "3:9,2:9"]),

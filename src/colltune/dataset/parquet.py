@@ -212,14 +212,14 @@ def _context(file: Path, metadata: Mapping[str, str]) -> Context:
     try:
         return Context(**_told(file, metadata, "colltune.context"))
     except TypeError as error:
-        raise say("damaged", path=file, error=error) from error
+        raise say("damaged", path=file, why=error) from error
 
 
 def _told(file: Path, metadata: Mapping[str, str], key: str) -> dict[str, str]:
     try:
         return dict(json_of(metadata.get(key, "")))
     except (TypeError, ValueError) as error:
-        raise say("damaged-key", path=file, key=key, error=error) from error
+        raise say("damaged", path=file, why=f"{key}: {error}") from error
 
 
 def _metadata(file: Path) -> dict[str, str]:
@@ -247,7 +247,7 @@ def _table(file: Path, **which: Any) -> pa.Table:
     try:
         return pq.read_table(file, **which)
     except (OSError, pa.ArrowException) as error:
-        raise say("damaged-parquet", path=file, error=error) from error
+        raise say("damaged", path=file, why=error) from error
 
 
 def _read_file(file: Path) -> PerformanceDataset:

@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from colltune.domain import LARGEST_NUMBER, Collective, Configuration, Shape, parse_collective
-from colltune.errors import ColltuneError, DataError, say
+from colltune.errors import ColltuneError, DataError, say, unknown
 from colltune.files.reading import content_of
 from colltune.text import counted
 
@@ -391,7 +391,7 @@ class _ProfileReader:
     def settings(self) -> str:
         arm = self.line_of("arm")[0] if "arm" in self.names else UNKNOWN_ARM
         if arm not in ARMS:
-            raise self.wrong(say("unknown-arm", value=arm[:40], known=", ".join(ARMS)))
+            raise self.wrong(unknown("arm", arm[:40], ARMS, DataError))
         return arm
 
     def left_out(self) -> tuple[int, float]:

@@ -178,7 +178,7 @@ def slurm_options(slurm: Slurm) -> Mapping[str, Any]:
 def _check_workers(client: Any) -> None:
     """Wait for a worker, and refuse those with another colltune: they would fit other bundles."""
 
-    def another(found: str, where: str = "") -> ColltuneError:
+    def another(found: str, where: str = "a Dask worker") -> ColltuneError:
         return say("worker-of-another-release", where=where, found=found, release=__version__)
 
     where = f"within {_WORKERS_S:.0f} s"

@@ -269,4 +269,4 @@ def _read(file: Path, columns: list[str]) -> pa.Table:
                 raise say("format-version", place=file, version=told, known=FORMAT_VERSION)
             return parquet.read(columns).replace_schema_metadata(SCHEMA.metadata)
     except (OSError, pa.ArrowException) as error:
-        raise say("damaged-parquet", path=file, error=error) from error
+        raise say("damaged", path=file, why=error) from error

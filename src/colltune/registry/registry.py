@@ -90,7 +90,7 @@ def _copied(folder: Path, copy: Path) -> None:
         # a pipe would be waited for without end; symbolic links to files are the user's own
         for file in folder.iterdir():
             if file.exists() and not file.is_file():
-                raise say("not-a-regular-file", path=file)
+                raise say("not-regular", BundleError, path=file)
     collectives = load(folder, ()).collectives
     copy.mkdir()
     for name in (MANIFEST, *(f"{collective}.arrays" for collective in collectives)):

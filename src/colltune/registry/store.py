@@ -302,7 +302,7 @@ def plain_folder(path: Path) -> Path:
     except OSError as error:
         raise say("cannot-read", BundleError, place=path, why=error.strerror) from error
     if strange:
-        raise say("irregular-file", path=path / strange[0])
+        raise say("not-regular", BundleError, path=path / strange[0])
     return path
 
 

@@ -501,4 +501,6 @@ def _check(file: TomlFile, site: Site) -> None:
     if workers.backend != DASK and (workers.slurm or workers.scheduler):
         raise file.fail("compute.backend", say("needs-dask"))
     if workers.slurm and workers.scheduler:
-        raise file.fail("compute.scheduler", say("two-clusters"))
+        raise file.fail(
+            "compute.scheduler", say("exclusive", SiteError, one="it", other="[compute.slurm]")
+        )

@@ -91,5 +91,5 @@ def test_other_tables_are_refused() -> None:
         _rows(f"{HEADER}1 1\n")
     with refused("malformed-row", DataError, line=1):
         _rows("8 8 1.0\n")
-    with refused("not-detail-out", DataError):
+    with refused("not-output", DataError):
         _rows("\n")

@@ -163,7 +163,7 @@ def test_mixed_and_unknown_formats_are_refused(tmp_path: Path) -> None:
         _import(_file(tmp_path, "b", OSU), format_="imb")
     with refused("unknown-format", DataError):
         _import(_file(tmp_path, "c", "time 3\n"))
-    with refused("no-such-importer", DataError, told="xml"):
+    with refused("unknown", DataError, what="--format", name="xml"):
         _import(both, format_="xml")
     with refused("is-a-folder", DataError, path=tmp_path):
         _import(tmp_path)

@@ -49,5 +49,5 @@ def test_rows_that_are_cut_or_malformed_are_told() -> None:
     assert len(_parsed(cut[:-30]).rows) == 3
     with refused("malformed-row", DataError, line=4):
         _parsed(MPIBENCH.replace("Avg:\t  0.6", "Avg:\t  x.6"))
-    with refused("not-mpibench", DataError):
+    with refused("not-output", DataError):
         _parsed("START\n")

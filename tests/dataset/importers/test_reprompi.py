@@ -255,7 +255,7 @@ def test_tables_and_sizes_that_cannot_be_understood_are_refused() -> None:
         parse_output(f"#@nprocs=2\n{RAW}\nMPI_Bcast 0 8 1e-5\n", "f")
     with refused("too-many-valid", DataError):
         parse_output(output(SUMMARY, "MPI_Bcast 8 5 6 1 1 1 1"), "f")
-    with refused("not-reprompi", DataError):
+    with refused("not-output", DataError):
         parse_output("nothing\n", "f")
 
 

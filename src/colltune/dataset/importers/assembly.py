@@ -27,6 +27,7 @@ from colltune.dataset.importers.protocol import (
 from colltune.dataset.method import CONDITIONS, Condition
 from colltune.dataset.noise.measured import possible
 from colltune.domain import (
+    LARGEST_NUMBER,
     Collective,
     Configuration,
     Context,
@@ -35,7 +36,7 @@ from colltune.domain import (
     RunStatus,
     Shape,
 )
-from colltune.errors import say
+from colltune.errors import DataError, say, unknown
 from colltune.process import LAUNCHERS
 from colltune.text import counted
 
@@ -279,7 +280,7 @@ class _SetOptions:
         settings = dict(request.settings)
         for name in settings:
             if name not in _KNOWN:
-                raise say("unknown-setting", name=name, known=", ".join(SETTINGS))
+                raise unknown("key of --set", name, SETTINGS, DataError)
         self.configuration: Configuration | None = None
         if settings.get("configuration"):
             parsed = Configuration.parse(settings["configuration"])
@@ -305,11 +306,12 @@ class _SetOptions:
         counts = {name: whole(settings.get(name, "1").strip()) for name in names}
         for name, count in counts.items():
             if not count:
-                raise say("not-a-count", name=name, value=settings[name])
+                what, most, value = f"--set {name}", LARGEST_NUMBER, settings[name]
+                raise say("not-whole", what=what, value=value, least=1, most=most)
         told = (n if name in settings else None for name, n in counts.items())
         self.nodes, self.ppn, self.slots = told
         if self.slots and (self.nodes or self.ppn):
-            raise say("layout-told-twice")
+            raise say("exclusive", one="--set slots", other="nodes with ppn")
 
     def look_at(self, rows: Iterable[ImportedRow]) -> None:
         """Take what the file's commands tell, and refuse a release that contradicts the told."""
@@ -446,7 +448,7 @@ def _kept(
     kept = list(rows)
     for name, value in request.where.items():
         if name not in FILTERS:
-            raise say("unknown-filter", file=source.name, column=name, known=", ".join(FILTERS))
+            raise unknown("column to filter by", name, FILTERS, DataError).of(source.name)
         wanted = set(value.split(","))
         kept = [row for row in kept if _text(row, name) in wanted]
         if rows and not kept:

@@ -50,7 +50,7 @@ IMPORTER = Importer("ompi-collectives-tuning's detail.out", _SIGNS, load)
 def parse(lines: Iterable[str], name: str, collective: Collective) -> ParsedOutput:
     reader = _DetailReader(name, collective=collective).read(lines)
     if not reader.algorithms:
-        raise say("not-detail-out", name=name)
+        raise say("not-output", name=name, title=IMPORTER.title, like="#Nnodes Message_size …")
     facts = {"algorithms": " ".join(reader.algorithms), "collective": collective.value}
     return ParsedOutput(tuple(reader.rows), facts, tuple(reader.remarks))
 

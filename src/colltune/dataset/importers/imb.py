@@ -55,7 +55,7 @@ _WORST_DEFECT = 1e-2
 def parse(lines: Iterable[str], name: str) -> ParsedOutput:
     reader = _ImbReader(name).read(lines)
     if not reader.blocks:
-        raise say("not-imb", name=name)
+        raise say("not-output", name=name, title=IMPORTER.title, like="# Benchmarking Bcast")
     reader.end_run()
     reader.remarks = list(dict.fromkeys(reader.remarks))
     return reader.reading()

@@ -33,7 +33,7 @@ from colltune.dataset.parquet import append_dataset, read, read_parquet, read_pr
 from colltune.dataset.printed import TITLES, without_common_prefixes
 from colltune.dataset.tidy_csv import separator_of
 from colltune.domain import Collective, RunStatus
-from colltune.errors import DataError, say
+from colltune.errors import DataError, say, unknown
 from colltune.files import locked
 
 Progress = Callable[[int, int, str], None]
@@ -164,7 +164,7 @@ def _marks(source: SourceFile) -> tuple[dict[str, int], list[str]]:
 
 def _format_of_all(sources: Sequence[SourceFile], told: str | None) -> str:
     if told is not None and told not in IMPORTERS:
-        raise say("no-such-importer", told=told, known=", ".join(IMPORTERS))
+        raise unknown("--format", told, IMPORTERS, DataError)
     formats = {source.name: format_of(source, told) for source in sources}
     if len(set(formats.values())) > 1:
         listed = ", ".join(f"{name} ({format_})" for name, format_ in formats.items())
@@ -238,7 +238,7 @@ def _with_path(request: ImportRequest, source: SourceFile) -> ImportRequest:
         elif not part.startswith("{"):
             pattern += re.escape(part)
         elif name not in known:
-            raise say("path-part-unknown", part=part, known=", ".join(known))
+            raise unknown("part of --path", part, known, DataError)
         else:
             pattern += f"(?P={name})" if f"(?P<{name}>" in pattern else f"(?P<{name}>[^/]+?)"
     match = re.fullmatch(f"(?:.*/)?{pattern}", source.path.absolute().as_posix())
@@ -247,7 +247,7 @@ def _with_path(request: ImportRequest, source: SourceFile) -> ImportRequest:
     found = match.groupdict()
     for name in found:
         if name in request.settings:
-            raise say("path-told-twice", name=name)
+            raise say("exclusive", one=f"{{{name}}} of --path", other=f"--set {name}")
     launch = found.pop("launch", request.launch)
     settings = {**request.settings, **found}
     if "nprocs" in settings:

@@ -36,7 +36,7 @@ _UNEVEN = ("Allgatherv", "Alltoallv")
 def parse(lines: Iterable[str], name: str) -> ParsedOutput:
     reader = _MpibenchReader(name).read(lines)
     if not reader.facts:
-        raise say("not-mpibench", name=name)
+        raise say("not-output", name=name, title=IMPORTER.title, like="START mpiBench v1.5")
     reader.remarks = list(dict.fromkeys(reader.remarks))
     return reader.reading()
 

@@ -65,7 +65,7 @@ _ELEMENT_BYTES = {"MPI_CHAR": 1, "MPI_INT": 4, "MPI_FLOAT": 4}
 def parse(lines: Iterable[str], name: str) -> ParsedOutput:
     reader = _OsuReader(name, facts={"benchmark": {}, "datatype": {}}).read(lines)
     if not reader.facts["benchmark"]:
-        raise say("not-osu", name=name)
+        raise say("not-output", name=name, title=IMPORTER.title, like="# OSU MPI … Test")
     return reader.reading()
 
 

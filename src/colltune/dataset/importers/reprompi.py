@@ -99,7 +99,7 @@ def parse_runs(lines: Iterable[str], source: str) -> tuple[ReproMpiOutput, ...]:
     """Read the output of one or more runs after each other."""
     runs = [run.output() for run in _ReproMpiReader(source).read(lines).runs if not run.is_empty]
     if not runs:
-        raise say("not-reprompi", file=source)
+        raise say("not-output", name=source, title=IMPORTER.title, like="#@nprocs=8")
     return tuple(runs)
 
 

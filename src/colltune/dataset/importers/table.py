@@ -24,7 +24,7 @@ from colltune.dataset.method import CONDITIONS, Condition
 from colltune.dataset.noise.measured import possible
 from colltune.dataset.tidy_csv import TIME_UNITS, from_table, text_table
 from colltune.domain import Configuration, parse_collective
-from colltune.errors import ColltuneError, say
+from colltune.errors import ColltuneError, DataError, say, unknown
 from colltune.text import counted
 
 _NAMES: Mapping[str, str] = {
@@ -130,7 +130,7 @@ class _TidyTable:
         """Return the unit that was told, or that the names of the columns tell; empty if none."""
         told = self.request.time_unit
         if told and told not in TIME_UNITS:
-            raise self.wrong(say("unknown-time-unit", told=told, known=", ".join(TIME_UNITS)))
+            raise self.wrong(unknown("time unit", told, TIME_UNITS, DataError))
         units: dict[str, str] = {}
         for ours in ("time_s", "time_mean_s", "time_min_s", "time_p90_s", "time_max_s"):
             theirs = mapping.get(ours, ours)
