@@ -139,7 +139,7 @@ def test_what_is_not_understood_is_refused() -> None:
         ('fallback = "linear"', 'fallback = "ring"', "catalogue-wrong"),
         ('["segsize"]', '["radix"]', "catalogue-wrong"),
         ('["two_segments"]', '["odd"]', "catalogue-wrong"),
-        ('library = "openmpi"', "library =", "catalogue-not-toml file=small.toml"),
+        ('library = "openmpi"', "library =", "not-toml file=small.toml"),
     ):
         with refused(message, LibraryError):
             catalogue.parse(SMALL.replace(old, new), "small.toml")

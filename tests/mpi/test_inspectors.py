@@ -76,29 +76,29 @@ def test_what_is_set_in_the_environment_is_told(
 
 
 @pytest.mark.parametrize(
-    ("library", "release", "program", "script", "complaint"),
+    ("library", "release", "program", "script", "code"),
     [
-        ("openmpi", "5.0.11", "other", "", "no ompi_info in the folder"),
-        ("openmpi", "5.0.11", "ompi_info", "echo nonsense", "lists no algorithms of coll/tuned"),
-        ("openmpi", "5.0.11", "ompi_info", "exit 3", "status 3"),
-        ("intelmpi", "2021.15", "other", "", "no impi_info in the folder"),
-        ("intelmpi", "2021.15", "impi_info", "echo nonsense", "prints no range of presets"),
+        ("openmpi", "5.0.11", "other", "", "no-program-beside-mpirun name=ompi_info"),
+        ("openmpi", "5.0.11", "ompi_info", "echo nonsense", "no-algorithms-listed"),
+        ("openmpi", "5.0.11", "ompi_info", "exit 3", "program-failed"),
+        ("intelmpi", "2021.15", "other", "", "no-program-beside-mpirun name=impi_info"),
+        ("intelmpi", "2021.15", "impi_info", "echo nonsense", "no-presets"),
         (
             "intelmpi",
             "2021.15",
             "impi_info",
             'echo "Didn\'t find it"; exit 255',
-            ("prints no range"),
+            "no-presets",
         ),
-        ("mpich", "4.0.2", "mpirun", "echo nonsense", "belongs to no MPI that colltune knows"),
+        ("mpich", "4.0.2", "mpirun", "echo nonsense", "mpirun-of-no-mpi"),
     ],
 )
 def test_programs_that_are_missing_or_answer_nonsense_are_named(
-    tmp_path: Path, library: str, release: str, program: str, script: str, complaint: str
+    tmp_path: Path, library: str, release: str, program: str, script: str, code: str
 ) -> None:
     """A missing, failing or strange program ends with one error that names it."""
     found = launcher(tmp_path, library, release, program, script)
-    with pytest.raises(ProgramError, match=complaint):
+    with refused(code, ProgramError):
         INSPECTORS[library](found, LIBRARIES[library].catalogue_of(release))
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from colltune.errors import LibraryError
 from colltune.mpi.openmpi.parameters.reading import read_variables
+from tests.refusals import refused
 
 
 def test_files_of_all_kinds() -> None:
@@ -90,5 +91,5 @@ def test_what_a_script_does_not_tell_is_noted() -> None:
 def test_other_lines_are_refused() -> None:
     """The message names file and line, of parameter files and of what is no script at all."""
     for line in ("nonsense", "--mca only_name", "a b = c\nd = 1", "'x"):
-        with pytest.raises(LibraryError, match=r"f:2: .* sets no parameter"):
+        with refused("sets-nothing", LibraryError, file="f", line=2):
             read_variables(f"# first\n{line}\n", "f")

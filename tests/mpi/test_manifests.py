@@ -121,7 +121,7 @@ def test_manifests_are_known_by_what_they_set() -> None:
 
 def test_what_is_no_yaml_is_refused_with_its_line() -> None:
     """The message names the line."""
-    with refused("no-yaml", LibraryError):
+    with refused("not-parsed", LibraryError):
         read_script("env:\n  A_B: [1\n  C_D: 2\n")
 
 

@@ -286,7 +286,7 @@ def test_trailing_commas_a_byte_order_mark_and_twins() -> None:
 
 def test_what_is_no_such_file_is_refused() -> None:
     """A classic file is no JSON, and another JSON file does not look like this format."""
-    with refused("not-json-rules", LibraryError):
+    with refused("begins-otherwise", LibraryError):
         FORMAT.parse("1 7 1 0 1 0 6 0 0", "rules", "6.0.0")
     assert not FORMAT.recognises('{"collective=bcast": {}}')
     assert not FORMAT.recognises("1 # collectives")

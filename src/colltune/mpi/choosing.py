@@ -129,7 +129,7 @@ def _text(first_bytes: int, configuration: Configuration, status: Status) -> str
 
 def check_library(table: DecisionTable, bound: Release) -> None:
     if table.library != bound.mpi.name:
-        raise say("table-does-not-fit", library=table.library, title=bound.mpi.title)
+        raise say("table-not-writable", library=table.library, title=bound.mpi.title)
 
 
 def check_intervals(where: str, collective: Collective, intervals: Sequence[Interval]) -> None:

@@ -44,7 +44,8 @@ def read_yaml(reader: Reader, text: str) -> None:
     except YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark else ""
-        raise say("no-yaml", where=where, getattr=getattr(error, "problem", error)) from error
+        why = getattr(error, "problem", error)
+        raise say("not-parsed", where=where, what="YAML", why=why) from error
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ def read_python(reader: Reader, text: str) -> None:
     try:
         tree = ast.parse(text)
     except (SyntaxError, RecursionError, MemoryError) as error:
-        raise say("no-python", why=error) from error
+        raise say("not-parsed", where="", what="Python", why=error) from error
     pairs: list[tuple[ast.AST | None, ast.AST]] = []
     for node in ast.walk(tree):
         match node:

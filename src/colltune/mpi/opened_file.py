@@ -112,7 +112,7 @@ def check_names(release: str | None, format_name: str | None) -> None:
         raise unknown("format", format_name, FORMATS, LibraryError)
     libraries = dict.fromkeys(known.library for known in FORMATS.values())
     if library_name is not None and library_name not in libraries:
-        raise say("no-format-of", library_name=library_name, known=", ".join(libraries))
+        raise say("no-library-or-format", name=library_name, known=", ".join(libraries))
 
 
 def library_and_release(text: str | None) -> tuple[str | None, str | None]:

@@ -149,9 +149,9 @@ def test_a_table_of_another_release_or_library_is_dropped() -> None:
     """Control variables and algorithms are those of exactly one release."""
     assert "for Open MPI 5.0.11" in _parsed(_text("openmpi"), release="5.0.6").dropped
     assert "for mpich" in _parsed(_text("mpich"), "openmpi").dropped
-    with refused("another-table-version", LibraryError):
+    with refused("format-version", LibraryError):
         _parsed(_text("openmpi").replace("colltune-table 1", "colltune-table 2"))
-    with refused("not-a-decision-table", LibraryError):
+    with refused("begins-otherwise", LibraryError):
         _parsed("0\n")
 
 

@@ -42,7 +42,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from colltune.domain import Collective
-from colltune.errors import ColltuneError, say
+from colltune.errors import ColltuneError, LibraryError, say
 from colltune.files.reading import toml_of
 
 PARAMETERS = ("fanout", "requests", "segsize")
@@ -225,7 +225,7 @@ def parse(text: str, source: str) -> Catalogue:
     try:
         top = _Table(source, "", toml_of(text))
     except ValueError as error:
-        raise say("catalogue-not-toml", file=source, why=error) from error
+        raise say("not-toml", LibraryError, file=source, why=error) from error
     rules_file, table = top.take("rules_file", bool, True), top.table("collectives")
     entries: dict[Collective, CollectiveEntry] = {}
     for name in tuple(table.left):

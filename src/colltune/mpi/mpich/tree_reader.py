@@ -78,7 +78,7 @@ def read(text: str, source: str, release: str) -> Reading:
     except JsonSyntaxError as error:
         raise say("tree-not-json", file=source, line=error.line, why=error, title=TITLE) from error
     if not document.is_object:
-        raise say("not-an-object", file=source)
+        raise say("begins-otherwise", file=source, what="a selection tree", start="a brace")
     functions = functions_of(release)
     known = functions.of_device if is_of_device(text) else functions.all
     reader = _Reader(functions, known)

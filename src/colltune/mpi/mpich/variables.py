@@ -405,7 +405,7 @@ class MpichVariables(Format):
         """
         self.catalogue_of(release)
         if table.library != LIBRARY:
-            raise say("table-of-another-library", library=table.library, title=TITLE)
+            raise say("table-not-writable", library=table.library, title=TITLE)
         notes: list[str] = []
         found = {}
         for collective, choices in _choices(table).items():

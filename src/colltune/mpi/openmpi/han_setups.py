@@ -234,10 +234,6 @@ def _word(
 
 def _size(configuration: Configuration, value: int | str, name: str) -> int:
     if not isinstance(value, int) or not 0 <= value <= MAX_SEGSIZE_BYTES:
-        raise say(
-            "segsize-out-of-bounds",
-            configuration=configuration.id,
-            name=name,
-            most=MAX_SEGSIZE_BYTES,
-        )
+        of, high = configuration.id, MAX_SEGSIZE_BYTES
+        raise say("parameter-out-of-bounds", configuration=of, name=name, low=0, high=high)
     return value

@@ -20,7 +20,7 @@ def catalogue_of(release: str) -> Catalogue:
     """Return the catalogue for `release`, such as ``4.1.6``."""
     match = _RELEASE.fullmatch(release.strip())
     if match is None:
-        raise say("not-a-release-of-open-mpi", release=release)
+        raise say("not-a-release", value=release)
     numbers = tuple(int(part) for part in match.groups())
     # nothing of what is described here differs between 6.0 and what is to become 6.1
     series = "6.0" if numbers[0] == 6 else f"{numbers[0]}.{numbers[1]}"

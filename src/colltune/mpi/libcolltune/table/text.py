@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from colltune.domain import Collective, Configuration, Shape
-from colltune.errors import DataError, say
+from colltune.errors import DataError, LibraryError, say
 from colltune.mpi.rules import LARGEST_SIZE, Entry, Layout, Numbers, Rule
 
 VERSION = 1
@@ -106,10 +106,11 @@ def version_of(text: str, source: str) -> None:
     """Refuse what is no table of this version."""
     head = text.split("\n", 1)[0].rstrip("\r")
     if not head.startswith(f"{HEAD} "):
-        raise say("not-a-decision-table", file=source)
+        what = "a decision table of libcolltune"
+        raise say("begins-otherwise", file=source, what=what, start=HEAD)
     if head != f"{HEAD} {VERSION}":
-        shown = head[:60]
-        raise say("another-table-version", file=source, shown=shown, version=VERSION)
+        known = f"{HEAD} {VERSION}"
+        raise say("format-version", LibraryError, place=source, version=head[:60], known=known)
 
 
 def read(text: str) -> Content:

@@ -229,7 +229,7 @@ def job_files(
 ) -> JobFiles:
     """Return the files for jobs of `shape`, whose rules will lie at `rules_path`."""
     if not rules_path.is_absolute():
-        raise say("rules-path-not-absolute", rules_path=rules_path)
+        raise say("path-not-absolute", path=rules_path, what="a rules file")
     chosen: dict[tuple[Collective, int], tuple[Interval, ...]] = {
         (collective, shape.nprocs): (Interval(0, None, _intra(collective)),)
         for collective in setups

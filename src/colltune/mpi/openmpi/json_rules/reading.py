@@ -342,7 +342,7 @@ def json_file(text: str, source: str, release: str, unreadable: str) -> JsonFile
     """Return what `release` makes of a file; `unreadable` tells why it reads none."""
     plain = text.removeprefix("\ufeff")
     if not plain.lstrip(" \t\r\n").startswith(("{", "[")):
-        raise say("not-json-rules", file=source)
+        raise say("begins-otherwise", file=source, what="a file of JSON rules", start="a brace")
     parsed = JsonFile(source, release)
     try:
         root = located_json.parse(plain, trailing_commas=True)
