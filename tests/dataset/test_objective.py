@@ -139,7 +139,7 @@ def test_statistics_that_a_summary_lacks_are_refused(subtests: pytest.Subtests) 
     ):
         with (
             subtests.test(objective=objective, changes=changes),
-            refused("objective-unknown", DataError, bad=1),
+            refused("objective-unknown", DataError),
         ):
             _summary(**changes).cells(Objective(objective))
 
@@ -149,7 +149,7 @@ def test_statistics_that_a_summary_lacks_are_refused(subtests: pytest.Subtests) 
 def test_times_that_are_none_are_refused(bad: float, objective: Objective) -> None:
     """A repetition that is no positive number is an error that names the cell, not a prediction."""
     dataset = _raw([1e-6, 2e-6], [1e-6, bad])
-    with refused("no-positive-time", DataError, bad=1):
+    with refused("no-positive-time", DataError):
         dataset.cells(objective)
 
 

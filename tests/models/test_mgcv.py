@@ -19,7 +19,7 @@ from colltune.domain import Collective, Instance, Measurement, RunStatus
 from colltune.errors import ProgramError
 from colltune.features import feature_set
 from colltune.models.cells import CellMatrix, cell_matrices
-from colltune.models.learners import LEARNERS, fitted, gam, learner_entry
+from colltune.models.learners import LEARNERS, UnfittableError, fitted, gam, learner_entry
 from colltune.models.learners.mgcv import SCRIPT
 from tests.models.machines import configuration, measured
 from tests.refusals import refused

@@ -160,7 +160,7 @@ def test_an_mpirun_that_fails_is_shown(prefix: Path) -> None:
     with refused("mpirun-of-no-mpi", ProgramError, printed="cannot load libprrte"):
         installation.find(str(prefix))
     program(prefix / "bin/mpirun", "exit 3")
-    with refused("mpirun-does-not-work", ProgramError):
+    with refused("program-failed", ProgramError):
         installation.find(str(prefix))
 
 

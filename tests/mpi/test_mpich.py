@@ -51,7 +51,7 @@ def test_numbers_differ_by_release() -> None:
     name = "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM"
     numbers = {release: MPICH.at(release).force(c)[name] for release in RELEASES[1:]}
     assert numbers == {"4.1.3": 7, "4.2.3": 7, "4.3.2": 8, "5.0.2": 8}
-    with refused("no-algorithm", LibraryError, library="MPICH 4.0.2", algorithm="ring"):
+    with refused("no-algorithm", LibraryError, library="MPICH 4.0.2"):
         MPICH.at("4.0.2").force(c)
 
 
@@ -114,9 +114,9 @@ def test_unknown_parameters_and_values_are_refused() -> None:
     """A radix of 1 would never end."""
     with refused("parameter-out-of-bounds", LibraryError, name="fanout", low=2):
         MPICH.at("5.0.2").canonical(parsed("allreduce.recexch:fanout=1"))
-    with refused("no-parameter", LibraryError, algorithm="binomial", parameter="fanout"):
+    with refused("no-parameter", LibraryError, parameter="fanout"):
         MPICH.at("5.0.2").canonical(parsed("bcast.binomial:fanout=2"))
-    with refused("of-another-library", LibraryError, its_library="openmpi", library="mpich"):
+    with refused("of-another-library", LibraryError, library="mpich"):
         MPICH.at("5.0.2").force(Configuration.parse("openmpi.bcast.binomial"))
     fanouts = MPICH.at("5.0.2").portfolio(Collective.BARRIER, fanouts=(1, 2))
     assert [c.parameter_text for c in fanouts.configurations] == ["", "fanout=2", "fanout=2"]

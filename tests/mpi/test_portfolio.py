@@ -83,7 +83,7 @@ def test_the_unknown_is_refused_with_what_is_known() -> None:
         ("openmpi.alltoall.linear:radix=2", "no-parameter parameter=radix known=none"),
         ("openmpi.bcast.chain:fanout=33", "parameter-out-of-bounds name=fanout low=1 high=32"),
         ("openmpi.bcast.chain:segsize=-1", "parameter-out-of-bounds name=segsize low=0"),
-        ("mpich.bcast.binomial", "of-another-library its_library=mpich library=openmpi"),
+        ("mpich.bcast.binomial", "of-another-library library=openmpi"),
         ("openmpi.allgather.sparbit", "no-algorithm algorithm=sparbit"),
     ):
         with refused(message, LibraryError):

@@ -41,18 +41,12 @@ class Allocation:
     def check(self, shapes: Iterable[Shape]) -> None:
         for shape in sorted(shapes, reverse=True):
             if shape.nodes > self.nodes:
-                raise say(
-                    "granted-too-few-nodes",
-                    shape=shape,
-                    job=self.job,
-                    granted=self.nodes,
-                    nodes=shape.nodes,
-                )
+                granted = f"{self.nodes} nodes"
+                raise say("granted-too-little", shape=shape, job=self.job, granted=granted)
             able = sum(tasks >= shape.ppn for tasks in self.tasks_per_node)
             if self.tasks_per_node and able < shape.nodes:
-                raise say(
-                    "granted-too-few-processes", shape=shape, job=self.job, ppn=shape.ppn, able=able
-                )
+                granted = f"{shape.ppn} processes on {able} of its nodes"
+                raise say("granted-too-little", shape=shape, job=self.job, granted=granted)
 
 
 def allocation(environment: Mapping[str, str] | None = None) -> Allocation | None:

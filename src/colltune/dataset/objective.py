@@ -113,18 +113,10 @@ def _refuse_unusable(frame: pd.DataFrame, result: Numbers, objective: Objective)
     if not len(bad):
         return
     row = frame.iloc[bad[0]]
-    cell = cell_text(row)
+    cell, those = cell_text(row), f"{len(bad)} of {counted(len(frame), 'measurement')}"
     if np.isnan(result[bad[0]]) and np.isfinite(row["time_s"]) and not len(row["times_s"]):
-        raise say(
-            "objective-unknown",
-            objective=objective,
-            bad=len(bad),
-            measurements=counted(len(frame), "measurement"),
-            cell=cell,
-        )
-    raise say(
-        "no-positive-time", bad=len(bad), measurements=counted(len(frame), "measurement"), cell=cell
-    )
+        raise say("objective-unknown", objective=objective, those=those, cell=cell)
+    raise say("no-positive-time", those=those, cell=cell)
 
 
 def cell_text(row: pd.Series[Any]) -> str:

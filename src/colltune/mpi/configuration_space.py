@@ -167,13 +167,8 @@ class CatalogueSpace(ConfigurationSpace):
             return Configuration.default(self.library, collective)
         algorithm = self.entry_of(collective).numbered(number)
         if algorithm is None:
-            raise say(
-                "no-algorithm-number",
-                title=self.title,
-                release=self.release,
-                collective=collective,
-                number=number,
-            )
+            of = f"{self.title} {self.release}"
+            raise say("no-algorithm-number", library=of, collective=collective, number=number)
         return Configuration(self.library, collective, algorithm.name)
 
     def algorithm_of(self, configuration: Configuration) -> Algorithm:
@@ -183,14 +178,9 @@ class CatalogueSpace(ConfigurationSpace):
         algorithm = entry.named(configuration.algorithm)
         if algorithm is None:
             known = ", ".join(a.name for a in entry.algorithms)
-            raise say(
-                "no-algorithm",
-                configuration=configuration.id,
-                library=f"{self.title} {self.release}",
-                collective=configuration.collective,
-                algorithm=configuration.algorithm,
-                known=known,
-            )
+            of = f"{self.title} {self.release}"
+            what, name = configuration.collective, configuration.algorithm
+            raise say("no-algorithm", library=of, collective=what, algorithm=name, known=known)
         return algorithm
 
     @lru_cache(maxsize=4096)  # noqa: B019 (few releases are asked for)
@@ -210,13 +200,8 @@ class CatalogueSpace(ConfigurationSpace):
         unknown = [name for name in given if name not in (*algorithm.parameters, "segsize")]
         if unknown:
             known = ", ".join(algorithm.parameters) or "none"
-            raise say(
-                "no-parameter",
-                configuration=configuration.id,
-                algorithm=algorithm.name,
-                parameter=unknown[0],
-                known=known,
-            )
+            of, name = configuration.id, unknown[0]
+            raise say("no-parameter", configuration=of, parameter=name, known=known)
         unsaid = dict(self.defaults) | dict(algorithm.defaults)
         parameters = {
             name: given.get(name, unsaid.get(name, 0))
@@ -227,12 +212,9 @@ class CatalogueSpace(ConfigurationSpace):
             low, high = self.ranges[name]
             low = dict(algorithm.minimums).get(name, low)
             if not low <= value <= high:
+                of = configuration.id
                 raise say(
-                    "parameter-out-of-bounds",
-                    configuration=configuration.id,
-                    name=name,
-                    low=low,
-                    high=high,
+                    "parameter-out-of-bounds", configuration=of, name=name, low=low, high=high
                 )
         return self.configuration(configuration.collective, algorithm, parameters)
 
@@ -293,12 +275,8 @@ class CatalogueSpace(ConfigurationSpace):
 
     def _check_library(self, configuration: Configuration) -> None:
         if configuration.library != self.library:
-            raise say(
-                "of-another-library",
-                configuration=configuration.id,
-                its_library=configuration.library,
-                library=self.library,
-            )
+            of, library = configuration.id, self.library
+            raise say("of-another-library", configuration=of, library=library)
 
 
 def _power_of_two_below(nprocs: int) -> int:

@@ -125,13 +125,8 @@ def facts(release: Release, collective: Collective) -> CollectiveFacts:
     """
     found = release.catalogue
     if collective not in found.collectives:
-        raise say(
-            "no-choice-of-algorithms",
-            title=release.mpi.title,
-            release=release.name,
-            collective=collective,
-            known=", ".join(found.collectives),
-        )
+        of, known = f"{release.mpi.title} {release.name}", ", ".join(found.collectives)
+        raise say("no-choice-of-algorithms", library=of, collective=collective, known=known)
     entry = found.collectives[collective]
     one_node, across_nodes = release.space.deciding(collective)
     # one that runs wherever it is called, if there is any

@@ -38,10 +38,15 @@ def test_a_configuration_that_is_told_is_that_of_all_rows(tmp_path: Path) -> Non
 def test_a_configuration_of_something_else_is_refused(tmp_path: Path) -> None:
     """Of another library, of another collective than the file's, or no id at all."""
     wrong = TOLD | {"configuration": "mpich.bcast.binomial"}
-    _refused(tmp_path, OSU, wrong, "settings-contradict its_library=mpich")
+    _refused(tmp_path, OSU, wrong, "settings-contradict library=openmpi")
     other = TOLD | {"configuration": "openmpi.reduce.chain"}
-    _refused(tmp_path, OSU, other, "configuration-does-not-fit collective=bcast")
-    _refused(tmp_path, REDUCE + OSU, other, "configuration-does-not-fit fitting=reduce")
+    _refused(tmp_path, OSU, other, "configuration-does-not-fit")
+    _refused(
+        tmp_path,
+        REDUCE + OSU,
+        other,
+        "configuration-does-not-fit configuration=openmpi.reduce.chain",
+    )
     kept = loaded("osu", REDUCE + OSU, tmp_path, request(other, where={"collective": "reduce"}))
     assert _of(kept, "collective") == ["reduce"] * 2
     _refused(tmp_path, OSU, TOLD | {"configuration": "chain"}, "malformed value=chain")
@@ -62,7 +67,7 @@ def test_a_configuration_that_would_not_have_run_is_marked(tmp_path: Path) -> No
 def test_what_is_missing_or_unknown_is_named(tmp_path: Path) -> None:
     """Context, shape and option names are checked, each with the mend."""
     _refused(tmp_path, OSU, {"library": "openmpi"} | SHAPE, "context-not-said")
-    _refused(tmp_path, OSU, TOLD | {"machine": " "}, "context-not-said missing=machine")
+    _refused(tmp_path, OSU, TOLD | {"machine": " "}, "context-not-said")
     _refused(tmp_path, OSU, TOLD | {"nprocs": "8"}, "unknown name=nprocs")
     for value in ("0", "-4", "4.5", "four", ""):
         _refused(tmp_path, OSU, TOLD | {"nodes": value}, f"not-whole value={value}")

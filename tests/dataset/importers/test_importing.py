@@ -179,7 +179,7 @@ def test_a_csv_takes_a_launch_and_a_configuration_too(tmp_path: Path) -> None:
     frame = imported.dataset.frame
     assert (imported.format, set(frame["launch"])) == ("csv", {"job7"})
     assert set(frame["algorithm"] + ":" + frame["parameters"]) == {"chain:fanout=4"}
-    with refused("configuration-does-not-fit-rows", DataError):
+    with refused("configuration-does-not-fit", DataError):
         import_files([file], request({"configuration": "openmpi.reduce.chain"}), None)
 
 

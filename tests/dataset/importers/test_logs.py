@@ -289,7 +289,7 @@ def test_algorithms_are_those_of_the_release(tmp_path: Path, word: str, name: st
 
 def test_unknown_algorithms_are_refused_with_the_known_ones(tmp_path: Path) -> None:
     """So that no measurement is of what no file can choose."""
-    with refused("no-algorithm", LibraryError, algorithm="fancy"):
+    with refused("no-algorithm", LibraryError):
         _csv(tmp_path, HEAD + "fancy,2,16,8,7.5\n")
     with refused("no-algorithm-number", LibraryError, number=99):
         _csv(tmp_path, HEAD + "99,2,16,8,7.5\n")

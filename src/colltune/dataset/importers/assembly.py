@@ -286,20 +286,12 @@ class _SetOptions:
             parsed = Configuration.parse(settings["configuration"])
             self.configuration = request.algorithms.canonical(parsed)
             if settings.setdefault("library", parsed.library) != parsed.library:
-                raise say(
-                    "settings-contradict",
-                    library=settings["library"],
-                    configuration=settings["configuration"],
-                    its_library=parsed.library,
-                )
+                wanted = settings["library"]
+                raise say("settings-contradict", library=wanted, configuration=parsed.id)
         missing = [name for name in _REQUIRED if not settings.get(name, "").strip()]
         if missing:
-            raise say(
-                "context-not-said",
-                file=source.name,
-                missing=", ".join(missing),
-                settings=" ".join(f"--set {name}=VALUE" for name in missing),
-            )
+            lacking = " ".join(f"--set {name}=VALUE" for name in missing)
+            raise say("context-not-said", file=source.name, lacking=lacking)
         machine, library, version = (settings[name].strip() for name in _REQUIRED)
         self.context = Context(machine, library, version, settings.get("fabric", ""))
         names = ("nodes", "ppn", "slots")
@@ -569,25 +561,14 @@ def _configuration(row: ImportedRow, told: _SetOptions) -> Configuration:
     if word := told.request.settings.get("algorithm", ""):
         named = told.request.algorithms.configuration(library, row.collective, word)
         if chosen and chosen.algorithm != named.algorithm:
-            raise say(
-                "another-algorithm-ran",
-                file=told.source.name,
-                line=row.line,
-                configuration=chosen.id,
-                named=named.id,
-            )
+            error = say("another-algorithm-ran", configuration=chosen.id, named=named.id)
+            raise error.of(f"{told.source.name}, line {row.line}")
         return named
     if chosen is None:
         return Configuration.default(library, row.collective)
     if chosen.collective is not row.collective:
-        raise say(
-            "configuration-does-not-fit",
-            file=told.source.name,
-            line=row.line,
-            collective=row.collective,
-            configuration=chosen.id,
-            fitting=chosen.collective,
-        )
+        error = say("configuration-does-not-fit", configuration=chosen.id)
+        raise error.of(f"{told.source.name}, line {row.line}")
     return chosen
 
 

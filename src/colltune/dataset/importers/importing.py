@@ -124,14 +124,7 @@ def format_of(source: SourceFile, told: str | None = None) -> str:
         raise say("mixed-formats", file=source.name, listed=listed)
     if told and marks and told not in marks:
         name, at = next(iter(marks.items()))
-        raise say(
-            "other-format",
-            file=source.name,
-            title=IMPORTERS[name].title,
-            at=at,
-            told=IMPORTERS[told].title,
-            name=name,
-        )
+        raise say("other-format", file=source.name, line=at, told=told, name=name)
     if marks or told:
         return told or next(iter(marks))
     if named_csv or _is_table(first):

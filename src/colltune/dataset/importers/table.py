@@ -245,13 +245,7 @@ class _TidyTable:
 
     def _check_fit(self, dataset: PerformanceDataset, chosen: Configuration) -> None:
         if (chosen.library, chosen.collective) != (dataset.context.library, *dataset.collectives):
-            raise self.wrong(
-                say(
-                    "configuration-does-not-fit-rows",
-                    configuration=chosen.id,
-                    fitting=chosen.collective,
-                )
-            )
+            raise self.wrong(say("configuration-does-not-fit", configuration=chosen.id))
 
     def _canonical(self, dataset: PerformanceDataset) -> pd.DataFrame:
         """Return the rows with the algorithms as the catalogue of the release calls them."""

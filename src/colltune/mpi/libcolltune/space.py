@@ -223,13 +223,8 @@ class LibcolltuneSpace(ConfigurationSpace):
         known = [parameter.name for parameter in algorithm.parameters]
         for name in given:
             if name not in known:
-                raise say(
-                    "no-parameter",
-                    configuration=configuration.id,
-                    algorithm=algorithm.name,
-                    parameter=name,
-                    known=", ".join(known),
-                )
+                of, names = configuration.id, ", ".join(known)
+                raise say("no-parameter", configuration=of, parameter=name, known=names)
         values = {p.name: given.get(p.name, p.usual) for p in algorithm.parameters}
         for parameter in algorithm.parameters:
             wrong = parameter.why_not(values[parameter.name])
@@ -274,14 +269,8 @@ def _algorithm(configuration: Configuration) -> OwnAlgorithm:
     if found is None:
         names = [a.name for a in ALGORITHMS if a.collective is configuration.collective]
         known = ", ".join(names) or "none"
-        raise say(
-            "no-algorithm",
-            configuration=configuration.id,
-            library=TITLE,
-            collective=configuration.collective,
-            algorithm=configuration.algorithm,
-            known=known,
-        )
+        what, name = configuration.collective, configuration.algorithm
+        raise say("no-algorithm", library=TITLE, collective=what, algorithm=name, known=known)
     return found
 
 
