@@ -143,7 +143,7 @@ def test_a_damaged_record_is_a_damaged_bundle(tmp_path: Path) -> None:
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest["confirmations"][0]["gain"] = None
     (folder / "manifest.json").write_text(json.dumps(manifest))
-    with refused("manifest-damaged", BundleError):
+    with refused("bundle-file-damaged", BundleError):
         load(folder)
 
 

@@ -98,9 +98,7 @@ def test_a_missing_part_is_named(prefix: Path) -> None:
     with refused("no-c-compiler", ProgramError, compiler="no-such-cc"):
         installation.find(str(prefix))
     program(mpicc, MPICC.format(release="5.0.1", compiler="sh", lib=lib))
-    with refused(
-        "mpicc-of-another-mpi", ProgramError, title="Open MPI", release="4.1.6", mpirun="mpirun"
-    ):
+    with refused("mpicc-of-another-mpi", ProgramError, mpi="Open MPI 4.1.6"):
         installation.find(str(prefix))
     mpicc.unlink()
     with refused("no-mpicc", ProgramError, title="Open MPI", release="4.1.6"):
@@ -148,9 +146,7 @@ def test_which_of_launcher_and_mpi_is_missing_is_told(prefix: Path) -> None:
     with refused("program-missing", ProgramError, program=prefix / "mpirun") as raised:
         installation.find(str(prefix / "mpirun"), None, str(script))
     assert raised.value.mend.startswith("--mpi ")
-    with refused(
-        "launcher-of-another-mpi", ProgramError, title="Open MPI", release="5.0.1", other="Open MPI"
-    ):
+    with refused("launcher-of-another-mpi", ProgramError, mpi="Open MPI 5.0.1"):
         installation.find(str(prefix), None, str(script))
 
 
@@ -212,9 +208,7 @@ def test_other_libraries_are_told_by_their_launcher(
 
 def test_a_named_mpi_of_another_library_is_refused(prefix: Path) -> None:
     """The message names what it is and what was wanted."""
-    with refused(
-        "mpirun-of-another-library", ProgramError, title="Open MPI", release="4.1.6", wanted="MPICH"
-    ):
+    with refused("mpirun-of-another-mpi", ProgramError, mpi="Open MPI 4.1.6", wanted="MPICH"):
         installation.find(str(prefix), "mpich")
     with refused("unknown", ProgramError, what="MPI library", name="nompi"):
         installation.find(library="nompi")

@@ -101,13 +101,8 @@ def library_for(library: str, release: str, mpi: str | None = None) -> Path:
         return path
     found = installation.find(mpi, library)
     if found.release != release:
-        raise say(
-            "mpi-of-another-release",
-            mpirun=found.mpirun,
-            library=library,
-            found=found.release,
-            release=release,
-        )
+        there = f"{library} {found.release}"
+        raise say("mpirun-of-another-mpi", mpirun=found.mpirun, mpi=there, wanted=release)
     return interposed_library(found)
 
 

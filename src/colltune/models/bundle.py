@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 
 from colltune import __version__
 from colltune.domain import Collective, Configuration, Context, Shape
-from colltune.errors import BundleError, ColltuneError, say
+from colltune.errors import BundleError, ColltuneError, say, unknown
 from colltune.files import insist_writable, writing
 from colltune.files.reading import json_of, read_bytes
 from colltune.files.temporary import sweep, temporary_name
@@ -270,9 +270,8 @@ def load(
             bundle.model(collective)
         return bundle
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise say(
-            "manifest-damaged", file=path / _MANIFEST, kind=type(error).__name__, why=error
-        ) from error
+        why = f"{type(error).__name__}: {error}"
+        raise say("bundle-file-damaged", file=path / _MANIFEST, why=why) from error
 
 
 def insist_answers(bundle: Bundle) -> None:
@@ -287,12 +286,8 @@ def insist_answers(bundle: Bundle) -> None:
     from colltune.mpi import LIBRARIES
 
     if bundle.context.library not in LIBRARIES:
-        raise say(
-            "bundle-of-unknown-library",
-            bundle=bundle.id[:12],
-            library=bundle.context.library[:80],
-            known=", ".join(LIBRARIES),
-        )
+        name = bundle.context.library[:80]
+        raise unknown(f"MPI library of the bundle {bundle.id[:12]}", name, LIBRARIES, BundleError)
     for model in bundle.models:
         try:
             with np.errstate(all="ignore"):
@@ -300,12 +295,8 @@ def insist_answers(bundle: Bundle) -> None:
         except Exception as error:
             why = f"{type(error).__name__}: {error}"
         if why:
-            raise say(
-                "models-predict-nothing",
-                bundle=bundle.id[:12],
-                collective=model.collective,
-                why=why[:200],
-            )
+            name, of = bundle.id[:12], model.collective
+            raise say("models-predict-nothing", bundle=name, collective=of, why=why[:200])
 
 
 def _why_no_answer(model: CollectiveModel) -> str:

@@ -118,24 +118,13 @@ def find(
     answer = _ask([mpicc, toolchain.compiler_version], variables)
     told = release_in(answer, toolchain.compiler_says)
     if told is None or not f"{release}.".startswith(f"{told}."):
-        raise say(
-            "mpicc-of-another-mpi",
-            mpicc=mpicc,
-            title=mpi.title,
-            release=release,
-            mpirun=mpirun.name,
-            printed=_first_line(answer),
-        )
+        ours, printed = f"{mpi.title} {release}", _first_line(answer)
+        raise say("mpicc-of-another-mpi", mpicc=mpicc, mpi=ours, mpirun=mpirun, printed=printed)
     compile_line = _ask([mpicc, toolchain.compiler_line], variables)
     words = shlex.split(compile_line)
     if not words or shutil.which(words[0]) is None:
-        raise say(
-            "no-c-compiler",
-            IncompleteError,
-            mpicc=mpicc,
-            compiler=words[0] if words else "nothing",
-            variable=toolchain.compiler_variable,
-        )
+        calls, name = words[0] if words else "nothing", toolchain.compiler_variable
+        raise say("no-c-compiler", IncompleteError, mpicc=mpicc, compiler=calls, variable=name)
     libmpi = _libmpi(mpicc, words, mpi)
     return Installation(mpi.name, release, mpirun, mpicc, libmpi, compile_line, starter)
 
@@ -149,15 +138,8 @@ def _named_launcher(named: str, launcher: LauncherProgram) -> Path:
     except ProgramError:
         return program  # a script need not answer
     if (found.library, found.release) != (launcher.library, launcher.release):
-        raise say(
-            "launcher-of-another-mpi",
-            program=program,
-            title=found.mpi.title,
-            release=found.release,
-            mpirun=launcher.mpirun,
-            other=launcher.mpi.title,
-            release_2=launcher.release,
-        )
+        theirs, ours = f"{found.mpi.title} {found.release}", launcher.mpirun
+        raise say("launcher-of-another-mpi", program=program, mpi=theirs, mpirun=ours)
     return program
 
 
@@ -194,13 +176,8 @@ def find_launcher(named: str | None = None, library: str | None = None) -> Launc
         return _identify(next(_beside_python(), None) or process.find("mpirun", _MEND))
     found = _identify(_named(named))
     if library not in (None, found.library):
-        raise say(
-            "mpirun-of-another-library",
-            mpirun=found.mpirun,
-            title=found.mpi.title,
-            release=found.release,
-            wanted=LIBRARIES[library].title,
-        )
+        theirs, wanted = f"{found.mpi.title} {found.release}", LIBRARIES[library].title
+        raise say("mpirun-of-another-mpi", mpirun=found.mpirun, mpi=theirs, wanted=wanted)
     return found
 
 

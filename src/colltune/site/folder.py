@@ -440,13 +440,8 @@ def stamp_of(folder: Path) -> Stamp:
     try:
         content = json_of(path.read_bytes())
         if content["format"] != FORMAT:
-            raise say(
-                "stamp-format",
-                path=path,
-                format=content["format"],
-                release=__version__,
-                known=FORMAT,
-            )
+            version = content["format"]
+            raise say("format-version", SiteError, place=path, version=version, known=FORMAT)
         files = {str(name): tuple(map(str, each)) for name, each in content["files"].items()}
         return Stamp(str(content["colltune"]), files)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -481,13 +476,8 @@ def agreed(folder: Path, told: Mapping[str, Any]) -> None:
         table, _, key = path.partition(".")
         now = tables.get(table, {}).get(key)
         if now != value:
-            raise say(
-                "answers-differ",
-                path=folder / SITE,
-                key=path,
-                now="not set" if now is None else toml(now),
-                told=toml(value),
-            )
+            there = "not set" if now is None else toml(now)
+            raise say("answers-differ", path=folder / SITE, key=path, now=there, told=toml(value))
 
 
 def check_release(folder: Path) -> None:

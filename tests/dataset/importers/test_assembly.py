@@ -99,7 +99,7 @@ def test_datatypes_of_one_collective_are_not_mixed(tmp_path: Path) -> None:
 def test_runs_on_other_processes_than_told_are_refused(tmp_path: Path) -> None:
     """What the file says of its processes must agree with nodes times ppn."""
     other = REPROMPI.replace("nprocs=8", "nprocs=6")
-    with refused("nprocs-contradict", DataError, nprocs="6 processes", nprocs_told=8):
+    with refused("contradicts-set", DataError, found="6 processes"):
         loaded("reprompi", other, tmp_path)
     read = loaded("reprompi", other, tmp_path, request(CONTEXT | {"ppn": "3"}))
     assert [str(shape) for shape in read.dataset.shapes()] == ["2x3"]

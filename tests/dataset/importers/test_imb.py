@@ -133,7 +133,7 @@ def test_numbers_of_processes_must_fit_what_is_told(tmp_path: Path) -> None:
     read = loaded("imb", text, tmp_path)
     assert [str(shape) for shape in read.dataset.shapes()] == ["4x2"]
     assert "on 2 processes, which do not fit nodes=4 and ppn=2: left out" in read.remarks
-    with refused("nprocs-contradict", DataError, nprocs="2 processes", nodes=4, ppn=2):
+    with refused("contradicts-set", DataError, found="2 processes", told="nodes=4 and ppn=2"):
         loaded("imb", _block("Reduce", "8 10 1 2 1.5", nprocs=2), tmp_path)
     settings = CONTEXT | {"nodes": "2"}
     both = loaded("imb", text, tmp_path, request(settings)).dataset

@@ -313,14 +313,8 @@ class _SetOptions:
             versions = sorted((release, told[1]), key=len)
             same = f"{versions[1]}.".startswith(f"{versions[0]}.")
             if library != told[0] or not same:
-                raise say(
-                    "release-contradicts",
-                    file=self.source.name,
-                    line=line,
-                    library=library,
-                    release=release,
-                    told=" ".join(told),
-                )
+                place, found = f"{self.source.name}, line {line}", f"{library} {release}"
+                raise say("contradicts-set", place=place, found=found, told=" ".join(told))
 
     def counted(self, row: ImportedRow) -> ImportedRow:
         """Return a row with the number of processes that its command starts, if it tells none."""
@@ -345,16 +339,10 @@ class _SetOptions:
             wrong = wrong or ["nprocs"]
         if wrong:
             on_nodes = f" on {counted(command.nodes, 'node')}" if command.nodes else ""
-            raise say(
-                "commands-contradict-layout",
-                file=self.source.name,
-                line=row.line,
-                tables=self.tables,
-                command_line=command.line,
-                nprocs=counted(command.nprocs, "process", "es"),
-                on_nodes=on_nodes,
-                layout=self.layout,
-            )
+            place = f"{self.source.name}, line {row.line}"
+            started = f"{counted(command.nprocs, 'process', 'es')}{on_nodes}"
+            told = f"by the command on line {command.line} (of {self.tables}) {started}"
+            raise say("contradicts-set", place=place, found=told, told=self.layout)
         return found or self.shape(row.nprocs, row.line)
 
     def chosen(self, row: ImportedRow) -> Configuration | None:
@@ -371,14 +359,8 @@ class _SetOptions:
         if found and (told or not self.request.from_commands):
             if told is None or told.algorithm != found.algorithm:
                 says = f"--set configuration={told.id}" if told else "it counts as the default"
-                raise say(
-                    "command-chooses",
-                    file=self.source.name,
-                    line=row.line,
-                    command_line=command.line,
-                    configuration=found.id,
-                    says=says,
-                )
+                place = f"{self.source.name}, line {row.line}, command on line {command.line}"
+                raise say("command-chooses", place=place, configuration=found.id, says=says)
             return None
         return found
 
@@ -407,14 +389,8 @@ class _SetOptions:
         where = f"{self.source.name}, line {line}"
         if self.nodes and self.ppn:
             if nprocs not in (None, self.nodes * self.ppn):
-                raise say(
-                    "nprocs-contradict",
-                    where=where,
-                    nprocs=counted(nprocs, "process", "es"),
-                    nodes=self.nodes,
-                    ppn=self.ppn,
-                    nprocs_told=self.nodes * self.ppn,
-                )
+                found = counted(nprocs, "process", "es")
+                raise say("contradicts-set", place=where, found=found, told=self.layout)
             return Shape(self.nodes, self.ppn)
         if nprocs and self.slots and (shape := filled(nprocs, self.slots)):
             return shape
@@ -425,12 +401,8 @@ class _SetOptions:
             )
             raise say("layout-not-said", where=where, lacking=lacking)
         if nprocs % known:
-            raise say(
-                "uneven-layout",
-                where=where,
-                nprocs=counted(nprocs, "process", "es"),
-                layout=self.layout,
-            )
+            found = counted(nprocs, "process", "es")
+            raise say("uneven-layout", where=where, nprocs=found, layout=self.layout)
         return Shape(known, nprocs // known) if self.nodes else Shape(nprocs // known, known)
 
 
@@ -519,15 +491,8 @@ def _conditions(rows: Iterable[ImportedRow], told: _SetOptions) -> dict[Conditio
         value, line = next(iter(values.items()))
         wanted = told.request.settings.get(name, value)
         if value and wanted != value:
-            raise say(
-                "method-contradicts",
-                file=source.name,
-                line=line,
-                collective=collective,
-                name=name,
-                value=value,
-                wanted=wanted,
-            )
+            place, measured = f"{source.name}, line {line}", f"{collective} with {name} {value}"
+            raise say("contradicts-set", place=place, found=measured, told=f"{name}={wanted}")
         if wanted:
             place = f"{source.name}, line {line}" if value else f"--set {name}"
             known[collective.value, name] = (wanted, place)

@@ -83,12 +83,8 @@ def check(named: str | None, library: str | None, release: str | None = None) ->
     """
     launcher = find_launcher(named, library)
     if launcher.library not in INSPECTORS:
-        raise say(
-            "not-inspected",
-            mpirun=launcher.mpirun,
-            title=LIBRARIES[launcher.library].title,
-            known=", ".join(INSPECTORS),
-        )
+        title, known = LIBRARIES[launcher.library].title, ", ".join(INSPECTORS)
+        raise say("not-inspected", mpirun=launcher.mpirun, title=title, known=known)
     compared = release_of(LIBRARIES[launcher.library], release or launcher.release)
     found = INSPECTORS[launcher.library](launcher, compared.catalogue)
     return CatalogueCheck(launcher, compared.name, found, compare(compared, found))
