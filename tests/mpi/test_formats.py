@@ -67,7 +67,7 @@ def test_a_library_decides_between_formats() -> None:
         (("x", "f", "nonsense"), "unknown what=format name=nonsense"),
         (
             ("x", "f", "plain", "mpich"),
-            "format-of-another-library named=plain its_library=openmpi library=mpich",
+            "format-of-another-library named=plain of=openmpi library=mpich",
         ),
     ],
 )

@@ -101,7 +101,7 @@ def test_a_missing_part_is_named(prefix: Path) -> None:
     with refused("mpicc-of-another-mpi", ProgramError, mpi="Open MPI 4.1.6"):
         installation.find(str(prefix))
     mpicc.unlink()
-    with refused("no-mpicc", ProgramError, title="Open MPI", release="4.1.6"):
+    with refused("no-mpicc", ProgramError, mpi="Open MPI 4.1.6"):
         installation.find(str(prefix))
 
 
@@ -118,7 +118,7 @@ def test_a_script_that_starts_an_mpirun_is_a_launcher(
     found = installation.find(str(script))
     assert (found.mpirun, found.mpicc) == (script, prefix / "bin/mpicc")
     program(script, "echo 'mpirun (Open MPI) 5.0.1'")
-    with refused("no-mpicc", ProgramError, title="Open MPI", release="5.0.1"):
+    with refused("no-mpicc", ProgramError, mpi="Open MPI 5.0.1"):
         installation.find(str(script))
 
 

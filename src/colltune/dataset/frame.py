@@ -149,13 +149,8 @@ def refuse_duplicates(frame: pd.DataFrame, source: str) -> None:
     doubled = frame.duplicated([*CELL_COLUMNS, "launch"], keep="first")
     if doubled.any():
         at = int(np.flatnonzero(doubled.to_numpy())[0])
-        raise say(
-            "duplicate-cells",
-            file=source,
-            cells=counted(int(doubled.sum()), "duplicate cell"),
-            row=at + 1,
-            cell=cell_text(frame.iloc[at]),
-        )
+        cells, first = counted(int(doubled.sum()), "duplicate cell"), cell_text(frame.iloc[at])
+        raise say("duplicate-cells", file=source, cells=cells, row=at + 1, cell=first)
 
 
 def _row(measurement: Measurement) -> tuple[object, ...]:

@@ -138,12 +138,8 @@ def chosen(wanted: str, known: Collection[str]) -> str:
     found = [method for method in known if method == wanted]
     found = found or [method for method in known if wanted in method]
     if len(found) != 1:
-        raise say(
-            "no-such-method",
-            wanted=wanted,
-            count="no method" if not found else counted(len(found), "method"),
-            known="; ".join(known) or "none",
-        )
+        count, names = len(found), "; ".join(known) or "none"
+        raise say("no-such-method", wanted=wanted, count=count, known=names)
     return found[0]
 
 
@@ -184,6 +180,5 @@ def alike(
         return dataset
     if wanted is not None:
         return measured_by(dataset, provenances, chosen(wanted, found))
-    raise say(
-        "several-methods", file=source, methods="; ".join(in_cells(found)), first=next(iter(found))
-    )
+    methods, first = "; ".join(in_cells(found)), next(iter(found))
+    raise say("several-methods", file=source, methods=methods, first=first)

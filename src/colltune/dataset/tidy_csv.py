@@ -177,13 +177,8 @@ def _renamed(
     table = table.assign(**constants)
     missing = [name for name in _REQUIRED if name not in table]
     if missing:
-        raise say(
-            "missing-column",
-            path=path,
-            missing=", ".join(missing),
-            columns=", ".join(map(str, table.columns)),
-            first=missing[0],
-        )
+        lacking, there = ", ".join(missing), ", ".join(map(str, table.columns))
+        raise say("missing-column", path=path, missing=lacking, columns=there, first=missing[0])
     return table.assign(**{k: v for k, v in _OPTIONAL.items() if k not in table})
 
 
@@ -193,14 +188,7 @@ def _context(table: pd.DataFrame, path: Path) -> Context:
         listed = "; ".join(str(Context(*map(str, row))) for row in contexts.itertuples(index=False))
         column = next(c for c in CONTEXT_COLUMNS if contexts[c].nunique() > 1)
         value = contexts[column].iloc[0]
-        raise say(
-            "several-contexts",
-            path=path,
-            contexts=len(contexts),
-            listed=listed,
-            column=column,
-            value=value,
-        )
+        raise say("several-contexts", path=path, listed=listed, column=column, value=value)
     values = {c: str(contexts[c].iloc[0]).strip() for c in CONTEXT_COLUMNS}
     for column in CONTEXT_COLUMNS[:3]:
         if not values[column]:

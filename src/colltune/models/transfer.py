@@ -183,12 +183,7 @@ class Prior:
         if other == context:
             raise say("prior-is-data", context=context)
         if other.library != context.library and not any_library:
-            raise say(
-                "prior-of-another-library",
-                library=other.library,
-                other=other,
-                wanted=context.library,
-            )
+            raise say("prior-of-another-library", other=other, wanted=context.library)
         matrices = cell_matrices(dataset, objective)
         if not matrices:
             raise say("nothing-usable", what=f"the prior ({other})")

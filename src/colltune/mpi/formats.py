@@ -144,13 +144,8 @@ def _named(named: str, source: str, library: str | None) -> Format:
     if found is None:
         raise unknown("format", named, FORMATS, LibraryError)
     if library not in (None, found.library):
-        raise say(
-            "format-of-another-library",
-            file=source,
-            named=named,
-            its_library=found.library,
-            library=library,
-        )
+        of = found.library
+        raise say("format-of-another-library", file=source, named=named, of=of, library=library)
     return found
 
 

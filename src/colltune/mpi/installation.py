@@ -156,14 +156,8 @@ def _mpicc_on_path(launcher: LauncherProgram) -> Path:
         )
         if told is not None and f"{launcher.release}.".startswith(f"{told}."):
             return mpicc
-    raise say(
-        "no-mpicc",
-        IncompleteError,
-        title=title,
-        release=launcher.release,
-        mpirun=launcher.mpirun,
-        development=toolchain.development,
-    )
+    ours, files = f"{title} {launcher.release}", toolchain.development
+    raise say("no-mpicc", IncompleteError, mpi=ours, mpirun=launcher.mpirun, development=files)
 
 
 def find_launcher(named: str | None = None, library: str | None = None) -> LauncherProgram:

@@ -450,13 +450,8 @@ class Site:
     def insist_own(self, bundle: Bundle) -> None:
         """Raise BundleError if `bundle`, which is in force, is for another machine."""
         if bundle.context.machine != self.machine:
-            raise say(
-                "bundle-of-another-machine",
-                registry=self.registry,
-                bundle=bundle.id[:12],
-                context=bundle.context,
-                machine=self.machine,
-            )
+            of, here = bundle.context, self.machine
+            raise say("bundle-of-another-machine", bundle=bundle.id[:12], context=of, machine=here)
 
     def settings(self) -> dict[str, Any]:
         """Return what decides over a candidate, JSON-able: with others it may be decided anew."""

@@ -318,12 +318,12 @@ def test_processes_that_do_not_fill_nodes_are_refused_with_their_number(tmp_path
     """--where keeps the even ones; one of nodes and ppn is enough for them."""
     text = "Algorithm,Processes,MessageSize,Latency(us)\n"
     text += "default,8,64,5.0\ndefault,9,64,5.5\ndefault,10,64,6.0\n"
-    message = "uneven-rows rows=3 line=3"
+    message = "uneven-rows line=3"
     with refused(message, DataError):
         _csv(tmp_path, text, nodes="2")
     kept = _csv(tmp_path, text, {"nprocs": "8,10"}, nodes="2")
     assert [str(s) for s in kept.dataset.shapes()] == ["2x4", "2x5"]
-    with refused("uneven-rows", DataError, uneven="3 rows", rows=3):
+    with refused("uneven-rows", DataError, those="3 rows of 3"):
         _csv(tmp_path, text, nodes="2", ppn="3")
 
 
@@ -629,7 +629,7 @@ def test_processes_that_fill_one_node_after_the_other(tmp_path: Path) -> None:
     ]
     with refused("uneven-layout", DataError, layout="slots=16"):
         _log(tmp_path, f"+ mpirun -n 24 x\n{_osu_table()}", told={"slots": "16"})
-    with refused("uneven-rows", DataError, uneven="5 rows", rows=5):
+    with refused("uneven-rows", DataError, those="5 rows of 5"):
         import_files([file], replace(asked, settings=told | {"ppn": "64"}), None)
 
 
@@ -639,6 +639,6 @@ def test_a_later_import_is_compared_with_the_dataset(tmp_path: Path) -> None:
     told = {"nodes": "4", "ppn": "2"}
     add_to(folder, _log(tmp_path, _osu_table(), told=told, launch="a"))
     add_to(folder, _log(tmp_path, _osu_table(1.3), told=told, launch="b"))
-    with refused("tables-apart", DataError, fast="the dataset", slow="this import", nodes=4):
+    with refused("tables-apart", DataError, fast="the dataset", slow="this import"):
         add_to(folder, _log(tmp_path, _osu_table(5.0), told=told, launch="c"))
     assert len(list(folder.glob("*.parquet"))) == 2

@@ -25,7 +25,7 @@ def test_totals_of_a_pipeline() -> None:
     for segments, total_s in ((3, 24.0), (4, 28.0), (103, 424.0)):
         assert ALLREDUCE.total_s(segments) == total_s, segments
     for segments in (0, 1, 2, -3):
-        with refused("too-few-segments", DataError, least="3 segments"):
+        with refused("too-few-segments", DataError, least=3):
             ALLREDUCE.total_s(segments)
 
 

@@ -175,7 +175,7 @@ def test_groups_that_do_not_divide() -> None:
         with refused(
             "groups-do-not-divide",
             DataError,
-            nprocs="24 processes",
+            nprocs=24,
             possible="1, 2, 3, 4, 6, 8, 12, 24",
         ):
             cost(Broadcast.FLAT, 24).time_s(groups)

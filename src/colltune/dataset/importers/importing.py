@@ -281,17 +281,9 @@ def _refuse_far_apart(dataset: PerformanceDataset, launches: Collection[str] | N
         middle = apart.loc[:, apart.notna().sum() >= _FEWEST_SIZES].median()
         spread = float(np.ptp(middle.to_numpy(float))) if len(middle) > 1 else 0.0
         if spread > math.log(_FAR):
-            factor = math.exp(spread)
-            raise say(
-                "tables-apart",
-                tables=key[0],
-                fast=middle.idxmin(),
-                slow=middle.idxmax(),
-                factor=factor,
-                value=key[1],
-                nodes=key[3],
-                ppn=key[4],
-            )
+            of, factor = f"{key[0]} ({key[1]} on {key[3]}x{key[4]})", math.exp(spread)
+            fast, slow = middle.idxmin(), middle.idxmax()
+            raise say("tables-apart", tables=of, fast=fast, slow=slow, factor=factor)
 
 
 def _refuse_far_from(there: PerformanceDataset, new: PerformanceDataset) -> None:
@@ -334,13 +326,7 @@ def _refuse_others(new: Mapping[Condition, Place], known: Mapping[Condition, Pla
         other, where = known.get((collective, name), (value, place))
         if other != value:
             raise say(
-                "methods-differ",
-                place=place,
-                collective=collective,
-                name=name,
-                value=value,
-                other=other,
-                where=where,
+                "methods-differ", place=place, name=name, value=value, other=other, where=where
             )
 
 
@@ -358,12 +344,8 @@ def _refuse_incomparable(imported: ImportedFiles, into: Path) -> None:
     stored -= {TimeKind.UNTOLD}
     kinds -= {TimeKind.UNTOLD}
     if not all(kind.compares_with(other) for kind in kinds for other in stored):
-        raise say(
-            "not-comparable-with-dataset",
-            into=into,
-            kinds=", ".join(sorted(kinds)),
-            stored=", ".join(sorted(stored)),
-        )
+        new, old = ", ".join(sorted(kinds)), ", ".join(sorted(stored))
+        raise say("not-comparable-with-dataset", into=into, kinds=new, stored=old)
 
 
 def _known_conditions(facts: Mapping[str, str]) -> dict[Condition, str]:

@@ -177,16 +177,8 @@ class _TidyTable:
             row = ", ".join(f"{name} {table.loc[at, name]}" for name in numbers)
             rest = ",".join(dict.fromkeys(table["nprocs"][~uneven]))
             mend = f"keep the others with --where nprocs={rest}" if rest else "no row is even"
-            raise self.wrong(
-                say(
-                    "uneven-rows",
-                    uneven=counted(int(uneven.sum()), "row"),
-                    rows=len(table),
-                    line=int(at) + 2,
-                    row=row,
-                    mend=mend,
-                )
-            )
+            line, those = int(at) + 2, f"{counted(int(uneven.sum()), 'row')} of {len(table)}"
+            raise self.wrong(say("uneven-rows", those=those, line=line, row=row, mend=mend))
         if lacking:
             table = table.assign(**{lacking[0]: (nprocs // known).astype(int).astype(str)})
         return table
@@ -198,9 +190,8 @@ class _TidyTable:
         shapes = [filled(n, slots) if n and slots else None for n, slots in counts]
         even = [shape is not None for shape in shapes]
         if not any(even):
-            raise self.wrong(
-                say("no-even-row", rows=counted(len(table), "row"), slots=table["slots"].iloc[0])
-            )
+            slots = table["slots"].iloc[0]
+            raise self.wrong(say("no-even-row", rows=len(table), slots=slots))
         if not all(even):
             what = f"processes that do not fill nodes of {table['slots'].iloc[0]} slots evenly"
             self.remarks[f"{what}: left out"] += len(table) - sum(even)

@@ -59,7 +59,6 @@ from colltune.models.costs.network import (
     RailUse,
 )
 from colltune.models.learners.cost_model import Costs as CostPredictor
-from colltune.text import counted
 
 
 class Exchange(StrEnum):
@@ -228,12 +227,8 @@ class BroadcastCost:
     def time_s(self, groups: int) -> float:
         """Return F(G), the cost with `groups` groups, which divide the processes, in seconds."""
         if groups < 1 or self.nprocs % groups:
-            raise say(
-                "groups-do-not-divide",
-                groups=counted(groups, "group"),
-                nprocs=counted(self.nprocs, "process", "es"),
-                possible=", ".join(map(str, self.possible_groups())),
-            )
+            known = ", ".join(map(str, self.possible_groups()))
+            raise say("groups-do-not-divide", groups=groups, nprocs=self.nprocs, possible=known)
         if groups in (1, self.nprocs):
             return self.flat_time_s
         return self._grouped_s(groups)

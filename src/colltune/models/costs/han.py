@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from colltune.errors import say
-from colltune.text import counted
 
 Numbers = NDArray[np.float64]
 
@@ -41,9 +40,7 @@ class _Tasks:
     def total_s(self, segments: int) -> float:
         """Return the collective's runtime for so many segments: that of the slowest leader."""
         if segments < self.least_segments:
-            raise say(
-                "too-few-segments", least=counted(self.least_segments, "segment"), segments=segments
-            )
+            raise say("too-few-segments", least=self.least_segments, segments=segments)
         return float(self._of_leaders(segments).max())
 
     def _of_leaders(self, segments: int) -> Numbers:
@@ -127,10 +124,7 @@ def best_setup(table: Mapping[Setup, Tasks], msize_bytes: int) -> BestSetup:
     """Return the fastest of the measured setups for one message (sec. III-C)."""
     times = runtimes_s(table, msize_bytes)
     if not times:
-        raise say(
-            "no-task-times-cover",
-            msize=counted(msize_bytes, "byte"),
-            least=AllreduceTasks.least_segments,
-        )
+        least = AllreduceTasks.least_segments
+        raise say("no-task-times-cover", msize_bytes=msize_bytes, least=least)
     setup = min(times, key=lambda s: (times[s], s))
     return BestSetup(setup, times[setup])

@@ -319,14 +319,9 @@ def fitted(
         left_out |= {cells.configurations[k].id: why for k, why in reasons.items()}
         rest = [c for k, c in enumerate(cells.configurations) if k not in reasons]
         if not rest:
-            which, why = next(iter(left_out.items()))
-            raise say(
-                "learner-fits-nothing",
-                learner=learner,
-                collective=cells.collective,
-                which=which,
-                why=why,
-            )
+            why = ": ".join(next(iter(left_out.items())))
+            of = cells.collective
+            raise say("learner-fits-nothing", learner=learner, collective=of, why=why)
         if reasons:
             cells = cells.with_configurations(rest)
         if found is not None:

@@ -241,11 +241,6 @@ def job_files(
             if name.startswith(_BY_RULES):
                 continue
             if found.setdefault(name, value) != value:
-                raise say(
-                    "setups-contradict",
-                    configuration=setup.id,
-                    name=name,
-                    value=value,
-                    other=found[name],
-                )
+                values = f"{value} and {found[name]}"
+                raise say("setups-contradict", configuration=setup.id, name=name, values=values)
     return JobFiles(rules, found)
