@@ -25,10 +25,9 @@ def _write(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def _refused(tmp_path: Path, text: str) -> str:
-    with pytest.raises(DataError) as caught:
+def _refused(tmp_path: Path, text: str, code: str) -> None:
+    with refused(code, DataError):
         read_csv(_write(tmp_path, text))
-    return str(caught.value)
 
 
 def test_rows_become_measurements(tmp_path: Path) -> None:
@@ -74,19 +73,15 @@ def test_columns_can_be_mapped(tmp_path: Path) -> None:
 
 def test_missing_column_is_named_with_the_mend(tmp_path: Path) -> None:
     """A missing column is named together with the option that gives it."""
-    message = _refused(tmp_path, "collective,time_s\nbcast,1\n")
-    assert "missing column machine, library" in message
-    assert "--map machine=THEIRS or --set machine=VALUE" in message
+    _refused(tmp_path, "collective,time_s\nbcast,1\n", "missing-column first=machine")
 
 
 def test_impossible_time_names_its_line(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """A time that is not positive is refused with file, line and column."""
     for time in ("0", "-1e-6", "abc", "", "nan", "inf"):
         with subtests.test(time=time):
-            message = _refused(
-                tmp_path, HEADER + GOOD + GOOD.replace(",8,", ",16,").replace("4.08e-06", time)
-            )
-            assert "data.csv, line 3, column time_s" in message
+            second = GOOD.replace(",8,", ",16,").replace("4.08e-06", time)
+            _refused(tmp_path, HEADER + GOOD + second, "wrong-cell column=time_s")
 
 
 def test_malformed_value_names_its_column(tmp_path: Path, subtests: pytest.Subtests) -> None:
@@ -100,19 +95,18 @@ def test_malformed_value_names_its_column(tmp_path: Path, subtests: pytest.Subte
         ("chain", " ", "algorithm"),
     ):
         with subtests.test(old=old, new=new, column=column):
-            assert f"line 2, column {column}" in _refused(tmp_path, HEADER + GOOD.replace(old, new))
+            _refused(tmp_path, HEADER + GOOD.replace(old, new), f"wrong-cell column={column}")
 
 
 def test_duplicate_cells_are_refused(tmp_path: Path) -> None:
     """The same cell twice in one launch is an error that names it."""
-    message = _refused(tmp_path, HEADER + GOOD + GOOD)
-    assert "1 duplicate cell, the first in data row 2: bcast chain segsize=4096 on 4x1" in message
+    _refused(tmp_path, HEADER + GOOD + GOOD, "duplicate-cells row=2")
 
 
 def test_mixed_machines_are_refused_unless_one_is_kept(tmp_path: Path) -> None:
     """Several contexts in a file are refused; --where keeps one."""
     text = HEADER + GOOD + GOOD.replace("leo", "mn5")
-    assert "Keep one with --where machine=leo" in _refused(tmp_path, text)
+    _refused(tmp_path, text, "several-contexts column=machine value=leo")
     kept = read_csv(tmp_path / "data.csv", where={"machine": "mn5"})
     assert kept.context.machine == "mn5"
     with refused("no-row-has", DataError, column="machine"):
@@ -123,8 +117,8 @@ def test_unreadable_files_are_named(tmp_path: Path) -> None:
     """A missing, empty or damaged file is named."""
     with refused("no-such-data", DataError):
         read([tmp_path / "none.csv"])
-    assert "data.csv" in _refused(tmp_path, "")
-    assert "no data rows" in _refused(tmp_path, HEADER)
+    _refused(tmp_path, "", "not-csv")
+    _refused(tmp_path, HEADER, "no-rows")
     cut = tmp_path / "cut.csv.gz"
     cut.write_bytes(gzip.compress((HEADER + GOOD * 50).encode())[:60])
     with refused("not-csv", DataError):
@@ -137,8 +131,8 @@ def test_unreadable_files_are_named(tmp_path: Path) -> None:
 
 def test_shifted_columns_and_empty_context_are_refused(tmp_path: Path) -> None:
     """Rows with a field too many never shift into each other, and a context is never blank."""
-    assert "not a readable CSV" in _refused(tmp_path, HEADER + GOOD.replace("leo", "leo,x"))
-    assert "column machine is empty" in _refused(tmp_path, HEADER + GOOD.replace("leo", ""))
+    _refused(tmp_path, HEADER + GOOD.replace("leo", "leo,x"), "not-csv")
+    _refused(tmp_path, HEADER + GOOD.replace("leo", ""), "empty-column column=machine")
 
 
 def test_failed_rows_need_no_time(tmp_path: Path) -> None:

@@ -247,7 +247,8 @@ def added_up(jobs: Iterable[ProfiledRun], uses: Iterable[Use]) -> Profile:
     if not jobs:
         raise say("no-profiles")
     if len(libraries) > 1:
-        raise say("libraries-differ", what="profiles", libraries=", ".join(libraries))
+        names = ", ".join(libraries)
+        raise say("libraries-differ", what="profiles", done="added up", libraries=names)
     found: dict[CallKind, Use] = {}
     for use in uses:
         found[use.kind] = found[use.kind] + use if use.kind in found else use

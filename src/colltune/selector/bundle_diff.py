@@ -124,7 +124,8 @@ def diff(
     """
     libraries = [bundle.context.library for bundle in (old, new)]
     if libraries[0] != libraries[1]:
-        raise say("libraries-differ", BundleError, what="bundles", libraries=", ".join(libraries))
+        what, names = "bundles", ", ".join(libraries)
+        raise say("libraries-differ", BundleError, what=what, done="compared", libraries=names)
     if shapes is None:
         shapes = sorted({*old.training_shapes, *new.training_shapes})
     if collectives is None:

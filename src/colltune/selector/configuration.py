@@ -290,7 +290,8 @@ def insist_measured_with(bundle: Bundle, form: Format) -> None:
     """Raise LibraryError if `bundle` was measured with another library than that of `form`."""
     if bundle.context.library != form.library:
         measured = bundle.context.library
-        raise say("says-nothing-about", what="the bundle", library=measured, other=form.library)
+        what = "the bundle was measured"
+        raise say("says-nothing-about", what=what, library=measured, other=form.library)
 
 
 def selector_for(

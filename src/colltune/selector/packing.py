@@ -184,7 +184,8 @@ def pack(
     """
     library = target.form.library
     if library != (ran := profile.library):
-        raise say("says-nothing-about", DataError, what="the profile", library=ran, other=library)
+        what = "the profile's application ran"
+        raise say("says-nothing-about", DataError, what=what, library=ran, other=library)
     selector = selector_for(bundle, target, guard=guard, cores=cores)
     if selector.why_kept(shape):
         raise say("shared-cores", bundle=bundle.id[:12], shared=bundle.context.cores_shared)

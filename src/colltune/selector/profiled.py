@@ -74,7 +74,8 @@ class Outlook:
 def outlook(profile: Profile, selector: ModelSelector) -> Outlook:
     known, ran = selector.bundle.context.library, profile.library
     if ran != known:
-        raise say("says-nothing-about", DataError, what="the profile", library=ran, other=known)
+        what = "the profile's application ran"
+        raise say("says-nothing-about", DataError, what=what, library=ran, other=known)
     asked = [use for use in profile.uses if not _unanswerable(use, selector)]
     instances = [
         Instance(use.kind.collective, use.kind.shape, use.msize_bytes)
