@@ -7,7 +7,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, TypeVar, cast
 
-from colltune.errors import ProgramError
+from colltune.errors import say
 
 _Entry = TypeVar("_Entry")
 
@@ -16,10 +16,7 @@ def require(extra: str, *packages: str) -> None:
     """Raise `ProgramError` unless the `packages`, which an `extra` of colltune brings, are here."""
     missing = [name for name in packages if find_spec(name) is None]
     if missing:
-        raise ProgramError(
-            f"this needs {' and '.join(missing)}, which the extra {extra!r} brings:"
-            f" pip install 'colltune[{extra}]' (in a clone: make setup)"
-        )
+        raise say("extra-missing", packages=" and ".join(missing), extra=extra)
 
 
 class OnDemand(MutableMapping[str, _Entry]):
