@@ -267,14 +267,8 @@ def check(settings: object, error: type[ColltuneError], above: str = "") -> None
             raise say("empty", error, place=above, name=key.name)
         for each in several:
             if type(each) in (int, float) and not key.setting.holds(each):
-                raise say(
-                    "out-of-bounds",
-                    error,
-                    place=above,
-                    name=key.name,
-                    wanted=key.wanted,
-                    value=each,
-                )
+                name, wanted = key.name, key.wanted
+                raise say("out-of-bounds", error, place=above, name=name, wanted=wanted, value=each)
 
 
 @dataclass(frozen=True)

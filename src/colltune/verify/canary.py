@@ -151,10 +151,11 @@ class Canary:
 
     def _failed(self, outcome: process.ProcessResult) -> ColltuneError:
         misled, mend = misplaced(Path(outcome.command[0]), self.line.user)
-        why = f": {misled}; {mend}" if misled else f". Can all nodes read {self.program.parent}?"
+        why = f": {misled}; {mend}" if misled else ""
+        folder, told = self.program.parent, outcome.explain()
         if outcome.timed_out:
-            return say("job-stopped", limit_s=self.limit_s, why=why, told=outcome.explain())
-        return say("nothing-reported", why=why, told=outcome.explain())
+            return say("job-stopped", limit_s=self.limit_s, why=why, folder=folder, told=told)
+        return say("nothing-reported", why=why, folder=folder, told=told)
 
 
 def read_look(text: str) -> Look:
