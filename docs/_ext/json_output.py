@@ -23,10 +23,13 @@ from numpydoc.docscrape import NumpyDocString
 
 from colltune.cli.bundles import CollectedGarbage, RegistryListing, ShownBundle
 from colltune.cli.evaluate import Evaluated
+from colltune.cli.han import HanMeasured, HanSelected
 from colltune.cli.interpose import Interposing
 from colltune.cli.slurm import WrittenHooks
 from colltune.dataset.noise import NoiseReport
 from colltune.domain import Configuration, Shape
+from colltune.han.choosing import HanComparison
+from colltune.han.measuring import Overlap
 from colltune.registry import Event
 from colltune.selector.bundle_diff import BundleDiff
 from colltune.text import computed, printed_names
@@ -59,6 +62,10 @@ _RECORDS: dict[str, Any] = {
     "site slurm hooks": WrittenHooks,
     "data noise": NoiseReport,
     "evaluate": Evaluated,
+    "han measure": HanMeasured,
+    "han select": HanSelected,
+    "han compare": HanComparison,
+    "han overlap": tuple[Overlap, ...],
 }
 """What verbs print that are not in ``json.toml``: a dataclass, or a list or union of some."""
 
