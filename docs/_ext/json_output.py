@@ -22,6 +22,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from numpydoc.docscrape import NumpyDocString
 
 from colltune.cli.bundles import CollectedGarbage, RegistryListing, ShownBundle
+from colltune.cli.catalog import LegalityMeasured
 from colltune.cli.evaluate import Evaluated
 from colltune.cli.han import HanMeasured, HanSelected
 from colltune.cli.interpose import Interposing
@@ -30,6 +31,8 @@ from colltune.dataset.noise import NoiseReport
 from colltune.domain import Configuration, Shape
 from colltune.han.choosing import HanComparison
 from colltune.han.measuring import Overlap
+from colltune.mpi.installation_facts import CatalogueCheck
+from colltune.mpi.reference import LibraryFacts, ReleaseFacts
 from colltune.registry import Event
 from colltune.selector.bundle_diff import BundleDiff
 from colltune.text import computed, printed_names
@@ -66,6 +69,10 @@ _RECORDS: dict[str, Any] = {
     "han select": HanSelected,
     "han compare": HanComparison,
     "han overlap": tuple[Overlap, ...],
+    "rules catalog": ReleaseFacts,
+    "rules catalog, without a library": tuple[LibraryFacts, ...],
+    "rules catalog --check": CatalogueCheck,
+    "rules catalog --measure-programs": LegalityMeasured,
 }
 """What verbs print that are not in ``json.toml``: a dataclass, or a list or union of some."""
 
