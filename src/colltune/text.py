@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from colltune.errors import DataError, say
@@ -98,17 +98,23 @@ def filled(text: str, settings: Mapping[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def is_record(kind: Any) -> bool:
+    """Tell whether a class is a dataclass or a named tuple, whose fields are printed by name."""
+    return is_dataclass(kind) or hasattr(kind, "_fields")
+
+
 def printed(record: Any) -> dict[str, Any]:
-    """Return the values of a dataclass that are printed, by name."""
+    """Return the values of a record that are printed, by name."""
     return {name: getattr(record, name) for name in printed_names(type(record))}
 
 
 def printed_names(record: Any) -> list[str]:
-    """Return the names of what is printed of a class of dataclasses."""
+    """Return the names of what is printed of a class of records."""
+    own = [field.name for field in fields(record)] if is_dataclass(record) else record._fields
     further = (
         name
         for part in reversed(record.__mro__)
         for name, value in vars(part).items()
         if isinstance(value, computed)
     )
-    return [*(field.name for field in fields(record)), *further]
+    return [*own, *further]

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TextIO
 
 from colltune.domain import Collective, Configuration, Shape
-from colltune.text import bytes_text, printable, printed
+from colltune.text import bytes_text, is_record, printable, printed
 
 _NO_TERMINAL = ("", "dumb", "unknown")
 _LEAST_WRAPPED = 16
@@ -129,18 +129,20 @@ def _broken(text: str, width: int) -> list[str]:
 
 def show_json(value: object) -> None:
     """Print `value` as one JSON document."""
-    sys.stdout.write(json.dumps(value, indent=1, allow_nan=False, default=_plain) + "\n")
+    sys.stdout.write(json.dumps(_plain(value), indent=1, allow_nan=False) + "\n")
 
 
 def _plain(value: object) -> object:
-    """Return what stands for a value of ours in JSON."""
+    """Return what stands for a value in JSON."""
     if isinstance(value, Configuration):
         return value.id
     if isinstance(value, Shape | Path):
         return str(value)
+    if is_record(type(value)):
+        value = printed(value)
     if isinstance(value, Mapping):
-        return dict(value)
-    return printed(value)
+        return {key: _plain(each) for key, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def output(

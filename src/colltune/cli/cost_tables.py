@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from colltune.cli.console import TextTable
 from colltune.cli.options import parse_pairs, programs_of
@@ -24,25 +24,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CostPart:
-    """One configuration's predicted time and cost terms; None and empty where not known."""
+    """One configuration's predicted time and cost terms."""
 
     configuration: Configuration
     prediction: Prediction | None
+    """its runtime; null: not known"""
     terms: tuple[Share, ...]
+    """what it is made of; empty: not known"""
 
 
 @dataclass(frozen=True)
 class ExplainedCosts:
-    """What runs first, then the default if that is something else; by `source`, if any.
-
-    ``decision`` is what the bundle decides there itself.
-    """
+    """What a call takes."""
 
     shape: Shape
     decision: Selection
+    """what the bundle decides itself"""
     extrapolated: bool
-    source: str | None
+    """outside what was measured"""
+    cost_model: str | None
+    """what the cost terms are by"""
     parts: tuple[CostPart, ...]
+    """what runs, and the default if that is something else"""
 
 
 def explained_costs(
@@ -108,13 +111,13 @@ def lines(costs: ExplainedCosts) -> Iterator[str | TextTable]:
     times = [predicted_text(part.prediction) for part in costs.parts]
     yield side_by_side(heads, [["time", *times]])
     yield ""
-    if costs.source is None:
+    if costs.cost_model is None:
         yield (
             "The cost terms need a cost model. Name measurements with --data, or a bundle of "
             "the learner cost_model."
         )
         return
-    yield f"Cost terms from {costs.source}:"
+    yield f"Cost terms from {costs.cost_model}:"
     yield terms_table(heads, [part.terms for part in costs.parts])
     for part in costs.parts:
         if not part.terms:
@@ -129,26 +132,6 @@ def predicted_text(prediction: Prediction | None) -> str:
         return "not known"
     low, high = time_text(prediction.lower_s), time_text(prediction.upper_s)
     return f"{time_text(prediction.time_s)} ({low} .. {high})"
-
-
-def as_json(costs: ExplainedCosts) -> dict[str, Any]:
-    from colltune.selector.selection_json import selection_json
-
-    return {
-        "nodes": costs.shape.nodes,
-        "ppn": costs.shape.ppn,
-        "extrapolated": costs.extrapolated,
-        "decision": selection_json(costs.decision),
-        "cost_model": costs.source,
-        "configurations": [
-            {
-                "configuration": part.configuration,
-                "prediction": part.prediction,
-                "terms": terms_json(part.terms),
-            }
-            for part in costs.parts
-        ],
-    }
 
 
 GENERIC = (
@@ -175,10 +158,6 @@ def terms_table(heads: Sequence[str], columns: Sequence[Sequence[Share]]) -> Tex
 
 def _term(share: Share | None) -> str:
     return "-" if share is None else f"{time_text(share.time_s):>8} {100 * share.share:3.0f} %"
-
-
-def terms_json(terms: Sequence[Share]) -> list[dict[str, Any]]:
-    return [{"kind": t.kind, "time_s": t.time_s, "share": t.share} for t in terms]
 
 
 def costs_of(

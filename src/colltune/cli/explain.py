@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -27,9 +27,36 @@ from colltune.errors import LibraryError
 from colltune.text import counted, printable
 
 if TYPE_CHECKING:
+    from colltune.cli.cost_tables import ExplainedCosts
     from colltune.mpi.opened_file import OpenFile
-    from colltune.mpi.programs import Harms
+    from colltune.mpi.programs import Harm, Harms
     from colltune.mpi.rules import Call, Outcome, Rules
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What `rules explain` prints."""
+
+    file: str
+    """the file"""
+    format: str
+    """its format"""
+    library: str
+    """MPI library"""
+    release: str
+    """release that was asked about"""
+    release_assumed: bool
+    """whether no release was named"""
+    dropped: str
+    """why the release ignores the file as a whole, else empty"""
+    call: Call
+    """the call"""
+    outcome: Outcome
+    """what runs, and why"""
+    breaks: tuple[Harm, ...]
+    """what the algorithm does to legal programs"""
+    costs: ExplainedCosts | None
+    """what the call takes, with --bundle"""
 
 
 class CallingProcesses(StrEnum):
@@ -143,10 +170,12 @@ def explain(
     if bundle is not None and not outcome.ends_program:
         with progress("predicting", quiet=quiet or json):
             costs = cost_tables.explained_costs(bundle, data or [], call, outcome.configuration)
-    added = {"costs": cost_tables.as_json(costs)} if costs else {}
-    told = _sentences(opened, parsed, call, outcome, given=variables is not None)
+    harms = _harms(opened, call, outcome)
+    told = _sentences(opened, parsed, call, outcome, harms, given=variables is not None)
     lines = [printable(" ".join(told)), *(["", *cost_tables.lines(costs)] if costs else [])]
-    output(_json(opened, parsed, call, outcome) | added, lines, json=json)
+    about = opened.source, opened.format.name, opened.format.library, opened.release, opened.assumed
+    facts = Explanation(*about, parsed.dropped, call, outcome, harms.found, costs)
+    output(facts, lines, json=json)
 
 
 def _only_the_job_knows(opened: OpenFile) -> list[str]:
@@ -168,7 +197,7 @@ _LONGEST_RULE = 160
 
 
 def _sentences(
-    opened: OpenFile, parsed: Rules, call: Call, outcome: Outcome, *, given: bool
+    opened: OpenFile, parsed: Rules, call: Call, outcome: Outcome, harms: Harms, *, given: bool
 ) -> Iterator[str]:
     """Yield in plain English what runs and why; `given`: with the job's own variables."""
     assumed = " (assumed; name your release with --release)" if opened.assumed else ""
@@ -190,7 +219,6 @@ def _sentences(
     told = {outcome.ends_program, parsed.dropped}
     yield from (_ended(reason) for reason in outcome.reasons if reason not in told)
     runs = not outcome.ends_program and not outcome.returns_at_once
-    harms = _harms(opened, call, outcome)
     for harm in harms.found if runs else ():
         what = f"{harms.what(harm)} {harm}{harms.where(harm)}"
         left_out = harm.mode.left_out_by
@@ -259,43 +287,6 @@ def _configuration(configuration: Configuration) -> str:
 def _ended(sentence: str) -> str:
     text = sentence.strip()
     return text if text.endswith((".", "!", "?")) else f"{text}."
-
-
-def _json(opened: OpenFile, parsed: Rules, call: Call, outcome: Outcome) -> dict[str, Any]:
-    return {
-        "version": 1,
-        "file": opened.source,
-        "format": opened.format.name,
-        "library": opened.format.library,
-        "release": opened.release,
-        "release_assumed": opened.assumed,
-        "dropped": parsed.dropped,
-        "call": call,
-        **_outcome_json(outcome),
-        "breaks": [
-            {
-                "programs": harm.mode.program,
-                "outcome": harm.outcome,
-                "left_out_by": harm.mode.left_out_by,
-                "seen_in": harm.seen_in,
-            }
-            for harm in _harms(opened, call, outcome).found
-        ],
-    }
-
-
-def _outcome_json(outcome: Outcome) -> dict[str, Any]:
-    rule = outcome.rule
-    return {
-        "configuration": outcome.configuration,
-        "chosen": outcome.chosen,
-        "component": outcome.component,
-        "rule": {"line": rule.line, "text": rule.text} if rule else None,
-        "reasons": outcome.reasons,
-        "ends_program": outcome.ends_program,
-        "returns_at_once": outcome.returns_at_once,
-        "inner": [{"call": c, **_outcome_json(o)} for c, o in outcome.inner],
-    }
 
 
 def _callers(job: Shape, communicator: str, comm_size: int | None) -> tuple[int, int, bool]:

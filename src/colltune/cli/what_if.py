@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,7 +16,6 @@ from colltune.cli.cost_tables import (
     costs_of,
     predicted_text,
     side_by_side,
-    terms_json,
     terms_table,
 )
 from colltune.cli.options import (
@@ -46,6 +46,24 @@ class RailOption(StrEnum):
 
     SHARING = "sharing"
     BINDING = "binding"
+
+
+@dataclass(frozen=True)
+class WhatIfShown:
+    """What `what-if` prints."""
+
+    bundle: str
+    """id of the bundle"""
+    cost_model: str | None
+    """what the cost terms are by"""
+    promise: str
+    """which programs it is for: any-legal, same-types, builtin-operations"""
+    now: WhatIfAnswer
+    """as it is now"""
+    then: WhatIfAnswer
+    """as it would be"""
+    notes: tuple[str, ...]
+    """what the answers rest on"""
 
 
 def what_if(
@@ -133,17 +151,8 @@ def what_if(
             for shape, there in zip(shapes, (measured, then), strict=True)
         ]
         answers = [asked.answer(situation) for situation in pair]
-        notes = list(_notes(asked, pair, assumed=now_rails is None))
-    facts = {
-        "version": 1,
-        "bundle": loaded.id,
-        "collective": wanted,
-        "msize_bytes": msize,
-        "cost_model": source,
-        "promise": str(promised),
-        **{head: _answer_json(answer) for head, answer in zip(_HEADS, answers, strict=True)},
-        "notes": notes,
-    }
+        notes = tuple(_notes(asked, pair, assumed=now_rails is None))
+    facts = WhatIfShown(loaded.id, source, str(promised), answers[0], answers[1], notes)
     output(facts, _lines(loaded, answers, notes, source, promised), json=json)
 
 
@@ -268,24 +277,3 @@ def _designs(answers: Sequence[WhatIfAnswer]) -> Iterator[str | TextTable]:
     yield "published designs (not candidates), by formula with medians of the fitted parameters:"
     found = [{d.name: f"{time_text(d.time_s)}, {d.optimum}" for d in a.designs} for a in answers]
     yield side_by_side(_HEADS, [[name, *(f.get(name, "-") for f in found)] for name in names])
-
-
-def _answer_json(answer: WhatIfAnswer) -> dict[str, Any]:
-    situation, selection = answer.situation, answer.selection
-    shape = situation.instance.shape
-    return {
-        "nodes": shape.nodes,
-        "ppn": shape.ppn,
-        "rails": situation.rails.adapters,
-        "rail_use": situation.rails.use,
-        "configuration": selection.configuration,
-        "prediction": selection.prediction,
-        "default": selection.default,
-        "gain": selection.gain,
-        "extrapolated": selection.extrapolated,
-        "outside": answer.outside,
-        "reason": selection.reason,
-        "terms": terms_json(answer.chosen_terms),
-        "default_terms": terms_json(answer.default_terms),
-        "designs": [design._asdict() for design in answer.designs],
-    }

@@ -42,25 +42,31 @@ class Situation(NamedTuple):
     """An instance, and the adapters of each node."""
 
     instance: Instance
+    """collective, shape and message"""
     rails: Rails
+    """network adapters per node"""
 
 
 @dataclass(frozen=True)
 class WhatIfAnswer:
     """What is selected in a situation, and what it is made of.
 
-    ``outside`` says in words which counts are out of the measured range; ``chosen_terms`` and
-    ``default_terms`` are the cost model's, empty where it knows no such algorithm, or its
-    rounds are not known and hence neither what other adapters make of it. ``designs`` are what
-    published designs would take, see `colltune.models.costs.designs`.
+    Terms are empty where the cost model knows no such algorithm, or its rounds are not known and
+    hence neither what other adapters make of it.
     """
 
     situation: Situation
+    """what was asked for"""
     selection: Selection
+    """what is selected"""
     outside: tuple[str, ...]
+    """counts out of the measured range, in words"""
     chosen_terms: tuple[Share, ...]
+    """what its time is made of, by the cost model"""
     default_terms: tuple[Share, ...]
+    """what the default's time is made of"""
     designs: tuple[Design, ...] = ()
+    """what published designs would take"""
 
 
 class WhatIf:
