@@ -37,6 +37,8 @@ from colltune.mpi.reference import LibraryFacts, ReleaseFacts
 from colltune.registry import Event
 from colltune.selector.bundle_diff import BundleDiff
 from colltune.text import computed, is_record, printed_names
+from colltune.verify.canary import Readability
+from colltune.verify.rule_status import Proof
 from docs._ext.markdown import code, heading, table, text
 
 _DECLARED = Path(__file__).parents[1] / "reference" / "json.toml"
@@ -76,6 +78,8 @@ _RECORDS: dict[str, Any] = {
     "rules catalog --measure-programs": LegalityMeasured,
     "rules explain": Explanation,
     "what-if": WhatIfShown,
+    "verify": Proof,
+    "verify --readable-only": Readability,
 }
 """What verbs print that are not in ``json.toml``: a dataclass, or a list or union of some."""
 

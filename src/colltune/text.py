@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from colltune.errors import DataError, say
@@ -17,6 +18,9 @@ else:
     class computed(property):  # noqa: N801 -- a decorator
         """A property that is printed like a field."""
 
+
+UNPRINTED = MappingProxyType({"printed": False})
+"""Metadata of a dataclass's field that is not printed."""
 
 _SIZE = re.compile(r"(?P<number>[0-9]{1,19})\s*(?P<unit>[KMG]?)(?:i?B)?", re.IGNORECASE)
 _SHIFT = {"": 0, "K": 10, "M": 20, "G": 30}
@@ -110,7 +114,10 @@ def printed(record: Any) -> dict[str, Any]:
 
 def printed_names(record: Any) -> list[str]:
     """Return the names of what is printed of a class of records."""
-    own = [field.name for field in fields(record)] if is_dataclass(record) else record._fields
+    if is_dataclass(record):
+        own = [each.name for each in fields(record) if each.metadata != UNPRINTED]
+    else:
+        own = record._fields
     further = (
         name
         for part in reversed(record.__mro__)
