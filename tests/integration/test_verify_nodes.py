@@ -145,10 +145,10 @@ def test_a_node_that_cannot_read_the_file_is_reported_without_a_deadlock(
     try:
         for options in (("--readable-only",), ("--no-measure",)):
             status, report = nodes.verify(rules, *options)
+            read = report.get("readability", report)
             assert status == 1
-            assert report["readable"] is False
-            assert list(report["unreadable_on"]) == ["nb"]
-            assert "No such file" in report["unreadable_on"]["nb"]
-            assert report["hosts"] == ["na", "nb"]
+            assert list(read["problems"]) == ["nb"]
+            assert "No such file" in read["problems"]["nb"]
+            assert read["hosts"] == ["na", "nb"]
     finally:
         shell.write_text(usual)
