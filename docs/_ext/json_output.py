@@ -26,6 +26,7 @@ from colltune.cli.evaluate import Evaluated
 from colltune.cli.explain import Explanation
 from colltune.cli.han import HanMeasured, HanSelected
 from colltune.cli.interpose import Interposing
+from colltune.cli.lint import LintReport
 from colltune.cli.profile import ShownProfile, WhatIsSent
 from colltune.cli.slurm import WrittenHooks
 from colltune.cli.what_if import WhatIfShown
@@ -83,6 +84,7 @@ _RECORDS: dict[str, Any] = {
     "verify --readable-only": Readability,
     "app profile": ShownProfile,
     "app profile --what-is-sent": WhatIsSent,
+    "rules lint": LintReport,
 }
 """What verbs print that are not in ``json.toml``: a dataclass, or a list or union of some."""
 

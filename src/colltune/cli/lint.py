@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,7 +24,7 @@ from colltune.cli.options import (
     programs_of,
 )
 from colltune.errors import LibraryError, NoSettingsError
-from colltune.text import counted, printable
+from colltune.text import UNPRINTED, computed, counted, printable
 
 if TYPE_CHECKING:
     from colltune.mpi.opened_file import OpenFile
@@ -69,9 +69,7 @@ def lint(
         one.meant_for(meant) for file in files for one in _linted(file, release, format_, variables)
     ]
     status = _exit_status(linted, strict=strict)
-    files_json = [one.as_json() for one in linted] if json else []
-    facts = {"version": 1, "exit_status": status, "files": files_json}
-    output(facts, _lines(linted), json=json)
+    output(LintReport(status, tuple(linted)), _lines(linted), json=json)
     return status
 
 
@@ -143,45 +141,65 @@ _MARKS = {"error": Mark.BAD, "warning": Mark.DOUBTFUL, "note": Mark.REMARK}
 
 @dataclass(frozen=True)
 class Linted:
-    """One file and what was found in it; ``error`` tells why it cannot be read at all.
+    """One file and what was found in it."""
 
-    ``activation`` has the variables that put the file into effect, ``activation_checked`` whether
-    the job's were compared.
-    """
-
-    name: str
-    opened: OpenFile | None = None
-    parsed: Rules | None = None
+    file: str
+    """name"""
+    opened: OpenFile | None = field(default=None, metadata=UNPRINTED)
+    parsed: Rules | None = field(default=None, metadata=UNPRINTED)
     findings: tuple[Finding, ...] = ()
+    """what is wrong"""
     activation: dict[str, str] = field(default_factory=dict)
+    """variables that put the file into effect"""
     activation_checked: bool = False
+    """whether the job's own variables were compared"""
     error: str = ""
+    """why it cannot be read, else empty"""
+
+    @computed
+    def format(self) -> str | None:
+        """Format; null: it cannot be read."""
+        return self.opened.format.name if self.opened else None
+
+    @computed
+    def library(self) -> str | None:
+        """MPI library."""
+        return self.opened.format.library if self.opened else None
+
+    @computed
+    def release(self) -> str | None:
+        """Release that was asked about."""
+        return self.opened.release if self.opened else None
+
+    @computed
+    def release_assumed(self) -> bool:
+        """Whether no release was named."""
+        return self.opened is not None and self.opened.assumed
+
+    @computed
+    def dropped(self) -> str:
+        """Why the release ignores the file as a whole, else empty."""
+        return self.parsed.dropped if self.parsed else ""
+
+    @computed
+    def rules(self) -> int:
+        """Rules in the file."""
+        return len(self.parsed.rules) if self.parsed else 0
 
     def meant_for(self, programs: Programs) -> Linted:
         """Return it without programs that `programs` leave out."""
         found = tuple(f for f in self.findings if not f.promise or not programs.keep(f.promise))
         return replace(self, findings=found)
 
-    def as_json(self) -> dict[str, Any]:
-        opened = self.opened
-        return {
-            "file": self.name,
-            "error": self.error,
-            "format": opened.format.name if opened else None,
-            "library": opened.format.library if opened else None,
-            "release": opened.release if opened else None,
-            "release_assumed": opened.assumed if opened else False,
-            "dropped": self.parsed.dropped if self.parsed else "",
-            "rules": len(self.parsed.rules) if self.parsed else 0,
-            "findings": [
-                {name: getattr(finding, name) for name in _FINDING} for finding in self.findings
-            ],
-            "activation": self.activation,
-            "activation_checked": self.activation_checked,
-        }
 
+@dataclass(frozen=True)
+class LintReport:
+    """What `rules lint` prints."""
 
-_FINDING = ("line", "fault", "severity", "message", "mend", "promise")
+    exit_status: int
+    """0 nothing, 1 findings, 2 a file cannot be read"""
+    files: tuple[Linted, ...]
+    """every file"""
 
 
 def _exit_status(linted: Sequence[Linted], *, strict: bool) -> int:
@@ -195,15 +213,15 @@ def _exit_status(linted: Sequence[Linted], *, strict: bool) -> int:
 def _lines(linted: Sequence[Linted]) -> Iterator[str]:
     for one in linted:
         if one.error:
-            named = one.error.startswith(one.name)
-            yield printable(one.error if named else f"{one.name}: {one.error}")
+            named = one.error.startswith(one.file)
+            yield printable(one.error if named else f"{one.file}: {one.error}")
             continue
         yield from _folded(one)
         if one.opened is None:
             continue
         assumed = " (assumed; name your release with --release)" if one.opened.assumed else ""
         read_as = f"{one.opened.format.name} for {one.opened.reader}{assumed}"
-        yield printable(f"{one.name}: {read_as}: {_total([one])}")
+        yield printable(f"{one.file}: {read_as}: {_total([one])}")
         # nobody is to be told how to switch on what ends programs or does nothing
         if not one.activation_checked and not any(f.severity == "error" for f in one.findings):
             yield from _advice(one.opened, one.activation)
@@ -226,7 +244,7 @@ def _folded(one: Linted) -> Iterator[str]:
         groups.sort(key=lambda group: (rank[group[0].severity], -len(group)))
         groups = sorted(groups[:_MOST_SHOWN], key=lambda group: group[0].line)
     for finding, *others in groups:
-        where = printable(f"{one.name}:{finding.line}" if finding.line else one.name)
+        where = printable(f"{one.file}:{finding.line}" if finding.line else one.file)
         severity = painted(finding.severity, _MARKS.get(finding.severity))
         mend = finding.mend[:1].upper() + finding.mend[1:]
         again = ", ".join(str(each.line) for each in others[:2]) + ", …" * (len(others) > 2)
@@ -234,7 +252,7 @@ def _folded(one: Linted) -> Iterator[str]:
         what = printable(f"{finding.message}. {mend} ({finding.fault})")
         yield f"{where}: {severity}: {what}{also}"
     if len(alike) > len(groups):
-        yield f"{one.name}: {len(alike) - len(groups)} more kinds of findings; --json has all"
+        yield f"{one.file}: {len(alike) - len(groups)} more kinds of findings; --json has all"
 
 
 def _advice(opened: OpenFile, activation: Mapping[str, str]) -> Iterator[str]:

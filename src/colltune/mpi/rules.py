@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi.programs import MOST_PROMISED, Harm, Harms, ProgramOutcome
+from colltune.text import computed
 
 LARGEST_SIZE = 2**63 - 1
 """No end of message sizes."""
@@ -98,21 +99,22 @@ _NOTES = frozenset({Fault.NOT_EVERYWHERE, Fault.REMARK})
 
 
 class Finding(NamedTuple):
-    """One finding of the lint: where (``line`` from 1 on, 0 for the file as a whole), what, mend.
-
-    ``message`` says what the library does with it; ``mend`` what to write instead. Of
-    ``SOME_PROGRAMS``, ``promise`` is the one that leaves them out.
-    """
+    """One finding of the lint."""
 
     line: int
+    """line, from 1 on; 0: the file as a whole"""
     fault: Fault
+    """id of the rule of lint"""
     message: str
+    """what the library does with it"""
     mend: str
+    """what to write instead"""
     promise: str = ""
+    """of some-programs: promise that leaves them out, else empty"""
 
-    @property
+    @computed
     def severity(self) -> Severity:
-        """How much it matters."""
+        """Error, warning or note."""
         return self.fault.severity
 
 
