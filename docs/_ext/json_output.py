@@ -27,6 +27,7 @@ from colltune.cli.explain import Explanation
 from colltune.cli.han import HanMeasured, HanSelected
 from colltune.cli.interpose import Interposing
 from colltune.cli.lint import LintReport
+from colltune.cli.plan import PlanWithPayback
 from colltune.cli.profile import ShownProfile, WhatIsSent
 from colltune.cli.slurm import WrittenHooks
 from colltune.cli.what_if import WhatIfShown
@@ -85,6 +86,7 @@ _RECORDS: dict[str, Any] = {
     "app profile": ShownProfile,
     "app profile --what-is-sent": WhatIsSent,
     "rules lint": LintReport,
+    "plan": PlanWithPayback,
 }
 """What verbs print that are not in ``json.toml``: a dataclass, or a list or union of some."""
 

@@ -92,8 +92,8 @@ def test_a_plan_by_profile_measures_what_is_used(
     )
     by_key = colltune("plan", campaign, "--json").json
     assert by_option == by_key
-    assert by_key["profile_covered"] == pytest.approx(0.667, abs=0.001)
-    assert (by_key["shapes"], by_key["largest_shape"]) == (2, "8x4")
+    assert by_key["plan"]["profile_covered"] == pytest.approx(0.667, abs=0.001)
+    assert (by_key["plan"]["shapes"], by_key["plan"]["largest_shape"]) == (2, "8x4")
     assert "67% of the application's time" in colltune("plan", campaign).out
 
 
