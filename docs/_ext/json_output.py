@@ -20,8 +20,10 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from numpydoc.docscrape import NumpyDocString
 
+from colltune.bench.runner import CampaignReport
 from colltune.cli.bundles import CollectedGarbage, RegistryListing, ShownBundle
 from colltune.cli.catalog import LegalityMeasured
+from colltune.cli.confirm import ConfirmedBundle
 from colltune.cli.evaluate import Evaluated
 from colltune.cli.explain import Explanation
 from colltune.cli.han import HanMeasured, HanSelected
@@ -87,6 +89,8 @@ _RECORDS: dict[str, Any] = {
     "app profile --what-is-sent": WhatIsSent,
     "rules lint": LintReport,
     "plan": PlanWithPayback,
+    "measure": CampaignReport,
+    "confirm": ConfirmedBundle,
 }
 """What verbs print that are not in ``json.toml``: a dataclass, or a list or union of some."""
 
