@@ -28,7 +28,6 @@ from colltune.cli.evaluate import Evaluated
 from colltune.cli.explain import Explanation
 from colltune.cli.han import HanMeasured, HanSelected
 from colltune.cli.interpose import Interposing
-from colltune.cli.lint import LintReport
 from colltune.cli.plan import PlanWithPayback
 from colltune.cli.profile import ShownProfile, WhatIsSent
 from colltune.cli.slurm import WrittenHooks
@@ -38,6 +37,7 @@ from colltune.domain import Configuration, Shape
 from colltune.han.choosing import HanComparison
 from colltune.han.measuring import Overlap
 from colltune.mpi.installation_facts import CatalogueCheck
+from colltune.mpi.linting import LintReport
 from colltune.mpi.reference import LibraryFacts, ReleaseFacts
 from colltune.registry import Event
 from colltune.selector.bundle_diff import BundleDiff

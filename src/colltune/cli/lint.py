@@ -6,7 +6,6 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,13 +22,12 @@ from colltune.cli.options import (
     job_variables,
     programs_of,
 )
-from colltune.errors import LibraryError, NoSettingsError
-from colltune.text import UNPRINTED, computed, counted, printable
+from colltune.text import counted, printable
 
 if TYPE_CHECKING:
+    from colltune.mpi.linting import Linted
     from colltune.mpi.opened_file import OpenFile
-    from colltune.mpi.programs import Programs
-    from colltune.mpi.rules import Finding, Rules
+    from colltune.mpi.rules import Finding
 
 
 def lint(
@@ -61,153 +59,22 @@ def lint(
 
     colltune rules lint rules.conf --release 4.1.6 --parameters job.params
     """
+    from colltune.mpi.linting import LintReport, lint_file
     from colltune.mpi.programs import ANY_LEGAL
 
     variables = job_variables(environment, parameters)
     meant = programs_of(programs, otherwise=ANY_LEGAL)
     linted = [
-        one.meant_for(meant) for file in files for one in _linted(file, release, format_, variables)
+        one.meant_for(meant)
+        for file in files
+        for one in lint_file(file, release, format_, variables)
     ]
-    status = _exit_status(linted, strict=strict)
-    output(LintReport(status, tuple(linted)), _lines(linted), json=json)
-    return status
-
-
-def _linted(
-    file: Path, release: str | None, format_name: str | None, variables: Mapping[str, str] | None
-) -> list[Linted]:
-    """Return what is found in one file, for each library of which it sets variables.
-
-    A file that cannot be read is no error here.
-    """
-    from colltune.mpi.opened_file import check_names, open_each, source_name
-    from colltune.mpi.rules import Fault, Finding
-
-    check_names(release, format_name)
-    try:
-        found = open_each(file, release, format_name)
-    except NoSettingsError as error:
-        remark = Finding(0, Fault.REMARK, error.what.rstrip("."), "none needed")
-        return [Linted(source_name(file), findings=(remark,))]
-    except LibraryError as error:
-        return [Linted(source_name(file), error=str(error))]
-    return [_linted_as(file, opened, variables) for opened in found]
-
-
-def _linted_as(file: Path, opened: OpenFile, variables: Mapping[str, str] | None) -> Linted:
-    from colltune.mpi.opened_file import source_name
-
-    # a release that is not supported is an error of the command, not of the file
-    opened.format.unreadable_by(opened.release)
-    try:
-        parsed = opened.parse()
-    except LibraryError as error:
-        return Linted(source_name(file), opened, error=str(error))
-    activation, findings, checked = _effect(opened, parsed, variables)
-    return Linted(source_name(file), opened, parsed, tuple(sorted(findings)), activation, checked)
-
-
-def _effect(
-    opened: OpenFile, parsed: Rules, variables: Mapping[str, str] | None
-) -> tuple[dict[str, str], tuple[Finding, ...], bool]:
-    """Return how the file is put into effect, all findings, and whether a job was checked.
-
-    It is checked against `variables`, or else against this process's own where they already name
-    one of those that the file needs.
-    """
-    import os
-
-    from colltune.mpi import library
-    from colltune.mpi.activation_check import effect_findings, named_variables, outranked_findings
-    from colltune.mpi.in_effect import values
-    from colltune.mpi.installation import in_effect_here
-    from colltune.mpi.libcolltune.library import with_libcolltune
-
-    if not opened.paths or parsed.dropped:
-        return {}, opened.format.lint(parsed), False
-    own = opened.format.lint(parsed)
-    activation = opened.format.activation(opened.release, opened.paths)
-    mpi, job = with_libcolltune(library(opened.format.library)), variables
-    if job is None and named_variables(activation, os.environ):
-        job = values(in_effect_here(mpi, opened.release, os.environ))
-    if job is None:
-        return activation, own, False
-    found = effect_findings(mpi, parsed, activation, opened.paths, job)
-    return activation, (*outranked_findings(own, parsed, opened.paths, job), *found), True
+    report = LintReport.of(linted, strict=strict)
+    output(report, _lines(linted), json=json)
+    return report.exit_status
 
 
 _MARKS = {"error": Mark.BAD, "warning": Mark.DOUBTFUL, "note": Mark.REMARK}
-
-
-@dataclass(frozen=True)
-class Linted:
-    """One file and what was found in it."""
-
-    file: str
-    """name"""
-    opened: OpenFile | None = field(default=None, metadata=UNPRINTED)
-    parsed: Rules | None = field(default=None, metadata=UNPRINTED)
-    findings: tuple[Finding, ...] = ()
-    """what is wrong"""
-    activation: dict[str, str] = field(default_factory=dict)
-    """variables that put the file into effect"""
-    activation_checked: bool = False
-    """whether the job's own variables were compared"""
-    error: str = ""
-    """why it cannot be read, else empty"""
-
-    @computed
-    def format(self) -> str | None:
-        """Format; null: it cannot be read."""
-        return self.opened.format.name if self.opened else None
-
-    @computed
-    def library(self) -> str | None:
-        """MPI library."""
-        return self.opened.format.library if self.opened else None
-
-    @computed
-    def release(self) -> str | None:
-        """Release that was asked about."""
-        return self.opened.release if self.opened else None
-
-    @computed
-    def release_assumed(self) -> bool:
-        """Whether no release was named."""
-        return self.opened is not None and self.opened.assumed
-
-    @computed
-    def dropped(self) -> str:
-        """Why the release ignores the file as a whole, else empty."""
-        return self.parsed.dropped if self.parsed else ""
-
-    @computed
-    def rules(self) -> int:
-        """Rules in the file."""
-        return len(self.parsed.rules) if self.parsed else 0
-
-    def meant_for(self, programs: Programs) -> Linted:
-        """Return it without programs that `programs` leave out."""
-        found = tuple(f for f in self.findings if not f.promise or not programs.keep(f.promise))
-        return replace(self, findings=found)
-
-
-@dataclass(frozen=True)
-class LintReport:
-    """What `rules lint` prints."""
-
-    exit_status: int
-    """0 nothing, 1 findings, 2 a file cannot be read"""
-    files: tuple[Linted, ...]
-    """every file"""
-
-
-def _exit_status(linted: Sequence[Linted], *, strict: bool) -> int:
-    """Return 2 if a file cannot be read at all, 1 if there are findings (notes: if `strict`)."""
-    if any(one.error for one in linted):
-        return 2
-    counted = {"error", "warning", *(["note"] if strict else [])}
-    return int(any(finding.severity in counted for one in linted for finding in one.findings))
 
 
 def _lines(linted: Sequence[Linted]) -> Iterator[str]:
