@@ -25,7 +25,6 @@ from colltune.cli.bundles import CollectedGarbage, RegistryListing, ShownBundle
 from colltune.cli.catalog import LegalityMeasured
 from colltune.cli.confirm import ConfirmedBundle
 from colltune.cli.evaluate import Evaluated
-from colltune.cli.explain import Explanation
 from colltune.cli.han import HanMeasured, HanSelected
 from colltune.cli.interpose import Interposing
 from colltune.cli.plan import PlanWithPayback
@@ -41,6 +40,7 @@ from colltune.mpi.linting import LintReport
 from colltune.mpi.reference import LibraryFacts, ReleaseFacts
 from colltune.registry import Event
 from colltune.selector.bundle_diff import BundleDiff
+from colltune.selector.explaining import Explanation
 from colltune.text import computed, is_record, printed_names
 from colltune.verify.canary import Readability
 from colltune.verify.rule_status import Proof

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from colltune.cli.explain import _callers
 from colltune.dataset import read
 from colltune.domain import Shape
 from colltune.errors import LibraryError
 from colltune.models.fitting import fit
+from colltune.selector.explaining import callers
 from tests.cli.conftest import Verb
 from tests.mpi.plain_format import PlainFormat, offer
 
@@ -160,9 +160,9 @@ def test_who_calls() -> None:
         ("world", 4, (4, 1, False)),
         ("world", 5, (5, 2, False)),
     ):
-        assert _callers(job, communicator, comm_size) == expected, (communicator, comm_size)
+        assert callers(job, communicator, comm_size) == expected, (communicator, comm_size)
     with pytest.raises(LibraryError, match="more than the 12 processes"):
-        _callers(job, "world", 13)
+        callers(job, "world", 13)
 
 
 def test_cost_terms(colltune: Verb, rules: Path, bundle_path: Path, measurements_csv: Path) -> None:
@@ -213,7 +213,7 @@ def test_wrong_bundles(
     other.write_text(measurements_csv.read_text().replace("openmpi", "mpich"))
     bundle = fit(read([other]), "knn").save(tmp_path / "bundle")
     strange = colltune("rules", "explain", rules, *words, bundle, "--collective", "bcast")
-    assert (strange.status, "a bundle for mpich" in strange.err) == (7, True)
+    assert (strange.status, "the bundle is for mpich" in strange.err) == (7, True)
     alone = colltune(
         "rules", "explain", rules, *JOB, "--msize", 0, "--collective", "bcast", "--data", other
     )
