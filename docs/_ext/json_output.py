@@ -30,7 +30,6 @@ from colltune.cli.interpose import Interposing
 from colltune.cli.plan import PlanWithPayback
 from colltune.cli.profile import ShownProfile, WhatIsSent
 from colltune.cli.slurm import WrittenHooks
-from colltune.cli.what_if import WhatIfShown
 from colltune.dataset.noise import NoiseReport
 from colltune.domain import Configuration, Shape
 from colltune.han.choosing import HanComparison
@@ -41,6 +40,7 @@ from colltune.mpi.reference import LibraryFacts, ReleaseFacts
 from colltune.registry import Event
 from colltune.selector.bundle_diff import BundleDiff
 from colltune.selector.explaining import Explanation
+from colltune.selector.what_if import NowAndThen
 from colltune.text import computed, is_record, printed_names
 from colltune.verify.canary import Readability
 from colltune.verify.rule_status import Proof
@@ -82,7 +82,7 @@ _RECORDS: dict[str, Any] = {
     "rules catalog --check": CatalogueCheck,
     "rules catalog --measure-programs": LegalityMeasured,
     "rules explain": Explanation,
-    "what-if": WhatIfShown,
+    "what-if": NowAndThen,
     "verify": Proof,
     "verify --readable-only": Readability,
     "app profile": ShownProfile,

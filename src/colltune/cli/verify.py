@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -123,7 +123,7 @@ def verify(
         warnings = (f"note: {note}" for note in notes)
         output(proof, _lines(proof), json=json, warnings=warnings)
         if reports is not None:
-            reports.put_report("verify", _for_registry(proof))
+            reports.put_report("verify", proof.for_registry())
         status = proof.verdict.exit_status
     if status:
         raise typer.Exit(status)
@@ -220,27 +220,3 @@ def _row(result: RuleResult) -> tuple[object, ...]:
         interval,
         why,
     )
-
-
-def _for_registry(proof: Proof) -> dict[str, Any]:
-    """Return what a registry keeps of a proof: how many rules of each collective became what."""
-    from colltune.mpi.formats import FORMATS
-    from colltune.verify.rule_status import RuleStatus
-
-    collectives: dict[str, dict[str, int]] = {}
-    for result in proof.results:
-        counts = collectives.setdefault(result.rule.collective.value, dict.fromkeys(RuleStatus, 0))
-        counts[result.assessment.status] += 1
-    known = FORMATS.get(proof.format)
-    return {
-        "passed": proof.verdict == "passed",
-        "verdict": proof.verdict,
-        "file": str(proof.readability.path),
-        "format": proof.format or None,
-        "library": known.library if known else None,
-        "release": proof.release or None,
-        "nodes": len(proof.nodes),
-        "processes": sum(proof.nodes.values()),
-        "regressions": proof.regressions,
-        "collectives": collectives,
-    }

@@ -7,9 +7,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
 from colltune.errors import UNOBSERVED
 from colltune.mpi import LIBRARIES, MpiLibrary
+from colltune.mpi.formats import FORMATS
 from colltune.mpi.in_effect import Rank, Setting, Settings, beside
 from colltune.mpi.job_variables import concerns_collectives
 from colltune.mpi.rules import Call, Fault, Finding, Outcome, Rule, Rules
@@ -480,3 +482,25 @@ class Proof:
     def regressions(self) -> int:
         """Rules slower than the default beyond doubt."""
         return sum(result.is_regression for result in self.results)
+
+    def for_registry(self) -> dict[str, Any]:
+        """Return what a registry keeps: how many rules of each collective became what."""
+        collectives: dict[str, dict[str, int]] = {}
+        for result in self.results:
+            counts = collectives.setdefault(
+                result.rule.collective.value, dict.fromkeys(RuleStatus, 0)
+            )
+            counts[result.assessment.status] += 1
+        known = FORMATS.get(self.format)
+        return {
+            "passed": self.verdict == "passed",
+            "verdict": self.verdict,
+            "file": str(self.readability.path),
+            "format": self.format or None,
+            "library": known.library if known else None,
+            "release": self.release or None,
+            "nodes": len(self.nodes),
+            "processes": sum(self.nodes.values()),
+            "regressions": self.regressions,
+            "collectives": collectives,
+        }
