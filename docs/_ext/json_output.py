@@ -21,11 +21,14 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from numpydoc.docscrape import NumpyDocString
 
 from colltune.bench.runner import CampaignReport
+from colltune.checks import CheckReport
 from colltune.cli.bundles import CollectedGarbage, RegistryListing, ShownBundle
 from colltune.cli.catalog import LegalityMeasured
 from colltune.cli.confirm import ConfirmedBundle
+from colltune.cli.convert import ConvertedFiles
 from colltune.cli.evaluate import Evaluated
 from colltune.cli.han import HanMeasured, HanSelected
+from colltune.cli.import_ import ExportedData, ImportedData
 from colltune.cli.interpose import Interposing
 from colltune.cli.plan import PlanWithPayback
 from colltune.cli.profile import ShownProfile, WhatIsSent
@@ -41,6 +44,7 @@ from colltune.registry import Event
 from colltune.selector.bundle_diff import BundleDiff
 from colltune.selector.explaining import Explanation
 from colltune.selector.what_if import NowAndThen
+from colltune.site.folder import UpgradedSite, WrittenSite
 from colltune.text import computed, is_record, printed_names
 from colltune.verify.canary import Readability
 from colltune.verify.rule_status import Proof
@@ -91,6 +95,13 @@ _RECORDS: dict[str, Any] = {
     "plan": PlanWithPayback,
     "measure": CampaignReport,
     "confirm": ConfirmedBundle,
+    "doctor": CheckReport,
+    "site check": CheckReport,
+    "site init": WrittenSite,
+    "site upgrade": UpgradedSite,
+    "data import": ImportedData,
+    "data export": ExportedData,
+    "rules convert": ConvertedFiles,
 }
 """What verbs print that are not in ``json.toml``: a dataclass, or a list or union of some."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -28,9 +29,44 @@ from colltune.text import counted
 if TYPE_CHECKING:
     from colltune.dataset import PerformanceDataset
     from colltune.dataset.importers.importing import ImportedFiles
+    from colltune.domain import Configuration, Context
 
 
 _FOR_R = "colltune.R"
+
+
+@dataclass(frozen=True)
+class ExportedData:
+    """What `data export` prints."""
+
+    rows: int
+    """rows"""
+    file: Path
+    """file that was written"""
+    r_file: Path | None
+    """file of functions for R, with --with-r"""
+
+
+@dataclass(frozen=True)
+class ImportedData:
+    """What `data import` prints."""
+
+    rows: int
+    """rows that were added"""
+    context: Context
+    """what was measured"""
+    file: Path
+    """file that was written"""
+    format: str
+    """format that was read"""
+    time: str
+    """what the times are"""
+    configurations: tuple[Configuration, ...]
+    """ids"""
+    statuses: Mapping[str, int]
+    """rows by status"""
+    remarks: tuple[str, ...]
+    """what was left out"""
 
 
 def export(
@@ -64,14 +100,13 @@ def export(
         dataset = read(data, parse_pairs(where or [], "--where"))
         shown.phase("writing")
         write_csv(dataset, out)
-    facts: dict[str, object] = {"rows": len(dataset), "file": out}
+    copy = out.with_name(_FOR_R) if with_r else None
     lines = [f"{counted(len(dataset), 'row')} of {dataset.context} -> {out}"]
-    if with_r:
-        facts["r_file"] = copy = out.with_name(_FOR_R)
+    if copy is not None:
         with whole(copy) as temporary:
             temporary.write_bytes((files("colltune.models") / "r" / _FOR_R).read_bytes())
         lines.append(f"functions for R -> {copy}")
-    output(facts, lines, json=json)
+    output(ExportedData(len(dataset), out, copy), lines, json=json)
 
 
 def _positive(seconds: float | None) -> float | None:
@@ -204,28 +239,28 @@ def import_(
 
 def _show(imported: ImportedFiles, file: Path, *, json: bool) -> None:
     dataset = imported.dataset
-    counts = dataset.frame["status"].value_counts().to_dict()
-    configurations = [c for name in dataset.collectives for c in dataset.configurations(name)]
-    facts = {
-        "rows": len(dataset),
-        "context": dataset.context,
-        "file": file,
-        "format": imported.format,
-        "time": imported.facts["imported_time"],
-        "configurations": configurations,
-        "statuses": counts,
-        "remarks": imported.remarks,
-    }
+    facts = ImportedData(
+        rows=len(dataset),
+        context=dataset.context,
+        file=file,
+        format=imported.format,
+        time=imported.facts["imported_time"],
+        configurations=tuple(c for n in dataset.collectives for c in dataset.configurations(n)),
+        statuses={str(s): n for s, n in dataset.frame["status"].value_counts().items()},
+        remarks=imported.remarks,
+    )
     lines = [f"{counted(len(dataset), 'row')} of {dataset.context} -> {file}"]
     if imported.format != "csv":
-        lines.append(f"time: {facts['time']}")
-        if all(c.is_default for c in configurations):
+        lines.append(f"time: {facts.time}")
+        if all(c.is_default for c in facts.configurations):
             own = "the library's own decision (change it with --set configuration=ID)"
             lines.append(f"algorithm: {own}")
         else:
-            lines.append(f"algorithm: {', '.join(c.id for c in configurations)}")
-        if set(counts) != {"ok"}:
-            lines.append(f"status: {', '.join(f'{n} {status}' for status, n in counts.items())}")
+            lines.append(f"algorithm: {', '.join(c.id for c in facts.configurations)}")
+        if set(facts.statuses) != {"ok"}:
+            lines.append(
+                f"status: {', '.join(f'{n} {status}' for status, n in facts.statuses.items())}"
+            )
     output(facts, lines, json=json)
 
 
