@@ -27,7 +27,7 @@ from colltune.cli.catalog import LegalityMeasured
 from colltune.cli.confirm import ConfirmedBundle
 from colltune.cli.convert import ConvertedFiles
 from colltune.cli.evaluate import Evaluated
-from colltune.cli.han import HanMeasured, HanSelected
+from colltune.cli.han import HanSelected
 from colltune.cli.import_ import ExportedData, ImportedData
 from colltune.cli.interpose import Interposing
 from colltune.cli.plan import PlanWithPayback
@@ -36,7 +36,7 @@ from colltune.cli.slurm import WrittenHooks
 from colltune.dataset.noise import NoiseReport
 from colltune.domain import Configuration, Shape
 from colltune.han.choosing import HanComparison
-from colltune.han.measuring import Overlap
+from colltune.han.measuring import Done, Overlap
 from colltune.mpi.installation_facts import CatalogueCheck
 from colltune.mpi.linting import LintReport
 from colltune.mpi.reference import LibraryFacts, ReleaseFacts
@@ -77,7 +77,7 @@ _RECORDS: dict[str, Any] = {
     "site slurm hooks": WrittenHooks,
     "data noise": NoiseReport,
     "evaluate": Evaluated,
-    "han measure": HanMeasured,
+    "han measure": Done,
     "han select": HanSelected,
     "han compare": HanComparison,
     "han overlap": tuple[Overlap, ...],

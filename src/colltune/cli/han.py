@@ -24,7 +24,7 @@ from colltune.errors import UNFINISHED, DataError
 from colltune.text import bytes_text, counted, parse_bytes
 
 if TYPE_CHECKING:
-    from colltune.domain import Collective, Configuration, Shape
+    from colltune.domain import Shape
     from colltune.han.choosing import FastestSetup, JobSetup
     from colltune.han.measuring import TaskProgress
     from colltune.han.space import Space, TuningInputs
@@ -82,22 +82,6 @@ Heuristics = Annotated[
 ]
 _MS = 1e3
 _GOES_ON = "the measurements are kept; run the same command again to go on"
-
-
-@dataclass(frozen=True)
-class HanMeasured:
-    """What `han measure` prints."""
-
-    complete: bool
-    """whether everything is measured"""
-    launches: int
-    """launches"""
-    tasks: Path
-    """file of task times"""
-    series: int
-    """series of tasks in it"""
-    spent_s: float
-    """wall time"""
 
 
 @dataclass(frozen=True)
@@ -169,10 +153,9 @@ def measure(
             shown.spend(task.spent_s, task.budget_s, facts=(f"{done} series", done))
 
         done = measured(bench, context, request, tasks, seconds(budget), tell)
-    n = len(done.tasks.series)
-    facts = HanMeasured(done.complete, done.launches, tasks, n, done.spent_s)
     launches = counted(done.launches, "launch", "es")
-    output(facts, [f"{n} series of tasks, {launches}, {done.spent_s:.1f} s -> {tasks}"], json=json)
+    line = f"{done.series} series of tasks, {launches}, {done.spent_s:.1f} s -> {tasks}"
+    output(done, [line], json=json)
     if not done.complete:
         raise typer.Exit(UNFINISHED)
 
@@ -207,13 +190,14 @@ def select(
     Example: colltune han select tasks.jsonl --shape 4x2 --out han
     """
     from colltune.han.choosing import for_job, pick
+    from colltune.han.space import TuningRequest, every_setup
     from colltune.han.tasks_file import read
 
     times = read(tasks)
     inputs = _inputs([_one_shape(times, shape)], collective, msize, times)
     release = times.context.library_version
     space = _space(release, times, segsize=segsize, up=up, low=low, tree=tree, inner=inner)
-    setups = _setups(times, inputs, space, heuristics)
+    setups = every_setup(TuningRequest(inputs, space, heuristics=heuristics), release)
     job_shape = inputs.shapes[0]
     picks = tuple(
         pick(times, setups[c], Instance(c, job_shape, m))
@@ -252,7 +236,7 @@ def compare(
     from colltune.cli.import_ import read_measured
     from colltune.han.choosing import compare as compared
     from colltune.han.choosing import exhaustive_of
-    from colltune.han.space import TuningInputs
+    from colltune.han.space import TuningInputs, TuningRequest, every_setup
     from colltune.han.tasks_file import read
 
     times = read(tasks)
@@ -269,7 +253,8 @@ def compare(
         tuple(sorted({i.msize_bytes for i in exhaustive})),
     )
     space = _space(release, times, segsize=segsize, up=up, low=low, tree=tree, inner=inner)
-    found = compared(times, _setups(times, inputs, space, heuristics), exhaustive)
+    request = TuningRequest(inputs, space, heuristics=heuristics)
+    found = compared(times, every_setup(request, release), exhaustive)
     rows = [
         (
             *(one.instance.collective, one.instance.shape, bytes_text(one.instance.msize_bytes)),
@@ -328,19 +313,6 @@ _OVERLAP = (
     *("collective", "setup", "one task, ms", "the other, ms"),
     *("both at once, ms", "over the longer", "over both"),
 )
-
-
-def _setups(
-    times: TaskTimes, inputs: TuningInputs, space: Space, heuristics: bool
-) -> dict[Collective, tuple[Configuration, ...]]:
-    from colltune.han.space import TuningRequest, setups_of
-
-    request = TuningRequest(inputs, space, heuristics=heuristics)
-    found: dict[Collective, tuple[Configuration, ...]] = {}
-    for shape in inputs.shapes:
-        for collective, setups in setups_of(request, times.context.library_version, shape).items():
-            found[collective] = tuple(dict.fromkeys((*found.get(collective, ()), *setups)))
-    return found
 
 
 def _space(release: str, times: TaskTimes | None = None, **given: str | None) -> Space:

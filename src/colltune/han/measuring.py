@@ -39,7 +39,7 @@ from colltune.mpi.openmpi import han_setups, mca
 from colltune.mpi.openmpi.library import OPENMPI
 from colltune.mpi.openmpi.releases import LIBRARY
 from colltune.process import FailedError
-from colltune.text import computed
+from colltune.text import UNPRINTED, computed
 
 _CUT_SHORT = "none"
 _PLAN, _RAW = "colltune-han-plan 1", "colltune-han-raw 1"
@@ -65,12 +65,21 @@ class TaskProgress:
 
 @dataclass(frozen=True)
 class Done:
-    """The task times, whether all wanted ones are among them, and what was spent on them here."""
+    """What `han measure` prints."""
 
-    tasks: TaskTimes
+    tasks: TaskTimes = field(metadata=UNPRINTED)
+    path: Path
+    """file of task times"""
     complete: bool
+    """whether everything is measured"""
     spent_s: float
+    """wall time"""
     launches: int
+
+    @computed
+    def series(self) -> int:
+        """Series of tasks in the file."""
+        return len(self.tasks.series)
 
 
 def measure(
@@ -113,7 +122,7 @@ def measure(
         raise BudgetError(
             f"the budget of {budget_s:g} s ended before a series of tasks was timed. Give more."
         )
-    return Done(tasks, not lacking, time.monotonic() - started, launches)
+    return Done(tasks, path, not lacking, time.monotonic() - started, launches)
 
 
 class TaskBench(InstalledMpi):
