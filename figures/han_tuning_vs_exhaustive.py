@@ -30,7 +30,7 @@ from colltune.domain import (
     Synchronisation,
 )
 from colltune.errors import ProgramError
-from colltune.han.choosing import Compared, compare, exhaustive_of, mean_regret
+from colltune.han.choosing import HanComparison, compare, exhaustive_of
 from colltune.han.measuring import TaskBench, measure
 from colltune.han.space import Setups, Space, TuningInputs, TuningRequest, setups_of
 from colltune.han.tasks_file import TaskTimes
@@ -80,8 +80,8 @@ def run() -> Figure:
         exhaustive_s,
         {
             "share_with_heuristics": round(seconds["heuristics"] / exhaustive_s, 4),
-            "mean_regret": round(mean_regret(compared["tasks"]), 4),
-            "mean_regret_with_heuristics": round(mean_regret(compared["heuristics"]), 4),
+            "mean_regret": round(compared["tasks"].mean_regret, 4),
+            "mean_regret_with_heuristics": round(compared["heuristics"].mean_regret, 4),
         },
     )
 
@@ -122,12 +122,12 @@ def _exhaustively(found: Installation, launcher: Launcher, folder: Path) -> tupl
     return tuple(measured)
 
 
-def _print(compared: dict[str, tuple[Compared, ...]], seconds: dict[str, float]) -> None:
+def _print(compared: dict[str, HanComparison], seconds: dict[str, float]) -> None:
     for name, value in seconds.items():
         print(f"{name:12}{value:8.1f} s{value / seconds['exhaustive']:8.1%}")
     for name, found in compared.items():
         print(f"\npicked by {name}, in milliseconds: composed, measured; best, median of all")
-        for one in found:
+        for one in found.instances:
             times = (one.composed_s, one.picked_s, one.best_s, one.median_s)
             print(
                 f"{one.instance.collective:10}{one.instance.msize_bytes:>9}"

@@ -13,7 +13,6 @@ import sys
 import textwrap
 import tomllib
 from collections.abc import Collection, Mapping
-from dataclasses import is_dataclass
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
@@ -21,17 +20,36 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from numpydoc.docscrape import NumpyDocString
 
+from colltune.bench.runner import CampaignReport
+from colltune.checks import CheckReport
 from colltune.cli.bundles import CollectedGarbage, RegistryListing, ShownBundle
+from colltune.cli.catalog import LegalityMeasured
+from colltune.cli.confirm import ConfirmedBundle
+from colltune.cli.convert import ConvertedFiles
 from colltune.cli.evaluate import Evaluated
+from colltune.cli.han import HanSelected
+from colltune.cli.import_ import ExportedData, ImportedData
 from colltune.cli.interpose import Interposing
+from colltune.cli.plan import PlanWithPayback
+from colltune.cli.profile import ShownProfile, WhatIsSent
 from colltune.cli.slurm import WrittenHooks
 from colltune.cli.status import PrintedStatus
 from colltune.dataset.noise import NoiseReport
 from colltune.domain import Configuration, Shape
+from colltune.han.choosing import HanComparison
+from colltune.han.measuring import Done, Overlap
+from colltune.mpi.installation_facts import CatalogueCheck
+from colltune.mpi.linting import LintReport
+from colltune.mpi.reference import LibraryFacts, ReleaseFacts
 from colltune.page.file import WrittenPage
 from colltune.registry import Event
 from colltune.selector.bundle_diff import BundleDiff
-from colltune.text import computed, printed_names
+from colltune.selector.explaining import Explanation
+from colltune.selector.what_if import NowAndThen
+from colltune.site.folder import UpgradedSite, WrittenSite
+from colltune.text import computed, is_record, printed_names
+from colltune.verify.canary import Readability
+from colltune.verify.rule_status import Proof
 from docs._ext.markdown import code, heading, table, text
 
 _DECLARED = Path(__file__).parents[1] / "reference" / "json.toml"
@@ -63,6 +81,31 @@ _RECORDS: dict[str, Any] = {
     "evaluate": Evaluated,
     "report": WrittenPage,
     "site status": PrintedStatus,
+    "han measure": Done,
+    "han select": HanSelected,
+    "han compare": HanComparison,
+    "han overlap": tuple[Overlap, ...],
+    "rules catalog": ReleaseFacts,
+    "rules catalog, without a library": tuple[LibraryFacts, ...],
+    "rules catalog --check": CatalogueCheck,
+    "rules catalog --measure-programs": LegalityMeasured,
+    "rules explain": Explanation,
+    "what-if": NowAndThen,
+    "verify": Proof,
+    "verify --readable-only": Readability,
+    "app profile": ShownProfile,
+    "app profile --what-is-sent": WhatIsSent,
+    "rules lint": LintReport,
+    "plan": PlanWithPayback,
+    "measure": CampaignReport,
+    "confirm": ConfirmedBundle,
+    "doctor": CheckReport,
+    "site check": CheckReport,
+    "site init": WrittenSite,
+    "site upgrade": UpgradedSite,
+    "data import": ImportedData,
+    "data export": ExportedData,
+    "rules convert": ConvertedFiles,
 }
 """What verbs print that are not in ``json.toml``: a dataclass, or a list or union of some."""
 
@@ -131,13 +174,13 @@ def _type(told: str) -> Schema:
 def schema_of(hint: Any, types: dict[str, Schema]) -> Schema:
     """Return the schema of a document that is annotated with `hint`.
 
-    The dataclasses in it are added to `types`.
+    The dataclasses and named tuples in it are added to `types`.
     """
-    return _record(hint, types) if is_dataclass(hint) else _hinted(hint, types)
+    return _record(hint, types) if is_record(hint) else _hinted(hint, types)
 
 
 def _record(record: Any, types: dict[str, Schema]) -> Schema:
-    """Return the schema of a dataclass as `colltune.cli.console` prints it.
+    """Return the schema of a record as `colltune.cli.console` prints it.
 
     What its fields mean is told by docstrings below them, or by its numpydoc section on parameters.
     """
@@ -156,7 +199,7 @@ def _record(record: Any, types: dict[str, Schema]) -> Schema:
 def _typing_names(record: type) -> dict[str, Any]:
     """Return what the record's module imports for annotations only."""
     names: dict[str, Any] = {}
-    for part in filter(is_dataclass, record.__mro__):
+    for part in filter(is_record, record.__mro__):
         for line in ast.parse(inspect.getsource(sys.modules[part.__module__])).body:
             if isinstance(line, ast.If) and ast.unparse(line.test) == "TYPE_CHECKING":
                 exec(ast.unparse(ast.Module(line.body, [])), names)  # noqa: S102 -- imports of ours
@@ -165,10 +208,14 @@ def _typing_names(record: type) -> dict[str, Any]:
 
 def meanings_of(record: type) -> dict[str, str]:
     """Return what fields mean, those of base classes too."""
-    found = dict(_KNOWN) if is_dataclass(record) else {}
-    for part in filter(is_dataclass, reversed(record.__mro__)):
+    found = dict(_KNOWN) if is_record(record) else {}
+    for part in filter(is_record, reversed(record.__mro__)):
         listed = NumpyDocString(inspect.getdoc(part) or "")["Parameters"]
-        found |= {each.name: " ".join(each.desc) for each in listed}
+        found |= {
+            name: _within_a_row(" ".join(each.desc))
+            for each in listed
+            for name in each.name.split(", ")
+        }
         body = ast.parse(textwrap.dedent(inspect.getsource(part))).body[0]
         assert isinstance(body, ast.ClassDef)
         found |= {
@@ -187,7 +234,7 @@ def meanings_of(record: type) -> dict[str, str]:
 
 
 def _within_a_row(docstring: str) -> str:
-    """Return the docstring of a property as those of fields are written."""
+    """Return a sentence as the docstrings of fields are written."""
     return docstring[:1].lower() + docstring[1:].removesuffix(".")
 
 
@@ -199,7 +246,7 @@ def _hinted(hint: Any, types: dict[str, Schema]) -> Schema:
         return {"anyOf": [_hinted(arg, types) for arg in args]}
     if origin is Literal:
         return _hinted(type(args[0]), types)
-    if is_dataclass(origin) and origin not in _TEXTS:
+    if is_record(origin) and origin not in _TEXTS:
         return {"$ref": _DEFINED + _named(origin, types)}
     if issubclass(origin, _TEXTS):
         return {"type": "string"}
@@ -213,12 +260,12 @@ def _many(origin: type, kinds: list[Schema]) -> Schema:
     """Return the schema of a mapping, or of a list whose values may be of one kind."""
     if issubclass(origin, Mapping):
         return {"type": "object", "additionalProperties": kinds[-1] if kinds else {}}
-    alike = kinds and kinds.count(kinds[0]) == len(kinds)
-    return {"type": "array", "items": kinds[0] if alike else {}}
+    several = [kind for at, kind in enumerate(kinds) if kind not in kinds[:at]] or [{}]
+    return {"type": "array", "items": {"anyOf": several} if several[1:] else several[0]}
 
 
 def _named(record: Any, types: dict[str, Schema]) -> str:
-    """Return the name of a dataclass in `types`; it may refer to itself."""
+    """Return the name of a record in `types`; it may refer to itself."""
     name: str = record.__name__
     if name not in types:
         types[name] = {}

@@ -9,11 +9,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, NamedTuple, TypeVar
 
 from colltune import process
 from colltune.errors import ColltuneError
+from colltune.text import computed
 
 LIMIT_S = 30.0
 _Subject = TypeVar("_Subject")
@@ -29,8 +31,24 @@ class CheckResult(NamedTuple):
     """What a check found, in a line, and the command or step that mends it."""
 
     status: CheckStatus
+    """ok, note or problem"""
     finding: str
+    """what was found"""
     mend: str = ""
+    """what to do about it, empty if there is nothing to do"""
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """What `doctor` and `site check` print."""
+
+    checks: Mapping[str, CheckResult]
+    """what was found, by name of the check"""
+
+    @computed
+    def exit_status(self) -> int:
+        """1 if a problem was found, else 0."""
+        return int(any(each.status is CheckStatus.PROBLEM for each in self.checks.values()))
 
 
 def ok(finding: str) -> CheckResult:

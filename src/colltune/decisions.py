@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from colltune.domain import Collective, Configuration, Instance, Shape
+from colltune.text import computed
 
 ENOUGH_CORES, AS_MEASURED = 1 << 31, 0
 """Cores of a job's node: one for each process, and as few as where was measured."""
@@ -28,49 +29,51 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Prediction:
-    """A predicted runtime and the interval that holds about 90 % of measured ones, in seconds.
-
-    The runtime is ``time_s``, the interval reaches from ``lower_s`` to ``upper_s``.
-    """
+    """A predicted runtime and the interval that holds about 90 % of measured ones."""
 
     time_s: float
+    """predicted runtime"""
     lower_s: float
+    """lower end of its 90 % interval"""
     upper_s: float
+    """upper end of its 90 % interval"""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A configuration that could be chosen for an instance, with its predicted runtime."""
+    """A configuration that could be chosen for an instance."""
 
     configuration: Configuration
     prediction: Prediction
+    """its predicted runtime"""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """A selector's answer: the configuration to use and why.
-
-    ``default`` is the prediction for the library's own decision (None if it was never measured);
-    ``runners_up`` are the next best candidates, fastest first; `extrapolated` tells that the
-    instance lies outside what was measured. ``gain_bound`` is the lower bound of the gain over the
-    default that the choice rests on, None where no gain was predicted.
-
-    ``reason`` is empty, or a sentence; ``status`` tells whether it was measured beside the default.
-    """
+    """A selector's answer: the configuration to use and why."""
 
     instance: Instance
+    """what was asked for"""
     configuration: Configuration
+    """id of the selected configuration"""
     prediction: Prediction | None
+    """its runtime"""
     default: Prediction | None
+    """that of the library's own decision; null: it was never measured"""
     runners_up: tuple[Candidate, ...]
+    """the next best configurations, fastest first"""
     extrapolated: bool
+    """whether the instance lies outside what was measured"""
     reason: str
+    """why, in words"""
     gain_bound: float | None = None
+    """lower bound of the gain that the choice rests on; null: no gain was predicted"""
     status: Status = Status.PREDICTED
+    """whether it was measured beside the default: predicted, confirmed or withdrawn"""
 
-    @property
+    @computed
     def gain(self) -> float:
-        """Predicted runtime of the default over that of the chosen one; 1.0 when unknown."""
+        """Predicted runtime of the default over that of the chosen one; 1 when unknown."""
         if self.default is None or self.prediction is None or self.configuration.is_default:
             return 1.0
         return self.default.time_s / self.prediction.time_s

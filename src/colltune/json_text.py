@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from colltune.domain import Configuration, Shape
-from colltune.text import printed
+from colltune.text import is_record, printed
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def plain(value: Any) -> Any:  # noqa: PLR0911
         return str(value)
     if isinstance(value, Mapping):
         return {str(key): plain(held) for key, held in value.items()}
-    if is_dataclass(value):
+    if is_record(type(value)):
         return {name: plain(held) for name, held in printed(value).items()}
     if hasattr(value, "tolist"):
         return plain(value.tolist())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from colltune.errors import DataError, say
@@ -17,6 +18,9 @@ else:
     class computed(property):  # noqa: N801 -- a decorator
         """A property that is printed like a field."""
 
+
+UNPRINTED = MappingProxyType({"printed": False})
+"""Metadata of a dataclass's field that is not printed."""
 
 _SIZE = re.compile(r"(?P<number>[0-9]{1,19})\s*(?P<unit>[KMG]?)(?:i?B)?", re.IGNORECASE)
 _SHIFT = {"": 0, "K": 10, "M": 20, "G": 30}
@@ -98,17 +102,26 @@ def filled(text: str, settings: Mapping[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def is_record(kind: Any) -> bool:
+    """Tell whether a class is a dataclass or a named tuple, whose fields are printed by name."""
+    return is_dataclass(kind) or hasattr(kind, "_fields")
+
+
 def printed(record: Any) -> dict[str, Any]:
-    """Return the values of a dataclass that are printed, by name."""
+    """Return the values of a record that are printed, by name."""
     return {name: getattr(record, name) for name in printed_names(type(record))}
 
 
 def printed_names(record: Any) -> list[str]:
-    """Return the names of what is printed of a class of dataclasses."""
+    """Return the names of what is printed of a class of records."""
+    if is_dataclass(record):
+        own = [each.name for each in fields(record) if each.metadata != UNPRINTED]
+    else:
+        own = record._fields
     further = (
         name
         for part in reversed(record.__mro__)
         for name, value in vars(part).items()
         if isinstance(value, computed)
     )
-    return [*(field.name for field in fields(record)), *further]
+    return [*own, *further]

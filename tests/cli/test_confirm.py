@@ -78,8 +78,8 @@ def test_what_proves_slower_is_withdrawn(
     """Selecting, and a file that is written, leave it to the default from then on."""
     words = ("--nodes", 4, "--ppn", 2, "--replay", slow_csv, "--out", tmp_path / "d", "--json")
     report = colltune("confirm", bundle, *words).json
-    assert {d["status"] for d in report["decisions"]} == {"withdrawn"}
-    assert all(d["configuration"].endswith(".default") for d in report["decisions"])
+    assert {d["status"] for d in report["campaign"]["judgements"]} == {"withdrawn"}
+    assert all(d["configuration"].endswith(".default") for d in report["campaign"]["judgements"])
     assert report["id"] == load(bundle).id
     chosen = ModelSelector(load(bundle)).select(Instance(Collective.BCAST, Shape(4, 2), 64))
     assert (chosen.status, chosen.configuration.is_default) == (Status.WITHDRAWN, True)
@@ -122,7 +122,7 @@ def test_shapes_come_from_what_jobs_asked_for(
     log.flush()
     words = ("--demand", tmp_path / "demand", "--replay", measurements_csv, "--json")
     report = colltune("confirm", bundle, *words, "--out", tmp_path / "d").json
-    assert {(d["nodes"], d["ppn"]) for d in report["decisions"]} == {(8, 4)}
+    assert {d["contest"]["instance"]["shape"] for d in report["campaign"]["judgements"]} == {"8x4"}
 
 
 def test_shapes_come_from_a_campaign_file_or_a_profile(
@@ -136,13 +136,16 @@ def test_shapes_come_from_a_campaign_file_or_a_profile(
     )
     words = ("--campaign", campaign, "--replay", measurements_csv, "--json")
     report = colltune("confirm", bundle, *words, "--out", tmp_path / "d").json
-    found = {(d["nodes"], d["ppn"], d["first_bytes"]) for d in report["decisions"]}
-    assert found == {(2, 2, 512), (4, 2, 512)}  # what was measured, and no more
+    found = {
+        (d["contest"]["instance"]["shape"], d["first_bytes"])
+        for d in report["campaign"]["judgements"]
+    }
+    assert found == {("2x2", 512), ("4x2", 512)}  # what was measured, and no more
     used = tmp_path / "one.profile"
     used.write_bytes(profile_text([row("bcast", "8x4", 512, 100, 1e-3)]))
     words = ("--profile", used, "--replay", measurements_csv, "--json")
     report = colltune("confirm", bundle, *words, "--out", tmp_path / "d").json
-    assert {(d["nodes"], d["ppn"]) for d in report["decisions"]} == {(8, 4)}
+    assert {d["contest"]["instance"]["shape"] for d in report["campaign"]["judgements"]} == {"8x4"}
 
 
 def test_a_site_measures_what_its_jobs_refuted(
@@ -168,7 +171,10 @@ def test_a_site_measures_what_its_jobs_refuted(
     store.add(parse_summary(text_of(HEAD, [profile])), 1_795_000_000.0)
     store.close()
     report = colltune("confirm", bundle, *words).json
-    assert {(d["nodes"], d["ppn"]) for d in report["decisions"]} == {(4, 2), (8, 4)}
+    assert {d["contest"]["instance"]["shape"] for d in report["campaign"]["judgements"]} == {
+        "4x2",
+        "8x4",
+    }
     chosen = ModelSelector(load(bundle)).select(Instance(Collective.BCAST, Shape(4, 2), 512))
     assert chosen.status is Status.CONFIRMED
     assert not any(record.jobs for record in load(bundle).confirmations)

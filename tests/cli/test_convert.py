@@ -92,11 +92,11 @@ def test_json(colltune: Verb, rules: Path, tmp_path: Path) -> None:
     """The JSON has the texts, the notes, the files and how they are put into effect."""
     words = ("--to", "plain", "--from-release", "5.0.11", "--json")
     found = colltune("rules", "convert", rules, *words).json
-    assert found["texts"] == {"": RULES}
-    assert (found["files"], found["activation"], found["notes"]) == ([], {}, [])
+    assert found["written"]["texts"] == {"": RULES}
+    assert (found["files"], found["activation"], found["written"]["notes"]) == ({}, {}, [])
     out = tmp_path / "out"
     found = colltune("rules", "convert", rules, *words, "--out", out).json
-    assert found["files"] == [str(out)]
+    assert found["files"] == {"": str(out)}
     assert found["activation"]["PLAIN_FILE"] == str(out)
 
 

@@ -69,7 +69,7 @@ def test_every_check_is_on_the_page_and_the_page_names_no_other() -> None:
 def test_without_an_mpi_the_other_checks_go_on(colltune: Verb) -> None:
     """The problem is told once, with its mend; what needs an MPI refers to it."""
     found = colltune("doctor", "--json")
-    checks = {check["id"]: check for check in found.json["checks"]}
+    checks = found.json["checks"]
     assert (found.status, found.json["exit_status"], list(checks)) == (1, 1, list(CHECKS))
     assert [name for name, check in checks.items() if check["status"] == "problem"] == ["mpi"]
     assert "--mpi" in checks["mpi"]["mend"]
@@ -105,7 +105,8 @@ def test_a_check_that_breaks_or_hangs_leaves_the_others_alone(
         doctor, "CHECKS", {name: Check(look, limit_s=1.0) for name, look in looks.items()}
     )
     monkeypatch.setattr("colltune.process.GRACE_S", 0.0)
-    found = {check["id"]: check["finding"] for check in colltune("doctor", "--json").json["checks"]}
+    checks = colltune("doctor", "--json").json["checks"]
+    found = {name: check["finding"] for name, check in checks.items()}
     ended.set()
     assert found["hangs"] == "no answer in 1 s"
     assert found["breaks"] == "this check broke: KeyError: 'µ'"

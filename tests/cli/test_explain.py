@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from colltune.cli.explain import _callers
 from colltune.dataset import read
 from colltune.domain import Shape
 from colltune.errors import LibraryError
 from colltune.models.fitting import fit
+from colltune.selector.explaining import callers
 from tests.cli.conftest import Verb
 from tests.mpi.plain_format import PlainFormat, offer
 
@@ -38,7 +38,7 @@ def test_what_only_the_job_knows_is_told(colltune: Verb, tmp_path: Path) -> None
     answer = colltune(*asked)
     assert answer.status == 0
     assert "depends on $ALG" in answer.out
-    assert any("$ALG" in reason for reason in colltune(*asked, "--json").json["reasons"])
+    assert any("$ALG" in reason for reason in colltune(*asked, "--json").json["outcome"]["reasons"])
 
 
 def test_what_runs_is_told_in_a_paragraph(colltune: Verb, rules: Path) -> None:
@@ -130,12 +130,14 @@ def test_json(colltune: Verb, rules: Path) -> None:
         "element_bytes": 1,
         "ignored_send_bytes": None,
     }
-    assert found["configuration"] == found["chosen"] == "openmpi.bcast.default"
-    assert found["rule"] is None
+    outcome = found["outcome"]
+    assert outcome["configuration"] == outcome["chosen"] == "openmpi.bcast.default"
+    assert outcome["rule"] is None
     bigger = colltune("rules", "explain", rules, *JOB, *words, "--comm-size", 5).json
     assert (bigger["call"]["comm_size"], bigger["call"]["nodes"]) == (5, 2)
-    assert bigger["rule"] == {"line": 3, "text": "bcast 4 1024 chain:fanout=4,segsize=8192"}
-    assert bigger["reasons"] == ["A rule fits."]
+    rule = bigger["outcome"]["rule"]
+    assert (rule["line"], rule["text"]) == (3, "bcast 4 1024 chain:fanout=4,segsize=8192")
+    assert bigger["outcome"]["reasons"] == ["A rule fits."]
 
 
 def test_wrong_questions(colltune: Verb, rules: Path) -> None:
@@ -158,9 +160,9 @@ def test_who_calls() -> None:
         ("world", 4, (4, 1, False)),
         ("world", 5, (5, 2, False)),
     ):
-        assert _callers(job, communicator, comm_size) == expected, (communicator, comm_size)
+        assert callers(job, communicator, comm_size) == expected, (communicator, comm_size)
     with pytest.raises(LibraryError, match="more than the 12 processes"):
-        _callers(job, "world", 13)
+        callers(job, "world", 13)
 
 
 def test_cost_terms(colltune: Verb, rules: Path, bundle_path: Path, measurements_csv: Path) -> None:
@@ -177,7 +179,7 @@ def test_cost_terms(colltune: Verb, rules: Path, bundle_path: Path, measurements
     found = colltune(
         "rules", "explain", rules, *JOB, *words, "--data", measurements_csv, "--json"
     ).json
-    parts = found["costs"]["configurations"]
+    parts = found["costs"]["parts"]
     assert [p["configuration"] for p in parts] == [
         "openmpi.bcast.binomial",
         "openmpi.bcast.default",
@@ -194,9 +196,7 @@ def test_cost_terms_that_are_not_known(colltune: Verb, rules: Path, bundle_path:
     assert "need a cost model. Name measurements with --data" in out
     assert "not known" in out.split("\n\n")[2]
     default = colltune("rules", "explain", rules, *JOB, *words, "-e", "PLAIN_ON=1", "--json").json
-    assert [c["configuration"] for c in default["costs"]["configurations"]] == [
-        "openmpi.bcast.default"
-    ]
+    assert [c["configuration"] for c in default["costs"]["parts"]] == ["openmpi.bcast.default"]
 
 
 def test_wrong_bundles(
@@ -213,7 +213,7 @@ def test_wrong_bundles(
     other.write_text(measurements_csv.read_text().replace("openmpi", "mpich"))
     bundle = fit(read([other]), "knn").save(tmp_path / "bundle")
     strange = colltune("rules", "explain", rules, *words, bundle, "--collective", "bcast")
-    assert (strange.status, "a bundle for mpich" in strange.err) == (7, True)
+    assert (strange.status, "the bundle is for mpich" in strange.err) == (7, True)
     alone = colltune(
         "rules", "explain", rules, *JOB, "--msize", 0, "--collective", "bcast", "--data", other
     )
@@ -228,6 +228,6 @@ def test_which_programs_an_algorithm_breaks_is_told(colltune: Verb, tmp_path: Pa
         rules.write_text(f"1\n7\n1\n0 1\n{row}\n")
         found = colltune("rules", "explain", rules, *asked, "--msize", 65536, "--json").json
         assert bool(found["breaks"]) == breaks
-        assert {each["left_out_by"] for each in found["breaks"]} <= {"same-types"}
+        assert {each["mode"]["left_out_by"] for each in found["breaks"]} <= {"same-types"}
         said = colltune("rules", "explain", rules, *asked, "--msize", 65536).out
         assert ("same-types" in said) == breaks

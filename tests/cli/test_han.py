@@ -58,9 +58,9 @@ def test_sizes_and_setups_are_those_of_the_file(tmp_path: Path) -> None:
     asked = TuningRequest(inputs, Space((4096,), ("libnbc",), ("sm",))).asked()
     tasks_file.begin(tasks, CONTEXT, asked)
     found = json.loads(_run("select", tasks, "--json"))
-    assert [pick["msize_bytes"] for pick in found["picks"]] == [4096, 40960]
+    assert [pick["instance"]["msize_bytes"] for pick in found["picks"]] == [4096, 40960]
     assert {pick["setup"] for pick in found["picks"]} == {SETUP.id}
-    assert list(found["job"]) == ["bcast"]
+    assert found["job"]["setups"] == {"bcast": SETUP.id}
 
 
 def test_of_several_shapes_one_must_be_named(tmp_path: Path) -> None:
@@ -78,14 +78,12 @@ def test_json_tells_setups_by_their_ids(tmp_path: Path) -> None:
     found = json.loads(_run("select", tasks, "--shape", "2x2", *ONE, "--msize", "4K", "--json"))
     assert found["picks"] == [
         {
-            "collective": "bcast",
-            "shape": "2x2",
-            "msize_bytes": 4096,
+            "instance": {"collective": "bcast", "shape": "2x2", "msize_bytes": 4096},
             "setup": "openmpi.bcast.han_intra:low=sm,segsize=4096,up=libnbc",
             "time_s": 0.003,
         }
     ]
-    assert found["job"]["bcast"]["slowdown"] == 1.0
+    assert found["job"]["slowdown"] == {"bcast": 1.0}
 
 
 def test_the_comparison_tells_regret(tmp_path: Path) -> None:

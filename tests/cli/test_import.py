@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from colltune.cli.import_ import KnownAlgorithms
 from colltune.dataset import read
 from colltune.dataset.parquet import read_provenance
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.errors import DataError, LibraryError
+from colltune.mpi.known_algorithms import KnownAlgorithms
 from tests.cli.conftest import Answer, Verb
 from tests.dataset.importers.samples import CSV, DETAIL, OSU
 

@@ -43,12 +43,12 @@ def test_planning_needs_no_mpi(
     """A campaign that names its release is planned on a machine without any MPI."""
     monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    facts = colltune("plan", campaign, "--json").json
+    facts = colltune("plan", campaign, "--json").json["plan"]
     # bcast: default and binomial at 2 sizes; barrier: default and linear; on 2 shapes
     assert facts["cells"] == 2 * (2 * 2 + 2)
-    assert facts["all_cells"]["worst_s"] >= 12 * 0.5
-    assert facts["within_budget"]["cells_left_out"] == 0
-    assert facts["budget_s"] == 3600
+    assert facts["worst"]["wall_s"] >= 12 * 0.5
+    assert facts["cells_left_out"] == 0
+    assert facts["limit"]["wall_s"] == 3600
 
 
 def test_reprompi_is_planned_without_its_program(
@@ -56,9 +56,9 @@ def test_reprompi_is_planned_without_its_program(
 ) -> None:
     """ReproMPI needs a launch per configuration and shape, and has no empty messages."""
     monkeypatch.setenv("COLLTUNE_REPROMPI", "/no/such/mpibenchmark")
-    facts = colltune("plan", campaign, "--backend", "reprompi", "--json").json
+    facts = colltune("plan", campaign, "--backend", "reprompi", "--json").json["plan"]
     # on each shape: the defaults share a launch, binomial and linear have their own
-    assert facts["all_cells"]["launches"] >= 2 * 3
+    assert facts["expected"]["launches"] >= 2 * 3
 
 
 def test_a_plan_shows_what_a_person_asks(colltune: Verb, campaign: Path) -> None:
@@ -74,8 +74,9 @@ def test_second_launches_are_counted(colltune: Verb, campaign: Path) -> None:
     """What it costs to measure a shape again stands in the plan; no share, no line."""
     words = ("plan", campaign, "--strategy", "latin_hypercube")
     assert "of these in second launches" in colltune(*words).out
-    again = colltune(*words, "--json").json["within_budget"]["second_launches"]
-    assert again["shapes"] == ["4x2"]
+    planned = colltune(*words, "--json").json["plan"]
+    again = planned["second_launches"]
+    assert planned["repeated_shapes"] == ["4x2"]
     assert again["launches"] == 1
     assert 1.0 < again["wall_s"] < 10.0
     campaign.write_text(f"{CAMPAIGN}[measure]\nrepeat_shapes = 0\n")
@@ -94,7 +95,7 @@ def test_recorded_runtimes_replace_the_guess(
 ) -> None:
     """With data of the machine the plan says what its runtimes rest on."""
     facts = colltune("plan", campaign, "--data", measurements_csv, "--json").json
-    assert "predicted from" in facts["runtimes"]
+    assert "predicted from" in facts["plan"]["runtimes"]
 
 
 def test_nonsense_is_refused(colltune: Verb, campaign: Path) -> None:
@@ -118,7 +119,7 @@ def test_a_plan_says_when_it_pays(colltune: Verb, campaign: Path) -> None:
     told = ("--node-hours-per-month", "1000", "--collectives-share", "10-30")
     facts = colltune("plan", campaign, *told, "--json").json
     found = facts["payback"]
-    assert found["cost_node_hours"] == facts["within_budget"]["node_hours"]
+    assert found["cost_node_hours"] == facts["plan"]["within_budget"]["node_hours"]
     saving = found["saving_node_hours_per_month"]
     assert 0 <= saving["lower"] < saving["expected"] < saving["upper"] < 300
     assert found["days"]["upper"] is None

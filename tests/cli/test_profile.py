@@ -44,8 +44,9 @@ def test_the_table_shows_where_time_goes(colltune: Verb, profiles: Path) -> None
 def test_json_holds_all_lines(colltune: Verb, profiles: Path) -> None:
     """Machines get every kind of calls, and null for what is not known."""
     found = colltune("app", "profile", profiles, "--json", "--top", 1).json
-    assert found["version"] == 1
-    assert [u["collective"] for u in found["uses"]] == ["bcast", "allreduce", "bcast"]
+    assert found["outlook"] is None
+    found = found["profile"]
+    assert [u["kind"]["collective"] for u in found["uses"]] == ["bcast", "allreduce", "bcast"]
     assert found["jobs"][0]["shape"] == "8x4"
     assert found["process_s"] == 320.0
     assert [u["median_s"] for u in found["uses"]] == [pytest.approx(1e-3, rel=0.05)] * 3
@@ -61,8 +62,9 @@ def test_a_bundle_tells_what_it_would_change(
     assert "in total the bundle would save" in answer.out
     assert "unknown for 33.3% of the time in collectives" in answer.out
     found = colltune("app", "profile", profiles, "--bundle", bundle_path, "--json").json
-    assert found["saving"]["least_s"] <= found["saving"]["expected_s"]
-    assert found["uses"][1]["foreseen"]["saving"] is None
+    saving = found["outlook"]["saving"]
+    assert saving["least_s"] <= saving["expected_s"]
+    assert found["outlook"]["rows"][1]["saving"] is None
 
 
 def test_several_folders_and_real_files(colltune: Verb) -> None:
@@ -90,8 +92,8 @@ def test_a_plan_by_profile_measures_what_is_used(
     )
     by_key = colltune("plan", campaign, "--json").json
     assert by_option == by_key
-    assert by_key["profile_covered"] == pytest.approx(0.667, abs=0.001)
-    assert (by_key["shapes"], by_key["largest_shape"]) == (2, "8x4")
+    assert by_key["plan"]["profile_covered"] == pytest.approx(0.667, abs=0.001)
+    assert (by_key["plan"]["shapes"], by_key["plan"]["largest_shape"]) == (2, "8x4")
     assert "67% of the application's time" in colltune("plan", campaign).out
 
 

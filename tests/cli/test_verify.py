@@ -46,9 +46,8 @@ def _proof(path: Path) -> Proof:
         for k, status in enumerate(statuses)
     )
     read = Readability(path, 8, ("n1",), {})
-    return Proof(
-        read, "openmpi-classic", "4.1.4", "Open MPI v4.1.4", (("n1", 8),), None, "", results
-    )
+    told = ("openmpi-classic", "4.1.4", "Open MPI v4.1.4", {"n1": 8})
+    return Proof(read, *told, results=results)
 
 
 def test_what_was_found_is_reported_to_the_registry(

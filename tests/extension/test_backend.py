@@ -87,7 +87,7 @@ def test_a_campaign_is_planned_and_measured_with_it(prefix: Path) -> None:
         ["plan", campaign, "--mpi", prefix, "--json"],
         ["measure", campaign, "--mpi", prefix, "--out", data, "--json"],
     )
-    assert planned.json["backend"] == "osu"
+    assert planned.json["plan"]["backend"] == "osu"
     assert measured.status == 0, measured.err
     found = {
         (m.configuration.id.removeprefix("openmpi.bcast."), m.instance.msize_bytes): m

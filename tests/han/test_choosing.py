@@ -14,7 +14,7 @@ from colltune.domain import (
     Shape,
 )
 from colltune.errors import DataError
-from colltune.han.choosing import compare, exhaustive_of, for_job, mean_regret, pick, runtimes_s
+from colltune.han.choosing import compare, exhaustive_of, for_job, pick, runtimes_s
 from colltune.han.tasks_file import Manner, TaskTimes, TimedSeries
 from tests.refusals import refused
 
@@ -120,10 +120,11 @@ def test_regret_is_against_whole_collectives() -> None:
     default = Configuration.default("openmpi", Collective.BCAST)
     other = Measurement(_instance(8192), default, "l", times_s=(1.0,))
     exhaustive = exhaustive_of("5.0.11", [*measured, broken, other])
-    (one,) = compare(TASKS, {Collective.BCAST: SETUPS}, exhaustive)
+    compared = compare(TASKS, {Collective.BCAST: SETUPS}, exhaustive)
+    (one,) = compared.instances
     assert len(exhaustive[_instance(8192)]) == 3
     assert (one.picked, one.composed_s, one.picked_s, one.best_s) == (SETUPS[0], 10.0, 12.0, 10.0)
     assert (one.median_s, one.mean_s) == (12.0, 14.0)
-    assert math.isclose(mean_regret([one]), 0.2)
+    assert math.isclose(compared.mean_regret, 0.2)
     with refused("no-exhaustive-search", DataError):
         compare(TASKS, {}, exhaustive)

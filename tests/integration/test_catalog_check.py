@@ -46,10 +46,11 @@ def test_another_series_differs(colltune: Verb, library: str) -> None:  # noqa: 
 
 def test_every_name_has_the_number_that_the_library_gives_it() -> None:
     """MPICH is asked for the number of each name, and tells one for every catalogued algorithm."""
-    found = installation_facts.check(named("mpich"), "mpich")
-    known = LIBRARIES["mpich"].catalogue_of(found.release)
+    launcher = find_launcher(named("mpich"), "mpich")
+    known = LIBRARIES["mpich"].catalogue_of(launcher.release)
+    found = installation_facts.INSPECTORS["mpich"](launcher, known)
     for collective, entry in known.collectives.items():
-        told = found.facts.algorithms[collective]
+        told = found.algorithms[collective]
         assert {a.number: a.value or a.name for a in entry.algorithms} == told
 
 

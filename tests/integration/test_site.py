@@ -92,4 +92,4 @@ def checked(slurm: Slurmbed, site: Path) -> dict[str, tuple[str, str]]:
     """Return status and finding of each check."""
     outcome = slurm.run(*COLLTUNE, "site", "check", site, "--json")
     told = json.loads(outcome.stdout)
-    return {check["id"]: (check["status"], check["finding"]) for check in told["checks"]}
+    return {name: (check["status"], check["finding"]) for name, check in told["checks"].items()}

@@ -77,16 +77,16 @@ def test_han_outranks_the_rules_of_the_whole_job(nodes: Nodes, tmp_path: Path) -
     rules.write_text(RULES)
     status, report = nodes.verify(rules, "--no-measure")
     assert status == 1
-    assert [node["processes"] for node in report["nodes"]] == [2, 2]
-    by_line = {rule["line"]: rule for rule in report["rules"]}
-    assert {line: rule["status"] for line, rule in by_line.items()} == {
+    assert list(report["nodes"].values()) == [2, 2]
+    by_line = {rule["rule"]["line"]: rule for rule in report["results"]}
+    assert {line: rule["assessment"]["status"] for line, rule in by_line.items()} == {
         5: "unreachable",
         7: "applied",
         9: "overridden",
         10: "overridden",
     }
-    assert by_line[9]["why"].startswith("by coll/han: ")
-    assert by_line[10]["ran"] == "coll/han bcast_intra"
+    assert by_line[9]["assessment"]["why"].startswith("by coll/han: ")
+    assert by_line[10]["assessment"]["ran"] == "coll/han bcast_intra"
 
 
 def test_a_written_configuration_is_applied_across_nodes(nodes: Nodes, tmp_path: Path) -> None:
@@ -104,12 +104,16 @@ def test_a_written_configuration_is_applied_across_nodes(nodes: Nodes, tmp_path:
     status, report = nodes.verify(rules, "--no-measure")
     assert status == 0
     assert "OMPI_MCA_coll_han_dynamic_rules_filename" in report["activation"]
-    ran = {rule["ran"] for rule in report["rules"] if rule["status"] == "applied" and rule["call"]}
+    ran = {
+        rule["assessment"]["ran"]
+        for rule in report["results"]
+        if rule["assessment"]["status"] == "applied" and rule["call"]
+    }
     assert {"pipeline:segsize=4096", "bruck"} <= ran
-    changing = [r for r in report["rules"] if not r["configuration"].endswith(".default")]
-    assert [(r["status"], r["why"], r["call"]["nodes"]) for r in changing] == [
-        ("applied", "", 2)
-    ] * len(changing)
+    changing = [r for r in report["results"] if not r["rule"]["configuration"].endswith(".default")]
+    assert [
+        (r["assessment"]["status"], r["assessment"]["why"], r["call"]["nodes"]) for r in changing
+    ] == [("applied", "", 2)] * len(changing)
 
 
 def test_a_file_for_han_is_proved(nodes: Nodes, tmp_path: Path) -> None:
@@ -118,7 +122,9 @@ def test_a_file_for_han_is_proved(nodes: Nodes, tmp_path: Path) -> None:
     rules.write_text(HAN)
     status, report = nodes.verify(rules, "--no-measure")
     assert status == 0
-    assert [(rule["status"], rule["ran"]) for rule in report["rules"]] == [
+    assert [
+        (rule["assessment"]["status"], rule["assessment"]["ran"]) for rule in report["results"]
+    ] == [
         ("applied", "coll/han bcast_intra_simple"),
         ("applied", "binomial:segsize=0"),
         ("applied", "coll/han bcast_intra"),
@@ -139,10 +145,10 @@ def test_a_node_that_cannot_read_the_file_is_reported_without_a_deadlock(
     try:
         for options in (("--readable-only",), ("--no-measure",)):
             status, report = nodes.verify(rules, *options)
+            read = report.get("readability", report)
             assert status == 1
-            assert report["readable"] is False
-            assert list(report["unreadable_on"]) == ["nb"]
-            assert "No such file" in report["unreadable_on"]["nb"]
-            assert report["hosts"] == ["na", "nb"]
+            assert list(read["problems"]) == ["nb"]
+            assert "No such file" in read["problems"]["nb"]
+            assert read["hosts"] == ["na", "nb"]
     finally:
         shell.write_text(usual)

@@ -29,7 +29,7 @@ def found(answer: Answer) -> dict[str, tuple[str, str, str]]:
     """Return status, finding and mend by check."""
     told = answer.json
     assert answer.status == told["exit_status"]
-    return {c["id"]: (c["status"], c["finding"], c["mend"]) for c in told["checks"]}
+    return {n: (c["status"], c["finding"], c["mend"]) for n, c in told["checks"].items()}
 
 
 def test_a_site_before_its_first_measurement(made: Path, colltune: Verb) -> None:

@@ -406,7 +406,11 @@ def test_another_release_upgrades_and_goes_back(
     _newer(monkeypatch)
     assert "colltune site upgrade" in colltune("site", "init", site).err
     shown = colltune("site", "upgrade", site, "--check", "--json").json
-    assert (shown["from"], shown["to"], shown["written"]) == ("0.1.0", "9.9.9", False)
+    assert (shown["from_release"], shown["to_release"], shown["written"]) == (
+        "0.1.0",
+        "9.9.9",
+        False,
+    )
     states = {file["file"]: file["state"] for file in shown["files"]}
     assert (states["measure"], states["README"]) == ("changed", "edited")
     assert (site / "measure").read_text() == before["measure"]

@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from colltune.bench.backends.protocol import Backend, Ending, LaunchPlan, LaunchResult
 from colltune.bench.campaign import Campaign
@@ -52,6 +53,59 @@ class Rehearsal:
     def node_hours(self) -> float:
         """Node-hours of the launches, each with the nodes that it occupies."""
         return node_hours(self.launches)
+
+
+class PlannedCost(NamedTuple):
+    """What launches cost."""
+
+    launches: int | None
+    """launches; null: any number"""
+    wall_s: float
+    """wall time"""
+    node_hours: float
+    """node-hours"""
+
+
+@dataclass(frozen=True)
+class CampaignPlan:
+    """What a campaign would launch, and what that costs."""
+
+    machine: str
+    """machine"""
+    library: str
+    """MPI library"""
+    backend: str
+    """what measures"""
+    strategy: str
+    """schedule strategy"""
+    runtimes: str
+    """where the runtimes come from"""
+    launch_s: float
+    """what each launch takes beside its measurements"""
+    profile_covered: float | None
+    """share of the profile's time that is measured"""
+    shapes: int
+    """shapes"""
+    largest_shape: Shape
+    """the largest one"""
+    repeated_shapes: tuple[Shape, ...]
+    """shapes that are launched a second time"""
+    cells: int
+    """cells"""
+    cells_left_out: int
+    """cells without time"""
+    cells_skipped: int
+    """cells that are predicted to be too slow"""
+    expected: PlannedCost
+    """what all cells are expected to cost"""
+    worst: PlannedCost
+    """what all cells cost at worst"""
+    within_budget: PlannedCost
+    """what the budget buys"""
+    second_launches: PlannedCost
+    """what of these repeats shapes"""
+    limit: PlannedCost
+    """the budget"""
 
 
 def node_hours(launches: Iterable[Visited]) -> float:
@@ -156,6 +210,38 @@ class _RehearsalRun(CampaignRun):
 
 def _repetitions(step: ScheduleStep, time_s: float, left_s: float) -> int:
     return max(1, min(step.max_reps, int(min(step.max_seconds, left_s) / time_s)))
+
+
+def planned(campaign: Campaign, rehearsal: Rehearsal, runtimes: str) -> CampaignPlan:
+    """Return the plan that a rehearsal by `runtimes`, told in words, makes of a campaign."""
+    largest, every, again = campaign.largest, rehearsal.every, rehearsal.second_launches
+
+    def whole(seconds: float, launches: int | None) -> PlannedCost:
+        return PlannedCost(launches, seconds, seconds * largest.nodes / 3600)
+
+    n = rehearsal.launches_for_all
+    return CampaignPlan(
+        machine=campaign.machine,
+        library=campaign.library,
+        backend=campaign.backend,
+        strategy=campaign.strategy,
+        runtimes=runtimes,
+        launch_s=rehearsal.launch_s,
+        profile_covered=campaign.focus.covered if campaign.focus else None,
+        shapes=len(campaign.shapes),
+        largest_shape=largest,
+        repeated_shapes=tuple(campaign.repeated_shapes),
+        cells=every.cells,
+        cells_left_out=len(rehearsal.left_out),
+        cells_skipped=len(rehearsal.skipped),
+        expected=whole(every.expected_s + n * rehearsal.launch_s, n),
+        worst=whole(every.worst_s + n * rehearsal.launch_s, n),
+        within_budget=PlannedCost(len(rehearsal.launches), rehearsal.wall_s, rehearsal.node_hours),
+        second_launches=PlannedCost(
+            len(again), math.fsum(launch.wall_s for launch in again), node_hours(again)
+        ),
+        limit=whole(campaign.budget_s, None),
+    )
 
 
 def by_shape(cells: tuple[Cell, ...]) -> dict[Shape, int]:

@@ -56,32 +56,38 @@ _GONE = "the nodes of this launch no longer answer"
 
 @dataclass
 class CampaignReport:
-    """What a campaign brought; ``timed_s`` are the seconds inside timed loops of ``wall_s``.
+    """What a campaign brought."""
 
-    ``earlier_s`` is what a killed process had spent of the same budget; ``abandoned`` and
-    ``skipped`` count cells that were proved, or predicted, too slow. ``complete_before`` tells that
-    the same batch job had ended the campaign already, ``finished`` that nothing is left to do.
-
-    ``files`` are those of the dataset, one per launch that brought something; ``launches``,
-    ``measurements``, ``salvaged`` and ``unmeasured_cells`` are counts: launches made, cells timed,
-    cells found in the folders of killed launches, and cells left without a time. ``problems`` are
-    sentences. ``judgements`` tell what became of the decisions that were to be confirmed.
-    """
-
+    dataset: Path | None = None
+    """folder of the dataset; null: nothing was stored"""
     files: list[Path] = field(default_factory=list)
+    """files that the dataset gained, one per launch that brought something"""
     measurements: int = 0
+    """cells that were timed"""
     timed_s: float = 0.0
+    """time in timed loops"""
     wall_s: float = 0.0
+    """wall time"""
     earlier_s: float = 0.0
+    """what a killed run had spent of the same budget"""
     launches: int = 0
+    """launches"""
     salvaged: int = 0
+    """cells found in folders of killed launches"""
     abandoned: int = 0
+    """cells that were proved to be too slow"""
     skipped: int = 0
+    """cells that were predicted to be too slow"""
     unmeasured_cells: int = 0
+    """cells without time"""
     complete_before: bool = False
+    """whether the same batch job had ended the campaign before"""
     finished: bool = True
+    """whether nothing is left to do"""
     problems: list[str] = field(default_factory=list)
+    """what went wrong"""
     judgements: list[ContestState] = field(default_factory=list)
+    """what became of decisions that were to be confirmed"""
 
 
 def run_campaign(
@@ -157,7 +163,7 @@ class CampaignRun:
         self.ends_s = campaign.budget_s
         self._told_s = 0.0
         self.first_barriers = secrets.randbelow(2)
-        self.report = CampaignReport()
+        self.report = CampaignReport(dataset)
         self.failure: ProgramError | None = None
         self.failures: Counter[Shape] = Counter()
         self.costs = LaunchCosts(backend.launch_s, campaign.launch_s)

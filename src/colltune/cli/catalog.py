@@ -5,8 +5,9 @@ from __future__ import annotations
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,11 +18,34 @@ from colltune.errors import LibraryError
 from colltune.text import counted
 
 if TYPE_CHECKING:
-    from colltune.mpi import MpiLibrary, Release
+    from colltune.mpi import MpiLibrary
     from colltune.mpi.installation import Installation
     from colltune.mpi.installation_facts import CatalogueCheck
-    from colltune.mpi.reference import AlgorithmFacts, CollectiveFacts
+    from colltune.mpi.reference import (
+        AlgorithmFacts,
+        CollectiveFacts,
+        LibraryFacts,
+        ReleaseFacts,
+    )
     from colltune.verify.legal_programs import Matrix
+
+
+@dataclass(frozen=True)
+class LegalityMeasured:
+    """What `rules catalog --measure-programs` prints."""
+
+    library: str
+    """library whose algorithms were measured"""
+    release: str
+    """release of the MPI"""
+    processes: tuple[int, ...]
+    """numbers of processes"""
+    calls: int
+    """calls that were made"""
+    out: Path
+    """file of the outcomes"""
+    once: tuple[str, ...]
+    """configurations under which a launch failed once, and not again"""
 
 
 def catalog(
@@ -113,7 +137,7 @@ def catalog(
     if check:
         with progress("inspecting the installed MPI", quiet=quiet or json):
             found = _checked(library, collective, mpi)
-        output(_check_json(found), _check_lines(found), json=json)
+        output(found, _check_lines(found), json=json)
         return 1 if found.differences else 0
     if mpi is not None:
         raise typer.BadParameter("--mpi works only with --check and --measure-programs")
@@ -153,21 +177,17 @@ def _measure(found: Installation, out: Path, matrix: Matrix, quiet: bool, json: 
         for mode, outcome in seen.items()
         if outcome != "not measured"
     ]
-    facts = {
-        "library": measured.library,
-        "release": measured.release,
-        "processes": measured.processes,
-        "calls": measured.calls,
-        "out": out,
-        "once": measurement.odd,
-    }
+    odd = tuple(measurement.odd)
+    facts = LegalityMeasured(
+        measured.library, measured.release, measured.processes, measured.calls, out, odd
+    )
     lines: list[str | TextTable] = [f"{counted(measured.calls, 'call')}; wrote {out}"]
     if rows:
         lines += [
             "",
             TextTable(("algorithm", "outcome", "programs that"), rows, wrap=("programs that",)),
         ]
-    lines += [f"\nfailed once, not again: {call}" for call in measurement.odd]
+    lines += [f"\nfailed once, not again: {call}" for call in odd]
     output(facts, lines, json=json)
     return 0
 
@@ -175,20 +195,15 @@ def _measure(found: Installation, out: Path, matrix: Matrix, quiet: bool, json: 
 def _told(library: str | None, collective: str | None) -> tuple[object, Iterable[str | TextTable]]:
     """Return what is known of all libraries, a release or one of its collectives, in both ways."""
     from colltune.mpi import LIBRARIES
-    from colltune.mpi.reference import collective_named, facts, release_of
+    from colltune.mpi.reference import collective_named, library_facts, release_facts, release_of
 
     if library is None:
-        libraries = tuple(LIBRARIES.values())
-        return _libraries_json(libraries), _library_lines(libraries)
+        libraries = [library_facts(mpi) for mpi in LIBRARIES.values()]
+        return libraries, _library_lines(libraries)
     mpi, asked = _named(library)
-    release = release_of(mpi, asked)
-    shown = asked or release.catalogue.series
-    every = release.catalogue.collectives
-    wanted = [collective_named(collective)] if collective is not None else list(every)
-    found = [facts(release, each) for each in wanted]
-    if collective is not None:
-        return _release_json(release, found), _collective_lines(release, shown, found[0])
-    return _release_json(release, found), _release_lines(release, shown, found)
+    wanted = collective_named(collective) if collective is not None else None
+    found = release_facts(release_of(mpi, asked), wanted)
+    return found, _release_lines(found) if wanted is None else _collective_lines(found)
 
 
 def _named(library: str) -> tuple[MpiLibrary, str | None]:
@@ -223,65 +238,45 @@ _LABEL = 10
 _TIED = "\N{NO-BREAK SPACE}"
 
 
-def _library_lines(known: Sequence[MpiLibrary]) -> Iterator[str]:
+def _library_lines(known: Sequence[LibraryFacts]) -> Iterator[str]:
     for each in known:
-        yield _labelled(each.name, f"{each.title}: {', '.join(each.series)}", _LABEL)
-    example = f"{known[0].name}@{known[0].series[-1]}"
+        yield _labelled(each.library, f"{each.title}: {', '.join(each.series)}", _LABEL)
+    example = f"{known[0].library}@{list(known[0].series)[-1]}"
     yield f"\ncolltune rules catalog {example} lists the collectives of a release,"
     yield f"colltune rules catalog {example} bcast shows the algorithms of one."
 
 
-def _libraries_json(known: Sequence[MpiLibrary]) -> list[dict[str, Any]]:
-    from colltune.mpi.reference import release_of
-
-    return [
-        {
-            "library": mpi.name,
-            "title": mpi.title,
-            "series": [
-                {"series": found.series, "first_release": found.first_release}
-                for found in (release_of(mpi, series).catalogue for series in mpi.series)
-            ],
-        }
-        for mpi in known
-    ]
-
-
-def _release_lines(found: Release, shown: str, facts: Sequence[CollectiveFacts]) -> Iterator[str]:
+def _release_lines(found: ReleaseFacts) -> Iterator[str]:
     """Yield all collectives of a release, each with the numbers and names of its algorithms."""
-    from colltune.mpi.reference import formats_of
-
+    facts = found.collectives
     labels = [
         str(each.collective) if each.id is None else f"{each.collective} (id {each.id})"
         for each in facts
     ]
     width = max(map(len, labels))
-    yield f"{_heading(found, shown)}\n"
+    yield f"{_heading(found)}\n"
     for label, each in zip(labels, facts, strict=True):
         yield _labelled(label, _names(each), width)
-    ordered = sorted(found.catalogue.priorities, key=lambda pair: (-pair[1], pair[0]))
-    formats = formats_of(found)
-    if ordered or formats:
+    if found.priorities or found.formats:
         yield ""
-    if ordered:
-        told = ", ".join(f"{name}{_TIED}{priority}" for name, priority in ordered)
+    if found.priorities:
+        told = ", ".join(f"{name}{_TIED}{value}" for name, value in found.priorities.items())
         highest = "the component with the highest priority decides"
         yield _labelled("components", f"{told}; {highest}", _LABEL)
-    for number, (name, known) in enumerate(formats.items()):
-        yield _labelled("" if number else "files", f"{name}: {known.title}", _LABEL)
+    for number, (name, title) in enumerate(found.formats.items()):
+        yield _labelled("" if number else "files", f"{name}: {title}", _LABEL)
     if any(algorithm.wrong for each in facts for algorithm in each.algorithms):
         yield "\n! is never used: it gives wrong results, or it leaves the choice to other code"
-    example = f"colltune rules catalog {found.mpi.name}@{shown} {facts[0].collective}"
+    example = f"colltune rules catalog {found.library}@{found.release} {facts[0].collective}"
     yield f"\n{example} shows the algorithms of a collective."
 
 
-def _collective_lines(
-    found: Release, shown: str, facts: CollectiveFacts
-) -> Iterator[str | TextTable]:
+def _collective_lines(found: ReleaseFacts) -> Iterator[str | TextTable]:
     """Yield everything about one collective."""
+    (facts,) = found.collectives
     pairs = _properties(facts)
     width = max(len(label) for label, _ in pairs)
-    yield f"{_heading(found, shown)}: {facts.collective.mpi_name}\n"
+    yield f"{_heading(found)}: {facts.collective.mpi_name}\n"
     yield from (_labelled(label, text, width) for label, text in pairs)
     for header, rows in _tables(facts):
         if rows:
@@ -313,31 +308,14 @@ def _properties(facts: CollectiveFacts) -> list[tuple[str, str]]:
     return pairs
 
 
-def _release_json(release: Release, facts: Sequence[CollectiveFacts]) -> dict[str, Any]:
-    from colltune.mpi.reference import formats_of
-
-    found = release.catalogue
-    return {
-        "library": release.mpi.name,
-        "title": release.mpi.title,
-        "release": release.name,
-        "series": found.series,
-        "first_release": found.first_release,
-        "priorities": dict(found.priorities),
-        "formats": {name: known.title for name, known in formats_of(release).items()},
-        "collectives": facts,
-    }
-
-
 def _check_lines(found: CatalogueCheck) -> Iterator[str | TextTable]:
     """Yield what differs between the catalogue and an installation."""
     from colltune.mpi import LIBRARIES
 
-    launcher = found.launcher
-    title = LIBRARIES[launcher.library].title
-    asked = f"({launcher.mpirun}, inspected with {found.facts.asked})"
+    title = LIBRARIES[found.library].title
+    asked = f"({found.mpirun}, inspected with {found.asked})"
     agrees = "differs from" if found.differences else "agrees with"
-    told = f"{title} {launcher.release} {asked} {agrees} the catalogue of {title} {found.release}"
+    told = f"{title} {found.release} {asked} {agrees} the catalogue of {title} {found.catalogue}"
     if not found.differences:
         yield told
         return
@@ -360,20 +338,9 @@ def _check_lines(found: CatalogueCheck) -> Iterator[str | TextTable]:
     )
 
 
-def _check_json(found: CatalogueCheck) -> dict[str, Any]:
-    return {
-        "library": found.launcher.library,
-        "release": found.launcher.release,
-        "mpirun": found.launcher.mpirun,
-        "asked": found.facts.asked,
-        "catalogue": found.release,
-        "differences": found.differences,
-    }
-
-
-def _heading(release: Release, shown: str) -> str:
-    found, title = release.catalogue, release.mpi.title
-    return f"{title} {shown} (series {found.series}, first known release {found.first_release})"
+def _heading(found: ReleaseFacts) -> str:
+    series = f"series {found.series}, first known release {found.first_release}"
+    return f"{found.title} {found.release} ({series})"
 
 
 def _labelled(label: str, text: str, width: int) -> str:

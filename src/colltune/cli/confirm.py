@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -38,6 +39,18 @@ if TYPE_CHECKING:
     from colltune.selector.confirming import ContestState
 
 _INTERRUPTED = "the measurements are kept. Run the same command again to go on."
+
+
+@dataclass(frozen=True)
+class ConfirmedBundle:
+    """What `confirm` prints."""
+
+    bundle: Path
+    """folder of the bundle"""
+    id: str
+    """its id"""
+    campaign: CampaignReport
+    """what was measured, and what became of the decisions"""
 
 
 def confirm(
@@ -186,17 +199,7 @@ def _campaign(
 def _show(bundle: Bundle, report: CampaignReport, target: Path, *, as_json: bool) -> None:
     for problem in report.problems:
         warn(problem)
-    facts = {
-        "bundle": target,
-        "id": bundle.id,
-        "decisions": [_row_json(judgement) for judgement in report.judgements],
-        "launches": report.launches,
-        "measurements": report.measurements,
-        "wall_s": report.wall_s,
-        "timed_s": report.timed_s,
-        "finished": report.finished,
-        "problems": report.problems,
-    }
+    facts = ConfirmedBundle(target, bundle.id, report)
     output(facts, _lines(bundle, report, target), json=as_json)
 
 
@@ -242,22 +245,3 @@ def _row(judgement: ContestState) -> list[object]:
         gain.launches if gain else "",
         marked(f"{judgement.status}{instead}", _MARKS.get(judgement.status)),
     ]
-
-
-def _row_json(judgement: ContestState) -> dict[str, object]:
-    contest, gain = judgement.contest, judgement.gain
-    return {
-        "collective": contest.collective,
-        "nodes": contest.shape.nodes,
-        "ppn": contest.shape.ppn,
-        "first_bytes": judgement.first_bytes,
-        "last_bytes": judgement.last_bytes,
-        "proposed": contest.candidates[0],
-        "predicted_gain": contest.gain,
-        "status": judgement.status,
-        "configuration": judgement.configuration,
-        "measured_gain": gain.ratio if gain else None,
-        "measured_gain_lower": gain.lower if gain else None,
-        "measured_gain_upper": gain.upper if gain else None,
-        "launches": gain.launches if gain else 0,
-    }

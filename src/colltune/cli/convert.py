@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +19,18 @@ if TYPE_CHECKING:
     from colltune.mpi.file_format import Format, Written
     from colltune.mpi.opened_file import OpenFile
     from colltune.mpi.programs import Programs
+
+
+@dataclass(frozen=True)
+class ConvertedFiles:
+    """What `rules convert` prints."""
+
+    written: Written
+    """what was converted"""
+    files: Mapping[str, str]
+    """files that were written, by ending"""
+    activation: Mapping[str, str]
+    """variables that put them into effect"""
 
 
 def convert(
@@ -147,15 +160,7 @@ def _deliver(target: Format, written: Written, out: Path | None, *, as_json: boo
         sys.stdout.flush()
         sys.stdout.buffer.write(_content(written.text))
         return
-    facts = {
-        "version": 1,
-        "format": written.format,
-        "release": written.release,
-        "files": list(paths.values()),
-        "texts": written.texts,
-        "notes": written.notes,
-        "activation": activation,
-    }
+    facts = ConvertedFiles(written, paths, activation)
     head = f"{written.format} for {library(target.library).title} {written.release}:"
     lines = [head, *(f"  {path}" for path in paths.values()), *activation_lines(activation)]
     output(facts, lines, json=as_json)

@@ -3,95 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from colltune.cli.console import TextTable
 from colltune.cli.options import parse_pairs, programs_of
 from colltune.decisions import Prediction
-from colltune.domain import Configuration, Instance, Shape
-from colltune.errors import BundleError, DataError
+from colltune.errors import DataError
 from colltune.text import time_text
 
 if TYPE_CHECKING:
-    from colltune.decisions import Selection
     from colltune.domain import Collective
     from colltune.models.bundle import Bundle
     from colltune.models.costs.breakdown import Costs, Share
-    from colltune.mpi.rules import Call
+    from colltune.selector.explaining import ExplainedCosts, Explanation
 
 
-@dataclass(frozen=True)
-class CostPart:
-    """One configuration's predicted time and cost terms; None and empty where not known."""
-
-    configuration: Configuration
-    prediction: Prediction | None
-    terms: tuple[Share, ...]
-
-
-@dataclass(frozen=True)
-class ExplainedCosts:
-    """What runs first, then the default if that is something else; by `source`, if any.
-
-    ``decision`` is what the bundle decides there itself.
-    """
-
-    shape: Shape
-    decision: Selection
-    extrapolated: bool
-    source: str | None
-    parts: tuple[CostPart, ...]
-
-
-def explained_costs(
-    path: Path, data: Sequence[Path], call: Call, configuration: Configuration
-) -> ExplainedCosts:
-    """Return the costs of a call that runs `configuration`, by the bundle at `path`.
-
-    `data` are measurements to fit a cost model to, where the bundle has none.
-    """
+def costs_at(path: Path, data: Sequence[Path], found: Explanation) -> ExplainedCosts:
+    """Return what a call costs by the bundle at `path`, with a cost model fitted to `data`."""
     from colltune.models.bundle import load
-    from colltune.selector.argmin import legal_selector
+    from colltune.selector.explaining import explained_costs
 
-    bundle = load(path, (call.collective,))
-    if configuration.library != bundle.context.library:
-        raise BundleError(
-            f"{path} is a bundle for {bundle.context.library}, but the file is for "
-            f"{configuration.library}. Name a bundle for that library."
-        )
-    costs, source = costs_of(bundle, call.collective, data)
-    shape = Shape(call.nodes, -(-call.comm_size // call.nodes))
-    default = Configuration.default(configuration.library, call.collective)
-    forecast = bundle.model(call.collective).forecast(shape.nodes, shape.ppn, call.msize_bytes)
-    parts = tuple(
-        _part(bundle, costs, one, shape, call) for one in dict.fromkeys((configuration, default))
-    )
-    selector = legal_selector(bundle, programs_of(None))
-    decision = selector.select(Instance(call.collective, shape, call.msize_bytes))
-    return ExplainedCosts(shape, decision, bool(forecast.extrapolated[0]), source, parts)
-
-
-def _part(
-    bundle: Bundle, costs: Costs, configuration: Configuration, shape: Shape, call: Call
-) -> CostPart:
-    from colltune.models.costs.breakdown import shares
-    from colltune.models.costs.network import ONE_RAIL, Instances
-
-    model = bundle.model(call.collective)
-    prediction = None
-    if configuration in model.configurations:
-        forecast = model.forecast(shape.nodes, shape.ppn, call.msize_bytes)
-        at = 0, model.configurations.index(configuration)
-        ends = (forecast.time_s, forecast.lower_s, forecast.upper_s)
-        prediction = Prediction(*(float(end[at]) for end in ends))
-    cost = costs.get(configuration)
-    if cost is None:
-        return CostPart(configuration, prediction, ())
-    instances = Instances.of(shape.nodes, shape.ppn, call.msize_bytes)
-    seconds = cost.by_coefficient_s(instances, ONE_RAIL)[0]
-    return CostPart(configuration, prediction, shares(seconds, generic=cost.is_generic))
+    collective = found.call.collective
+    bundle = load(path, (collective,))
+    by = costs_of(bundle, collective, data)
+    return explained_costs(bundle, found.call, found.outcome.configuration, *by, programs_of(None))
 
 
 def lines(costs: ExplainedCosts) -> Iterator[str | TextTable]:
@@ -108,13 +44,13 @@ def lines(costs: ExplainedCosts) -> Iterator[str | TextTable]:
     times = [predicted_text(part.prediction) for part in costs.parts]
     yield side_by_side(heads, [["time", *times]])
     yield ""
-    if costs.source is None:
+    if costs.cost_model is None:
         yield (
             "The cost terms need a cost model. Name measurements with --data, or a bundle of "
             "the learner cost_model."
         )
         return
-    yield f"Cost terms from {costs.source}:"
+    yield f"Cost terms from {costs.cost_model}:"
     yield terms_table(heads, [part.terms for part in costs.parts])
     for part in costs.parts:
         if not part.terms:
@@ -129,26 +65,6 @@ def predicted_text(prediction: Prediction | None) -> str:
         return "not known"
     low, high = time_text(prediction.lower_s), time_text(prediction.upper_s)
     return f"{time_text(prediction.time_s)} ({low} .. {high})"
-
-
-def as_json(costs: ExplainedCosts) -> dict[str, Any]:
-    from colltune.selector.selection_json import selection_json
-
-    return {
-        "nodes": costs.shape.nodes,
-        "ppn": costs.shape.ppn,
-        "extrapolated": costs.extrapolated,
-        "decision": selection_json(costs.decision),
-        "cost_model": costs.source,
-        "configurations": [
-            {
-                "configuration": part.configuration,
-                "prediction": part.prediction,
-                "terms": terms_json(part.terms),
-            }
-            for part in costs.parts
-        ],
-    }
 
 
 GENERIC = (
@@ -175,10 +91,6 @@ def terms_table(heads: Sequence[str], columns: Sequence[Sequence[Share]]) -> Tex
 
 def _term(share: Share | None) -> str:
     return "-" if share is None else f"{time_text(share.time_s):>8} {100 * share.share:3.0f} %"
-
-
-def terms_json(terms: Sequence[Share]) -> list[dict[str, Any]]:
-    return [{"kind": t.kind, "time_s": t.time_s, "share": t.share} for t in terms]
 
 
 def costs_of(

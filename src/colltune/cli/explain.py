@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,13 +23,12 @@ from colltune.cli.options import (
 )
 from colltune.cli.progress import progress
 from colltune.domain import Collective, Configuration, Shape, parse_collective
-from colltune.errors import LibraryError
 from colltune.text import counted, printable
 
 if TYPE_CHECKING:
     from colltune.mpi.opened_file import OpenFile
-    from colltune.mpi.programs import Harms
-    from colltune.mpi.rules import Call, Outcome, Rules
+    from colltune.mpi.rules import Call, Outcome
+    from colltune.selector.explaining import Explanation
 
 
 class CallingProcesses(StrEnum):
@@ -115,10 +114,11 @@ def explain(
     from colltune.cli import cost_tables
     from colltune.mpi.opened_file import open_file
     from colltune.mpi.rules import Call
+    from colltune.selector.explaining import callers, explained
 
     if ignored_send_bytes is not None and not in_place:
         raise typer.BadParameter("--ignored-send-bytes needs --in-place")
-    comm, on_nodes, is_world = _callers(Shape(nodes, ppn), communicator, comm_size)
+    comm, on_nodes, is_world = callers(Shape(nodes, ppn), communicator, comm_size)
     call = Call(
         parse_collective(collective),
         comm,
@@ -132,45 +132,24 @@ def explain(
         element_bytes=element_bytes,
         ignored_send_bytes=ignored_send_bytes,
     )
-    opened = open_file(file, release, format_)
-    parsed = opened.parse()
-    variables = job_variables(environment, parameters)
-    outcome = parsed.decide(call, variables)
-    outcome = replace(outcome, reasons=(*outcome.reasons, *_only_the_job_knows(opened)))
-    costs = None
     if data and bundle is None:
         raise typer.BadParameter("--data needs --bundle")
-    if bundle is not None and not outcome.ends_program:
+    opened, variables = open_file(file, release, format_), job_variables(environment, parameters)
+    found = explained(opened, call, variables)
+    if bundle is not None and not found.outcome.ends_program:
         with progress("predicting", quiet=quiet or json):
-            costs = cost_tables.explained_costs(bundle, data or [], call, outcome.configuration)
-    added = {"costs": cost_tables.as_json(costs)} if costs else {}
-    told = _sentences(opened, parsed, call, outcome, given=variables is not None)
-    lines = [printable(" ".join(told)), *(["", *cost_tables.lines(costs)] if costs else [])]
-    output(_json(opened, parsed, call, outcome) | added, lines, json=json)
-
-
-def _only_the_job_knows(opened: OpenFile) -> list[str]:
-    """Return what a script sets to values that are not known before the job runs."""
-    from colltune.mpi.job_files import read_script
-    from colltune.mpi.job_variables import concerns_collectives, is_script
-
-    if not opened.format.lists_variables or not is_script(opened.text):
-        return []
-    return [
-        f"It depends on {each.unknown}, which only the job knows: line {each.line} sets"
-        f" {each.name}."
-        for each in read_script(opened.text).found
-        if each.unknown and concerns_collectives(each.name)
-    ]
+            found = replace(found, costs=cost_tables.costs_at(bundle, data or [], found))
+    told = _sentences(opened, found, given=variables is not None)
+    costs = ["", *cost_tables.lines(found.costs)] if found.costs else []
+    output(found, [printable(" ".join(told)), *costs], json=json)
 
 
 _LONGEST_RULE = 160
 
 
-def _sentences(
-    opened: OpenFile, parsed: Rules, call: Call, outcome: Outcome, *, given: bool
-) -> Iterator[str]:
+def _sentences(opened: OpenFile, found: Explanation, *, given: bool) -> Iterator[str]:
     """Yield in plain English what runs and why; `given`: with the job's own variables."""
+    call, outcome, harms, dropped = found.call, found.outcome, found.harms, found.dropped
     assumed = " (assumed; name your release with --release)" if opened.assumed else ""
     asked = f"With {opened.reader}{assumed} and {opened.source}, {_call_text(call)}"
     if outcome.ends_program:
@@ -179,18 +158,17 @@ def _sentences(
         yield f"{asked} returns without running an algorithm."
     else:
         yield f"{asked} runs {_named(outcome)}."
-    if parsed.dropped:
-        yield f"The library ignores the whole file: {_ended(parsed.dropped)}"
+    if dropped:
+        yield f"The library ignores the whole file: {_ended(dropped)}"
     elif outcome.rule is None:
         yield "No rule of the file applies."
     elif not any(f"{opened.source}:{outcome.rule.line}:" in reason for reason in outcome.reasons):
         text = " ".join(outcome.rule.text.split())
         shown = text if len(text) <= _LONGEST_RULE else f"{text[:_LONGEST_RULE]}…"
         yield f"The rule is on line {outcome.rule.line} of the file: `{shown}`."
-    told = {outcome.ends_program, parsed.dropped}
+    told = {outcome.ends_program, dropped}
     yield from (_ended(reason) for reason in outcome.reasons if reason not in told)
     runs = not outcome.ends_program and not outcome.returns_at_once
-    harms = _harms(opened, call, outcome)
     for harm in harms.found if runs else ():
         what = f"{harms.what(harm)} {harm}{harms.where(harm)}"
         left_out = harm.mode.left_out_by
@@ -199,22 +177,8 @@ def _sentences(
         yield f"The file chose {_configuration(outcome.chosen)}, but something else runs."
     for number, (part, inner) in enumerate(outcome.inner, 1):
         yield from _inner(number, part, inner)
-    if not given and not parsed.dropped:
+    if not given and not dropped:
         yield "This holds for a job that sets exactly the variables that put the file into effect."
-
-
-def _harms(opened: OpenFile, call: Call, outcome: Outcome) -> Harms:
-    """Return what the algorithm that runs does to legal programs with messages of this size."""
-    from colltune.mpi import library
-    from colltune.mpi.libcolltune.library import with_libcolltune
-    from colltune.mpi.programs import Harms
-
-    bound = with_libcolltune(library(opened.format.library)).at(opened.release)
-    try:
-        runs = bound.effective(outcome.configuration, call.comm_size, call.msize_bytes)
-        return bound.harms(runs)
-    except LibraryError:
-        return Harms()
 
 
 def _inner(number: int, call: Call, outcome: Outcome) -> Iterator[str]:
@@ -259,55 +223,3 @@ def _configuration(configuration: Configuration) -> str:
 def _ended(sentence: str) -> str:
     text = sentence.strip()
     return text if text.endswith((".", "!", "?")) else f"{text}."
-
-
-def _json(opened: OpenFile, parsed: Rules, call: Call, outcome: Outcome) -> dict[str, Any]:
-    return {
-        "version": 1,
-        "file": opened.source,
-        "format": opened.format.name,
-        "library": opened.format.library,
-        "release": opened.release,
-        "release_assumed": opened.assumed,
-        "dropped": parsed.dropped,
-        "call": call,
-        **_outcome_json(outcome),
-        "breaks": [
-            {
-                "programs": harm.mode.program,
-                "outcome": harm.outcome,
-                "left_out_by": harm.mode.left_out_by,
-                "seen_in": harm.seen_in,
-            }
-            for harm in _harms(opened, call, outcome).found
-        ],
-    }
-
-
-def _outcome_json(outcome: Outcome) -> dict[str, Any]:
-    rule = outcome.rule
-    return {
-        "configuration": outcome.configuration,
-        "chosen": outcome.chosen,
-        "component": outcome.component,
-        "rule": {"line": rule.line, "text": rule.text} if rule else None,
-        "reasons": outcome.reasons,
-        "ends_program": outcome.ends_program,
-        "returns_at_once": outcome.returns_at_once,
-        "inner": [{"call": c, **_outcome_json(o)} for c, o in outcome.inner],
-    }
-
-
-def _callers(job: Shape, communicator: str, comm_size: int | None) -> tuple[int, int, bool]:
-    """Return how many processes call, on how many nodes, and whether on MPI_COMM_WORLD."""
-    if comm_size is not None:
-        if comm_size > job.nprocs:
-            raise LibraryError(
-                f"--comm-size {comm_size} is more than the {job.nprocs} processes of the job"
-            )
-        return comm_size, -(-comm_size // job.ppn), comm_size == job.nprocs
-    if communicator == "leaders":
-        return job.nodes, job.nodes, False
-    if communicator == "node":
-        return job.ppn, 1, False
-    return job.nprocs, job.nodes, True

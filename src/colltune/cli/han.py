@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,8 +24,8 @@ from colltune.errors import UNFINISHED, DataError
 from colltune.text import bytes_text, counted, parse_bytes
 
 if TYPE_CHECKING:
-    from colltune.domain import Collective, Configuration, Shape
-    from colltune.han.choosing import Compared, FastestSetup, JobSetup
+    from colltune.domain import Shape
+    from colltune.han.choosing import FastestSetup, JobSetup
     from colltune.han.measuring import TaskProgress
     from colltune.han.space import Space, TuningInputs
     from colltune.han.tasks_file import TaskTimes
@@ -40,57 +41,32 @@ Shapes = Annotated[
     list[str] | None,
     typer.Option("--shape", metavar="NxP", help="Shape of jobs, 4x2; repeatable."),
 ]
-Msizes = Annotated[
-    str, typer.Option("--msize", metavar="BYTES,…", help="Message sizes: 4k,64KiB,1M.")
-]
-Collectives = Annotated[
-    str, typer.Option("--collective", metavar="NAME,…", help="bcast, allreduce or both.")
-]
-Segsizes = Annotated[
-    str, typer.Option("--segsize", metavar="BYTES,…", help="Segment sizes of coll/han.")
-]
-Ups = Annotated[str, typer.Option("--up", metavar="NAME,…", help="Modules between nodes.")]
-Lows = Annotated[
-    str | None,
-    typer.Option("--low", metavar="NAME,…", help="Modules within nodes; default: all."),
-]
-Trees = Annotated[str, typer.Option("--tree", metavar="NAME,…", help="Algorithms of coll/adapt.")]
+
+
+def _asked(option: str, what: str, metavar: str = "NAME,…") -> Any:
+    default = ",".join(_DEFAULTS.get(option, ("all",)))
+    told = f"{what}; default: those of TASKS; for `measure`: {default}."
+    return typer.Option(f"--{option}", metavar=metavar, help=told)
+
+
+_DEFAULTS = {
+    "msize": ("4k", "16k", "64k", "256k", "1M"),
+    "collective": ("bcast", "allreduce"),
+    "segsize": ("4k", "16k", "64k", "256k"),
+    "up": ("libnbc", "adapt"),
+    "tree": ("binomial", "binary", "pipeline", "linear"),
+    "inner": ("0",),
+}
+"""What `measure` does; the others do it for files that do not tell what was asked for."""
+_SIZES = "BYTES,…"
+Msizes = Annotated[str | None, _asked("msize", "Message sizes, 4k,64KiB", _SIZES)]
+Collectives = Annotated[str | None, _asked("collective", "bcast, allreduce or both")]
+Segsizes = Annotated[str | None, _asked("segsize", "Segment sizes of coll/han", _SIZES)]
+Ups = Annotated[str | None, _asked("up", "Modules between nodes")]
+Lows = Annotated[str | None, _asked("low", "Modules within nodes")]
+Trees = Annotated[str | None, _asked("tree", "Algorithms of coll/adapt")]
 Inner = Annotated[
-    str,
-    typer.Option(
-        "--inner", metavar="BYTES,…", help="Segment sizes inside coll/adapt; 0: no segments."
-    ),
-]
-_OF_FILE = "default: those of the file"
-FileMsizes = Annotated[
-    str | None,
-    typer.Option("--msize", metavar="BYTES,…", help=f"Message sizes: 4k,64KiB; {_OF_FILE}."),
-]
-FileCollectives = Annotated[
-    str | None,
-    typer.Option("--collective", metavar="NAME,…", help=f"bcast, allreduce or both; {_OF_FILE}."),
-]
-FileSegsizes = Annotated[
-    str | None,
-    typer.Option("--segsize", metavar="BYTES,…", help=f"Segment sizes of coll/han; {_OF_FILE}."),
-]
-FileUps = Annotated[
-    str | None, typer.Option("--up", metavar="NAME,…", help=f"Modules between nodes; {_OF_FILE}.")
-]
-FileLows = Annotated[
-    str | None, typer.Option("--low", metavar="NAME,…", help=f"Modules within nodes; {_OF_FILE}.")
-]
-FileTrees = Annotated[
-    str | None,
-    typer.Option("--tree", metavar="NAME,…", help=f"Algorithms of coll/adapt; {_OF_FILE}."),
-]
-FileInner = Annotated[
-    str | None,
-    typer.Option(
-        "--inner",
-        metavar="BYTES,…",
-        help=f"Segment sizes inside coll/adapt, 0: no segments; {_OF_FILE}.",
-    ),
+    str | None, _asked("inner", "Segment sizes inside coll/adapt, 0: no segments", _SIZES)
 ]
 FileShape = Annotated[
     str | None,
@@ -104,21 +80,33 @@ Heuristics = Annotated[
         "--heuristics/--no-heuristics", help="Skip setups that the paper's heuristics exclude."
     ),
 ]
-_MSIZES, _SEGSIZES = "4k,16k,64k,256k,1M", "4k,16k,64k,256k"
-_COLLECTIVES, _UPS, _TREES = "bcast,allreduce", "libnbc,adapt", "binomial,binary,pipeline,linear"
+_MS = 1e3
+_GOES_ON = "the measurements are kept; run the same command again to go on"
+
+
+@dataclass(frozen=True)
+class HanSelected:
+    """What `han select` prints."""
+
+    picks: tuple[FastestSetup, ...]
+    """best setup of every message"""
+    job: JobSetup
+    """one setup for a whole job, by collective"""
+    files: tuple[Path, ...]
+    """files that were written"""
 
 
 @han.command("measure")
 def measure(
     tasks: Tasks,
     shape: Shapes = None,
-    msize: Msizes = _MSIZES,
-    collective: Collectives = _COLLECTIVES,
-    segsize: Segsizes = _SEGSIZES,
-    up: Ups = _UPS,
+    msize: Msizes = None,
+    collective: Collectives = None,
+    segsize: Segsizes = None,
+    up: Ups = None,
     low: Lows = None,
-    tree: Trees = _TREES,
-    inner: Inner = "0",
+    tree: Trees = None,
+    inner: Inner = None,
     reps: Annotated[int, typer.Option(min=1, help="Repetitions of each series of tasks.")] = 5,
     budget: Annotated[str, typer.Option(help="Hard limit of wall time: 90, 30m, 4h.")] = "30m",
     heuristics: Heuristics = False,
@@ -152,8 +140,8 @@ def measure(
 
     with progress("preparing", quiet=quiet or json, interrupted=_GOES_ON) as shown:
         found = installation.find(mpi, LIBRARY, launcher)
-        space = _space(found.release, segsize, up, low, tree, inner)
-        request = TuningRequest(_inputs(collective, shape, msize), space, reps, heuristics)
+        space = _space(found.release, segsize=segsize, up=up, low=low, tree=tree, inner=inner)
+        request = TuningRequest(_inputs(shape or (), collective, msize), space, reps, heuristics)
         placed = Placed(launcher_of(found), hostfile=hostfile) if hostfile is not None else None
         bench = TaskBench(found, launcher=placed)
         context = Context(machine or gethostname(), LIBRARY, found.release)
@@ -165,13 +153,9 @@ def measure(
             shown.spend(task.spent_s, task.budget_s, facts=(f"{done} series", done))
 
         done = measured(bench, context, request, tasks, seconds(budget), tell)
-    n, spent_s = len(done.tasks.series), round(done.spent_s, 3)
-    facts = {"complete": done.complete, "launches": done.launches, "tasks": tasks}
-    line = (
-        f"{n} series of tasks, {counted(done.launches, 'launch', 'es')}, {done.spent_s:.1f} s -> "
-        f"{tasks}"
-    )
-    output(facts | {"series": n, "spent_s": spent_s}, [line], json=json)
+    launches = counted(done.launches, "launch", "es")
+    line = f"{done.series} series of tasks, {launches}, {done.spent_s:.1f} s -> {tasks}"
+    output(done, [line], json=json)
     if not done.complete:
         raise typer.Exit(UNFINISHED)
 
@@ -180,13 +164,13 @@ def measure(
 def select(
     tasks: Tasks,
     shape: FileShape = None,
-    msize: FileMsizes = None,
-    collective: FileCollectives = None,
-    segsize: FileSegsizes = None,
-    up: FileUps = None,
-    low: FileLows = None,
-    tree: FileTrees = None,
-    inner: FileInner = None,
+    msize: Msizes = None,
+    collective: Collectives = None,
+    segsize: Segsizes = None,
+    up: Ups = None,
+    low: Lows = None,
+    tree: Trees = None,
+    inner: Inner = None,
     heuristics: Heuristics = False,
     out: Annotated[
         Path | None,
@@ -206,39 +190,23 @@ def select(
     Example: colltune han select tasks.jsonl --shape 4x2 --out han
     """
     from colltune.han.choosing import for_job, pick
+    from colltune.han.space import TuningRequest, every_setup
     from colltune.han.tasks_file import read
 
     times = read(tasks)
-    inputs = _inputs(
-        _or_file(times, "collective", collective),
-        [_one_shape(times, shape)],
-        _or_file(times, "msize", msize),
-    )
-    space = _file_space(times, segsize, up, low, tree, inner)
-    setups = _setups(times, inputs, space, heuristics)
+    inputs = _inputs([_one_shape(times, shape)], collective, msize, times)
+    release = times.context.library_version
+    space = _space(release, times, segsize=segsize, up=up, low=low, tree=tree, inner=inner)
+    setups = every_setup(TuningRequest(inputs, space, heuristics=heuristics), release)
     job_shape = inputs.shapes[0]
-    picks = [
+    picks = tuple(
         pick(times, setups[c], Instance(c, job_shape, m))
         for c in inputs.collectives
         for m in inputs.msizes_bytes
-    ]
+    )
     job = for_job(times, setups, job_shape, inputs.msizes_bytes)
     files = _written(times, job_shape, job, out) if out is not None else ()
-    facts = {
-        "picks": [
-            {**vars(one.instance), "setup": one.setup, "time_s": one.time_s} for one in picks
-        ],
-        "job": {
-            c: {
-                "setup": setup,
-                "slowdown": round(job.slowdown[c], 4),
-                "worst_slowdown": round(job.worst[c], 4),
-            }
-            for c, setup in job.setups.items()
-        },
-        "files": files,
-    }
-    output(facts, _pick_lines(picks, job, files), json=json)
+    output(HanSelected(picks, job, files), _pick_lines(picks, job, files), json=json)
 
 
 @han.command("compare")
@@ -251,11 +219,11 @@ def compare(
             help="Datasets of whole collectives, measured in the setups of coll/han.",
         ),
     ],
-    segsize: FileSegsizes = None,
-    up: FileUps = None,
-    low: FileLows = None,
-    tree: FileTrees = None,
-    inner: FileInner = None,
+    segsize: Segsizes = None,
+    up: Ups = None,
+    low: Lows = None,
+    tree: Trees = None,
+    inner: Inner = None,
     heuristics: Heuristics = False,
     json: Json = False,
 ) -> None:
@@ -267,8 +235,8 @@ def compare(
     """
     from colltune.cli.import_ import read_measured
     from colltune.han.choosing import compare as compared
-    from colltune.han.choosing import exhaustive_of, mean_regret
-    from colltune.han.space import TuningInputs
+    from colltune.han.choosing import exhaustive_of
+    from colltune.han.space import TuningInputs, TuningRequest, every_setup
     from colltune.han.tasks_file import read
 
     times = read(tasks)
@@ -284,18 +252,26 @@ def compare(
         tuple(sorted({i.shape for i in exhaustive})),
         tuple(sorted({i.msize_bytes for i in exhaustive})),
     )
-    space = _file_space(times, segsize, up, low, tree, inner)
-    found = compared(times, _setups(times, inputs, space, heuristics), exhaustive)
-    facts = {
-        "mean_regret": round(mean_regret(found), 4),
-        "instances": [_compared_facts(one) for one in found],
-    }
-    rows = [_compared_row(one) for one in found]
-    lines: list[str | TextTable] = [
-        TextTable(_COMPARED, rows, ("picked",), ("median ms", "composed ms"))
+    space = _space(release, times, segsize=segsize, up=up, low=low, tree=tree, inner=inner)
+    request = TuningRequest(inputs, space, heuristics=heuristics)
+    found = compared(times, every_setup(request, release), exhaustive)
+    rows = [
+        (
+            *(one.instance.collective, one.instance.shape, bytes_text(one.instance.msize_bytes)),
+            one.picked.parameter_text,
+            *(f"{s * _MS:.3f}" for s in (one.composed_s, one.picked_s, one.best_s, one.median_s)),
+            f"{one.regret:.1%}",
+        )
+        for one in found.instances
     ]
-    lines.append(f"\nmean regret: {mean_regret(found):.1%}")
-    output(facts, lines, json=json)
+    table = TextTable(_COMPARED, rows, ("picked",), ("median ms", "composed ms"))
+    output(found, [table, f"\nmean regret: {found.mean_regret:.1%}"], json=json)
+
+
+_COMPARED = (
+    *("collective", "shape", "message size", "picked"),
+    *("composed ms", "ms", "best ms", "median ms", "regret"),
+)
 
 
 @han.command("overlap")
@@ -324,26 +300,13 @@ def overlap(
         (
             one.setup.collective,
             one.setup.parameter_text,
-            *(f"{name} {s * _MS:.3f}" for name, s in zip(one.names, one.slowest_s, strict=True)),
+            *(f"{name} {s * _MS:.3f}" for name, s in zip(one.tasks, one.times_s, strict=True)),
             f"{one.over_longer:.2f}",
             f"{one.over_sum:.2f}",
         )
         for one in found
     ]
-    facts = {
-        "overlaps": [
-            {
-                "setup": one.setup,
-                "shape": one.shape,
-                "tasks": one.names,
-                "times_s": one.slowest_s,
-                "over_longer": round(one.over_longer, 4),
-                "over_sum": round(one.over_sum, 4),
-            }
-            for one in found
-        ],
-    }
-    output(facts, [TextTable(_OVERLAP, rows, _OVERLAP[1:2], _OVERLAP[2:4])], json=json)
+    output(found, [TextTable(_OVERLAP, rows, _OVERLAP[1:2], _OVERLAP[2:4])], json=json)
 
 
 _OVERLAP = (
@@ -352,69 +315,24 @@ _OVERLAP = (
 )
 
 
-_GOES_ON = "the measurements are kept; run the same command again to go on"
-
-
-def _setups(
-    times: TaskTimes, inputs: TuningInputs, space: Space, heuristics: bool
-) -> dict[Collective, tuple[Configuration, ...]]:
-    from colltune.han.space import TuningRequest, setups_of
-
-    request = TuningRequest(inputs, space, heuristics=heuristics)
-    found: dict[Collective, tuple[Configuration, ...]] = {}
-    for shape in inputs.shapes:
-        for collective, setups in setups_of(request, times.context.library_version, shape).items():
-            found[collective] = tuple(dict.fromkeys((*found.get(collective, ()), *setups)))
-    return found
-
-
-def _space(
-    release: str, segsizes: str, ups: str, lows: str | None, trees: str, inner: str
-) -> Space:
+def _space(release: str, times: TaskTimes | None = None, **given: str | None) -> Space:
     from colltune.han.space import Space
     from colltune.mpi.openmpi.library import OPENMPI
 
+    of = {option: _words(option, words, times) for option, words in given.items()}
     return Space(
-        tuple(parse_bytes(word) for word in _words(segsizes)),
-        _words(ups),
-        tuple(OPENMPI.han_setups(release).low_modules()) if lows is None else _words(lows),
-        _words(trees),
-        tuple(parse_bytes(word) for word in _words(inner)),
+        tuple(map(parse_bytes, of["segsize"])),
+        of["up"],
+        of["low"] or tuple(OPENMPI.han_setups(release).low_modules()),
+        of["tree"],
+        tuple(map(parse_bytes, of["inner"])),
     )
 
 
-_DEFAULTS = {
-    "msize": _MSIZES,
-    "collective": _COLLECTIVES,
-    "segsize": _SEGSIZES,
-    "up": _UPS,
-    "tree": _TREES,
-    "inner": "0",
-}
-"""What `measure` does, for files that do not tell what was asked for."""
-
-
-def _or_file(times: TaskTimes, option: str, given: str | None) -> str:
-    """Return what was `given`, else what the file was measured for."""
-    return given or ",".join(times.words(option)) or _DEFAULTS[option]
-
-
-def _file_space(
-    times: TaskTimes,
-    segsizes: str | None,
-    ups: str | None,
-    lows: str | None,
-    trees: str | None,
-    inner: str | None,
-) -> Space:
-    return _space(
-        times.context.library_version,
-        _or_file(times, "segsize", segsizes),
-        _or_file(times, "up", ups),
-        lows or ",".join(times.words("low")) or None,
-        _or_file(times, "tree", trees),
-        _or_file(times, "inner", inner),
-    )
+def _words(option: str, given: str | None, times: TaskTimes | None = None) -> tuple[str, ...]:
+    """Return what was `given`, else what the file was measured for, else the default."""
+    words = tuple(word.strip() for word in (given or "").split(",") if word.strip())
+    return words or (times.words(option) if times else ()) or _DEFAULTS.get(option, ())
 
 
 def _one_shape(times: TaskTimes, given: str | None) -> str:
@@ -427,18 +345,20 @@ def _one_shape(times: TaskTimes, given: str | None) -> str:
     return next(iter(shapes))
 
 
-def _inputs(collectives: str, shapes: Sequence[str] | None, msizes: str) -> TuningInputs:
+def _inputs(
+    shapes: Sequence[str],
+    collectives: str | None,
+    msizes: str | None,
+    times: TaskTimes | None = None,
+) -> TuningInputs:
     from colltune.han.space import TuningInputs
 
+    names, sizes = _words("collective", collectives, times), _words("msize", msizes, times)
     return TuningInputs(
-        tuple(dict.fromkeys(parse_collective(word) for word in _words(collectives))),
-        tuple(dict.fromkeys(parse_shape(text) for text in shapes or ())),
-        tuple(sorted({parse_bytes(word) for word in _words(msizes)})),
+        tuple(dict.fromkeys(map(parse_collective, names))),
+        tuple(dict.fromkeys(map(parse_shape, shapes))),
+        tuple(sorted(set(map(parse_bytes, sizes)))),
     )
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
 def _written(times: TaskTimes, shape: Shape, job: JobSetup, folder: Path) -> tuple[Path, Path]:
@@ -480,32 +400,3 @@ def _pick_lines(
     if files:
         yield f"\n-> {', '.join(map(str, files))}"
         yield Verbatim(OPENMPI.start_line(files[-1].absolute()))
-
-
-_MS = 1e3
-_COMPARED = (
-    *("collective", "shape", "message size", "picked"),
-    *("composed ms", "ms", "best ms", "median ms", "regret"),
-)
-
-
-def _compared_row(one: Compared) -> list[object]:
-    return [
-        one.instance.collective,
-        one.instance.shape,
-        bytes_text(one.instance.msize_bytes),
-        one.picked.parameter_text,
-        *(f"{s * _MS:.3f}" for s in (one.composed_s, one.picked_s, one.best_s, one.median_s)),
-        f"{one.regret:.1%}",
-    ]
-
-
-def _compared_facts(one: Compared) -> dict[str, object]:
-    times = ("composed_s", "picked_s", "best_s", "median_s", "mean_s")
-    return {
-        **vars(one.instance),
-        "picked": one.picked,
-        "best": one.best,
-        **{name: getattr(one, name) for name in times},
-        "regret": round(one.regret, 4),
-    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,17 +23,50 @@ from colltune.cli.options import (
     writable_folder,
 )
 from colltune.cli.progress import progress
-from colltune.domain import DEFAULT_ALGORITHM, Collective, Configuration, Instance
-from colltune.errors import DataError, LibraryError
 from colltune.files import whole
 from colltune.text import counted
 
 if TYPE_CHECKING:
     from colltune.dataset import PerformanceDataset
     from colltune.dataset.importers.importing import ImportedFiles
+    from colltune.domain import Configuration, Context
 
 
 _FOR_R = "colltune.R"
+
+
+@dataclass(frozen=True)
+class ExportedData:
+    """What `data export` prints."""
+
+    rows: int
+    """rows"""
+    file: Path
+    """file that was written"""
+    r_file: Path | None
+    """file of functions for R, with --with-r"""
+
+
+@dataclass(frozen=True)
+class ImportedData:
+    """What `data import` prints."""
+
+    rows: int
+    """rows that were added"""
+    context: Context
+    """what was measured"""
+    file: Path
+    """file that was written"""
+    format: str
+    """format that was read"""
+    time: str
+    """what the times are"""
+    configurations: tuple[Configuration, ...]
+    """ids"""
+    statuses: Mapping[str, int]
+    """rows by status"""
+    remarks: tuple[str, ...]
+    """what was left out"""
 
 
 def export(
@@ -67,14 +100,13 @@ def export(
         dataset = read(data, parse_pairs(where or [], "--where"))
         shown.phase("writing")
         write_csv(dataset, out)
-    facts: dict[str, object] = {"rows": len(dataset), "file": out}
+    copy = out.with_name(_FOR_R) if with_r else None
     lines = [f"{counted(len(dataset), 'row')} of {dataset.context} -> {out}"]
-    if with_r:
-        facts["r_file"] = copy = out.with_name(_FOR_R)
+    if copy is not None:
         with whole(copy) as temporary:
             temporary.write_bytes((files("colltune.models") / "r" / _FOR_R).read_bytes())
         lines.append(f"functions for R -> {copy}")
-    output(facts, lines, json=json)
+    output(ExportedData(len(dataset), out, copy), lines, json=json)
 
 
 def _positive(seconds: float | None) -> float | None:
@@ -175,6 +207,7 @@ def import_(
     """
     from colltune.dataset.importers import ImportRequest
     from colltune.dataset.importers.importing import add_to, import_files
+    from colltune.mpi.known_algorithms import KnownAlgorithms
 
     settings = parse_pairs(set_ or [], "--set")
     release = re.sub(r"^[vV](?=\d)", "", settings.get("library_version", ""))
@@ -206,36 +239,29 @@ def import_(
 
 def _show(imported: ImportedFiles, file: Path, *, json: bool) -> None:
     dataset = imported.dataset
-    counts = dataset.frame["status"].value_counts().to_dict()
-    configurations = [c for name in dataset.collectives for c in dataset.configurations(name)]
-    facts = {
-        "rows": len(dataset),
-        "context": dataset.context,
-        "file": file,
-        "format": imported.format,
-        "time": imported.facts["imported_time"],
-        "configurations": configurations,
-        "statuses": counts,
-        "remarks": imported.remarks,
-    }
+    facts = ImportedData(
+        rows=len(dataset),
+        context=dataset.context,
+        file=file,
+        format=imported.format,
+        time=imported.facts["imported_time"],
+        configurations=tuple(c for n in dataset.collectives for c in dataset.configurations(n)),
+        statuses={str(s): n for s, n in dataset.frame["status"].value_counts().items()},
+        remarks=imported.remarks,
+    )
     lines = [f"{counted(len(dataset), 'row')} of {dataset.context} -> {file}"]
     if imported.format != "csv":
-        lines.append(f"time: {facts['time']}")
-        if all(c.is_default for c in configurations):
+        lines.append(f"time: {facts.time}")
+        if all(c.is_default for c in facts.configurations):
             own = "the library's own decision (change it with --set configuration=ID)"
             lines.append(f"algorithm: {own}")
         else:
-            lines.append(f"algorithm: {', '.join(c.id for c in configurations)}")
-        if set(counts) != {"ok"}:
-            lines.append(f"status: {', '.join(f'{n} {status}' for status, n in counts.items())}")
+            lines.append(f"algorithm: {', '.join(c.id for c in facts.configurations)}")
+        if set(facts.statuses) != {"ok"}:
+            lines.append(
+                f"status: {', '.join(f'{n} {status}' for status, n in facts.statuses.items())}"
+            )
     output(facts, lines, json=json)
-
-
-_OFF = ("", "0", "false", "no", "off")
-
-
-def _plain(word: str) -> str:
-    return re.sub(r"[\s_-]+", "_", word.strip().lower())
 
 
 def read_measured(
@@ -243,126 +269,7 @@ def read_measured(
 ) -> PerformanceDataset:
     """Read datasets, and CSVs with an import's checks, those of algorithms unless `any_name`."""
     from colltune.dataset.importers.importing import read_as_imported
+    from colltune.mpi.known_algorithms import KnownAlgorithms
 
     known = KnownAlgorithms("", as_written=True, any_name=any_name)
     return read_as_imported(paths, where or {}, known, warn)
-
-
-@dataclass(frozen=True)
-class KnownAlgorithms:
-    """Fulfils `colltune.dataset.importers.Algorithms` for a library's `release`.
-
-    Of a library or release without a catalogue nothing is known: its configurations are taken as
-    they are written, and algorithms that are only numbers are refused. With ``as_written``, so are
-    names that it knows; only numbers become names. With ``any_name`` unknown names are, too.
-    """
-
-    release: str
-    as_written: bool = False
-    any_name: bool = False
-
-    def at(self, release: str) -> KnownAlgorithms:
-        """Return what is known of another release."""
-        return replace(self, release=release)
-
-    def library(self, word: str) -> str:
-        """Return the name of the library that a file calls `word`; an unknown one as it is."""
-        from colltune.mpi import LIBRARIES
-
-        bare = _plain(word).replace("_", "")
-        bare = {"ompi": "openmpi", "impi": "intelmpi"}.get(bare, bare.removesuffix("library"))
-        return next((name for name in LIBRARIES if name == bare), word)
-
-    def configuration(
-        self,
-        library: str,
-        collective: Collective,
-        word: str,
-        parameters: tuple[tuple[str, int | str], ...] = (),
-    ) -> Configuration:
-        """Return the configuration that a file calls `word`, which may be a number.
-
-        Names may be written with capitals, and with blanks or hyphens between their words.
-        """
-        from colltune.mpi import LIBRARIES
-
-        known = self._covers(library, collective)
-        number = re.fullmatch(r"(?:alg(?:o|orithm)?[ _]?)?(\d+)", word.strip().lower())
-        if number is None:
-            name = _plain(word) if known or _plain(word) == DEFAULT_ALGORITHM else word
-            if known:
-                entry = LIBRARIES[library].at(self.release).space.entry_of(collective)
-                names = (algorithm.name for algorithm in entry.algorithms)
-                bare = name.replace("_", "")
-                other = word if self.any_name else name
-                name = next((each for each in names if each.replace("_", "") == bare), other)
-            written = Configuration(library, collective, name, parameters)
-            if self.any_name:
-                return written
-            found = self.canonical(written)
-            return written if self.as_written else found
-        word = number[1]
-        if not known:
-            raise DataError(
-                f"algorithm {word} of {collective}: there is no catalogue of {library}"
-                f" {self.release} that names it. Name the measured library with --set library=… and"
-                " --set library_version=…."
-            )
-        named = LIBRARIES[library].at(self.release).space.numbered(collective, int(word))
-        return self.canonical(Configuration(library, collective, named.algorithm, parameters))
-
-    def chosen(self, library: str, collective: Collective, script: str) -> Configuration | None:
-        """Return what the variables of a job's script choose; None: nothing, or it is unknown."""
-        from colltune.mpi import LIBRARIES
-        from colltune.mpi.job_files import read_script
-
-        if not self._covers(library, collective):
-            return None
-        found = {each.name: each.value for each in read_script(script).known}
-        space = LIBRARIES[library].at(self.release).space
-        by_name = {name.removeprefix("OMPI_MCA_"): value for name, value in found.items()}
-        needed = (name for name in space.base_environment() if name.endswith("_dynamic_rules"))
-        word = by_name.get(space.chosen_by(collective))
-        if word is None or any(found.get(name, "0").lower() in _OFF for name in needed):
-            return None
-        try:
-            chosen = self.configuration(library, collective, word)
-            if chosen.is_default:
-                return None
-            variables = space.parameter_variables(collective, space.algorithm_of(chosen))
-            told = {n: by_name[v] for n, v in variables.items() if by_name.get(v, "").isdecimal()}
-            parameters = tuple((name, int(value)) for name, value in told.items())
-            return self.configuration(library, collective, chosen.algorithm, parameters)
-        except LibraryError:
-            return None
-
-    def canonical(self, configuration: Configuration) -> Configuration:
-        """Return the one spelling of `configuration`, as the library's catalogue has it."""
-        from colltune.mpi import LIBRARIES
-
-        if not self._covers(configuration.library, configuration.collective):
-            return configuration
-        return LIBRARIES[configuration.library].at(self.release).canonical(configuration)
-
-    def why_not(self, configuration: Configuration, instance: Instance) -> str:
-        """Return why the library would have run something else; empty if it would not."""
-        from colltune.mpi import LIBRARIES
-
-        if configuration.is_default or not self._covers(
-            configuration.library, configuration.collective
-        ):
-            return ""
-        release = LIBRARIES[configuration.library].at(self.release)
-        return release.runs(configuration, instance.shape.nprocs).why_not(instance.msize_bytes)
-
-    def _covers(self, library: str, collective: Collective) -> bool:
-        """Whether there is a catalogue of that collective in that release."""
-        from colltune.mpi import LIBRARIES
-
-        if library not in LIBRARIES:
-            return False
-        try:
-            LIBRARIES[library].at(self.release).portfolio(collective)
-        except LibraryError:
-            return False
-        return True

@@ -6,9 +6,8 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,13 +22,12 @@ from colltune.cli.options import (
     job_variables,
     programs_of,
 )
-from colltune.errors import LibraryError, NoSettingsError
 from colltune.text import counted, printable
 
 if TYPE_CHECKING:
+    from colltune.mpi.linting import Linted
     from colltune.mpi.opened_file import OpenFile
-    from colltune.mpi.programs import Programs
-    from colltune.mpi.rules import Finding, Rules
+    from colltune.mpi.rules import Finding
 
 
 def lint(
@@ -61,149 +59,36 @@ def lint(
 
     colltune rules lint rules.conf --release 4.1.6 --parameters job.params
     """
+    from colltune.mpi.linting import LintReport, lint_file
     from colltune.mpi.programs import ANY_LEGAL
 
     variables = job_variables(environment, parameters)
     meant = programs_of(programs, otherwise=ANY_LEGAL)
     linted = [
-        one.meant_for(meant) for file in files for one in _linted(file, release, format_, variables)
+        one.meant_for(meant)
+        for file in files
+        for one in lint_file(file, release, format_, variables)
     ]
-    status = _exit_status(linted, strict=strict)
-    files_json = [one.as_json() for one in linted] if json else []
-    facts = {"version": 1, "exit_status": status, "files": files_json}
-    output(facts, _lines(linted), json=json)
-    return status
-
-
-def _linted(
-    file: Path, release: str | None, format_name: str | None, variables: Mapping[str, str] | None
-) -> list[Linted]:
-    """Return what is found in one file, for each library of which it sets variables.
-
-    A file that cannot be read is no error here.
-    """
-    from colltune.mpi.opened_file import check_names, open_each, source_name
-    from colltune.mpi.rules import Fault, Finding
-
-    check_names(release, format_name)
-    try:
-        found = open_each(file, release, format_name)
-    except NoSettingsError as error:
-        remark = Finding(0, Fault.REMARK, error.what.rstrip("."), "none needed")
-        return [Linted(source_name(file), findings=(remark,))]
-    except LibraryError as error:
-        return [Linted(source_name(file), error=str(error))]
-    return [_linted_as(file, opened, variables) for opened in found]
-
-
-def _linted_as(file: Path, opened: OpenFile, variables: Mapping[str, str] | None) -> Linted:
-    from colltune.mpi.opened_file import source_name
-
-    # a release that is not supported is an error of the command, not of the file
-    opened.format.unreadable_by(opened.release)
-    try:
-        parsed = opened.parse()
-    except LibraryError as error:
-        return Linted(source_name(file), opened, error=str(error))
-    activation, findings, checked = _effect(opened, parsed, variables)
-    return Linted(source_name(file), opened, parsed, tuple(sorted(findings)), activation, checked)
-
-
-def _effect(
-    opened: OpenFile, parsed: Rules, variables: Mapping[str, str] | None
-) -> tuple[dict[str, str], tuple[Finding, ...], bool]:
-    """Return how the file is put into effect, all findings, and whether a job was checked.
-
-    It is checked against `variables`, or else against this process's own where they already name
-    one of those that the file needs.
-    """
-    import os
-
-    from colltune.mpi import library
-    from colltune.mpi.activation_check import effect_findings, named_variables, outranked_findings
-    from colltune.mpi.in_effect import values
-    from colltune.mpi.installation import in_effect_here
-    from colltune.mpi.libcolltune.library import with_libcolltune
-
-    if not opened.paths or parsed.dropped:
-        return {}, opened.format.lint(parsed), False
-    own = opened.format.lint(parsed)
-    activation = opened.format.activation(opened.release, opened.paths)
-    mpi, job = with_libcolltune(library(opened.format.library)), variables
-    if job is None and named_variables(activation, os.environ):
-        job = values(in_effect_here(mpi, opened.release, os.environ))
-    if job is None:
-        return activation, own, False
-    found = effect_findings(mpi, parsed, activation, opened.paths, job)
-    return activation, (*outranked_findings(own, parsed, opened.paths, job), *found), True
+    report = LintReport.of(linted, strict=strict)
+    output(report, _lines(linted), json=json)
+    return report.exit_status
 
 
 _MARKS = {"error": Mark.BAD, "warning": Mark.DOUBTFUL, "note": Mark.REMARK}
 
 
-@dataclass(frozen=True)
-class Linted:
-    """One file and what was found in it; ``error`` tells why it cannot be read at all.
-
-    ``activation`` has the variables that put the file into effect, ``activation_checked`` whether
-    the job's were compared.
-    """
-
-    name: str
-    opened: OpenFile | None = None
-    parsed: Rules | None = None
-    findings: tuple[Finding, ...] = ()
-    activation: dict[str, str] = field(default_factory=dict)
-    activation_checked: bool = False
-    error: str = ""
-
-    def meant_for(self, programs: Programs) -> Linted:
-        """Return it without programs that `programs` leave out."""
-        found = tuple(f for f in self.findings if not f.promise or not programs.keep(f.promise))
-        return replace(self, findings=found)
-
-    def as_json(self) -> dict[str, Any]:
-        opened = self.opened
-        return {
-            "file": self.name,
-            "error": self.error,
-            "format": opened.format.name if opened else None,
-            "library": opened.format.library if opened else None,
-            "release": opened.release if opened else None,
-            "release_assumed": opened.assumed if opened else False,
-            "dropped": self.parsed.dropped if self.parsed else "",
-            "rules": len(self.parsed.rules) if self.parsed else 0,
-            "findings": [
-                {name: getattr(finding, name) for name in _FINDING} for finding in self.findings
-            ],
-            "activation": self.activation,
-            "activation_checked": self.activation_checked,
-        }
-
-
-_FINDING = ("line", "fault", "severity", "message", "mend", "promise")
-
-
-def _exit_status(linted: Sequence[Linted], *, strict: bool) -> int:
-    """Return 2 if a file cannot be read at all, 1 if there are findings (notes: if `strict`)."""
-    if any(one.error for one in linted):
-        return 2
-    counted = {"error", "warning", *(["note"] if strict else [])}
-    return int(any(finding.severity in counted for one in linted for finding in one.findings))
-
-
 def _lines(linted: Sequence[Linted]) -> Iterator[str]:
     for one in linted:
         if one.error:
-            named = one.error.startswith(one.name)
-            yield printable(one.error if named else f"{one.name}: {one.error}")
+            named = one.error.startswith(one.file)
+            yield printable(one.error if named else f"{one.file}: {one.error}")
             continue
         yield from _folded(one)
         if one.opened is None:
             continue
         assumed = " (assumed; name your release with --release)" if one.opened.assumed else ""
         read_as = f"{one.opened.format.name} for {one.opened.reader}{assumed}"
-        yield printable(f"{one.name}: {read_as}: {_total([one])}")
+        yield printable(f"{one.file}: {read_as}: {_total([one])}")
         # nobody is to be told how to switch on what ends programs or does nothing
         if not one.activation_checked and not any(f.severity == "error" for f in one.findings):
             yield from _advice(one.opened, one.activation)
@@ -226,7 +111,7 @@ def _folded(one: Linted) -> Iterator[str]:
         groups.sort(key=lambda group: (rank[group[0].severity], -len(group)))
         groups = sorted(groups[:_MOST_SHOWN], key=lambda group: group[0].line)
     for finding, *others in groups:
-        where = printable(f"{one.name}:{finding.line}" if finding.line else one.name)
+        where = printable(f"{one.file}:{finding.line}" if finding.line else one.file)
         severity = painted(finding.severity, _MARKS.get(finding.severity))
         mend = finding.mend[:1].upper() + finding.mend[1:]
         again = ", ".join(str(each.line) for each in others[:2]) + ", …" * (len(others) > 2)
@@ -234,7 +119,7 @@ def _folded(one: Linted) -> Iterator[str]:
         what = printable(f"{finding.message}. {mend} ({finding.fault})")
         yield f"{where}: {severity}: {what}{also}"
     if len(alike) > len(groups):
-        yield f"{one.name}: {len(alike) - len(groups)} more kinds of findings; --json has all"
+        yield f"{one.file}: {len(alike) - len(groups)} more kinds of findings; --json has all"
 
 
 def _advice(opened: OpenFile, activation: Mapping[str, str]) -> Iterator[str]:

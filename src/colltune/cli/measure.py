@@ -109,7 +109,7 @@ def measure(
 def _show(report: CampaignReport, out: Path, as_json: bool) -> None:
     for problem in report.problems:
         warn(problem)
-    output({**vars(report), "dataset": out}, _lines(report, out), json=as_json)
+    output(report, _lines(report, out), json=as_json)
 
 
 def _lines(report: CampaignReport, out: Path) -> Iterator[str]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -33,15 +33,24 @@ from colltune.errors import DataError
 from colltune.text import counted
 
 if TYPE_CHECKING:
-    from colltune.bench.backends import Backend
     from colltune.bench.campaign import Campaign
     from colltune.bench.progress import CampaignProgress
-    from colltune.bench.rehearsal import Rehearsal
+    from colltune.bench.rehearsal import CampaignPlan, Rehearsal
     from colltune.bench.schedule import Cell
     from colltune.domain import Configuration, Context
     from colltune.production.payback import Load, Payback
 
 _SHOWN_SHAPES = 6
+
+
+@dataclass(frozen=True)
+class PlanWithPayback:
+    """What `plan` prints."""
+
+    plan: CampaignPlan
+    """what would be launched, and what it costs"""
+    payback: Payback
+    """when measuring pays"""
 
 
 def plan(
@@ -88,7 +97,7 @@ def plan(
     from colltune.bench.campaign import CampaignPart, focused
     from colltune.bench.journal import launch_costs
     from colltune.bench.launch_costs import LaunchCosts
-    from colltune.bench.rehearsal import rehearse
+    from colltune.bench.rehearsal import planned, rehearse
     from colltune.cli.campaigns import campaign_of, planned_backend, usage_of
     from colltune.production.payback import payback
 
@@ -105,25 +114,25 @@ def plan(
     )
     chosen = chosen.changed(part=CampaignPart.parse(task) if task else None, launch_s=launch_s)
     with progress("reading", quiet=quiet or json) as shown:
-        planned = planned_backend(chosen, mpi)
-        context = planned.context(chosen.machine)
+        measures = planned_backend(chosen, mpi)
+        context = measures.context(chosen.machine)
         chosen = chosen.changed(library=context.library)
         if site is not None:
             chosen = focused(chosen, usage_of(site, context))
         load = _load(chosen, context, node_hours_per_month, collectives_share, demand, site)
-        basis, time_s = _runtimes(data, planned, chosen)
+        basis, time_s = _runtimes(data, chosen)
         shown.phase("rehearsing", "s of the budget")
 
         def tell(standing: CampaignProgress) -> None:
             now = f"launch {standing.launch} on {standing.shape} ({standing.what})"
             shown.count(round(standing.spent_s), round(standing.budget_s), now)
 
-        costs = LaunchCosts(planned.launch_s, chosen.launch_s)
+        costs = LaunchCosts(measures.launch_s, chosen.launch_s)
         costs.learn(*(launch_costs(data, chosen) if data else ()))
-        rehearsal = rehearse(chosen, planned, time_s, costs=costs, progress=tell)
-    facts = _facts(chosen, rehearsal, basis)
-    facts["payback"] = payback(rehearsal.node_hours, load)
-    output(facts, _lines(chosen, rehearsal, facts), json=json)
+        rehearsal = rehearse(chosen, measures, time_s, costs=costs, progress=tell)
+    facts = PlanWithPayback(planned(chosen, rehearsal, basis), payback(rehearsal.node_hours, load))
+    lines = (*_lines(facts.plan, rehearsal), "", *payback_lines(facts.payback))
+    output(facts, lines, json=json)
 
 
 def _load(
@@ -151,9 +160,7 @@ def _load(
     )
 
 
-def _runtimes(
-    data: Path | None, backend: Backend, campaign: Campaign
-) -> tuple[str, Callable[[Cell], float]]:
+def _runtimes(data: Path | None, campaign: Campaign) -> tuple[str, Callable[[Cell], float]]:
     """Return where the runtimes come from, and the runtime of a cell in seconds."""
     from colltune.bench.schedule import Cell, NearestForecast, guessed_s
     from colltune.cli.import_ import read_measured
@@ -178,83 +185,39 @@ def _runtimes(
     )
 
 
-def _facts(campaign: Campaign, rehearsal: Rehearsal, basis: str) -> dict[str, Any]:
-    from colltune.bench.rehearsal import node_hours
-
-    largest, every, again = campaign.largest, rehearsal.every, rehearsal.second_launches
-    launches_s = rehearsal.launches_for_all * rehearsal.launch_s
-    all_s = {"expected": every.expected_s + launches_s, "worst": every.worst_s + launches_s}
-    return {
-        "machine": campaign.machine,
-        "library": campaign.library,
-        "backend": campaign.backend,
-        "strategy": campaign.strategy,
-        "runtimes": basis,
-        "profile_covered": campaign.focus.covered if campaign.focus else None,
-        "shapes": len(campaign.shapes),
-        "largest_shape": largest,
-        "cells": every.cells,
-        "all_cells": {
-            "launches": rehearsal.launches_for_all,
-            **{f"{how}_s": seconds for how, seconds in all_s.items()},
-            **{f"{how}_node_hours": s * largest.nodes / 3600 for how, s in all_s.items()},
-        },
-        "budget_s": campaign.budget_s,
-        "within_budget": {
-            "launches": len(rehearsal.launches),
-            "wall_s": rehearsal.wall_s,
-            "node_hours": rehearsal.node_hours,
-            "worst_node_hours": campaign.budget_s * largest.nodes / 3600,
-            "cells_left_out": len(rehearsal.left_out),
-            "cells_skipped": len(rehearsal.skipped),
-            "second_launches": {
-                "shapes": campaign.repeated_shapes,
-                "launches": len(again),
-                "wall_s": math.fsum(launch.wall_s for launch in again),
-                "node_hours": node_hours(again),
-            },
-        },
-    }
-
-
-def _lines(
-    campaign: Campaign, rehearsal: Rehearsal, facts: dict[str, Any]
-) -> Iterator[str | TextTable]:
+def _lines(found: CampaignPlan, rehearsal: Rehearsal) -> Iterator[str | TextTable]:
     from colltune.bench import durations
 
     yield (
-        f"{campaign.library} on {campaign.machine}: {counted(facts['cells'], 'cell')} on "
-        f"{counted(facts['shapes'], 'shape')} up to {facts['largest_shape']}; "
-        f"{campaign.backend}, {campaign.strategy}"
+        f"{found.library} on {found.machine}: {counted(found.cells, 'cell')} on "
+        f"{counted(found.shapes, 'shape')} up to {found.largest_shape}; "
+        f"{found.backend}, {found.strategy}"
     )
-    yield f"runtimes {facts['runtimes']}; {rehearsal.launch_s:g} s per launch"
-    if campaign.focus is not None:
-        yield f"{campaign.focus.covered:.0%} of the application's time in collectives is covered"
+    yield f"runtimes {found.runtimes}; {found.launch_s:g} s per launch"
+    if found.profile_covered is not None:
+        yield f"{found.profile_covered:.0%} of the application's time in collectives is covered"
     yield ""
     members: dict[str, list[Configuration]] = {}
     for cell in rehearsal.cells:
         members.setdefault(cell.instance.collective, []).append(cell.configuration)
     counts = [(name, len(set(every)), len(every)) for name, every in members.items()]
     yield TextTable(("collective", "configurations", "cells"), counts)
-    every, within = facts["all_cells"], facts["within_budget"]
-    again, most = within["second_launches"], within["worst_node_hours"]
-    n, limit_s = every["launches"], campaign.budget_s
-    costs = [
-        ("all cells, expected", n, every["expected_s"], every["expected_node_hours"]),
-        ("all cells, at worst", n, every["worst_s"], every["worst_node_hours"]),
-        ("within the budget", within["launches"], within["wall_s"], within["node_hours"]),
-        ("  of these in second launches", again["launches"], again["wall_s"], again["node_hours"]),
-        ("hard limit", "", limit_s, most),
+    again = {"  of these in second launches": found.second_launches}
+    costs = {
+        "all cells, expected": found.expected,
+        "all cells, at worst": found.worst,
+        "within the budget": found.within_budget,
+        **(again if found.repeated_shapes else {}),
+        "hard limit": found.limit,
+    }
+    rows = [
+        (what, "" if n is None else n, durations.text(wall_s), f"{hours:.3g}")
+        for what, (n, wall_s, hours) in costs.items()
     ]
-    if not again["shapes"]:
-        del costs[3]
-    rows = [(what, n, durations.text(wall_s), f"{hours:.3g}") for what, n, wall_s, hours in costs]
     yield ""
     yield TextTable(("", "launches", "wall time", "node-hours"), rows)
     yield ""
-    yield from _left_out_lines(rehearsal, facts["cells"])
-    yield ""
-    yield from payback_lines(facts["payback"])
+    yield from _left_out_lines(rehearsal, found.cells)
 
 
 def payback_lines(payback: Payback) -> Iterator[str]:

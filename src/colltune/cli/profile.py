@@ -2,48 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from importlib.util import find_spec
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from colltune.cli.console import TextTable, Verbatim, output
 from colltune.cli.options import Caution, Json, ProgramNames, Quiet, programs_of
 from colltune.cli.progress import progress
-from colltune.errors import DataError
-from colltune.on_demand import require
 from colltune.text import counted, printable, range_text, time_text
 
 if TYPE_CHECKING:
-    from ddsketch import DDSketch
-
     from colltune.dataset.profile import Profile, Use
     from colltune.selector.profiled import CallSaving, Outlook, Saving
 
 
-ACCURACY = 0.05
+@dataclass(frozen=True)
+class ShownProfile:
+    """What `app profile` prints."""
+
+    profile: Profile
+    """where the time goes"""
+    outlook: Outlook | None
+    """what the bundle would change, with --bundle"""
 
 
-def sketch(times: Mapping[int, int]) -> DDSketch:
-    require("service", "ddsketch")
-    from ddsketch import DDSketch
+@dataclass(frozen=True)
+class WhatIsSent:
+    """What `app profile --what-is-sent` prints."""
 
-    from colltune.dataset.profile import GAMMA
-
-    found = DDSketch(ACCURACY)
-    for key, calls in times.items():
-        found.add(2 * GAMMA**key / (1 + GAMMA), calls)
-    return found
-
-
-def quantile(times: Mapping[int, int], q: float) -> float:
-    """Return the seconds below which a share `q` of the calls stays."""
-    found = sketch(times).get_quantile_value(q)
-    if found is None:
-        raise DataError(f"no quantile {q} of {sum(times.values())} timed calls: name 0 <= q <= 1")
-    return float(found)
+    bytes: int
+    """length of the text"""
+    text: str
+    """what a job's epilog would send"""
 
 
 def profile(
@@ -93,7 +86,7 @@ def profile(
         if bundle is not None:
             shown.phase("predicting")
             foreseen = _outlook(found, bundle, caution)
-    output(_json(found, foreseen), _lines(found, foreseen, top), json=json)
+    output(ShownProfile(found, foreseen), _lines(found, foreseen, top), json=json)
 
 
 def _show_what_is_sent(paths: Sequence[Path], *, json: bool) -> None:
@@ -103,7 +96,7 @@ def _show_what_is_sent(paths: Sequence[Path], *, json: bool) -> None:
     files = profile_files(paths)
     jobs = [parse_profile(content, str(file))[0] for file, content in files.items()]
     text = text_without_slurm(files.values()).decode("utf-8", "replace")
-    facts = {"version": 1, "bytes": len(text.encode()), "text": text}
+    facts = WhatIsSent(len(text.encode()), text)
     told = [_SENT, *([_NAMED] if any(job.host != "-" for job in jobs) else [])]
     output(facts, [Verbatim(text.removesuffix("\n"))], json=json, warnings=told)
 
@@ -140,7 +133,6 @@ _TITLES = (
     "per call",
 )
 _FORESEEN = ("the bundle would choose", "saves of the run")
-_QUANTILES = ("median", "95th percentile")
 _DROP = ("95th percentile", "per call", "calls", "time", "of them", "of the run")
 _UNSURE = "~"
 
@@ -154,9 +146,9 @@ def _lines(profile: Profile, foreseen: Outlook | None, top: int) -> Iterator[str
     yield ""
     rows = [_row(profile, use) for use in uses]
     titles: Sequence[str] = _TITLES
-    if any(map(_quantiles, uses)):
-        titles = (*titles, *_QUANTILES)
-        rows = [[*r, *_quantile_cells(use)] for r, use in zip(rows, uses, strict=True)]
+    if any(use.times for use in uses):
+        titles = (*titles, "median", "95th percentile")
+        rows = [[*r, *_quantiles(use)] for r, use in zip(rows, uses, strict=True)]
     if foreseen is not None:
         titles = (*titles, *_FORESEEN)
         rows = [[*r, *_foreseen(profile, c)] for r, c in zip(rows, foreseen.rows, strict=False)]
@@ -206,18 +198,8 @@ def _row(profile: Profile, use: Use) -> list[object]:
     ]
 
 
-def _quantiles(use: Use) -> tuple[float, float] | None:
-    """Return the median and 95th percentile of a call's seconds.
-
-    None where no sketch was kept, or without the extra `service`, which reads it.
-    """
-    if not use.times or find_spec("ddsketch") is None:
-        return None
-    return quantile(use.times, 0.5), quantile(use.times, 0.95)
-
-
-def _quantile_cells(use: Use) -> list[str]:
-    return [time_text(seconds) for seconds in _quantiles(use) or ()] or ["", ""]
+def _quantiles(use: Use) -> list[str]:
+    return ["" if s is None else time_text(s) for s in (use.median_s, use.percentile_95_s)]
 
 
 def _foreseen(profile: Profile, changed: CallSaving) -> list[str]:
@@ -246,56 +228,3 @@ def _verdict(profile: Profile, foreseen: Outlook) -> Iterator[str]:
         yield f"unknown for {unknown:.1%} of the time in collectives"
     if any(row.selection and row.selection.extrapolated for row in foreseen.rows):
         yield f"{_UNSURE}: outside the measured range"
-
-
-def _json(profile: Profile, foreseen: Outlook | None) -> dict[str, Any]:
-    """Return the same for machines; all lines, times in seconds, what is not known is null."""
-    found: dict[str, Any] = {
-        "version": 1,
-        "library": profile.library,
-        "release": profile.release,
-        "programs": profile.programs,
-        "jobs": profile.jobs,
-        "process_s": profile.process_s,
-        "collectives_process_s": profile.collectives_s,
-        "uses": [_use_json(use) for use in profile.uses],
-    }
-    if foreseen is None:
-        return found
-    for row, changed in zip(found["uses"], foreseen.rows, strict=True):
-        row["foreseen"] = _changed_json(changed)
-    saving = foreseen.saving._asdict()
-    return found | {"saving": saving, "unknown_process_s": foreseen.unknown_s}
-
-
-_USE = (
-    *("operations", "process_calls", "msize_bytes", "least_bytes", "most_bytes", "timed"),
-    *("process_s", "call_s", "least_s", "most_s", "deviation_s", "ran"),
-)
-
-
-def _use_json(use: Use) -> dict[str, Any]:
-    kind = use.kind
-    known = {name: getattr(use, name) for name in _USE}
-    if not use.timed:
-        known |= {"least_s": None, "most_s": None}
-    known["median_s"], known["percentile_95_s"] = _quantiles(use) or (None, None)
-    return {
-        "collective": kind.collective,
-        "nprocs": kind.nprocs,
-        "shape": kind.shape,
-        "first_bytes": kind.first_bytes,
-        "last_bytes": kind.last_bytes,
-        **known,
-    }
-
-
-def _changed_json(changed: CallSaving) -> dict[str, Any]:
-    selection, saving = changed.selection, changed.saving
-    return {
-        "configuration": selection.configuration if selection else None,
-        "reason": selection.reason if selection else None,
-        "extrapolated": selection.extrapolated if selection else None,
-        "saving": saving._asdict() if saving is not None else None,
-        "unknown": changed.unknown or None,
-    }

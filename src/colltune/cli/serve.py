@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
 _NEEDED = ("fastapi", "httptools", "prometheus_client", "pydantic_settings", "structlog", "uvicorn")
-_NEEDED_TO_JUDGE = ("ddsketch", "scipy", "sqlalchemy")
+_NEEDED_TO_JUDGE = ("scipy", "sqlalchemy")
 
 
 def serve(

@@ -33,9 +33,7 @@ from colltune.text import counted, printable
 
 if TYPE_CHECKING:
     from colltune.checks import CheckResult
-    from colltune.production.payback import Payback
-    from colltune.retraining.site_file import Site
-    from colltune.site.folder import FileChange
+    from colltune.site.folder import FileChange, WrittenSite
 
 
 _MARKS = {"ok": Mark.GOOD, "note": Mark.DOUBTFUL, "problem": Mark.BAD}
@@ -74,10 +72,11 @@ def doctor(
 
 def show_answers(found: Mapping[str, CheckResult], *, json: bool) -> int:
     """Print what checks found; return 1 if there is a problem, else 0."""
-    status = int(any(answer.status == "problem" for answer in found.values()))
-    checks = [{"id": name, **answer._asdict()} for name, answer in found.items()]
-    output({"version": 1, "exit_status": status, "checks": checks}, findings(found), json=json)
-    return status
+    from colltune.checks import CheckReport
+
+    report = CheckReport(found)
+    output(report, findings(found), json=json)
+    return report.exit_status
 
 
 def findings(found: Mapping[str, CheckResult]) -> Iterator[str]:
@@ -218,15 +217,15 @@ def init(
         stage.check_release(home)
         changes = stage.write(home, stage.files_of(site, home))
         notes = prepare(site, home)
-    facts: dict[str, Any] = {
-        "folder": home,
-        "site_file": home / stage.SITE,
-        "site_file_is_new": is_new,
-        "files": changes,
-        "places": [place._asdict() for place in stage.places(site, home)],
-        "payback": stage.payback_of(site, home, node_hours_per_month, share),
-    }
-    output(facts, _lines(home, site, changes, facts["payback"]), json=json, warnings=notes)
+    facts = stage.WrittenSite(
+        home,
+        home / stage.SITE,
+        is_new,
+        changes,
+        stage.places(site, home),
+        stage.payback_of(site, home, node_hours_per_month, share),
+    )
+    output(facts, _lines(facts), json=json, warnings=notes)
 
 
 def _value(key: str, value: object) -> object:
@@ -285,14 +284,12 @@ def _asked(key: str, question: str, default: object) -> object:
             console.print(printable(str(error)))
 
 
-def _lines(
-    folder: Path, site: Site, changes: tuple[FileChange, ...], payback: Payback
-) -> Iterator[str | TextTable]:
+def _lines(found: WrittenSite) -> Iterator[str | TextTable]:
     from colltune.cli.plan import payback_lines
-    from colltune.site.folder import places
 
-    yield from _changed(folder, changes)
-    rows = [[p.file, p.goes_to, p.read_by, "yes" if p.root else ""] for p in places(site, folder)]
+    folder = found.folder
+    yield from _changed(folder, found.files)
+    rows = [[p.file, p.goes_to, p.read_by, "yes" if p.root else ""] for p in found.places]
     yield ""
     yield TextTable(("file", "goes to", "read by", "root"), rows, wrap=("goes to", "read by"))
     yield ""
@@ -304,7 +301,7 @@ def _lines(
     ):
         yield Verbatim(f"  {command}")
     yield ""
-    yield from payback_lines(payback)
+    yield from payback_lines(found.payback)
 
 
 def _changed(folder: Path, changes: tuple[FileChange, ...]) -> Iterator[str]:
@@ -374,14 +371,7 @@ def upgrade(
         changes = stage.compared(home, texts) if keep else stage.write(home, texts)
         notes = () if keep else prepare(site, home)
     restart = [c.file for c in changes if c.state not in ("unchanged", "edited")]
-    facts = {
-        "folder": home,
-        "from": wrote,
-        "to": __version__,
-        "written": not keep,
-        "files": changes,
-        "unreadable": unread,
-    }
+    facts = stage.UpgradedSite(home, wrote, __version__, not keep, changes, tuple(unread))
     lines = [
         f"{home}: from colltune {wrote or 'unknown'} to {__version__}",
         *_changed(home, changes),

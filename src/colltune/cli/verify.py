@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -113,7 +112,7 @@ def verify(
             "reading the file on all processes", quiet=quiet or json, interrupted=_NO_VERDICT
         ):
             found, _ = readability(request, canary_of(request)[0])
-        output(_readability_json(found), _readability_lines(found), json=json)
+        output(found, _readability_lines(found), json=json)
         status = int(bool(found.problems))
     else:
         with progress("verifying", quiet=quiet or json, interrupted=_NO_VERDICT) as shown:
@@ -122,9 +121,9 @@ def verify(
             )
         notes = () if proof.readability.problems else proof.notes
         warnings = (f"note: {note}" for note in notes)
-        output(_json(proof), _lines(proof), json=json, warnings=warnings)
+        output(proof, _lines(proof), json=json, warnings=warnings)
         if reports is not None:
-            reports.put_report("verify", _for_registry(proof))
+            reports.put_report("verify", proof.for_registry())
         status = proof.verdict.exit_status
     if status:
         raise typer.Exit(status)
@@ -161,7 +160,7 @@ def _lines(proof: Proof) -> Iterator[str | TextTable]:
     if proof.readability.problems:
         yield from _readability_lines(proof.readability)
         return
-    nprocs = sum(n for _, n in proof.nodes)
+    nprocs = sum(proof.nodes.values())
     library = proof.library.partition(",")[0].partition("\n")[0]
     where = f"{counted(nprocs, 'process', 'es')} on {counted(len(proof.nodes), 'node')}"
     yield f"{proof.readability.path} ({proof.format}): {library}, {where}"
@@ -175,18 +174,12 @@ def _lines(proof: Proof) -> Iterator[str | TextTable]:
             leave = "leaves" if left == 1 else "leave"
             yield f"not shown: {counted(left, 'rule')} that {leave} the decision to the library"
         yield ""
-    told = ", ".join(f"{n} {status}" for status, n in _counts(proof).items() if n) or "no rules"
-    if slower := sum(result.is_regression for result in proof.results):
-        told += f"; {slower} slower than the default beyond doubt"
+    told = ", ".join(f"{n} {status}" for status, n in proof.counts.items() if n) or "no rules"
+    if proof.regressions:
+        told += f"; {proof.regressions} slower than the default beyond doubt"
     yield f"{painted(*_VERDICTS[proof.verdict])}: {told}"
     if how := proof.how_to_observe:
         yield f"to observe it: {how}"
-
-
-def _counts(proof: Proof) -> dict[str, int]:
-    from colltune.verify.rule_status import RuleStatus
-
-    return {status: proof.count(status) for status in RuleStatus}
 
 
 def _tells_nothing(result: RuleResult) -> bool:
@@ -212,10 +205,9 @@ def _row(result: RuleResult) -> tuple[object, ...]:
         seen = f"{assessment.ran} ({seen})" if assessment.ran else seen
     interval = ""
     if gain is not None:
-        ends = gain.interval()
         interval = counted(gain.pairs, "pair")
-        if ends is not None:
-            interval = f"{math.exp(ends[0]):.2f} .. {math.exp(ends[1]):.2f}"
+        if gain.lower is not None:
+            interval = f"{gain.lower:.2f} .. {gain.upper:.2f}"
     why = printable(assessment.why.strip().replace("\n", " | "))
     if result.is_regression:
         why = "; ".join(filter(None, ["slower than the default", why]))
@@ -228,80 +220,3 @@ def _row(result: RuleResult) -> tuple[object, ...]:
         interval,
         why,
     )
-
-
-def _json(proof: Proof) -> dict[str, Any]:
-    settings = proof.settings
-    return {
-        **_readability_json(proof.readability),
-        "passed": proof.verdict == "passed",
-        "verdict": proof.verdict,
-        "how_to_observe": proof.how_to_observe or None,
-        "format": proof.format or None,
-        "library": proof.library or None,
-        "release": proof.release or None,
-        "nodes": [{"host": host, "processes": n} for host, n in proof.nodes],
-        "activation": settings.activation if settings else {},
-        "user_settings": {n: settings.user[n].value for n in settings.against()}
-        if settings
-        else {},
-        "dropped": proof.dropped or None,
-        "counts": _counts(proof),
-        "regressions": sum(result.is_regression for result in proof.results),
-        "rules": [_rule_json(result) for result in proof.results],
-        "notes": proof.notes,
-    }
-
-
-def _for_registry(proof: Proof) -> dict[str, Any]:
-    """Return what a registry keeps of a proof: how many rules of each collective became what."""
-    from colltune.mpi.formats import FORMATS
-    from colltune.verify.rule_status import RuleStatus
-
-    collectives: dict[str, dict[str, int]] = {}
-    for result in proof.results:
-        counts = collectives.setdefault(result.rule.collective.value, dict.fromkeys(RuleStatus, 0))
-        counts[result.assessment.status] += 1
-    known = FORMATS.get(proof.format)
-    return {
-        "passed": proof.verdict == "passed",
-        "verdict": proof.verdict,
-        "file": str(proof.readability.path),
-        "format": proof.format or None,
-        "library": known.library if known else None,
-        "release": proof.release or None,
-        "nodes": len(proof.nodes),
-        "processes": sum(n for _, n in proof.nodes),
-        "regressions": sum(result.is_regression for result in proof.results),
-        "collectives": collectives,
-    }
-
-
-def _readability_json(found: Readability) -> dict[str, Any]:
-    return {
-        "file": found.path,
-        "readable": not found.problems,
-        "unreadable_on": found.problems,
-        "processes": found.nprocs,
-        "hosts": found.hosts,
-    }
-
-
-def _rule_json(result: RuleResult) -> dict[str, Any]:
-    rule, call, gain = result.rule, result.call, result.gain
-    numbers = ("ratio", "lower", "upper", "pairs")
-    return {
-        "line": rule.line,
-        "text": rule.text,
-        "collective": rule.collective,
-        "configuration": rule.configuration,
-        "status": result.assessment.status,
-        "why": result.assessment.why,
-        "ran": result.assessment.ran or None,
-        "default_ran": result.default_ran or None,
-        "call": {name: getattr(call, name) for name in ("msize_bytes", "comm_size", "nodes")}
-        if call
-        else None,
-        "speedup": {name: getattr(gain, name) for name in numbers} if gain else None,
-        "regression": result.is_regression,
-    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,7 +15,6 @@ from colltune.cli.cost_tables import (
     costs_of,
     predicted_text,
     side_by_side,
-    terms_json,
     terms_table,
 )
 from colltune.cli.options import (
@@ -38,7 +37,7 @@ from colltune.text import counted, time_text
 if TYPE_CHECKING:
     from colltune.models.bundle import Bundle
     from colltune.mpi.programs import Programs
-    from colltune.selector.what_if import Situation, WhatIf, WhatIfAnswer
+    from colltune.selector.what_if import NowAndThen, WhatIf, WhatIfAnswer
 
 
 class RailOption(StrEnum):
@@ -132,19 +131,8 @@ def what_if(
             Situation(Instance(wanted, shape, msize), there)
             for shape, there in zip(shapes, (measured, then), strict=True)
         ]
-        answers = [asked.answer(situation) for situation in pair]
-        notes = list(_notes(asked, pair, assumed=now_rails is None))
-    facts = {
-        "version": 1,
-        "bundle": loaded.id,
-        "collective": wanted,
-        "msize_bytes": msize,
-        "cost_model": source,
-        "promise": str(promised),
-        **{head: _answer_json(answer) for head, answer in zip(_HEADS, answers, strict=True)},
-        "notes": notes,
-    }
-    output(facts, _lines(loaded, answers, notes, source, promised), json=json)
+        found = asked.compared(*pair, cost_model=source, rails_assumed=now_rails is None)
+    output(found, _lines(loaded, found, promised), json=json)
 
 
 def _shapes(
@@ -163,50 +151,12 @@ def _shapes(
     return asked.nearest_measured(after), after
 
 
-def _notes(asked: WhatIf, pair: Sequence[Situation], *, assumed: bool) -> Iterator[str]:
-    """Yield what the answers rest on and what cannot be known."""
-    now, then = pair
-    if now == then:
-        yield "the new job does not differ from the present one"
-    if any(asked.outside(situation) for situation in pair):
-        yield (
-            "the interval comes from errors at measured shapes; outside of them it may be too "
-            "narrow"
-        )
-    if now.rails == then.rails:
-        return
-    if assumed:
-        yield (
-            "the data do not say how many adapters the measured nodes have; 1 is assumed "
-            "(set it with --now-rails)"
-        )
-    if then.instance.shape.nodes == 1:
-        yield "a single node does not use its adapters, so more rails change nothing"
-    yield (
-        "times with other rails are the models' predictions, scaled by the cost model; none "
-        "was measured, and the intervals include no effect at all"
-    )
-    yield (
-        "the algorithm behind the default is unknown; it is assumed to gain as much from the "
-        "rails as the configuration that gains most"
-    )
-    unknown = asked.unknown(then.instance.collective)
-    if unknown:
-        names = ", ".join(c.id for c in unknown)
-        yield f"not considered with other rails, because no cost formula is known: {names}"
-
-
 _HEADS = ("now", "then")
 
 
-def _lines(
-    bundle: Bundle,
-    answers: Sequence[WhatIfAnswer],
-    notes: Sequence[str],
-    source: str | None,
-    programs: Programs,
-) -> Iterator[str | TextTable]:
-    """Yield the report for people; `source` says what the cost model was fitted to."""
+def _lines(bundle: Bundle, found: NowAndThen, programs: Programs) -> Iterator[str | TextTable]:
+    """Yield the report for people."""
+    answers = (found.now, found.then)
     instance = answers[0].situation.instance
     size = message_text(instance.collective, instance.msize_bytes)
     yield f"{instance.collective.mpi_name} of {size}; {bundle.context}; for {programs.phrase}"
@@ -219,12 +169,12 @@ def _lines(
     for head, answer in zip(_HEADS, answers, strict=True):
         if answer.outside:
             yield f"outside the measured range, {head}: {'; '.join(answer.outside)}"
-    if source is not None:
-        yield from _terms(answers, source)
+    if found.cost_model is not None:
+        yield from _terms(answers, found.cost_model)
         yield from _designs(answers)
-    if notes:
+    if found.notes:
         yield ""
-        yield from (f"note: {note}" for note in notes)
+        yield from (f"note: {note}" for note in found.notes)
 
 
 _LABELS = (
@@ -268,24 +218,3 @@ def _designs(answers: Sequence[WhatIfAnswer]) -> Iterator[str | TextTable]:
     yield "published designs (not candidates), by formula with medians of the fitted parameters:"
     found = [{d.name: f"{time_text(d.time_s)}, {d.optimum}" for d in a.designs} for a in answers]
     yield side_by_side(_HEADS, [[name, *(f.get(name, "-") for f in found)] for name in names])
-
-
-def _answer_json(answer: WhatIfAnswer) -> dict[str, Any]:
-    situation, selection = answer.situation, answer.selection
-    shape = situation.instance.shape
-    return {
-        "nodes": shape.nodes,
-        "ppn": shape.ppn,
-        "rails": situation.rails.adapters,
-        "rail_use": situation.rails.use,
-        "configuration": selection.configuration,
-        "prediction": selection.prediction,
-        "default": selection.default,
-        "gain": selection.gain,
-        "extrapolated": selection.extrapolated,
-        "outside": answer.outside,
-        "reason": selection.reason,
-        "terms": terms_json(answer.chosen_terms),
-        "default_terms": terms_json(answer.default_terms),
-        "designs": [design._asdict() for design in answer.designs],
-    }

@@ -35,7 +35,7 @@ from typing import NamedTuple, TypeVar
 from colltune.domain import LARGEST_NUMBER, Collective, Configuration, Shape, parse_collective
 from colltune.errors import ColltuneError, DataError, say, unknown
 from colltune.files.reading import content_of
-from colltune.text import counted
+from colltune.text import UNPRINTED, computed, counted
 
 FORMAT_VERSION = 2
 _OLDEST_VERSION = 1
@@ -68,31 +68,37 @@ _LONGEST_S = 1e12
 
 @dataclass(frozen=True)
 class ProfiledRun:
-    """One run of the application.
-
-    ``shape`` is that of MPI_COMM_WORLD, None if nodes hold different numbers of its ``nprocs``
-    processes. ``rate``: one in so many calls was timed. ``wall_s`` are seconds from MPI_Init to
-    MPI_Finalize; ``collectives_s`` those of a process in collectives, in the mean, the least and
-    the most. ``lost_calls`` found no room in the record, ``left_out`` rows and their seconds none
-    in the file. ``arm`` is one of `ARMS`. ``library``, ``release``, ``program``, ``job`` (of the
-    batch system, else ``-``), ``host`` (of rank 0) and ``started`` (UTC, ISO) say which run it was.
-    """
+    """One run of the application."""
 
     library: str
+    """MPI library"""
     release: str
+    """its release"""
     program: str
+    """name of the program"""
     job: str
+    """id of the batch job, - without one"""
     host: str
+    """host of rank 0"""
     started: str
+    """UTC time"""
     nprocs: int
+    """processes of MPI_COMM_WORLD"""
     shape: Shape | None
+    """its shape; null: nodes hold different numbers of processes"""
     rate: int
+    """one in so many calls was timed"""
     wall_s: float
+    """from MPI_Init to MPI_Finalize"""
     collectives_s: tuple[float, float, float]
+    """time of a process in collectives: mean, least, most"""
     lost_calls: int = 0
+    """calls without room in the record"""
     # not in repr, which a profile's digest is made of: those of older versions stay the same
     arm: str = field(default=UNKNOWN_ARM, repr=False)
+    """whose settings it had: tuned, candidate, control, own (the user's); - not known"""
     left_out: tuple[int, float] = field(default=(0, 0.0), repr=False)
+    """rows without room in the file, and their time in seconds"""
 
     @property
     def process_s(self) -> float:
@@ -100,63 +106,81 @@ class ProfiledRun:
 
 
 class CallKind(NamedTuple):
-    """A collective on communicators of ``nprocs`` processes, with messages of one bin.
-
-    ``shape`` tells how the processes lie, None if that is not known or differs among their nodes;
-    the bin holds the sizes from ``first_bytes`` (0 alone, else a power of two) to ``last_bytes``.
-    """
+    """A collective on communicators of some size, with messages of one bin."""
 
     collective: Collective
     nprocs: int
+    """processes of the communicator"""
     shape: Shape | None
+    """how they lie; null: that is not known, or differs among their nodes"""
     first_bytes: int
+    """smallest message of the bin: 0 alone, else a power of two"""
 
-    @property
+    @computed
     def last_bytes(self) -> int:
+        """Largest message of the bin."""
         return max(0, 2 * self.first_bytes - 1)
 
 
 @dataclass(frozen=True)
 class Use:
-    """The calls of one kind.
-
-    ``process_calls`` are summed over processes, ``bytes`` over their calls; ``least_bytes`` and
-    ``most_bytes`` are the smallest and largest message. Of the ``timed`` calls ``timed_s`` is the
-    sum, ``least_s`` the shortest, ``most_s`` the longest and ``squares_s2`` the sum of squares;
-    ``process_s`` is the estimate for all. ``ran`` are calls by the id of the configuration that ran
-    them, empty for the MPI library's own decision. ``times`` are timed calls by bucket of the
-    sketch (see the module), empty where none was kept.
-    """
+    """The calls of one kind."""
 
     kind: CallKind
+    """which calls"""
     process_calls: int
+    """calls, summed over processes"""
     bytes: int
+    """bytes of their messages, summed over these calls"""
     least_bytes: int
+    """smallest message that was seen"""
     most_bytes: int
+    """largest message that was seen"""
     timed: int
+    """calls that were timed"""
     timed_s: float
+    """their time"""
     least_s: float
+    """shortest timed call; 0: none was timed"""
     most_s: float
+    """longest timed call"""
     squares_s2: float
+    """sum of the squares of their times"""
     process_s: float
+    """time in all calls, summed over processes: an estimate by the timed ones"""
     ran: Mapping[str, int] = field(default_factory=dict)
-    times: Mapping[int, int] = field(default_factory=dict, repr=False)
+    """calls by the configuration that ran them; empty name: the library's own decision"""
+    times: Mapping[int, int] = field(default_factory=dict, repr=False, metadata=UNPRINTED)
+    """timed calls by bucket of the sketch (see the module), empty where none was kept"""
 
-    @property
+    @computed
     def operations(self) -> float:
+        """Calls of the collective, each by all processes of a communicator."""
         return self.process_calls / self.kind.nprocs
 
-    @property
+    @computed
     def msize_bytes(self) -> int:
+        """Mean message."""
         return round(self.bytes / self.process_calls)
 
-    @property
+    @computed
     def call_s(self) -> float:
+        """Mean time of a call."""
         return self.process_s / self.process_calls
 
-    @property
+    @computed
+    def median_s(self) -> float | None:
+        """Median of a call's time, within 5 %; null: no sketch was kept."""
+        return quantile(self.times, 0.5)
+
+    @computed
+    def percentile_95_s(self) -> float | None:
+        """The time that 95 % of the calls stay below, within 5 %; null: no sketch was kept."""
+        return quantile(self.times, 0.95)
+
+    @computed
     def deviation_s(self) -> float | None:
-        """The standard deviation of a call's seconds; None for fewer than two timed ones."""
+        """Standard deviation of a call's time; null: fewer than two were timed."""
         if self.timed < 2:
             return None
         mean = self.timed_s / self.timed
@@ -187,29 +211,36 @@ class Use:
 
 @dataclass(frozen=True)
 class Profile:
-    """Runs of an application, and what they spent: one `Use` per kind, the longest first."""
+    """Runs of an application, and what they spent."""
 
     jobs: tuple[ProfiledRun, ...]
+    """runs"""
     uses: tuple[Use, ...]
+    """kinds of calls, the longest first"""
 
-    @property
+    @computed
     def process_s(self) -> float:
+        """Run time, summed over processes."""
         return math.fsum(job.process_s for job in self.jobs)
 
-    @property
+    @computed
     def collectives_s(self) -> float:
+        """Time in collectives, summed over processes."""
         return math.fsum(use.process_s for use in self.uses)
 
-    @property
+    @computed
     def library(self) -> str:
+        """MPI library."""
         return self.jobs[0].library
 
-    @property
+    @computed
     def release(self) -> str:
+        """Its release."""
         return self.jobs[0].release
 
-    @property
+    @computed
     def programs(self) -> tuple[str, ...]:
+        """Names of the programs."""
         return tuple(sorted({job.program for job in self.jobs}))
 
     @property
@@ -239,6 +270,16 @@ def bucket(seconds: float) -> int:
     if seconds <= 0:
         return FIRST_TIME
     return min(max(math.ceil(math.log(seconds) / math.log(GAMMA)), FIRST_TIME), LAST_TIME)
+
+
+def quantile(times: Mapping[int, int], q: float) -> float | None:
+    """Return the seconds that a share `q` of the calls in a sketch stay below; None without any."""
+    rank, seen = q * (sum(times.values()) - 1), 0
+    for number, calls in sorted(times.items()):
+        seen += calls
+        if seen > rank:
+            return 2 * GAMMA**number / (1 + GAMMA)
+    return None
 
 
 def added_up(jobs: Iterable[ProfiledRun], uses: Iterable[Use]) -> Profile:

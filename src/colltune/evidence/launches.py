@@ -174,7 +174,7 @@ def _medians(turns: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
 def _clock_s(times_s: NDArray[np.float64]) -> float:
     """Return the step of the clock that told `times_s`, 0 where no step is seen."""
     for step_s in _CLOCKS_S:
-        ticks = times_s / step_s
+        ticks = times_s[np.isfinite(times_s)] / step_s
         if (np.abs(ticks - np.rint(ticks)) < _TICK_ERROR).all():
             return step_s
     return 0.0

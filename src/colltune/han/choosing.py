@@ -23,7 +23,7 @@ from colltune.models.costs.han import AllreduceTasks, BcastTasks
 from colltune.mpi.openmpi import han_setups
 from colltune.mpi.openmpi.han_setups import ADAPT
 from colltune.mpi.openmpi.library import OPENMPI
-from colltune.text import counted
+from colltune.text import computed, counted
 
 Numbers = NDArray[np.float64]
 _FILLING_SHARE = 3
@@ -79,24 +79,26 @@ def steady(middle: Numbers) -> Numbers:
 
 @dataclass(frozen=True)
 class FastestSetup:
-    """The setup that is fastest for an instance, with its composed runtime in seconds."""
+    """The setup that is fastest for an instance."""
 
     instance: Instance
+    """collective, shape and message"""
     setup: Configuration
+    """id of the setup"""
     time_s: float
+    """its composed runtime"""
 
 
 @dataclass(frozen=True)
 class JobSetup:
-    """The setups of a job: one per collective, since their parameters hold for all messages.
-
-    ``slowdown`` is the geometric mean, over the messages of a collective, of the composed runtime
-    over that of the best setup for each message; ``worst`` the largest such ratio.
-    """
+    """The setups of a job: one per collective, since their parameters hold for all messages."""
 
     setups: Mapping[Collective, Configuration]
+    """ids of the setups, by collective"""
     slowdown: Mapping[Collective, float]
+    """its composed runtime over that of the best setup for each message, geometric mean"""
     worst: Mapping[Collective, float]
+    """the largest such ratio"""
 
 
 def runtimes_s(
@@ -188,25 +190,42 @@ Exhaustive = Mapping[Instance, Mapping[Configuration, float]]
 
 @dataclass(frozen=True)
 class Compared:
-    """One instance: what the tuner picked, and what whole collectives were measured to take.
-
-    ``composed_s`` is what the tuner took the pick's runtime for, ``picked_s`` what was measured of
-    it; ``best_s``, ``median_s`` and ``mean_s`` are over all setups.
-    """
+    """One instance: what the tuner picked, and what whole collectives were measured to take."""
 
     instance: Instance
+    """collective, shape and message"""
     picked: Configuration
+    """id of the setup that was picked"""
     best: Configuration
+    """id of the fastest one"""
     composed_s: float
+    """composed runtime of the picked one"""
     picked_s: float
+    """its measured runtime"""
     best_s: float
+    """measured runtime of the fastest"""
     median_s: float
+    """median over all setups"""
     mean_s: float
+    """mean over all setups"""
 
-    @property
+    @computed
     def regret(self) -> float:
         """How much slower the pick is than the best, as a share of the best."""
         return self.picked_s / self.best_s - 1
+
+
+@dataclass(frozen=True)
+class HanComparison:
+    """What `han compare` prints."""
+
+    instances: tuple[Compared, ...]
+    """every instance"""
+
+    @computed
+    def mean_regret(self) -> float:
+        """Mean over instances."""
+        return statistics.fmean(one.regret for one in self.instances)
 
 
 def exhaustive_of(
@@ -230,7 +249,7 @@ def compare(
     tasks: TaskTimes,
     setups: Mapping[Collective, Sequence[Configuration]],
     exhaustive: Exhaustive,
-) -> tuple[Compared, ...]:
+) -> HanComparison:
     """Return the comparison of every instance of the exhaustive search that the tasks tell."""
     found = []
     for instance in sorted(exhaustive, key=lambda i: (i.collective, i.shape, i.msize_bytes)):
@@ -239,11 +258,7 @@ def compare(
             found.append(compared)
     if not found:
         raise say("no-exhaustive-search")
-    return tuple(found)
-
-
-def mean_regret(compared: Sequence[Compared]) -> float:
-    return statistics.fmean(one.regret for one in compared)
+    return HanComparison(tuple(found))
 
 
 def _compared(

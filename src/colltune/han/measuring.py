@@ -39,6 +39,7 @@ from colltune.mpi.installation import Installation
 from colltune.mpi.openmpi import han_setups, mca
 from colltune.mpi.openmpi.library import OPENMPI
 from colltune.mpi.openmpi.releases import LIBRARY
+from colltune.text import UNPRINTED, computed
 
 _CUT_SHORT = "none"
 _PLAN, _RAW = "colltune-han-plan 1", "colltune-han-raw 1"
@@ -64,12 +65,21 @@ class TaskProgress:
 
 @dataclass(frozen=True)
 class Done:
-    """The task times, whether all wanted ones are among them, and what was spent on them here."""
+    """What `han measure` prints."""
 
-    tasks: TaskTimes
+    tasks: TaskTimes = field(metadata=UNPRINTED)
+    path: Path
+    """file of task times"""
     complete: bool
+    """whether everything is measured"""
     spent_s: float
+    """wall time"""
     launches: int
+
+    @computed
+    def series(self) -> int:
+        """Series of tasks in the file."""
+        return len(self.tasks.series)
 
 
 def measure(
@@ -112,7 +122,7 @@ def measure(
         raise BudgetError(
             f"the budget of {budget_s:g} s ended before a series of tasks was timed. Give more."
         )
-    return Done(tasks, not lacking, time.monotonic() - started, launches)
+    return Done(tasks, path, not lacking, time.monotonic() - started, launches)
 
 
 class TaskBench(InstalledMpi):
@@ -316,37 +326,34 @@ _LEAST_SEGMENTS = {Collective.BCAST: 2, Collective.ALLREDUCE: 4}
 _OF_ALLREDUCE_ALONE = ("iralg", "irs")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Overlap:
-    """Two tasks, and the task that does both at once, in one setup.
-
-    ``names`` are those of the three; ``first_s``, ``second_s`` and ``both_s`` (leaders) medians
-    over repetitions. ``course_s`` (leaders, n) are the tasks of the steady kind in order.
-    """
+    """Two tasks, and the task that does both at once, in one setup."""
 
     setup: Configuration
+    """id of the setup"""
     shape: Shape
-    names: tuple[str, str, str]
-    first_s: Numbers
-    second_s: Numbers
-    both_s: Numbers
-    course_s: Numbers
+    tasks: tuple[str, str, str]
+    """two tasks, and the one that does both at once"""
+    times_s: tuple[float, float, float]
+    """their times on the leader where each takes longest, medians over repetitions"""
 
-    @property
-    def slowest_s(self) -> tuple[float, float, float]:
-        """The three on the leader where each takes longest."""
-        return float(self.first_s.max()), float(self.second_s.max()), float(self.both_s.max())
+    @classmethod
+    def of(cls, series: TimedSeries, tasks: tuple[str, str, str], *times: Numbers) -> Overlap:
+        """Return the overlap of three tasks by their `times` on each leader, in seconds."""
+        first_s, second_s, both_s = (float(each.max()) for each in times)
+        return cls(series.setup, series.shape, tasks, (first_s, second_s, both_s))
 
-    @property
+    @computed
     def over_longer(self) -> float:
-        """Both at once over the longer of the two: 1 if overlap is perfect."""
-        first_s, second_s, both_s = self.slowest_s
+        """Both at once over the longer of the two; 1: perfect overlap."""
+        first_s, second_s, both_s = self.times_s
         return both_s / max(first_s, second_s)
 
-    @property
+    @computed
     def over_sum(self) -> float:
-        """Both at once over one after the other: 1 if nothing overlaps."""
-        first_s, second_s, both_s = self.slowest_s
+        """Both at once over one after the other; 1: no overlap."""
+        first_s, second_s, both_s = self.times_s
         return both_s / (first_s + second_s)
 
 
@@ -390,18 +397,10 @@ def _longest(tasks: TaskTimes, shape: Shape, collective: Collective) -> _Series:
 
 
 def _of_bcast(series: dict[Collective, _Series]) -> Iterator[Overlap]:
-    for setup, one in series[Collective.BCAST].items():
+    for one in series[Collective.BCAST].values():
         times = np.median(one.array, axis=0)
-        course = _course(one, times)
-        yield Overlap(
-            setup,
-            one.shape,
-            ("ib", "sb", "sbib"),
-            times[:, 0],
-            times[:, -1],
-            steady(course),
-            course,
-        )
+        both_s = steady(times[:, depth(Collective.BCAST) : one.segments])
+        yield Overlap.of(one, ("ib", "sb", "sbib"), times[:, 0], times[:, -1], both_s)
 
 
 def _of_allreduce(series: dict[Collective, _Series]) -> Iterator[Overlap]:
@@ -411,11 +410,4 @@ def _of_allreduce(series: dict[Collective, _Series]) -> Iterator[Overlap]:
         if ib is not None:
             times = np.median(one.array, axis=0)
             first_s = np.median(ib.array, axis=0)[:, 0]
-            names = ("ib", "irsr", "ibirsr")
-            course = _course(one, times)
-            yield Overlap(setup, one.shape, names, first_s, times[:, 1], times[:, 2], course)
-
-
-def _course(series: TimedSeries, times: Numbers) -> Numbers:
-    """Return the tasks of the steady kind among `times` (leaders, tasks)."""
-    return times[:, depth(series.setup.collective) : series.segments]
+            yield Overlap.of(one, ("ib", "irsr", "ibirsr"), first_s, times[:, 1], times[:, 2])

@@ -153,6 +153,15 @@ class TuningRequest:
         }
 
 
+def every_setup(request: TuningRequest, release: str) -> dict[Collective, Setups]:
+    """Return the setups to be compared on any of the request's shapes, by collective."""
+    found: dict[Collective, Setups] = {}
+    for shape in request.inputs.shapes:
+        for collective, setups in setups_of(request, release, shape).items():
+            found[collective] = tuple(dict.fromkeys((*found.get(collective, ()), *setups)))
+    return found
+
+
 def setups_of(request: TuningRequest, release: str, shape: Shape) -> dict[Collective, Setups]:
     """Return the setups to be compared on a shape, by collective."""
     inputs = request.inputs

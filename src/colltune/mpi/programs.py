@@ -52,15 +52,14 @@ class ProgramOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class Mode:
-    """Something that a legal program may do.
-
-    ``program`` is what it does, in words that follow "programs that"; ``left_out_by`` the promise
-    (`SAME`, `BUILT_IN`) of which it is not a case, empty where no promise leaves it out.
-    """
+    """Something that a legal program may do."""
 
     name: str
+    """name"""
     program: str
+    """what it does, in words that follow `programs that`"""
     left_out_by: str = ""
+    """promise that leaves them out: same-types or builtin-operations; empty: none"""
 
 
 MODES: Mapping[str, Mode] = {
@@ -295,15 +294,14 @@ def _distance(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Harm:
-    """What a configuration does to legal programs of one mode.
-
-    ``outcome`` is neither right nor unknown; ``seen_in`` is the release that was measured, empty
-    where the catalogue tells.
-    """
+    """What a configuration does to legal programs of one mode."""
 
     mode: Mode
+    """which programs"""
     outcome: ProgramOutcome
+    """wrong, aborts or hangs"""
     seen_in: str = ""
+    """release that was measured; empty: the catalogue tells"""
 
     def __str__(self) -> str:
         return f"{_DOES[self.outcome]} programs that {self.mode.program}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from colltune.domain import Collective, parse_collective
 from colltune.errors import DataError, LibraryError, say
@@ -39,62 +39,140 @@ _NO_RULES = "the library has no rules for this collective"
 
 @dataclass(frozen=True)
 class AlgorithmParameter:
-    """A parameter of an algorithm: its default and range, and the variable that sets it."""
+    """A parameter of an algorithm."""
 
     name: str
+    """name"""
     default: int
+    """value by default"""
     low: int
+    """lowest value"""
     high: int
+    """highest value"""
     variable: str = ""
+    """variable that sets it, if any"""
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """What an algorithm ``needs``, and what happens ``otherwise`` (empty where it is not known)."""
+    """What an algorithm needs."""
 
     limit: Limit
+    """name of the condition"""
     needs: str
+    """what the algorithm needs"""
     otherwise: str
+    """what happens instead; empty: not known"""
 
 
 @dataclass(frozen=True)
 class AlgorithmFacts:
-    """One line of the catalogue; see `catalogue` for the fields that are not explained here."""
+    """One line of the catalogue."""
 
     number: int
+    """the library's own number"""
     name: str
+    """name in the catalogue"""
     value: str
+    """the library's own word, if it has one"""
     aliases: tuple[str, ...]
+    """other names"""
     parameters: tuple[AlgorithmParameter, ...]
+    """its parameters"""
     settings: Mapping[str, int | str]
+    """fixed settings, by variable"""
     conditions: tuple[Requirement, ...]
+    """what it needs"""
     wrong: str
+    """why it is never used, else empty"""
     symbol: str
+    """function that runs it, if known"""
 
 
 @dataclass(frozen=True)
 class CollectiveFacts:
-    """A collective in a release.
-
-    ``id`` is its number in the library's rules file, ``sizes`` what each format compares with its
-    message sizes, ``variable`` by which its algorithm is chosen, ``one_node`` and ``across_nodes``
-    who decides by default, ``han`` the algorithms of coll/han, counted from 0; ``forced`` is the
-    environment of a launch in which all calls use ``example``, one of its algorithms.
-    """
+    """A collective in a release."""
 
     collective: Collective
     id: int | None
+    """its number in the library's rules files"""
     variable: str
+    """variable that chooses the algorithm"""
     sizes: Mapping[str, str]
+    """by format: what it compares with its message sizes"""
     one_rule: bool
+    """whether a rules file can have one rule only"""
     runtime: bool
+    """whether a running program can be told to change"""
     note: str
+    """a remark"""
     one_node: str
+    """who decides on one node by default"""
     across_nodes: str
+    """who decides across nodes by default"""
     han: tuple[str, ...]
+    """algorithms of coll/han, counted from 0"""
     example: str
+    """id of a configuration, one of its algorithms"""
     forced: Mapping[str, str]
-    algorithms: tuple[AlgorithmFacts, ...] = field(default=())
+    """environment of a launch in which all calls use the example"""
+    algorithms: tuple[AlgorithmFacts, ...] = ()
+    """all algorithms"""
+
+
+@dataclass(frozen=True)
+class ReleaseFacts:
+    """A release of a library."""
+
+    library: str
+    """name"""
+    title: str
+    """title"""
+    release: str
+    """release"""
+    series: str
+    """its series"""
+    first_release: str
+    """first release of the series that the catalogue knows"""
+    priorities: Mapping[str, int]
+    """components with their priorities; the highest decides"""
+    formats: Mapping[str, str]
+    """titles of the formats of its files"""
+    collectives: tuple[CollectiveFacts, ...]
+    """every collective, or the one that was asked for"""
+
+
+@dataclass(frozen=True)
+class LibraryFacts:
+    """A library."""
+
+    library: str
+    """name"""
+    title: str
+    """title"""
+    series: Mapping[str, str]
+    """release series with a catalogue, and the first release that it knows"""
+
+
+def library_facts(mpi: MpiLibrary) -> LibraryFacts:
+    first = {series: release_of(mpi, series).catalogue.first_release for series in mpi.series}
+    return LibraryFacts(mpi.name, mpi.title, first)
+
+
+def release_facts(release: Release, collective: Collective | None = None) -> ReleaseFacts:
+    """Return what is known of a release, and of `collective` there; default: of all."""
+    found = release.catalogue
+    wanted = found.collectives if collective is None else (collective,)
+    return ReleaseFacts(
+        release.mpi.name,
+        release.mpi.title,
+        release.name,
+        found.series,
+        found.first_release,
+        dict(sorted(found.priorities, key=lambda pair: (-pair[1], pair[0]))),
+        {name: known.title for name, known in formats_of(release).items()},
+        tuple(facts(release, each) for each in wanted),
+    )
 
 
 def release_of(mpi: MpiLibrary, asked: str | None) -> Release:

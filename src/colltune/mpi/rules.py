@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi.programs import MOST_PROMISED, Harm, Harms, ProgramOutcome
+from colltune.text import computed
 
 LARGEST_SIZE = 2**63 - 1
 """No end of message sizes."""
@@ -98,21 +99,22 @@ _NOTES = frozenset({Fault.NOT_EVERYWHERE, Fault.REMARK})
 
 
 class Finding(NamedTuple):
-    """One finding of the lint: where (``line`` from 1 on, 0 for the file as a whole), what, mend.
-
-    ``message`` says what the library does with it; ``mend`` what to write instead. Of
-    ``SOME_PROGRAMS``, ``promise`` is the one that leaves them out.
-    """
+    """One finding of the lint."""
 
     line: int
+    """line, from 1 on; 0: the file as a whole"""
     fault: Fault
+    """id of the rule of lint"""
     message: str
+    """what the library does with it"""
     mend: str
+    """what to write instead"""
     promise: str = ""
+    """of some-programs: promise that leaves them out, else empty"""
 
-    @property
+    @computed
     def severity(self) -> Severity:
-        """How much it matters."""
+        """Error, warning or note."""
         return self.fault.severity
 
 
@@ -213,26 +215,29 @@ class Numbers(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """The smallest part of a file that names an algorithm: its line, its text, what it names.
+    """The smallest part of a file that names an algorithm.
 
-    ``configuration`` is the default where the rule leaves the decision to the library, and None
-    where it names something that the release does not have; ``numbers`` are as they stand there.
-
-    ``line`` counts from 1, ``text`` is what stands there, ``size_line`` where the first size does.
-    It takes the sizes from ``first`` to ``last``, both included, as the library counts them; an
-    ``ignored`` rule takes none. Rules are equal where they are the same one of a file, for whatever
-    sizes it is in effect.
+    Rules are equal where they are the same one of a file, for whatever sizes it is in effect.
     """
 
     line: int
+    """line of the file, from 1 on"""
     text: str
+    """what stands there"""
     collective: Collective
     configuration: Configuration | None
+    """id of what it asks for, the default where that is left to the library; null: something that
+    the release does not have"""
     first: int = 0
+    """smallest size that it takes, as the library counts them"""
     last: int = LARGEST_SIZE
+    """largest size that it takes"""
     numbers: Numbers = Numbers()
+    """what it names, as it stands there"""
     size_line: int = 0
+    """line of the first size"""
     ignored: bool = False
+    """whether it takes no size at all"""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Rule) and self[:4] == other[:4]

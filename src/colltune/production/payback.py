@@ -115,11 +115,14 @@ class Machine(NamedTuple):
 
 @dataclass(frozen=True)
 class Estimate:
-    """The expected value, and the ends of its 90 % interval; ``upper`` is None for infinity."""
+    """An expected value with its 90 % interval."""
 
     expected: float
+    """expected value"""
     lower: float
+    """lower end of its 90 % interval"""
     upper: float | None
+    """upper end of its 90 % interval; null: no limit"""
 
     def __str__(self) -> str:
         upper = "no limit" if self.upper is None else _number(self.upper)
@@ -141,17 +144,18 @@ class Load:
 
 @dataclass(frozen=True)
 class Payback:
-    """What measuring costs, what it saves in a month, and after how many days it pays.
-
-    ``saving_node_hours_per_month`` is None where the jobs' node-hours are not known, ``days`` also
-    where nothing is saved. ``node_hours_to_pay`` are those of tuned jobs after which it pays.
-    """
+    """What measuring costs, what it saves in a month, and after how many days it pays."""
 
     cost_node_hours: float
+    """what measuring costs; for `site init` at most"""
     saving_node_hours_per_month: Estimate | None
+    """what tuned jobs save in a month; null: the node-hours of jobs are unknown"""
     days: Estimate | None
+    """after how many days it pays; null: unknown, or it does not pay"""
     node_hours_to_pay: Estimate | None
+    """node-hours of tuned jobs after which it pays; null: it does not pay"""
     basis: str
+    """what the figures rest on, in words"""
 
     @property
     def text(self) -> str:

@@ -27,7 +27,6 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import NamedTuple
 
 import numpy as np
 
@@ -53,6 +52,7 @@ from colltune.evidence.launches import (
 )
 from colltune.models.confirmations import Confirmation
 from colltune.selector.argmin import ModelSelector
+from colltune.text import UNPRINTED, computed
 
 ROUNDS = 5
 """Turns of a launch: as many parts of a cell's repetitions are compared one by one."""
@@ -81,25 +81,30 @@ Times = Mapping[Cell, Mapping[str, Sequence[float]]]
 class ContestedInstance:
     """An instance whose decision is to be proved.
 
-    ``candidates`` are compared with ``default``, the proposal first; they stand for messages of
-    ``first_bytes`` to ``last_bytes``. ``gain`` is the factor that is predicted for the proposal;
-    ``followed`` tells whether a prediction is in force there if nothing is measured. ``time_s`` is
-    the default's predicted time, ``weight`` how much the shape matters, ``before`` what was found
-    on earlier occasions. The default is known to run as at ``instance`` from ``alike`` on to its
-    end; None: nothing is known.
+    ``before`` is what was found on earlier occasions. The default is known to run as at
+    ``instance`` from ``alike`` on to its end; None: nothing is known.
     """
 
     instance: Instance
+    """collective, shape and message"""
     default: Configuration
+    """id of the library's own decision"""
     candidates: tuple[Configuration, ...]
+    """what is compared with it, the proposal first"""
     first_bytes: int
+    """smallest message that they stand for"""
     last_bytes: int | None
+    """largest one; null: no end"""
     gain: float
+    """predicted runtime of the default over that of the proposal"""
     time_s: float
+    """predicted runtime of the default"""
     followed: bool = False
+    """whether a prediction is in force there if nothing is measured"""
     weight: float = 1.0
-    before: Confirmation | None = None
-    alike: tuple[int, int | None] | None = None
+    """how much the shape matters"""
+    before: Confirmation | None = field(default=None, metadata=UNPRINTED)
+    alike: tuple[int, int | None] | None = field(default=None, metadata=UNPRINTED)
 
     @property
     def shape(self) -> Shape:
@@ -114,32 +119,37 @@ class ContestedInstance:
         return tuple((c, self.instance) for c in (self.default, *self.candidates))
 
 
-class CandidateGain(NamedTuple):
+@dataclass(frozen=True)
+class CandidateGain:
     """What was measured of a candidate: its log gains over the default, and their noise.
 
     ``found`` is its interval, None after a single launch; ``expected`` the log gain that is to be
     expected again, given all that was measured in the same run.
     """
 
-    sums: Sums
-    noise: Noise
-    found: GainInterval | None
-    expected: float
+    sums: Sums = field(metadata=UNPRINTED)
+    noise: Noise = field(metadata=UNPRINTED)
+    found: GainInterval | None = field(metadata=UNPRINTED)
+    expected: float = field(metadata=UNPRINTED)
 
-    @property
+    @computed
     def ratio(self) -> float:
+        """Measured ratio that is to be expected again."""
         return math.exp(self.expected)
 
-    @property
+    @computed
     def lower(self) -> float | None:
+        """Lower end of its 95 % interval; null: a single launch."""
         return math.exp(self.found.lower) if self.found else None
 
-    @property
+    @computed
     def upper(self) -> float | None:
+        """Upper end of its 95 % interval."""
         return math.exp(self.found.upper) if self.found else None
 
-    @property
+    @computed
     def launches(self) -> int:
+        """Launches in which it was measured."""
         return self.sums.launches
 
     @property
@@ -151,31 +161,31 @@ class CandidateGain(NamedTuple):
 
 @dataclass(frozen=True)
 class ContestState:
-    """What is known of a contest.
-
-    ``status`` is predicted where no verdict is possible yet. ``best`` is the candidate that was
-    measured to be the fastest and ``gain`` what it gains, None where nothing was measured or all
-    failed.
-    ``open_candidates`` are those that another launch is worth while for; ``sums`` is what is known
-    of each candidate, and ``proved`` those that are faster. It holds from ``first_bytes`` to
-    ``last_bytes``.
-    """
+    """What is known of a contest; ``sums`` of each candidate."""
 
     contest: ContestedInstance
+    """what is to be proved"""
     status: Status
+    """confirmed, withdrawn, or predicted where no verdict is possible yet"""
     best: Configuration | None
+    """id of what was measured to be the fastest; null: nothing was measured, or all failed"""
     gain: CandidateGain | None
+    """what it gains over the default"""
     open_candidates: tuple[Configuration, ...]
-    sums: Mapping[Configuration, Sums] = field(default_factory=dict)
+    """ids of what another launch is worth while for"""
+    sums: Mapping[Configuration, Sums] = field(default_factory=dict, metadata=UNPRINTED)
     proved: tuple[Configuration, ...] = ()
-    held: tuple[int, int | None] | None = None
+    """ids of what proved faster"""
+    held: tuple[int, int | None] | None = field(default=None, metadata=UNPRINTED)
 
-    @property
+    @computed
     def first_bytes(self) -> int:
+        """Smallest message that it holds for."""
         return self.held[0] if self.held else self.contest.first_bytes
 
-    @property
+    @computed
     def last_bytes(self) -> int | None:
+        """Largest message that it holds for; null: no end."""
         return self.held[1] if self.held else self.contest.last_bytes
 
     @property
@@ -198,9 +208,9 @@ class ContestState:
         needed = launches_to_prove(self.gain.sums.log, self.gain.noise)
         return max(1, (needed or MOST_LAUNCHES) - self.gain.launches)
 
-    @property
+    @computed
     def configuration(self) -> Configuration:
-        """What is used: the winner, or the default where nothing proved faster."""
+        """Id of what is used: the winner, or the default where nothing proved faster."""
         return self.best if self.status is Status.CONFIRMED and self.best else self.contest.default
 
     @property

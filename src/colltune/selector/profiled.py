@@ -13,7 +13,7 @@ than the library's own ran already are left out.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from colltune.dataset.profile import Profile, Use
@@ -21,6 +21,7 @@ from colltune.decisions import Selection
 from colltune.domain import Instance
 from colltune.errors import DataError, say
 from colltune.selector.argmin import ModelSelector
+from colltune.text import UNPRINTED, computed
 
 NO_LAYOUT = "the layout of the communicator is unknown"
 NOT_MEASURED = "the bundle has no models of it"
@@ -29,11 +30,14 @@ NOT_DEFAULT = "the MPI library does not decide it"
 
 
 class Saving(NamedTuple):
-    """Seconds saved, summed over processes: what is expected, and its bounds."""
+    """Time saved, summed over processes."""
 
     expected_s: float
+    """time that is expected to be saved"""
     least_s: float
+    """the least"""
     most_s: float
+    """the most"""
 
     def __add__(self, other: object) -> Saving:
         if not isinstance(other, Saving):
@@ -46,28 +50,33 @@ NOTHING = Saving(0.0, 0.0, 0.0)
 
 @dataclass(frozen=True)
 class CallSaving:
-    """What would become of one kind of calls; ``unknown`` says why ``saving`` is None."""
+    """What would become of one kind of calls."""
 
-    use: Use
+    use: Use = field(metadata=UNPRINTED)
     selection: Selection | None
+    """what the bundle would choose; null: nothing is known of it"""
     saving: Saving | None
+    """what it saves; null: not known"""
     unknown: str = ""
+    """why nothing is known, else empty"""
 
 
 @dataclass(frozen=True)
 class Outlook:
     """What would become of all kinds of calls of a profile, in its order."""
 
-    profile: Profile
+    profile: Profile = field(metadata=UNPRINTED)
     rows: tuple[CallSaving, ...]
+    """what becomes of each kind of calls, in the order of the profile's uses"""
 
-    @property
+    @computed
     def saving(self) -> Saving:
+        """What all of them save."""
         return sum((row.saving for row in self.rows if row.saving is not None), NOTHING)
 
-    @property
+    @computed
     def unknown_s(self) -> float:
-        """Seconds in collectives, summed over processes, of which nothing is known."""
+        """Time in collectives, summed over processes, of which nothing is known."""
         return math.fsum(row.use.process_s for row in self.rows if row.saving is None)
 
 

@@ -15,6 +15,7 @@ Concurrency Computat. Pract. Exper. 2023, table 2, find none for about half of t
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from typing import NamedTuple
 
@@ -41,25 +42,49 @@ class Situation(NamedTuple):
     """An instance, and the adapters of each node."""
 
     instance: Instance
+    """collective, shape and message"""
     rails: Rails
+    """network adapters per node"""
 
 
 @dataclass(frozen=True)
 class WhatIfAnswer:
     """What is selected in a situation, and what it is made of.
 
-    ``outside`` says in words which counts are out of the measured range; ``chosen_terms`` and
-    ``default_terms`` are the cost model's, empty where it knows no such algorithm, or its
-    rounds are not known and hence neither what other adapters make of it. ``designs`` are what
-    published designs would take, see `colltune.models.costs.designs`.
+    Terms are empty where the cost model knows no such algorithm, or its rounds are not known and
+    hence neither what other adapters make of it.
     """
 
     situation: Situation
+    """what was asked for"""
     selection: Selection
+    """what is selected"""
     outside: tuple[str, ...]
+    """counts out of the measured range, in words"""
     chosen_terms: tuple[Share, ...]
+    """what its time is made of, by the cost model"""
     default_terms: tuple[Share, ...]
+    """what the default's time is made of"""
     designs: tuple[Design, ...] = ()
+    """what published designs would take"""
+
+
+@dataclass(frozen=True)
+class NowAndThen:
+    """What `what-if` prints."""
+
+    bundle: str
+    """id of the bundle"""
+    cost_model: str | None
+    """what the cost terms are by"""
+    promise: str
+    """which programs it is for: any-legal, same-types, builtin-operations"""
+    now: WhatIfAnswer
+    """as it is now"""
+    then: WhatIfAnswer
+    """as it would be"""
+    notes: tuple[str, ...]
+    """what the answers rest on"""
 
 
 class WhatIf:
@@ -122,6 +147,28 @@ class WhatIf:
             tuple(designs(instance, network)) if network else (),
         )
 
+    def compared(
+        self,
+        now: Situation,
+        then: Situation,
+        *,
+        cost_model: str | None = None,
+        rails_assumed: bool = False,
+    ) -> NowAndThen:
+        """Return both answers, with what they rest on.
+
+        `cost_model` says what the costs are by, `rails_assumed` that nobody told the adapters of
+        the measured machine.
+        """
+        return NowAndThen(
+            self._bundle.id,
+            cost_model,
+            str(self._programs),
+            self.answer(now),
+            self.answer(then),
+            tuple(self._notes(now, then, assumed=rails_assumed)),
+        )
+
     def outside(self, situation: Situation) -> tuple[str, ...]:
         """Return which counts are out of the measured ranges, in words."""
         instance = situation.instance
@@ -151,6 +198,37 @@ class WhatIf:
         """Return the configurations whose costs are not known, the default aside."""
         configurations = self._bundle.model(collective).configurations
         return tuple(c for c in configurations if not self._is_known(c) and not c.is_default)
+
+    def _notes(self, now: Situation, then: Situation, *, assumed: bool) -> Iterator[str]:
+        """Yield what the answers rest on and what cannot be known."""
+        if now == then:
+            yield "the new job does not differ from the present one"
+        if self.outside(now) or self.outside(then):
+            yield (
+                "the interval comes from errors at measured shapes; outside of them it may be too "
+                "narrow"
+            )
+        if now.rails == then.rails:
+            return
+        if assumed:
+            yield (
+                "the data do not say how many adapters the measured nodes have; 1 is assumed "
+                "(set it with --now-rails)"
+            )
+        if then.instance.shape.nodes == 1:
+            yield "a single node does not use its adapters, so more rails change nothing"
+        yield (
+            "times with other rails are the models' predictions, scaled by the cost model; none "
+            "was measured, and the intervals include no effect at all"
+        )
+        yield (
+            "the algorithm behind the default is unknown; it is assumed to gain as much from the "
+            "rails as the configuration that gains most"
+        )
+        unknown = self.unknown(then.instance.collective)
+        if unknown:
+            names = ", ".join(c.id for c in unknown)
+            yield f"not considered with other rails, because no cost formula is known: {names}"
 
     def _is_known(self, configuration: Configuration) -> bool:
         cost = self._costs.get(configuration)

@@ -335,12 +335,16 @@ def _unit(text: str, settings: Mapping[str, str]) -> str:
 
 
 class FilePlace(NamedTuple):
-    """Where a file of the folder takes effect, who reads it there, and whether root puts it."""
+    """What goes where."""
 
     file: str
+    """name of the file"""
     goes_to: str
+    """where it takes effect"""
     read_by: str
+    """who reads it there"""
     root: bool
+    """whether root puts it there"""
 
 
 def places(site: Site, folder: Path) -> tuple[FilePlace, ...]:
@@ -414,11 +418,50 @@ class FileState(StrEnum):
 
 @dataclass(frozen=True)
 class FileChange:
-    """A file of the folder, and for an edited one what would be written, as a diff."""
+    """A file of the folder."""
 
     file: str
+    """name of the file"""
     state: FileState
+    """unchanged, edited, or what was done to it"""
     diff: tuple[str, ...] = ()
+    """lines of the difference, of a file that somebody edited"""
+
+
+@dataclass(frozen=True)
+class WrittenSite:
+    """What `site init` prints."""
+
+    folder: Path
+    """folder of the site"""
+    site_file: Path
+    """the site file"""
+    site_file_is_new: bool
+    """whether it was written now"""
+    files: tuple[FileChange, ...]
+    """files of the folder"""
+    places: tuple[FilePlace, ...]
+    """what goes where"""
+    payback: Payback
+    """when measuring pays"""
+
+
+@dataclass(frozen=True)
+class UpgradedSite:
+    """What `site upgrade` prints."""
+
+    folder: Path
+    """folder of the site"""
+    from_release: str
+    """release that wrote the files, empty if unknown"""
+    to_release: str
+    """this release"""
+    written: bool
+    """whether anything was written"""
+    files: tuple[FileChange, ...]
+    """files of the folder"""
+    unreadable: tuple[str, ...]
+    """what this release cannot read, and why"""
 
 
 @dataclass(frozen=True)

@@ -40,16 +40,16 @@ class CallEnding(StrEnum):
 
 @dataclass(frozen=True, order=True)
 class CanaryCall:
-    """A call for the canary: on `comm_size` processes that lie evenly on the first `nodes` nodes.
-
-    ``is_whole`` stands for all processes of the job as they are.
-    """
+    """A call for the canary, on processes that lie evenly on the first `nodes` nodes."""
 
     collective: Collective
     msize_bytes: int
     comm_size: int
+    """processes of the communicator"""
     nodes: int
+    """nodes that they lie on"""
     is_whole: bool = False
+    """whether these are all processes of the job as they are"""
 
     @property
     def word(self) -> str:
@@ -312,9 +312,13 @@ class Readability:
     """Whether every process of the job reads the same bytes."""
 
     path: Path
+    """the file"""
     nprocs: int
+    """processes"""
     hosts: tuple[str, ...]
+    """hosts"""
     problems: Mapping[str, str]
+    """hosts that do not read the same, and why"""
 
 
 def readability(request: VerifyRequest, canary: Canary) -> tuple[Readability, Look]:

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 from colltune.bench.backends import raw
 from colltune.bench.backends.native import NativeBackend
@@ -35,7 +34,7 @@ from colltune.evidence.launches import (
 from colltune.mpi import LIBRARIES
 from colltune.mpi.installation import Installation
 from colltune.mpi.libcolltune.library import with_libcolltune
-from colltune.text import counted
+from colltune.text import UNPRINTED, computed, counted
 from colltune.verify.probe_calls import JobLayout, ProbeCall
 from colltune.verify.user_line import UserLine
 
@@ -56,32 +55,35 @@ _MORE = 1.5
 _MAX_REPS = 1000
 
 
-class Gain(NamedTuple):
+@dataclass(frozen=True)
+class Gain:
     """Runtime of the default over that of the file, in pairs of launches that follow each other.
 
     ``noise`` is what the other cells of the launches tell.
     """
 
-    sums: Sums
-    noise: Noise
+    sums: Sums = field(metadata=UNPRINTED)
+    noise: Noise = field(metadata=UNPRINTED)
 
-    @property
+    @computed
     def ratio(self) -> float:
+        """Default's runtime over the file's."""
         return math.exp(self.sums.log)
 
-    @property
+    @computed
     def pairs(self) -> int:
+        """Launches of default and file in alternation."""
         return self.sums.launches
 
-    @property
+    @computed
     def lower(self) -> float | None:
-        """The lower end of the interval of 95 %, None for a single pair."""
+        """Lower end of the 95 % interval; null: a single pair."""
         ends = self.interval()
         return ends and math.exp(ends[0])
 
-    @property
+    @computed
     def upper(self) -> float | None:
-        """The upper end of the interval of 95 %, None for a single pair."""
+        """Upper end of the 95 % interval; null: a single pair."""
         ends = self.interval()
         return ends and math.exp(ends[1])
 

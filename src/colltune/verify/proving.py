@@ -85,7 +85,7 @@ class _Proving:
         kind = self._format(text, library)
         self._insist(kind, library, release)
         measured = self.request.measure
-        proof = Proof(read, kind.name, release, job.library, job.nodes, measured=measured)
+        proof = Proof(read, kind.name, release, job.library, dict(job.nodes), measured=measured)
         if reason := kind.unreadable_by(release):
             return replace(proof, dropped=reason, notes=tuple(self.notes))
         parsed = kind.parse(text, str(self.request.path), release)
@@ -96,7 +96,8 @@ class _Proving:
         results = self._results(parsed, findings, layout, settings)
         return replace(
             proof,
-            settings=settings,
+            activation=settings.activation,
+            user_settings={name: settings.user[name].value for name in settings.against()},
             dropped=parsed.dropped,
             results=results,
             notes=tuple(self.notes),

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
 from colltune.errors import UNOBSERVED
 from colltune.mpi import LIBRARIES, MpiLibrary
+from colltune.mpi.formats import FORMATS
 from colltune.mpi.in_effect import Rank, Setting, Settings, beside
 from colltune.mpi.job_variables import concerns_collectives
 from colltune.mpi.rules import Call, Fault, Finding, Outcome, Rule, Rules
 from colltune.mpi.shell import parameter_of, variable_of
+from colltune.text import computed
 from colltune.verify.canary import CallEnding, CallSeen, CanaryCall, Readability
 from colltune.verify.gains import Gain, Timed
 from colltune.verify.observing import UNTRACED, Observer
@@ -176,11 +180,14 @@ _ORDER = (
 
 @dataclass(frozen=True)
 class Assessment:
-    """RuleStatus and reason; ``ran`` is what was seen to run, empty where nothing could be seen."""
+    """What became of a rule."""
 
     status: RuleStatus
+    """applied, overridden, ignored, harmful, unreachable or unobserved"""
     why: str = ""
+    """why, in words"""
     ran: str = ""
+    """what was seen to run; empty: nothing could be seen"""
 
 
 @dataclass(frozen=True)
@@ -382,11 +389,17 @@ def _is_certain(gain: Gain) -> bool:
 @dataclass(frozen=True)
 class RuleResult:
     rule: Rule
+    """the rule"""
     assessment: Assessment
+    """what became of it"""
     call: CanaryCall | None = None
+    """the call that tried the rule"""
     default_ran: str = ""
+    """what the library runs by itself; empty: not seen"""
     gain: Gain | None = None
+    """what it gained; null: not timed"""
     is_regression: bool = False
+    """slower than the default; in at most 5 % of runs a file that changes nothing has any"""
 
 
 class FileVerdict(StrEnum):
@@ -405,35 +418,46 @@ class FileVerdict(StrEnum):
 
 @dataclass(frozen=True)
 class Proof:
+    """What is proven of a file; only its readability where that has problems."""
+
     readability: Readability
+    """whether all processes read the same file"""
     format: str = ""
+    """format of the file"""
     release: str = ""
+    """release of the MPI library"""
     library: str = ""
-    nodes: tuple[tuple[str, int], ...] = ()
-    settings: JobSettings | None = None
+    """what MPI says of itself"""
+    nodes: Mapping[str, int] = field(default_factory=dict)
+    """processes by host"""
+    activation: Mapping[str, str] = field(default_factory=dict)
+    """variables that put the file into effect"""
+    user_settings: Mapping[str, str] = field(default_factory=dict)
+    """the job's own settings against it"""
     dropped: str = ""
+    """why the release ignores the file as a whole, else empty"""
     results: tuple[RuleResult, ...] = ()
+    """every rule"""
     notes: tuple[str, ...] = ()
+    """remarks"""
     measured: bool = True
+    """whether the default was to be timed against the file"""
 
-    @property
+    @computed
     def verdict(self) -> FileVerdict:
-        """Whether no rule fails and none makes the job slower; it takes one that was seen.
-
-        A file without rules has nothing that could be seen.
-        """
+        """Passed (no rule fails, none is slower, and one was seen), failed or not observed."""
         failed = any(v.assessment.status.is_failure or v.is_regression for v in self.results)
         if self.readability.problems or self.dropped or failed:
             return FileVerdict.FAILED
-        seen = self.count(RuleStatus.APPLIED) or not self.results
+        seen = self.counts[RuleStatus.APPLIED] or not self.results
         return FileVerdict.PASSED if seen else FileVerdict.UNOBSERVED
 
-    @property
+    @computed
     def how_to_observe(self) -> str:
-        """What shows more of the file; empty where enough was seen."""
+        """What shows more of the file; empty: enough was seen."""
         if self.verdict is not FileVerdict.UNOBSERVED:
             return ""
-        if not self.count(RuleStatus.UNOBSERVED):
+        if not self.counts[RuleStatus.UNOBSERVED]:
             return (
                 "no call of this job reaches a rule. Start it as the jobs are that will use the "
                 "file; the reason of each rule tells what it needs."
@@ -449,5 +473,34 @@ class Proof:
             "cannot be seen by time."
         )
 
-    def count(self, status: RuleStatus) -> int:
-        return sum(result.assessment.status is status for result in self.results)
+    @computed
+    def counts(self) -> Mapping[RuleStatus, int]:
+        """Rules by status."""
+        return dict.fromkeys(RuleStatus, 0) | Counter(r.assessment.status for r in self.results)
+
+    @computed
+    def regressions(self) -> int:
+        """Rules slower than the default beyond doubt."""
+        return sum(result.is_regression for result in self.results)
+
+    def for_registry(self) -> dict[str, Any]:
+        """Return what a registry keeps: how many rules of each collective became what."""
+        collectives: dict[str, dict[str, int]] = {}
+        for result in self.results:
+            counts = collectives.setdefault(
+                result.rule.collective.value, dict.fromkeys(RuleStatus, 0)
+            )
+            counts[result.assessment.status] += 1
+        known = FORMATS.get(self.format)
+        return {
+            "passed": self.verdict == "passed",
+            "verdict": self.verdict,
+            "file": str(self.readability.path),
+            "format": self.format or None,
+            "library": known.library if known else None,
+            "release": self.release or None,
+            "nodes": len(self.nodes),
+            "processes": sum(self.nodes.values()),
+            "regressions": self.regressions,
+            "collectives": collectives,
+        }

@@ -13,10 +13,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from colltune.cli.import_ import KnownAlgorithms
 from colltune.dataset.importers import ImportRequest
 from colltune.dataset.importers.importing import ImportedFiles, add_to, import_files
 from colltune.errors import DataError, LibraryError
+from colltune.mpi.known_algorithms import KnownAlgorithms
 from tests.dataset.importers.samples import CONTEXT, IMB, MPIBENCH, OSU, REPROMPI, request
 from tests.refusals import refused
 

@@ -389,11 +389,14 @@ _KINDS: dict[Coefficient, CostKind] = {
 
 
 class Share(NamedTuple):
-    """One kind of cost: seconds, and its share of the whole."""
+    """One kind of cost."""
 
     kind: CostKind
+    """what the time goes into"""
     time_s: float
+    """time"""
     share: float
+    """share of the whole"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -498,11 +501,14 @@ _BROADCASTS = (Broadcast.LINEAR, Broadcast.PIPELINED, Broadcast.SCATTER_RING_ALL
 
 
 class Design(NamedTuple):
-    """A published design: predicted seconds, and its own optimum in words."""
+    """A published design."""
 
     name: str
+    """name"""
     time_s: float
+    """time by its formula"""
     optimum: str
+    """with which parameters"""
 
 
 def designs(instance: Instance, network: NetworkParameters) -> list[Design]:

@@ -58,7 +58,9 @@ class Rails(NamedTuple):
     """The network adapters of a node (Tran et al., sec. 2.1)."""
 
     adapters: int = 1
+    """adapters per node"""
     use: RailUse = RailUse.BINDING
+    """sharing or binding"""
 
 
 ONE_RAIL = Rails()

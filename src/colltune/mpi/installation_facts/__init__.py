@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from colltune.domain import Collective
 from colltune.errors import say
@@ -54,25 +55,34 @@ class DifferenceKind(StrEnum):
 
 @dataclass(frozen=True)
 class CatalogueDifference:
-    """One difference: ``where`` (a collective or component), what the catalogue says, what is here.
-
-    ``catalogue`` or ``here`` is empty where one of them has nothing to say.
-    """
+    """One difference."""
 
     kind: DifferenceKind
+    """kind of the difference"""
     where: str
+    """collective or component"""
     catalogue: str
+    """what the catalogue says; empty: nothing"""
     here: str
+    """what the installation says; empty: nothing"""
 
 
 @dataclass(frozen=True)
 class CatalogueCheck:
-    """What an installation told, the release of the catalogue it was compared with, and how."""
+    """How an installation differs from the catalogue."""
 
-    launcher: LauncherProgram
+    library: str
+    """library that is installed"""
     release: str
-    facts: InstallationFacts
+    """its release"""
+    mpirun: Path
+    """its launcher"""
+    asked: str
+    """through what it was asked"""
+    catalogue: str
+    """release of the catalogue"""
     differences: tuple[CatalogueDifference, ...]
+    """where they differ"""
 
 
 def check(named: str | None, library: str | None, release: str | None = None) -> CatalogueCheck:
@@ -87,7 +97,14 @@ def check(named: str | None, library: str | None, release: str | None = None) ->
         raise say("not-inspected", mpirun=launcher.mpirun, title=title, known=known)
     compared = release_of(LIBRARIES[launcher.library], release or launcher.release)
     found = INSPECTORS[launcher.library](launcher, compared.catalogue)
-    return CatalogueCheck(launcher, compared.name, found, compare(compared, found))
+    return CatalogueCheck(
+        launcher.library,
+        launcher.release,
+        launcher.mpirun,
+        found.asked,
+        compared.name,
+        compare(compared, found),
+    )
 
 
 def compare(release: Release, told: InstallationFacts) -> tuple[CatalogueDifference, ...]:

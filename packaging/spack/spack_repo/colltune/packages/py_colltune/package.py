@@ -54,7 +54,6 @@ class PyColltune(PythonPackage):
             depends_on("py-xgboost@2.1:")
 
         with when("+service"):
-            depends_on("py-ddsketch@3.0.1:")
             depends_on("py-fastapi@0.115:")
             depends_on("py-httptools@0.6:")
             depends_on("py-matplotlib@3.8:")
