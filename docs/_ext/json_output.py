@@ -33,7 +33,6 @@ from colltune.cli.interpose import Interposing
 from colltune.cli.plan import PlanWithPayback
 from colltune.cli.profile import ShownProfile, WhatIsSent
 from colltune.cli.slurm import WrittenHooks
-from colltune.cli.status import PrintedStatus
 from colltune.dataset.noise import NoiseReport
 from colltune.domain import Configuration, Shape
 from colltune.han.choosing import HanComparison
@@ -42,12 +41,14 @@ from colltune.mpi.installation_facts import CatalogueCheck
 from colltune.mpi.linting import LintReport
 from colltune.mpi.reference import LibraryFacts, ReleaseFacts
 from colltune.page.file import WrittenPage
+from colltune.production.status import PrintedStatus
 from colltune.registry import Event
 from colltune.selector.bundle_diff import BundleDiff
 from colltune.selector.explaining import Explanation
 from colltune.selector.what_if import NowAndThen
 from colltune.site.folder import UpgradedSite, WrittenSite
 from colltune.text import computed, is_record, printed_names
+from colltune.tune.pipeline import TuneResult
 from colltune.verify.canary import Readability
 from colltune.verify.rule_status import Proof
 from docs._ext.markdown import code, heading, table, text
@@ -80,6 +81,7 @@ _RECORDS: dict[str, Any] = {
     "data noise": NoiseReport,
     "evaluate": Evaluated,
     "report": WrittenPage,
+    "tune": TuneResult,
     "site status": PrintedStatus,
     "han measure": Done,
     "han select": HanSelected,

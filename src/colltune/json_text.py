@@ -14,8 +14,8 @@ from colltune.text import is_record, printed
 
 
 @dataclass(frozen=True)
-class Facts:
-    """Facts that people and programs are told; descriptions are made of the fields' docstrings."""
+class DescribedRecord:
+    """A record whose description is made of the docstrings of its fields."""
 
     __pydantic_config__: ClassVar[dict[str, bool]] = {"use_attribute_docstrings": True}
 

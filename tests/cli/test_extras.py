@@ -26,7 +26,6 @@ FIT = ("fit", DATA, "--out", "out")
 @pytest.mark.parametrize(
     ("words", "absent", "extra"),
     [
-        (("report", "bundle"), "matplotlib", "plots"),
         (("plot", "curves", DATA, "--out", "a.png"), "matplotlib", "plots"),
         (("data", "noise", DATA, "--picture", "a.png"), "matplotlib", "plots"),
         (("evaluate", DATA, "--suite", "paper", "--out", "out"), "matplotlib", "plots"),

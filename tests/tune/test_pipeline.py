@@ -210,10 +210,10 @@ def test_however_slow_launches_and_fits_are_the_budget_holds(
         assert is_default == (row.verdict != "confirmed")
     chooses = any(not row.interval.configuration.is_default for row in result.rows)
     assert (result.job_line is not None) == chooses == (not result.unproven)
-    assert all(row.predicted is None or row.predicted > 1 for row in rows)
+    assert all(row.predicted_gain is None or row.predicted_gain > 1 for row in rows)
     if (launch_s, step_s) == (0.3, 0.0):
         assert {row.verdict for row in rows} == {"confirmed"}
-    decides = ModelSelector(load(result.bundle_path))
+    decides = ModelSelector(load(result.bundle))
     for row in result.rows:
         for msize in filter(row.interval.holds, MSIZES):
             selection = decides.select(Instance(row.collective, SHAPE, msize))
@@ -231,7 +231,7 @@ def test_what_was_not_measured_again_is_withdrawn(
     assert all("not measured again" in row.interval.reason for row in rows)
     assert "0 # collectives" in result.written.rules_path.read_text()
     assert any("no decision could be measured again: nothing" in note for note in result.notes)
-    selector = ModelSelector(load(result.bundle_path))
+    selector = ModelSelector(load(result.bundle))
     for msize in MSIZES:
         selection = selector.select(Instance(Collective.BCAST, SHAPE, msize))
         assert selection.configuration.is_default
@@ -246,7 +246,7 @@ def test_a_fit_that_takes_too_long_is_made_by_the_quickest_learner(tuned: Tuned)
     """Which is noted; the page is there all the same."""
     result = tuned(1.0, step_s=1.0)
     assert "fitted by knn, because there was no time for regret_trees" in result.notes
-    assert result.page_path.exists()
+    assert result.page.exists()
 
 
 def test_a_fit_that_is_seen_to_take_too_long_leaves_its_time_to_the_quickest(tuned: Tuned) -> None:
@@ -282,7 +282,7 @@ def test_the_page_shows_what_the_command_says(
     """It is written without matplotlib, and its sentence is that of the summary."""
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     result = tuned(0.3)
-    facts = facts_of(result.page_path.read_text(encoding="utf-8"))
+    facts = facts_of(result.page.read_text(encoding="utf-8"))
     told = facts["answers"]["v1/view/gains"]
     assert told["summary"] == json.loads(encoded(result.gain))
     assert told["sentence"].casefold() == f"{result.gain.sentence}.".casefold()

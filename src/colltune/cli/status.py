@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
 
 import typer
@@ -14,7 +13,6 @@ from colltune.cli.console import Mark, TextTable, Verbatim, marked, output
 from colltune.cli.options import Json, writable_file
 from colltune.errors import DataError
 from colltune.on_demand import require
-from colltune.production.status import JudgedDecision, Period, ProductionStatus
 from colltune.text import (
     counted,
     node_hours_text,
@@ -23,16 +21,8 @@ from colltune.text import (
     range_text,
 )
 
-
-@dataclass(frozen=True)
-class PrintedStatus(ProductionStatus):
-    """What production jobs proved, and the report that was written."""
-
-    version: int = 1
-    """of this document"""
-    report: Path | None = None
-    """HTML file of a month; null: none was asked for"""
-
+if TYPE_CHECKING:
+    from colltune.production.status import JudgedDecision, Period, ProductionStatus
 
 _SERVICE_S = 30.0
 _URLS = ("http://", "https://", "unix:")
@@ -68,6 +58,7 @@ def status(
         raise DataError("--month is for a report. Name the file with --report.")
     require("service", "pydantic", "sqlalchemy")
     from colltune.files import whole
+    from colltune.production.status import PrintedStatus
 
     is_url = site.startswith(_URLS)
     found, text = (_asked if is_url else _read)(site, month, with_report=report is not None)
@@ -82,6 +73,7 @@ def _asked(url: str, month: str, *, with_report: bool) -> tuple[ProductionStatus
     """Return what the service at `url` tells, and the report if it is wanted."""
     from pydantic import TypeAdapter
 
+    from colltune.production.status import ProductionStatus
     from colltune.server.slurm.ask import ask
 
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -132,9 +132,9 @@ def tune(
         native.insist_on_freedom()
         measuring = None if plan.backend == "native" else backend_of(plan, None, mpi)
         result = pipeline.tune(settings, found, native, _teller(shown, settings), measuring)
-    remember(result.bundle_path)
+    remember(result.bundle)
     warnings = (*result.report.problems, *(f"note: {note}" for note in result.notes))
-    output(_facts(result), _lines(result), json=json, warnings=warnings)
+    output(result, _lines(result), json=json, warnings=warnings)
 
 
 def _teller(shown: Progress, settings: TuneSettings) -> Tell:
@@ -184,15 +184,15 @@ def _lines(result: TuneResult) -> Iterator[str | TextTable]:
     )
     yield f"tuned          {result.mpirun}"
     yield f"for            {result.written.programs.phrase}"
-    yield f"dataset        {result.dataset_path}"
-    yield f"bundle         {result.bundle_path}"
-    yield f"configuration  {result.written.rules_path}"
+    yield f"dataset        {result.dataset}"
+    yield f"bundle         {result.bundle}"
+    yield f"configuration  {result.configuration}"
     if result.job_line is None:
         yield f"nothing to add to a job: {result.unproven}"
     else:
         yield f"add this line to a job{' that shares cores, too' if shared else ''}:"
         yield Verbatim(f"  {result.job_line}")
-    yield f"to see it      {result.page_path}"
+    yield f"to see it      {result.page}"
     yield result.gain.sentence
 
 
@@ -213,56 +213,9 @@ def _cells(row: TunedRange, shared: str) -> list[object]:
         range_text(interval.first_bytes, interval.last_bytes),
         ", ".join(row.default_algorithms) or "?",
         marked("default kept", Mark.UNCHANGED) if configuration.is_default else configuration.short,
-        f"{row.predicted:.2f}x" if row.predicted else "",
+        f"{row.predicted_gain:.2f}x" if row.predicted_gain else "",
         gain,
         measured.launches if measured else "",
         marked(f"{row.verdict}{shared}", verdict) if row.verdict else "",
         effect,
     ]
-
-
-def _facts(result: TuneResult) -> dict[str, Any]:
-    return {
-        "context": result.context,
-        "promise": str(result.written.programs),
-        "mpirun": result.mpirun,
-        "nodes": result.shape.nodes,
-        "ppn": result.shape.ppn,
-        "rows": [_row_json(row) for row in result.rows],
-        "gain": result.gain,
-        "wall_s": result.wall_s,
-        "timed_s": result.timed_s,
-        "phases_s": result.phases_s,
-        "launches": result.report.launches,
-        "problems": result.report.problems,
-        "notes": result.notes,
-        "dataset": result.dataset_path,
-        "bundle": result.bundle_path,
-        "configuration": result.written.rules_path,
-        "parameters": result.written.parameter_path,
-        "page": result.page_path,
-        "environment": result.written.environment,
-        "job_line": result.job_line,
-        "unproven": result.unproven,
-        "cores_shared": result.cores_shared,
-    }
-
-
-def _row_json(row: TunedRange) -> dict[str, Any]:
-    interval, measured = row.interval, row.measured
-    withdrawn = measured.proposed if measured and interval.configuration.is_default else None
-    return {
-        "collective": row.collective,
-        "first_bytes": interval.first_bytes,
-        "last_bytes": interval.last_bytes,
-        "default_algorithms": row.default_algorithms,
-        "configuration": interval.configuration,
-        "predicted_gain": row.predicted,
-        "measured_gain": measured.gain if measured else None,
-        "measured_gain_lower": measured.lower if measured else None,
-        "measured_gain_upper": measured.upper if measured else None,
-        "launches": measured.launches if measured else 0,
-        "verdict": row.verdict or None,
-        "in_effect": row.in_effect,
-        "withdrawn": withdrawn,
-    }

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from colltune.domain import Collective, Shape
-from colltune.json_text import Facts
+from colltune.json_text import DescribedRecord
 from colltune.models.bundle import Bundle
 from colltune.page.facts import BundleFacts
 from colltune.plot_data.decisions import Grid
@@ -19,7 +19,7 @@ _MOST_ROWS = 12
 
 
 @dataclass(frozen=True)
-class Changed(Facts):
+class Changed(DescribedRecord):
     """What was decided, what is decided now, and by how much that is predicted to be faster."""
 
     old: str
@@ -54,7 +54,7 @@ class ChangeRow(Changed):
 
 
 @dataclass(frozen=True)
-class CollectiveChanges(Facts):
+class CollectiveChanges(DescribedRecord):
     """How much of a collective's decisions change."""
 
     name: str

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from colltune.domain import Collective
 from colltune.errors import DataError
-from colltune.json_text import Facts
+from colltune.json_text import DescribedRecord
 from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix
 from colltune.models.learners import learner_entry
@@ -50,7 +50,7 @@ class Sample(StrEnum):
 
 
 @dataclass(frozen=True)
-class ShapeTimes(Facts):
+class ShapeTimes(DescribedRecord):
     """Measured times on one shape, of the default, of what is selected, and of the best."""
 
     nodes: int
@@ -70,7 +70,7 @@ class ShapeTimes(Facts):
 
 
 @dataclass(frozen=True)
-class SampleEvidence(Facts):
+class SampleEvidence(DescribedRecord):
     """Decisions and predictions on measured instances of one kind."""
 
     sample: Sample
@@ -87,7 +87,7 @@ class SampleEvidence(Facts):
 
 
 @dataclass(frozen=True)
-class CollectiveEvidence(Facts):
+class CollectiveEvidence(DescribedRecord):
     """What is known of how good a collective's decisions are."""
 
     name: str
@@ -111,7 +111,7 @@ class CollectiveEvidence(Facts):
 
 
 @dataclass(frozen=True)
-class MeasuredData(Facts):
+class MeasuredData(DescribedRecord):
     """How much was measured."""
 
     rows: int

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from colltune.domain import Context
-from colltune.json_text import Facts
+from colltune.json_text import DescribedRecord
 
 
 @dataclass(frozen=True)
-class BundleFacts(Facts):
+class BundleFacts(DescribedRecord):
     """What facts on one bundle begin with."""
 
     slot: str

@@ -12,7 +12,7 @@ from statistics import geometric_mean
 import numpy as np
 
 from colltune.domain import Collective, Shape
-from colltune.json_text import Facts, digits
+from colltune.json_text import DescribedRecord, digits
 from colltune.models.bundle import Bundle
 from colltune.models.confirmations import Confirmation
 from colltune.mpi.programs import Programs
@@ -41,7 +41,7 @@ _STANDINGS = {
 
 
 @dataclass(frozen=True)
-class GainRange(Facts):
+class GainRange(DescribedRecord):
     """Neighbouring message sizes with one decision, and what it gains over the default."""
 
     first: int
@@ -68,7 +68,7 @@ class GainRange(Facts):
 
 
 @dataclass(frozen=True)
-class ShapeGains(Facts):
+class ShapeGains(DescribedRecord):
     """The ranges of one shape, by message size."""
 
     nodes: int
@@ -78,7 +78,7 @@ class ShapeGains(Facts):
 
 
 @dataclass(frozen=True)
-class CollectiveGains(Facts):
+class CollectiveGains(DescribedRecord):
     """The gains of one collective on all shapes that were measured."""
 
     name: str
@@ -96,7 +96,7 @@ class CollectiveGains(Facts):
 
 
 @dataclass(frozen=True)
-class GainSummary(Facts):
+class GainSummary(DescribedRecord):
     """What a bundle brings, over all measured shapes and message sizes of all collectives."""
 
     faster_ranges: int

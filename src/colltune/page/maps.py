@@ -9,7 +9,7 @@ from string import ascii_uppercase
 import numpy as np
 
 from colltune.domain import Collective, Configuration, Instance, Shape
-from colltune.json_text import Facts, digits
+from colltune.json_text import DescribedRecord, digits
 from colltune.models.bundle import Bundle
 from colltune.mpi.running import Refusal, RunningRange
 from colltune.page.changes import FieldChange, field_changes
@@ -24,7 +24,7 @@ _NOT_NEAR = "not measured near enough to this shape and size"
 
 
 @dataclass(frozen=True)
-class ConfigurationView(Facts):
+class ConfigurationView(DescribedRecord):
     """A configuration as the map shows it."""
 
     id: str
@@ -42,7 +42,7 @@ class ConfigurationView(Facts):
 
 
 @dataclass(frozen=True)
-class ReasonView(Facts):
+class ReasonView(DescribedRecord):
     """A reason for which the default is replaced or kept."""
 
     code: str
@@ -56,7 +56,7 @@ class ReasonView(Facts):
 
 
 @dataclass(frozen=True)
-class ShapeDecisions(Facts):
+class ShapeDecisions(DescribedRecord):
     """The decisions of one shape, one value per message size."""
 
     nodes: int
@@ -106,7 +106,7 @@ class MapView(BundleFacts):
 
 
 @dataclass(frozen=True)
-class PredictedConfiguration(Facts):
+class PredictedConfiguration(DescribedRecord):
     """What is predicted for one configuration on one instance."""
 
     column: int

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from colltune import __version__
 from colltune.domain import Context
 from colltune.errors import LibraryError
-from colltune.json_text import Facts
+from colltune.json_text import DescribedRecord
 from colltune.models.bundle import Bundle
 from colltune.mpi import LIBRARIES
 from colltune.mpi.formats import FORMATS, format_for, reads
@@ -28,7 +28,7 @@ class InForce(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CollectiveSummary(Facts):
+class CollectiveSummary(DescribedRecord):
     """What a bundle knows of one collective."""
 
     name: str
@@ -44,7 +44,7 @@ class CollectiveSummary(Facts):
 
 
 @dataclass(frozen=True)
-class FormatView(Facts):
+class FormatView(DescribedRecord):
     """A format of configuration files."""
 
     name: str
@@ -52,7 +52,7 @@ class FormatView(Facts):
 
 
 @dataclass(frozen=True)
-class SlotView(Facts):
+class SlotView(DescribedRecord):
     """One release of an MPI library and the bundle that is in force for it."""
 
     slot: str
@@ -84,7 +84,7 @@ class SlotView(Facts):
 
 
 @dataclass(frozen=True)
-class HistoryView(Facts):
+class HistoryView(DescribedRecord):
     """A promotion, a rollback, or a step or the end of a trial, as the registry recorded it."""
 
     sequence: int
@@ -109,7 +109,7 @@ class HistoryView(Facts):
 
 
 @dataclass(frozen=True)
-class OverviewView(Facts):
+class OverviewView(DescribedRecord):
     """Everything that the page needs before anything is chosen."""
 
     colltune_version: str

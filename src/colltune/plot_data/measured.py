@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from colltune.dataset.objective import parse_objective
 from colltune.domain import Collective, Configuration
 from colltune.errors import DataError
-from colltune.json_text import Facts
+from colltune.json_text import DescribedRecord
 from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.models.collective_model import CollectiveModel
@@ -106,7 +106,7 @@ class MeasuredDecisions:
 
 
 @dataclass(frozen=True)
-class MeasuredSummary(Facts):
+class MeasuredSummary(DescribedRecord):
     """Figures of measured decisions, None where nothing could be told."""
 
     instances: int
@@ -249,7 +249,7 @@ class Errors:
 
 
 @dataclass(frozen=True)
-class Calibration(Facts):
+class Calibration(DescribedRecord):
     """Measured times beside predicted 90 % intervals; shares and factor are None without times."""
 
     nodes: int | None
@@ -267,7 +267,7 @@ class Calibration(Facts):
 
 
 @dataclass(frozen=True)
-class GainBin(Facts):
+class GainBin(DescribedRecord):
     """Replaced decisions whose predicted gain lies in a range."""
 
     first: float

@@ -22,7 +22,7 @@ from colltune.domain import Collective, Shape
 from colltune.errors import say
 from colltune.evidence.arms import WORTH, Arms, EffectInterval, Total
 from colltune.evidence.launches import discoveries
-from colltune.json_text import Facts
+from colltune.json_text import DescribedRecord
 from colltune.models.guard import Guard
 from colltune.mpi.programs import FOR_EVERYBODY, Programs
 from colltune.production.arms import Arm, ArmShares, Draw, Production
@@ -128,7 +128,7 @@ class ProductionFinding:
 
 
 @dataclass(frozen=True)
-class ProductionDrift(Facts):
+class ProductionDrift(DescribedRecord):
     """Calls that the library decides itself take longer or shorter than before."""
 
     slot: str
@@ -178,7 +178,7 @@ class SavedNodeHours(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ArmJobs(Facts):
+class ArmJobs(DescribedRecord):
     """How many jobs were given an arm, and what became of them."""
 
     slot: str

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from colltune.domain import Collective, Configuration
 from colltune.errors import DataError
-from colltune.json_text import Facts
+from colltune.json_text import DescribedRecord
 from colltune.production.arms import Arm, Production
 from colltune.production.judgement import (
     ArmJobs,
@@ -32,7 +32,7 @@ _TO_SECONDS = len("2026-11-23T11:00:00")
 
 
 @dataclass(frozen=True)
-class Period(Facts):
+class Period(DescribedRecord):
     """Node-hours that tuned jobs saved in a month (``2026-11``), or in ``all`` of them."""
 
     period: str
@@ -46,7 +46,7 @@ class Period(Facts):
 
 
 @dataclass(frozen=True)
-class ProductionGain(Facts):
+class ProductionGain(DescribedRecord):
     """How much faster a collective's tuned calls were than those of the control group."""
 
     mpi_name: str
@@ -64,7 +64,7 @@ class ProductionGain(Facts):
 
 
 @dataclass(frozen=True)
-class JudgedDecision(Facts):
+class JudgedDecision(DescribedRecord):
     """A decision that was proven or refuted; the rest is empty where nobody withdrew it."""
 
     slot: str
@@ -106,7 +106,7 @@ class JudgedDecision(Facts):
 
 
 @dataclass(frozen=True)
-class RollOut(Facts):
+class RollOut(DescribedRecord):
     """A bundle on trial: its share of the jobs, and what its jobs showed at this share.
 
     ``lower`` to ``upper`` is their time over that of jobs with the bundle in force.
@@ -144,7 +144,7 @@ class RollOut(Facts):
 
 
 @dataclass(frozen=True)
-class NotJudged(Facts):
+class NotJudged(DescribedRecord):
     """How often something was not judged for a reason."""
 
     reason: str
@@ -154,7 +154,7 @@ class NotJudged(Facts):
 
 
 @dataclass(frozen=True)
-class ProductionStatus(Facts):
+class ProductionStatus(DescribedRecord):
     """All of it; without ``recording`` nothing is known, ``judged_utc`` is empty before a look.
 
     Of decisions the latest are listed, and all are counted.
@@ -204,6 +204,16 @@ class ProductionStatus(Facts):
     """reports that were refused"""
     left_out: tuple[NotJudged, ...] = ()
     """what could not be compared"""
+
+
+@dataclass(frozen=True)
+class PrintedStatus(ProductionStatus):
+    """What production jobs proved, and the report that was written."""
+
+    version: int = 1
+    """of this document"""
+    report: Path | None = None
+    """HTML file of a month; null: none was asked for"""
 
 
 def read(settings: Production, registry: Registry, machine: str) -> ProductionStatus:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from colltune.decisions import Status
-from colltune.json_text import Facts
+from colltune.json_text import DescribedRecord
 from colltune.models.confirmations import Confirmation
 from colltune.mpi import LIBRARIES
 from colltune.server.job_counts import CountedRequest, Counts, RequestOutcome
@@ -23,11 +23,11 @@ from colltune.server.watcher import BundleWatcher
 
 _MOST_SHAPES, _MOST_WANTED, _MOST_RELEASES = 12, 6, 5
 _HANGS_S = 60.0
-Read = TypeVar("Read", bound=Facts)
+Read = TypeVar("Read", bound=DescribedRecord)
 
 
 @dataclass(frozen=True)
-class RequestRow(Facts):
+class RequestRow(DescribedRecord):
     """Requests for jobs' files: ``kept`` left all to the library, ``tuned`` did not."""
 
     what: str
@@ -37,7 +37,7 @@ class RequestRow(Facts):
 
 
 @dataclass(frozen=True)
-class KeptRow(Facts):
+class KeptRow(DescribedRecord):
     """Why requests of today got the default."""
 
     reason: str
@@ -46,7 +46,7 @@ class KeptRow(Facts):
 
 
 @dataclass(frozen=True)
-class Requests(Facts):
+class Requests(DescribedRecord):
     """Requests for jobs' files of one day, and of those before it."""
 
     today: RequestRow
@@ -67,7 +67,7 @@ class Requests(Facts):
 
 
 @dataclass(frozen=True)
-class ConfirmedGain(Facts):
+class ConfirmedGain(DescribedRecord):
     """A decision that was measured beside the default."""
 
     mpi_name: str
@@ -85,7 +85,7 @@ class ConfirmedGain(Facts):
 
 
 @dataclass(frozen=True)
-class HeldOutGain(Facts):
+class HeldOutGain(DescribedRecord):
     """How fast decisions were on measurements that their models had not seen."""
 
     instances: int
@@ -97,7 +97,7 @@ class HeldOutGain(Facts):
 
 
 @dataclass(frozen=True)
-class ShiftView(Facts):
+class ShiftView(DescribedRecord):
     """How runtimes changed: new over old time."""
 
     of: str
@@ -110,7 +110,7 @@ class ShiftView(Facts):
 
 
 @dataclass(frozen=True)
-class DriftView(Facts):
+class DriftView(DescribedRecord):
     """What retraining last found of drift."""
 
     alarm: bool
@@ -118,7 +118,7 @@ class DriftView(Facts):
 
 
 @dataclass(frozen=True)
-class WantedView(Facts):
+class WantedView(DescribedRecord):
     """A collective on a shape that jobs asked for and that wants measuring."""
 
     collective: str
@@ -131,7 +131,7 @@ class WantedView(Facts):
 
 
 @dataclass(frozen=True)
-class CampaignView(Facts):
+class CampaignView(DescribedRecord):
     """The next campaign, as retraining planned it."""
 
     problem: str = ""
@@ -147,7 +147,7 @@ class CampaignView(Facts):
 
 
 @dataclass(frozen=True)
-class SlotFront(Facts):
+class SlotFront(DescribedRecord):
     """What is known of one slot beyond `SlotView`."""
 
     slot: str
@@ -166,7 +166,7 @@ class SlotFront(Facts):
 
 
 @dataclass(frozen=True)
-class FrontView(Facts):
+class FrontView(DescribedRecord):
     """The front of the page, in addition to what `OverviewView` has."""
 
     attention: tuple[str, ...]

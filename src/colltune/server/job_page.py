@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 
 from colltune.decisions import Interval, Status
 from colltune.domain import Collective, Instance, Shape
-from colltune.json_text import Facts, digits
+from colltune.json_text import DescribedRecord, digits
 from colltune.page.facts import BundleFacts
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.configuration import Rendered
@@ -25,7 +25,7 @@ _ONE_FOR_ALL = (
 
 
 @dataclass(frozen=True)
-class IntervalView(Facts):
+class IntervalView(DescribedRecord):
     """What is used for messages from ``first_bytes`` to ``last_bytes``; null: without end."""
 
     first_bytes: int
@@ -39,7 +39,7 @@ class IntervalView(Facts):
 
 
 @dataclass(frozen=True)
-class JobCollective(Facts):
+class JobCollective(DescribedRecord):
     """What a job's own shape gets for one collective."""
 
     name: str
@@ -52,7 +52,7 @@ class JobCollective(Facts):
 
 
 @dataclass(frozen=True)
-class JobFile(Facts):
+class JobFile(DescribedRecord):
     """One file of a job's configuration."""
 
     name: str

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from colltune import __version__
 from colltune.domain import Collective, Instance, Shape
 from colltune.errors import DataError, LibraryError
-from colltune.json_text import Facts, encoded
+from colltune.json_text import DescribedRecord, encoded
 from colltune.models.guard import Guard
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.programs import Programs
@@ -420,7 +420,7 @@ class Service:
         return selector_for(loaded.bundle, target, guard=self.guard), target
 
     def _view_document(
-        self, loaded: LoadedBundle, query: queries.Query, view: Facts
+        self, loaded: LoadedBundle, query: queries.Query, view: DescribedRecord
     ) -> ResponseDocument:
         etag = self._etag(loaded, f"{type(query).__name__} {query!r}")
         return ResponseDocument(_body(view), JSON, etag, loaded.bundle.id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from colltune.models.confirmations import Confirmation
 from colltune.mpi import Release
 from colltune.selector.confirming import ContestedInstance, ContestState, cuts_between
 from colltune.selector.decision_table import merged
+from colltune.text import UNPRINTED, computed
 
 _ELEMENT_BYTES = 8
 _SAME_REASON = "the default runs this algorithm by itself"
@@ -24,20 +25,65 @@ Watched = Mapping[Instance, str]
 
 @dataclass(frozen=True)
 class TunedRange:
-    collective: Collective
-    interval: Interval
-    default_algorithms: tuple[str, ...]
-    predicted: float | None
-    measured: Confirmation | None
-    in_effect: bool | None
+    """A range of message sizes: what it was given, and what became of it."""
 
-    @property
+    collective: Collective
+    interval: Interval = field(metadata=UNPRINTED)
+    default_algorithms: tuple[str, ...]
+    """algorithms that the library runs there by itself"""
+    predicted_gain: float | None
+    """predicted runtime of the default over that of the proposed configuration"""
+    measured: Confirmation | None = field(metadata=UNPRINTED)
+    in_effect: bool | None
+    """whether exactly this configuration was seen to run; null: not looked at"""
+
+    @computed
+    def first_bytes(self) -> int:
+        """Smallest message of the range."""
+        return self.interval.first_bytes
+
+    @computed
+    def last_bytes(self) -> int | None:
+        """Largest message of the range; null: no end."""
+        return self.interval.last_bytes
+
+    @computed
+    def configuration(self) -> Configuration:
+        """Id of the configuration that the file has."""
+        return self.interval.configuration
+
+    @computed
+    def measured_gain(self) -> float | None:
+        """Runtime of the default over that of what was proposed; null: not measured."""
+        return self.measured.gain if self.measured else None
+
+    @computed
+    def measured_gain_lower(self) -> float | None:
+        """Lower end of its 95 % interval."""
+        return self.measured.lower if self.measured else None
+
+    @computed
+    def measured_gain_upper(self) -> float | None:
+        """Upper end of its 95 % interval."""
+        return self.measured.upper if self.measured else None
+
+    @computed
+    def launches(self) -> int:
+        """Launches in which it was measured."""
+        return self.measured.launches if self.measured else 0
+
+    @computed
     def verdict(self) -> str:
-        """``confirmed``, ``withdrawn``, ``withdrawn, not measured``; empty: default kept."""
+        """Confirmed, withdrawn, or withdrawn, not measured; empty: nothing was proposed."""
         if self.measured is None:
             return ""
         not_measured = "" if self.measured.launches else ", not measured"
         return f"{self.measured.status}{not_measured}"
+
+    @computed
+    def withdrawn(self) -> Configuration | None:
+        """Id of the configuration that was withdrawn."""
+        return self.measured.proposed if self.measured and self.configuration.is_default else None
 
 
 @dataclass(frozen=True)

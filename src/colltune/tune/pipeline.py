@@ -46,7 +46,7 @@ from colltune.selector.configuration import (
     write_rendered,
 )
 from colltune.selector.confirming import ContestState, confirmations
-from colltune.text import counted
+from colltune.text import UNPRINTED, computed, counted
 from colltune.tune.job import TunedJob, TunedRange, Watched
 from colltune.verify.confirm import ToConfirm, confirming, proposals
 from colltune.verify.observing import watch_algorithms
@@ -137,32 +137,81 @@ Tell = Callable[[str, CampaignProgress | str], None]
 
 @dataclass(frozen=True)
 class TuneResult:
-    """Everything that was found and made; `notes` are to be told.
-
-    `gain` sums up what the bundle brings. `unproven` tells why a job would gain nothing by the
-    file; it is empty where something proved faster. `cores_shared` is that of the context.
-    """
+    """Everything that was found and made."""
 
     mpirun: Path
-    shape: Shape
+    """launcher of the MPI that was measured"""
+    shape: Shape = field(metadata=UNPRINTED)
     context: str
+    """machine and library"""
     rows: tuple[TunedRange, ...]
+    """ranges of message sizes, collective by collective"""
     gain: GainSummary
-    dataset_path: Path
-    bundle_path: Path
-    page_path: Path
-    written: WrittenConfiguration
-    report: CampaignReport
+    """what the bundle brings"""
+    dataset: Path
+    """folder of the measurements"""
+    bundle: Path
+    """folder of the bundle"""
+    page: Path
+    """HTML file that shows it"""
+    written: WrittenConfiguration = field(metadata=UNPRINTED)
+    report: CampaignReport = field(metadata=UNPRINTED)
     wall_s: float
+    """wall time of it all"""
     timed_s: float
+    """time of it in timed loops"""
     phases_s: Mapping[str, float]
+    """wall time by phase"""
     notes: tuple[str, ...]
+    """remarks"""
     cores_shared: str
+    """how many processes shared how many cores, empty if each had one"""
     unproven: str
+    """why a job would gain nothing by the file; empty if something proved faster"""
 
-    @property
+    @computed
+    def promise(self) -> str:
+        """Which programs it is for: any-legal, same-types, builtin-operations."""
+        return str(self.written.programs)
+
+    @computed
+    def nodes(self) -> int:
+        """Nodes of the job."""
+        return self.shape.nodes
+
+    @computed
+    def ppn(self) -> int:
+        """Processes per node."""
+        return self.shape.ppn
+
+    @computed
+    def launches(self) -> int:
+        """Launches in which all configurations were measured."""
+        return self.report.launches
+
+    @computed
+    def problems(self) -> tuple[str, ...]:
+        """What went wrong while measuring."""
+        return tuple(self.report.problems)
+
+    @computed
+    def configuration(self) -> Path:
+        """File that MPI reads."""
+        return self.written.rules_path
+
+    @computed
+    def parameters(self) -> Path | None:
+        """File of parameters that goes with it."""
+        return self.written.parameter_path
+
+    @computed
+    def environment(self) -> Mapping[str, str]:
+        """Variables that put the file into effect."""
+        return self.written.environment
+
+    @computed
     def job_line(self) -> str | None:
-        """The line that puts what proved faster into effect; None where nothing did."""
+        """The same as one line for a job; null: nothing proved faster."""
         return None if self.unproven else self.written.job_line
 
 
@@ -256,9 +305,9 @@ class _Tuning:
             context=str(bundle.context),
             rows=tuple(rows),
             gain=shown.gains.summary,
-            dataset_path=self.folder / "dataset",
-            bundle_path=self.folder / "bundle",
-            page_path=page,
+            dataset=self.folder / "dataset",
+            bundle=self.folder / "bundle",
+            page=page,
             written=written,
             report=report,
             wall_s=self.settings.spent_s(),
