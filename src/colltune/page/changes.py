@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,7 +13,9 @@ from colltune.json_text import DescribedRecord
 from colltune.models.bundle import Bundle
 from colltune.page.facts import BundleFacts
 from colltune.plot_data.decisions import Grid
-from colltune.selector.bundle_diff import DecisionChange, diff, thinned
+
+if TYPE_CHECKING:
+    from colltune.selector.bundle_diff import DecisionChange
 
 _MOST_ROWS = 12
 
@@ -80,6 +82,8 @@ class ChangesView(BundleFacts):
 
 
 def changes_view(old: Bundle, new: Bundle, slot: str) -> ChangesView:
+    from colltune.selector.bundle_diff import diff, thinned
+
     found = diff(old, new, thinned(old, new))
     return ChangesView(
         slot=slot,
@@ -114,6 +118,8 @@ def field_changes(
     old: Bundle, new: Bundle, collective: Collective, grid: Grid
 ) -> dict[Shape, tuple[FieldChange, ...]]:
     """Return what changes on the fields of a map, by shape."""
+    from colltune.selector.bundle_diff import diff
+
     found = diff(old, new, grid.shapes, [collective]).changes
     sizes = grid.msize_bytes
     return {

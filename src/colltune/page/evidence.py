@@ -291,7 +291,7 @@ def _fitted_without(
     bundle: Bundle, cells: CellMatrix, held_out: NDArray[np.bool_], jobs: int | None
 ) -> Bundle | None:
     # the service makes pages without fitting, where there is nothing to fit with
-    from colltune.models.fitting import fit_cells  # noqa: PLC0415
+    from colltune.models.fitting import fit_cells
 
     model = bundle.model(cells.collective)
     learner_entry(model.learner)

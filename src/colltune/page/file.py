@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from colltune.errors import DataError
 from colltune.json_text import encoded
@@ -21,9 +21,11 @@ from colltune.page.facts import slot_name
 from colltune.page.gains import DecisionGains, decision_gains
 from colltune.page.maps import MapView, map_view
 from colltune.page.overview import InForce, overview_view
-from colltune.production.status import ProductionStatus, of_month
 from colltune.registry.events import Event
 from colltune.selector.argmin import ModelSelector
+
+if TYPE_CHECKING:
+    from colltune.production.status import ProductionStatus
 
 _IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./([\w.]+)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", re.MULTILINE)
@@ -70,7 +72,7 @@ def bundle_file(bundle: Bundle, shown: BundlePage) -> str:
     """Return the HTML file that shows a bundle."""
     serving = InForce(slot_name(bundle.context), bundle, bundle.created_utc)
     answers = {
-        "v1/view": overview_view([serving], (), ()),
+        "v1/view": overview_view([serving], (), (), with_formats=False),
         "v1/view/gains": shown.gains,
         "v1/view/evidence": shown.evidence,
         **{f"v1/view/map?collective={one.collective}": one for one in shown.maps},
@@ -80,6 +82,8 @@ def bundle_file(bundle: Bundle, shown: BundlePage) -> str:
 
 def production_file(status: ProductionStatus, events: Sequence[Event], month: str = "") -> str:
     """Return the HTML file that shows what production jobs proved in a month, else the latest."""
+    from colltune.production.status import of_month
+
     found = of_month(status, month)
     shown = [event for event in events if event.at_utc.startswith(found.months[0].period)]
     answers = {"v1/view": overview_view((), shown, ()), "v1/view/production": found}

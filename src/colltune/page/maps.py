@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from string import ascii_uppercase
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,7 +17,10 @@ from colltune.page.changes import FieldChange, field_changes
 from colltune.page.facts import BundleFacts
 from colltune.plot_data.decisions import LETTERS, REASONS, DecisionMap, bounds, decision_map
 from colltune.selector.argmin import Decisions, ModelSelector
-from colltune.selector.configuration import Target
+
+if TYPE_CHECKING:
+    from colltune.selector.configuration import Target
+
 
 DEFAULT_CODE = "·"
 """Stands in the fields where the library decides by itself; they are many, and it is quiet."""

@@ -129,12 +129,15 @@ def overview_view(
     events: Sequence[Event],
     warnings: Iterable[str],
     looked_at: InForce | None = None,
+    *,
+    with_formats: bool = True,
 ) -> OverviewView:
+    """Return what is in force; without formats where no configuration can be asked for."""
     loaded = {one.slot: one for one in loaded_now}
     return OverviewView(
         colltune_version=__version__,
-        slots=tuple(_slot(loaded[slot]) for slot in sorted(loaded)),
-        looked_at=None if looked_at is None else _slot(looked_at),
+        slots=tuple(_slot(loaded[slot], with_formats) for slot in sorted(loaded)),
+        looked_at=None if looked_at is None else _slot(looked_at, with_formats),
         warnings=tuple(warnings),
         history=tuple(_history(loaded, events))[:MOST_EVENTS],
         history_left_out=max(0, len(events) - MOST_EVENTS),
@@ -166,10 +169,10 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…"
 
 
-def _slot(loaded: InForce) -> SlotView:
+def _slot(loaded: InForce, with_formats: bool) -> SlotView:
     bundle = loaded.bundle
     context = bundle.context
-    formats, not_written = _formats(context)
+    formats, not_written = _formats(context) if with_formats else ((), "")
     library = LIBRARIES.get(context.library)
     nodes = [shape.nodes for shape in bundle.training_shapes]
     ppn = [shape.ppn for shape in bundle.training_shapes]
