@@ -2,7 +2,7 @@
 
 import { el, field, fitted, notice, options, svg, table } from "./dom.js";
 import { href } from "./state.js";
-import { factor, percent, range, shortBytes, withCode } from "./words.js";
+import { factor, range, shortBytes, withCode } from "./words.js";
 
 const STANDINGS = {
   confirmed: ["C", "confirmed: measured beside the default, with its 95 % interval"],
@@ -244,15 +244,8 @@ function predicted(one, place, y) {
   ];
 }
 
-// The same in a few lines, as a part of another view.
+// The same in a sentence, as a part of another view.
 export function gainsLine(found) {
-  return [
-    el("p", {}, found.sentence),
-    el(
-      "p",
-      { class: "soft small" },
-      `${percent(found.summary.unchanged_share)} of the measured sizes keep the default. `,
-      el("a", { href: href({ view: "gains", slot: found.slot }) }, "Gains by message size"),
-    ),
-  ];
+  const link = el("a", { href: href({ view: "gains", slot: found.slot }) }, "Gains by message size");
+  return [el("p", {}, found.sentence), el("p", {}, link)];
 }
