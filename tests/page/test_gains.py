@@ -16,7 +16,14 @@ from colltune.models.bundle import Bundle
 from colltune.models.confirmations import Confirmation
 from colltune.models.fitting import fit
 from colltune.mpi.programs import FOR_A_PROGRAM
-from colltune.page.gains import CollectiveGains, DecisionGains, GainRange, Standing, decision_gains
+from colltune.page.gains import (
+    CollectiveGains,
+    DecisionGains,
+    GainRange,
+    Standing,
+    decision_gains,
+    sketch,
+)
 from colltune.selector.argmin import ModelSelector, legal_selector
 from tests.models.machines import NODES, PPN, configuration, measured
 
@@ -165,3 +172,21 @@ def test_confirmed_and_predicted_gains_share_no_number() -> None:
     bundle = _fitted(measured())
     before, after = gains_of(bundle), gains_of(bundle.with_confirmations([WON]))
     assert after.summary.predicted_share < before.summary.predicted_share
+
+
+def test_a_sketch_has_a_mark_for_each_size() -> None:
+    """Bars where it gains, the highest for the most; letters where it does not, or nobody knows."""
+    bundle = _fitted(measured()).with_confirmations([MUCH, LITTLE, SINGLE])
+    one = replace(gains_of(bundle).collectives[0], shapes=())
+    shown = [s for s in gains_of(bundle).collectives[0].shapes if (s.nodes, s.ppn) == (4, 1)]
+    found = replace(gains_of(bundle), collectives=(replace(one, shapes=tuple(shown)),))
+    ((name, bars, told),) = sketch(found)
+    assert name == "MPI_Bcast 4x1"
+    assert len(bars) == len(one.msize_bytes)
+    assert bars[0] == "█"
+    assert bars[-1] == "x"
+    assert "6.00" in told
+    (unknown,) = sketch(gains_of(_fitted(measured(algorithms=("linear", "binomial")))))
+    assert set(unknown[1]) == {"?"}
+    (kept,) = sketch(gains_of(_fitted(measured(algorithms=("default",)))))
+    assert (set(kept[1]), kept[2]) == ({"·"}, "")

@@ -181,6 +181,11 @@ def terminal_width(stream: TextIO | None = None) -> int | None:
         return None
 
 
+def can_show_bars() -> bool:
+    """Tell whether standard output is a terminal that has block characters."""
+    return terminal_width() is not None and sys.stdout.encoding.lower().startswith("utf")
+
+
 def _wrapped(text: str, width: int | None) -> str:
     """Return `text` in lines that fit into `width`; words are whole, continued lines indented."""
     if width is None or isinstance(text, Verbatim) or len(text) <= width:

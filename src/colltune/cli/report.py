@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from colltune.cli.console import output, warn
+from colltune.cli.console import TextTable, can_show_bars, output, warn
 from colltune.cli.options import (
     BundleArgument,
     BundleAt,
@@ -74,6 +74,7 @@ def report(
     from colltune.models.bundle import load
     from colltune.page.evidence import decision_evidence
     from colltune.page.file import WrittenPage, bundle_file, bundle_page
+    from colltune.page.gains import sketch
     from colltune.selector.argmin import legal_selector
 
     with progress("reading", quiet=quiet or json) as shown:
@@ -91,7 +92,10 @@ def report(
             temporary.write_text(bundle_file(loaded, found), encoding="utf-8")
     gains = found.gains
     what = f"{counted(len(loaded.collectives), 'collective')} of {loaded.context}"
-    lines = (gains.sentence, *gains.cautions, f"report on {what} -> {out}")
+    chart = TextTable(("collective", "gain by message size", ""), sketch(gains))
+    lines: list[str | TextTable] = [gains.sentence, *gains.cautions]
+    lines += [chart] if can_show_bars() else []
+    lines.append(f"report on {what} -> {out}")
     output(WrittenPage(**vars(found), out=out), lines, json=json)
 
 

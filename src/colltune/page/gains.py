@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -145,6 +146,42 @@ class DecisionGains(BundleFacts):
     """the programs that its decisions are for, in words"""
     collectives: tuple[CollectiveGains, ...]
     """collective by collective"""
+
+
+_BARS = "▁▂▃▄▅▆▇█"
+_MARKS = {Standing.WITHDRAWN: "x", Standing.UNKNOWN: "?", Standing.KEPT: "·"}
+
+
+def sketch(found: DecisionGains) -> list[tuple[str, str, str]]:
+    """Return each collective's name with the shape that most changes on, bars, and largest gain.
+
+    There is a mark for each measured message size, ascending: a bar for the logarithm of the gain,
+    ``x`` for withdrawn, ``?`` for a gain that is not known, ``·`` where the default is kept.
+    """
+    rows = []
+    for one in found.collectives:
+        shape = max(one.shapes, key=lambda shape: len(_gains(shape)))
+        gains = _gains(shape)
+        most = max(gains.values(), default=1.0)
+        bars = [
+            _MARKS.get(r.standing, "x") for r in shape.ranges for _ in range(r.first, r.last + 1)
+        ]
+        for at, gain in gains.items():
+            share = math.log(gain) / math.log(most) if most > 1 else 0.0
+            bars[at] = _BARS[min(max(round(share * (len(_BARS) - 1)), 0), len(_BARS) - 1)]
+        told = f"up to {most:.2f}x" if gains else ""
+        rows.append((f"{one.mpi_name} {shape.nodes}x{shape.ppn}", "".join(bars), told))
+    return rows
+
+
+def _gains(shape: ShapeGains) -> dict[int, float]:
+    """Return the gains of what replaces the default, confirmed or predicted, by size."""
+    return {
+        one.first + at: gain
+        for one in shape.ranges
+        if one.standing in (Standing.CONFIRMED, Standing.PREDICTED) and one.gain is not None
+        for at, gain in enumerate(one.gains or (one.gain,) * (one.last - one.first + 1))
+    }
 
 
 def decision_gains(selector: ModelSelector, programs: Programs) -> DecisionGains:
