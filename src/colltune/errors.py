@@ -76,10 +76,14 @@ def say(code: str, error: type[ColltuneError] | None = None, /, **values: Any) -
     return made.named(code, told)
 
 
-class SiteError(ColltuneError):
-    """A site file that cannot be read or makes no sense."""
+class UsageError(ColltuneError):
+    """A command line that makes no sense."""
 
     exit_status = 2
+
+
+class SiteError(UsageError):
+    """A site file that cannot be read or makes no sense."""
 
 
 class DataError(ColltuneError):

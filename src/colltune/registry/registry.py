@@ -305,7 +305,7 @@ class Registry:
         """
         seen = in_force(self._history.events(fresh=True)).get(checked_slot(slot))
         if seen is None:
-            raise say("nothing-to-roll-back", registry=self, slot=slot)
+            raise say("nothing-to", registry=self, slot=slot, do="roll back")
         _refuse_other(slot, seen, expected)
         before = standing(self._history.events(), slot)[:-1]
         if not before:

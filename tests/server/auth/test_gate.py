@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from colltune.errors import UsageError
 from colltune.server.auth.gate import Admission, Gate
 from colltune.server.auth.token_file import Scope, Token, digest, new_token, write
 from colltune.server.errors import ServiceError
 from colltune.server.settings import ServiceSettings
+from tests.refusals import refused
 
 SECRET, OLD, NARROW = new_token(), new_token(), new_token()
 PAST = datetime.now(UTC) - timedelta(seconds=1)
@@ -121,7 +123,7 @@ def test_users_may_be_let_in_for_one_thing_only(path: Path) -> None:
     ).munge_allowed()
     assert allowed[Scope.PROMOTE] == {"root", "@tuners"}
     assert allowed[Scope.SUMMARIES] == {"root", "@tuners", "ci"}
-    with pytest.raises(ValueError, match="unknown scope all; known: promote, summaries"):
+    with refused("unknown", UsageError, what="scope", name="all"):
         ServiceSettings(bundle=path, munge_users=("ci:all",))
 
 
