@@ -114,7 +114,7 @@ def test_wrong_questions(colltune: Verb) -> None:
         (["openmpi", "allredcue"], 8, "unknown-algorithm"),
         (["openmpi", ""], 8, "unknown-algorithm"),
         (["\N{SNOWMAN}@\N{SNOWMAN}"], 8, "no-catalogue"),
-        (["cray-mpich"], 8, "derivative name=cray-mpich"),
+        (["cray-mpich"], 8, "derivative"),
         (["cray-mpich@8.1"], 8, "derivative"),
         (["mvapich", "--check"], 8, "derivative"),
         (["openmpi", "bcast", "--check"], 2, "exclusive other=COLLECTIVE"),

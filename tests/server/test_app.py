@@ -16,12 +16,14 @@ from fastapi.testclient import TestClient
 from pydantic import ValidationError
 
 from colltune import process
+from colltune.errors import UsageError
 from colltune.server import schemas
 from colltune.server.app import create_app
 from colltune.server.settings import ServiceSettings
 from colltune.server.supervisor import log_as_json
 from docs._ext.http_interface import sample
 from tests.page.reading import facts_of
+from tests.refusals import refused
 from tests.server.test_middleware import NOTHING, insist
 
 
@@ -136,13 +138,14 @@ def test_an_error_of_the_service_shows_nothing_of_itself(bundle_path: Path) -> N
 def test_settings_that_make_no_sense_are_refused(subtests: pytest.Subtests) -> None:
     """Neither source, both, or numbers out of range are no settings."""
     for given in (
-        {},
-        {"registry": "/a", "bundle": "/b"},
         {"bundle": "/b", "threads": 0},
         {"bundle": "/b", "caution": float("nan")},
         {"bundle": "/b", "poll_s": -1},
     ):
         with subtests.test(given=given), pytest.raises(ValidationError):
+            ServiceSettings(**given)
+    for given in ({}, {"registry": "/a", "bundle": "/b"}):
+        with subtests.test(given=given), refused("missing", UsageError):
             ServiceSettings(**given)
 
 
