@@ -111,14 +111,10 @@ class ProgramError(ColltuneError):
 class BudgetError(ColltuneError):
     """The time budget ended before anything usable was measured.
 
-    ``enough_s`` are the seconds that would do, None where that is not known.
+    The value ``enough_s``, where it is known, are the seconds that would do.
     """
 
     exit_status = 6
-
-    def __init__(self, message: str, enough_s: float | None = None) -> None:
-        super().__init__(message)
-        self.enough_s = enough_s
 
 
 class BundleError(ColltuneError):
