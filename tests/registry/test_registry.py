@@ -356,7 +356,7 @@ def test_a_huge_event_is_refused(registry: Registry) -> None:
 
 def test_no_name_is_no_registry() -> None:
     """An empty name does not mean the folder one happens to be in."""
-    with refused("registry-missing", BundleError):
+    with refused("missing", BundleError):
         Registry("")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import random
 import string
 import sys
@@ -137,16 +138,14 @@ def test_an_error_of_the_service_shows_nothing_of_itself(bundle_path: Path) -> N
 
 def test_settings_that_make_no_sense_are_refused(subtests: pytest.Subtests) -> None:
     """Neither source, both, or numbers out of range are no settings."""
-    for given in (
-        {"bundle": "/b", "threads": 0},
-        {"bundle": "/b", "caution": float("nan")},
-        {"bundle": "/b", "poll_s": -1},
-    ):
+    wrong: tuple[dict[str, Any], ...] = ({"threads": 0}, {"caution": math.nan}, {"poll_s": -1})
+    for given in wrong:
         with subtests.test(given=given), pytest.raises(ValidationError):
-            ServiceSettings(**given)
-    for given in ({}, {"registry": "/a", "bundle": "/b"}):
-        with subtests.test(given=given), refused("missing", UsageError):
-            ServiceSettings(**given)
+            ServiceSettings(bundle=Path("/b"), **given)
+    with refused("missing", UsageError):
+        ServiceSettings()
+    with refused("missing", UsageError):
+        ServiceSettings(registry="/a", bundle=Path("/b"))
 
 
 def test_workers_get_the_settings_by_variables(

@@ -455,7 +455,7 @@ class Registry:
 
 def _store(root: str | Path) -> RegistryStore:
     if not str(root):
-        raise say("registry-missing")
+        raise say("missing", BundleError, what="the registry", give="its folder or URL, --registry")
     url = url_of(root)
     folder = Path(root) if url is None else local_path(url)
     if folder is not None:
