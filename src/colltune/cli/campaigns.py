@@ -84,9 +84,8 @@ def installation_of(campaign: Campaign, mpi: str | None) -> Installation:
     found = installation.find(mpi or campaign.mpi, library, campaign.launcher_program)
     if campaign.release is not None and found.release != campaign.release:
         wanted, mpi = f"library.release {campaign.release}", f"{found.library} {found.release}"
-        raise say(
-            "mpirun-of-another-mpi", CampaignError, mpirun=found.mpirun, mpi=mpi, wanted=wanted
-        )
+        mpirun = found.mpirun
+        raise say("mpirun-of-another-mpi", CampaignError, mpirun=mpirun, mpi=mpi, wanted=wanted)
     return found
 
 

@@ -66,9 +66,8 @@ def explained_costs(
 
     if configuration.library != bundle.context.library:
         both = f"{bundle.context.library} and {configuration.library}"
-        raise say(
-            "libraries-differ", BundleError, what="bundle and file", done="joined", libraries=both
-        )
+        what = "a bundle and a file"
+        raise say("libraries-differ", BundleError, what=what, done="joined", libraries=both)
     shape = Shape(call.nodes, -(-call.comm_size // call.nodes))
     default = Configuration.default(configuration.library, call.collective)
     forecast = bundle.model(call.collective).forecast(shape.nodes, shape.ppn, call.msize_bytes)
