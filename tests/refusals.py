@@ -13,7 +13,7 @@ from colltune.errors import ColltuneError
 
 @contextmanager
 def refused(
-    code: str, error: type[ColltuneError] = ColltuneError, **values: object
+    code: str, error: type[Exception] = ColltuneError, **values: object
 ) -> Iterator[pytest.ExceptionInfo[Any]]:
     """Insist on an error with this code, and with these among its values.
 
@@ -23,5 +23,6 @@ def refused(
     wanted = dict(pair.split("=", 1) for pair in told) | {n: str(v) for n, v in values.items()}
     with pytest.raises(error) as raised:
         yield raised
-    found = {name: str(raised.value.values.get(name)) for name in wanted}
-    assert (raised.value.code, found) == (code, wanted), str(raised.value)
+    said: Any = getattr(raised.value, "why", raised.value)
+    found = {name: str(said.values.get(name)) for name in wanted}
+    assert (said.code, found) == (code, wanted), str(said)

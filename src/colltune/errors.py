@@ -76,10 +76,14 @@ def say(code: str, error: type[ColltuneError] | None = None, /, **values: Any) -
     return made.named(code, told)
 
 
-class SiteError(ColltuneError):
-    """A site file that cannot be read or makes no sense."""
+class UsageError(ColltuneError):
+    """A command line that makes no sense."""
 
     exit_status = 2
+
+
+class SiteError(UsageError):
+    """A site file that cannot be read or makes no sense."""
 
 
 class DataError(ColltuneError):
@@ -107,14 +111,10 @@ class ProgramError(ColltuneError):
 class BudgetError(ColltuneError):
     """The time budget ended before anything usable was measured.
 
-    ``enough_s`` are the seconds that would do, None where that is not known.
+    The value ``enough_s``, where it is known, are the seconds that would do.
     """
 
     exit_status = 6
-
-    def __init__(self, message: str, enough_s: float | None = None) -> None:
-        super().__init__(message)
-        self.enough_s = enough_s
 
 
 class BundleError(ColltuneError):

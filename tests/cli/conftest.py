@@ -12,9 +12,10 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from colltune.cli import main
+from colltune import cli
 from colltune.cli.app import as_spelled_now
 from colltune.dataset import read
+from colltune.errors import ColltuneError
 from colltune.models.fitting import fit
 from docs._ext import json_output
 
@@ -35,6 +36,21 @@ class Answer:
     out: str
     err: str
     words: tuple[str, ...] = field(default=(), compare=False)
+    errors: tuple[ColltuneError, ...] = field(default=(), compare=False)
+
+    @property
+    def code(self) -> str:
+        """The code of the error that ended the verb, empty if none did."""
+        return self.errors[0].code if self.errors else ""
+
+    def says(self, told: str) -> bool:
+        """Tell whether the verb ended with a code and values, as in ``missing what=--nodes``."""
+        code, *pairs = told.split(" ")
+        values = self.errors[0].values if self.errors else {}
+        wanted = dict(pair.split("=", 1) for pair in pairs)
+        return (
+            code == self.code and wanted.items() <= {n: str(v) for n, v in values.items()}.items()
+        )
 
     @property
     def json(self) -> Any:
@@ -59,15 +75,26 @@ def described(words: Sequence[str], printed: str) -> Any:
 @pytest.fixture
 def colltune(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Verb:
     """Return a function that runs the command line with the given words."""
+    errors: list[ColltuneError] = []
+
+    def noted(run: Callable[[], int] = cli._run) -> int:
+        try:
+            return run()
+        except ColltuneError as error:
+            errors.append(error)
+            raise
 
     def run(*words: object) -> Answer:
-        monkeypatch.setattr(sys, "argv", ["colltune", *map(str, words)])
+        monkeypatch.setattr(sys, "argv", ["colltune", *(told := tuple(map(str, words)))])
+        errors.clear()
         with pytest.raises(SystemExit) as ended:
-            main()
+            cli.main()
         printed = capsys.readouterr()
         assert "Traceback" not in printed.err
-        return Answer(int(ended.value.code or 0), printed.out, printed.err, (*map(str, words),))
+        status = int(ended.value.code or 0)
+        return Answer(status, printed.out, printed.err, told, (*errors,))
 
+    monkeypatch.setattr(cli, "_run", noted)
     return run
 
 

@@ -165,7 +165,7 @@ def test_a_site_measures_what_its_jobs_refuted(
     )
     words = ("--site", site, "--replay", measurements_csv, "--json", "--out", tmp_path / "d")
     early = colltune("confirm", bundle, *words)
-    assert "no job of openmpi-4.1.4 has reported yet" in early.err
+    assert early.says("no-job-reported slot=openmpi-4.1.4")
     store = Store(str(tmp_path / "production.db"), tmp_path / "production")
     profile = profile_text([row("bcast", "8x4", 512, 100, 1e-3)])
     store.add(parse_summary(text_of(HEAD, [profile])), 1_795_000_000.0)
@@ -207,8 +207,7 @@ def test_another_release_is_refused_before_anything_is_measured(
 def test_without_shapes_there_is_nothing_to_do(colltune: Verb, bundle: Path) -> None:
     """The error names all ways to say which."""
     answer = colltune("confirm", bundle)
-    assert answer.status != 0
-    assert "--nodes and --ppn, --campaign, --demand, --profile or --site" in answer.err
+    assert answer.code == "no-shapes"
 
 
 def test_a_new_fit_keeps_what_was_confirmed(

@@ -450,7 +450,7 @@ JOBS: tuple[tuple[str, Settings, CheckStatus, str], ...] = (
         "8 processes of a launcher: 2x4",
     ),
     ("env", {"COLLTUNE": "off"}, CheckStatus.OK, "nothing is set"),
-    ("env", {"SLURM_NTASKS": "x"}, CheckStatus.NOTE, "Slurm sets no nodes"),
+    ("env", {"SLURM_NTASKS": "x"}, CheckStatus.NOTE, "what Slurm sets for nodes"),
     (
         "env",
         {

@@ -131,7 +131,7 @@ def test_without_libcolltune_the_job_runs_as_ever(
     assert answer.err.endswith(f"this file does not exist{ENDING}")
     answer = colltune("env", "--url", "http://127.0.0.1:9", "--interposed")
     assert (answer.out, answer.status) == ("", 0)
-    assert "Name --bundle or --registry" in answer.err
+    assert "--bundle or --registry" in answer.err
 
 
 @pytest.mark.usefixtures("job")
@@ -174,10 +174,10 @@ SILENT: tuple[tuple[dict[str, str], str], ...] = (
     ({"SLURM_HET_SIZE": "2"}, "heterogeneous jobs are left to the library"),
     ({"SLURM_JOB_NUM_NODES_HET_GROUP_1": "2"}, "heterogeneous jobs are left"),
     ({"SLURM_STEP_ID": "0"}, "within a step Slurm describes the step, not the job"),
-    ({"SLURM_TASKS_PER_NODE": "", "SLURM_NTASKS": "17"}, "sets no ppn. Name --ppn"),
-    ({"SLURM_JOB_NUM_NODES": "x"}, "'x' is no number of nodes. Name --nodes"),
-    ({"SLURM_JOB_NUM_NODES": "9" * 400}, "is no number of nodes"),
-    ({"LOADEDMODULES": "cray-mpich/8.1"}, "colltune cannot write files for"),
+    ({"SLURM_TASKS_PER_NODE": "", "SLURM_NTASKS": "17"}, "Name --ppn"),
+    ({"SLURM_JOB_NUM_NODES": "x"}, "Name --nodes"),
+    ({"SLURM_JOB_NUM_NODES": "9" * 400}, "Name --nodes"),
+    ({"LOADEDMODULES": "cray-mpich/8.1"}, "cannot write configuration files"),
     ({"LOADEDMODULES": "openmpi/9.9.9"}, "9.9.9"),
     ({"COLLTUNE_BUNDLE": "/nowhere"}, "no such bundle"),
     ({"SLURM_SUBMIT_DIR": "/tmp/a b"}, "not an absolute path of letters"),
@@ -320,4 +320,4 @@ def test_an_address_that_is_none_is_named(colltune: Verb) -> None:
     """The line shows what was given and what to write."""
     for url in ("ftp://x", "http://", "unix:", "localhost:80", "http://[::"):
         answer = colltune("env", "--url", url)
-        assert "is not the address of a service. Write http://HOST:PORT" in answer.err, url
+        assert "is not the address of a service" in answer.err, url

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from colltune.cli.app import app
 from colltune.domain import Collective, Shape
-from colltune.errors import CampaignError, DataError
+from colltune.errors import CampaignError, DataError, UsageError
 from colltune.han import tasks_file
 from colltune.han.space import Space, TuningInputs, TuningRequest
 from tests.han.samples import (
@@ -23,6 +23,7 @@ from tests.han.samples import (
     write_tasks,
     write_whole,
 )
+from tests.refusals import refused
 
 ONE = ("--collective", "bcast", "--segsize", "4K", "--up", "libnbc", "--low", "sm")
 
@@ -67,9 +68,8 @@ def test_of_several_shapes_one_must_be_named(tmp_path: Path) -> None:
     """The message names those of the file."""
     tasks = write_tasks(tmp_path / "tasks.jsonl")
     tasks_file.append(tasks, [replace(TASKS[0], shape=Shape(2, 3))])
-    result = CliRunner().invoke(app(["han"]), ["han", "select", str(tasks)])
-    assert result.exit_code == 2
-    assert "2x2, 2x3" in result.output
+    with refused("choose-one", UsageError, known="2x2, 2x3"):
+        _run("select", tasks)
 
 
 def test_json_tells_setups_by_their_ids(tmp_path: Path) -> None:
@@ -102,22 +102,14 @@ def test_measuring_says_what_it_did(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_senseless_requests_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is started for a shape without nodes, or a module that does not exist."""
-    for words, error, message in (
-        (
-            ("measure", "t", "--shape", "1x4"),
-            CampaignError,
-            ("does not serve communicators on one node"),
-        ),
-        (
-            ("measure", "t"),
-            CampaignError,
-            ("at least one collective, one shape and one message size"),
-        ),
-        (("measure", "t", "--shape", "2x2", "--up", "x"), CampaignError, "'x' is not one of"),
-        (("select", "no", "--shape", "2x2"), DataError, "no: cannot be read"),
+    for words, error, code in (
+        (("measure", "t", "--shape", "1x4"), CampaignError, "shape-without-han shape=1x4"),
+        (("measure", "t"), CampaignError, "nothing-to-measure"),
+        (("measure", "t", "--shape", "2x2", "--up", "x"), CampaignError, "unknown name=x"),
+        (("select", "no", "--shape", "2x2"), DataError, "unreadable path=no"),
     ):
         replace_measuring(monkeypatch)
-        with pytest.raises(error, match=message):
+        with refused(code, error):
             _run(*words)
 
 
@@ -125,5 +117,5 @@ def test_a_dataset_without_setups_is_refused(tmp_path: Path) -> None:
     """The message tells how to measure them."""
     tasks, data = write_tasks(tmp_path / "tasks.jsonl"), write_whole(tmp_path / "whole")
     data.write_text(data.read_text().replace("han_intra", "chain"))
-    with pytest.raises(DataError, match="the data have no setups of coll/han"):
+    with refused("no-exhaustive-search", DataError):
         _run("compare", tasks, data)

@@ -10,6 +10,7 @@ from colltune.cli.options import job_variables
 from colltune.errors import DataError, LibraryError
 from colltune.text import parse_bytes
 from tests.cli.conftest import Verb
+from tests.refusals import refused
 
 
 def test_sizes() -> None:
@@ -44,9 +45,9 @@ def test_pairs_go_before_the_file(tmp_path: Path) -> None:
     assert job_variables(["A=3"], path) == {"A": "3", "B": "2"}
     assert job_variables(["A=b=c"], None) == {"A": "b=c"}
     assert job_variables(None, None) is None
-    with pytest.raises(DataError, match="--environment 'A' is not NAME=VALUE"):
+    with refused("malformed", DataError, value="A", like="NAME=VALUE"):
         job_variables(["A"], None)
-    with pytest.raises(LibraryError, match="cannot be read"):
+    with refused("cannot-read", LibraryError):
         job_variables(None, tmp_path / "no")
 
 

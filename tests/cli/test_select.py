@@ -78,7 +78,7 @@ def test_instances_without_models_keep_the_default(
 def test_bad_instances_name_their_line(colltune: Verb, bundle_path: Path, tmp_path: Path) -> None:
     """A malformed list of instances is refused with line and column; nothing is written."""
     for text, message in (
-        ("collective,nodes,ppn\nbcast,8,4\n", "missing column msize_bytes"),
+        ("collective,nodes,ppn\nbcast,8,4\n", "in.csv: the columns must be"),
         ("collective,nodes,ppn,msize_bytes\nbcast,0,4,8\n", "line 2, column nodes"),
         ("collective,nodes,ppn,msize_bytes\nbcast,8,4,x\n", "line 2, column msize_bytes"),
         ("collective,nodes,ppn,msize_bytes\nbkast,8,4,8\n", "line 2, column collective"),

@@ -113,21 +113,20 @@ def test_what_makes_no_sense_is_refused(
     colltune: Verb, campaign: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before anything is submitted, with the option that is wrong."""
-    for words, status, message in (
-        (("--tasks", 7), 4, "only 6 shapes"),
-        (("--nodes", 4), 4, "--nodes 4 is less than the 8 of space.nodes"),
-        (("--time", "1h"), 4, "--time '1h' is not a time limit"),
-        (("--time", "2"), 4, "at least 5 minutes"),
-        (("--budget", "soon"), 4, "'soon' is not a wall time"),
-        ((), 5, "'sbatch' not found"),
+    for words, status, code in (
+        (("--tasks", 7), 4, "too-many-parts parts=7"),
+        (("--nodes", 4), 4, "too-small name=--nodes value=4"),
+        (("--time", "1h"), 4, "malformed value=1h"),
+        (("--time", "2"), 4, "too-little-time minutes=5.0"),
+        (("--budget", "soon"), 4, "malformed value=soon"),
+        ((), 5, "program-missing program=sbatch"),
     ):
         monkeypatch.setenv("PATH", "/nonexistent")
         answer = colltune("submit", campaign, *words)
         assert (answer.status, answer.out) == (status, ""), words
-        assert message in answer.err, words
+        assert answer.says(code), (words, answer.err)
     nothing = colltune("submit")
-    assert nothing.status == 2
-    assert "the campaign file is missing. Name it, or use --status." in nothing.err
+    assert (nothing.status, nothing.code) == (2, "missing")
 
 
 def test_what_differs_between_nodes_must_be_given(colltune: Verb, campaign: Path) -> None:
@@ -140,7 +139,7 @@ def test_what_differs_between_nodes_must_be_given(colltune: Verb, campaign: Path
         campaign.write_text(CAMPAIGN.replace(line, ""))
         answer = colltune("submit", campaign, "--print")
         assert (answer.status, answer.out) == (4, ""), line
-        assert f"key {key} is missing. Add it" in answer.err, line
+        assert answer.says(f"key-missing key={key}"), line
 
 
 def test_the_status_of_all_tasks(

@@ -55,7 +55,7 @@ def test_a_revoked_token_is_gone(colltune: Verb, tmp_path: Path) -> None:
     assert colltune("site", "token", "revoke", "ci", "--tokens", path).status == 0
     assert [token.name for token in token_file.read(path)] == ["alice"]
     again = colltune("site", "token", "revoke", "ci", "--tokens", path)
-    assert (again.status, "existing tokens: alice" in again.err) == (15, True)
+    assert (again.status, again.says("unknown what=token name=ci known=alice")) == (15, True)
 
 
 def test_days_count_from_now(colltune: Verb, tmp_path: Path) -> None:
@@ -88,19 +88,19 @@ def test_root_adds_to_the_file_of_a_service(colltune: Verb, tmp_path: Path) -> N
 def test_bad_wishes_change_nothing(colltune: Verb, tmp_path: Path) -> None:
     """The message says what is wrong, and the file stays as it was."""
     for words, status, why in (
-        (("ci", "--scope", "promote"), 15, "a token ci already exists"),
-        (("a b", "--scope", "promote"), 15, "cannot name a token"),
-        (("x", "--scope", "everything"), 2, "known: promote, summaries"),
-        (("x",), 2, "--scope"),
-        (("x", "--scope", "promote", "--expires", "2001-01-01"), 2, "this time has passed"),
-        (("x", "--scope", "promote", "--expires", "soon"), 2, "write a number of days"),
-        (("x", "--scope", "promote", "--expires", "9" * 30 + "d"), 2, "write a number of days"),
+        (("ci", "--scope", "promote"), 15, "token-exists name=ci"),
+        (("a b", "--scope", "promote"), 15, "not-a-name"),
+        (("x", "--scope", "everything"), 2, "unknown name=everything"),
+        (("x",), 2, ""),
+        (("x", "--scope", "promote", "--expires", "2001-01-01"), 2, "not-allowed value=2001-01-01"),
+        (("x", "--scope", "promote", "--expires", "soon"), 2, "malformed value=soon"),
+        (("x", "--scope", "promote", "--expires", "9" * 30 + "d"), 2, "malformed"),
     ):
         path = tmp_path / "tokens"
         _add(colltune, path, "ci")
         before = path.read_bytes()
         answer = colltune("site", "token", "add", *words, "--tokens", path)
-        assert (answer.status, why in answer.err) == (status, True), words
+        assert (answer.status, answer.says(why)) == (status, True), words
         assert path.read_bytes() == before, words
 
 

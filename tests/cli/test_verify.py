@@ -27,15 +27,15 @@ def rules(tmp_path: Path) -> Path:
 
 def test_a_wrong_line_is_refused_before_anything_is_started(colltune: Verb, rules: Path) -> None:
     """The canary needs one launcher of MPI programs, which is there, and a wall time."""
-    for words, status, told in (
-        ((), 4, "the launcher is missing; write the launcher with its options after --"),
-        (("--", "/no/such/mpirun", "-np", 2), 5, "'/no/such/mpirun' not found"),
-        (("--", "sh", "-c", "x"), 4, "is not an MPI launcher"),
-        (("--", "sh", "-n", 1, ":", "-n", 1), 4, "several programs"),
-        (("--budget", "soon", "--", "/no/such/mpirun"), 4, "'soon' is not a wall time"),
+    for words, status, code in (
+        ((), 4, "missing"),
+        (("--", "/no/such/mpirun", "-np", 2), 5, "program-missing program=/no/such/mpirun"),
+        (("--", "sh", "-c", "x"), 4, "unknown-launcher"),
+        (("--", "sh", "-n", 1, ":", "-n", 1), 4, "several-programs"),
+        (("--budget", "soon", "--", "/no/such/mpirun"), 4, "malformed value=soon"),
     ):
         answer = colltune("verify", rules, *words)
-        assert (answer.status, told in answer.err) == (status, True), answer.err
+        assert (answer.status, answer.says(code)) == (status, True), answer.err
 
 
 def _proof(path: Path) -> Proof:

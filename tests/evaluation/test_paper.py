@@ -101,5 +101,5 @@ def test_data_of_one_instance_allow_nothing_of_it() -> None:
     """The error says what each of the splits would need."""
     data = measured(nodes=(2,), ppn=(1,))
     one = data.where(data.frame["msize_bytes"] == data.frame["msize_bytes"].iloc[0])
-    with refused("no-paper-evaluation", DataError):
+    with refused("no-evaluation", DataError):
         run_like_paper(one, lambda d, s: evaluate_split(d, s, learners=("knn",)))

@@ -122,8 +122,8 @@ def test_trees_are_those_of_the_library() -> None:
 def test_a_senseless_space_is_refused() -> None:
     """Unknown words and sizes that cut an integer are told."""
     mistakes: dict[str, dict[str, Any]] = {
-        "not-a-known-word what='x'": {"ups": ("x",)},
-        "not-a-known-word what=missing": {"trees": ()},
+        "unknown name=x": {"ups": ("x",)},
+        "unknown name=": {"trees": ()},
         "odd-segment-size segsize=6": {"segsizes_bytes": (6,)},
         "no-segment-size": {"segsizes_bytes": ()},
     }
@@ -135,7 +135,7 @@ def test_a_senseless_space_is_refused() -> None:
 def test_senseless_inputs_are_refused() -> None:
     """What coll/han does not serve is not tuned."""
     mistakes: dict[str, tuple[Any, Any, Any]] = {
-        "no-tasks-of-collective": ((Collective.GATHER,), (SHAPE,), (1,)),
+        "unknown name=gather": ((Collective.GATHER,), (SHAPE,), (1,)),
         "shape-without-han shape=1x8": (BOTH, (Shape(1, 8),), (1,)),
         "shape-without-han shape=8x1": (BOTH, (Shape(8, 1),), (1,)),
         "empty-messages": (BOTH, (SHAPE,), (0,)),

@@ -18,6 +18,7 @@ from colltune.server.auth.token_file import Scope
 from colltune.server.errors import ServiceError
 from colltune.server.settings import ServiceSettings
 from tests.integration import real_munge
+from tests.refusals import refused
 from tests.server.writable import Writable, recorded, writable
 
 pytestmark = pytest.mark.skipif(bool(real_munge.missing()), reason=real_munge.missing())
@@ -69,7 +70,7 @@ def test_users_are_allowed_by_name_number_and_group(daemon: Path) -> None:
 def test_other_users_are_refused(daemon: Path) -> None:
     """Who is known, but not allowed, is told his name; a scope of another name does not help."""
     for users in (["nobody-else"], ["@nobody-else"], [f"{ME}:promote"]):
-        with pytest.raises(ServiceError, match=f"user {ME} .*may not do this"):
+        with refused("not-permitted", ServiceError, who=f"user {ME} (uid {os.getuid()})"):
             _admit(_gate(daemon, *users), real_munge.credential(daemon))
 
 
@@ -111,15 +112,15 @@ def test_a_payload_binds_a_credential_to_its_request(daemon: Path) -> None:
     assert _admit(insisting, real_munge.credential(daemon, good))
     assert _admit(_gate(daemon), real_munge.credential(daemon, f"{good}\n"))
     for payload in ("anything", good.replace("summaries", "others"), good[:-1], good + "0"):
-        with pytest.raises(ServiceError, match="another request"):
+        with refused("munge-payload", ServiceError, why="was made for another request"):
             _admit(_gate(daemon), real_munge.credential(daemon, payload))
-    with pytest.raises(ServiceError, match="only MUNGE credentials whose payload"):
+    with refused("munge-payload", ServiceError, why="has no payload"):
         _admit(insisting, real_munge.credential(daemon))
 
 
 def test_without_a_daemon_nobody_can_be_told(tmp_path: Path) -> None:
     """That is the service's fault, and the message says what to do."""
-    with pytest.raises(ServiceError, match=r"does not answer.*start munged"):
+    with refused("caller-not-checked", ServiceError):
         munge.decode("MUNGE:AAAA:", tmp_path / "none")
 
 
@@ -130,7 +131,7 @@ def test_without_the_library_nobody_can_be_told(
     credential = real_munge.credential(daemon)
     munge._library.cache_clear()
     monkeypatch.setattr(munge, "_LIBRARY", "libnone.so.99")
-    with pytest.raises(ServiceError, match="install munge"):
+    with refused("caller-not-checked", ServiceError):
         munge.decode(credential, daemon)
 
 

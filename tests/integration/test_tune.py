@@ -82,7 +82,7 @@ def test_a_budget_that_is_too_small_says_so(tmp_path: Path) -> None:
     """A budget of a second ends at once with status 6, and nothing is left behind."""
     done = _tune(tmp_path / "o", "--budget", 1)
     assert done.returncode == 6
-    assert "a budget of 1 s is too small" in done.stderr
+    assert "--budget 1" in done.stderr
     assert not (tmp_path / "o").exists()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import random
 import string
 import sys
@@ -16,12 +17,14 @@ from fastapi.testclient import TestClient
 from pydantic import ValidationError
 
 from colltune import process
+from colltune.errors import UsageError
 from colltune.server import schemas
 from colltune.server.app import create_app
 from colltune.server.settings import ServiceSettings
 from colltune.server.supervisor import log_as_json
 from docs._ext.http_interface import sample
 from tests.page.reading import facts_of
+from tests.refusals import refused
 from tests.server.test_middleware import NOTHING, insist
 
 
@@ -135,15 +138,14 @@ def test_an_error_of_the_service_shows_nothing_of_itself(bundle_path: Path) -> N
 
 def test_settings_that_make_no_sense_are_refused(subtests: pytest.Subtests) -> None:
     """Neither source, both, or numbers out of range are no settings."""
-    for given in (
-        {},
-        {"registry": "/a", "bundle": "/b"},
-        {"bundle": "/b", "threads": 0},
-        {"bundle": "/b", "caution": float("nan")},
-        {"bundle": "/b", "poll_s": -1},
-    ):
+    wrong: tuple[dict[str, Any], ...] = ({"threads": 0}, {"caution": math.nan}, {"poll_s": -1})
+    for given in wrong:
         with subtests.test(given=given), pytest.raises(ValidationError):
-            ServiceSettings(**given)
+            ServiceSettings(bundle=Path("/b"), **given)
+    with refused("missing", UsageError):
+        ServiceSettings()
+    with refused("missing", UsageError):
+        ServiceSettings(registry="/a", bundle=Path("/b"))
 
 
 def test_workers_get_the_settings_by_variables(

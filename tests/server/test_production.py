@@ -19,12 +19,14 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from colltune.dataset.profile import bucket
+from colltune.errors import UsageError
 from colltune.production.arms import Arm, ArmShares, arm_of
 from colltune.production.store import Store
 from colltune.production.summary import Given, Summary, text_of
 from colltune.server.production import ProductionJobs
 from colltune.server.settings import ServiceSettings
 from tests.dataset.profiles import profile_text, row
+from tests.refusals import refused
 from tests.server.serving_process import PATIENCE_S, Server
 from tests.server.writable import ONLY_PROMOTES, Writable, bearer, filled, recorded, writable
 
@@ -438,7 +440,7 @@ def test_the_settings_travel_to_the_workers(
     for name, value in told.environment().items():
         monkeypatch.setenv(name, value)
     assert ServiceSettings() == told
-    with pytest.raises(ValueError, match="only bundles of a registry"):
+    with refused("works-only-with", UsageError, other="a registry"):
         ServiceSettings(bundle=tmp_path, production=recorded(tmp_path), registry=None)
 
 

@@ -12,6 +12,7 @@ import pytest
 from colltune.errors import OutputError
 from colltune.server import metrics
 from colltune.server.metrics import folder_to_count_in, reserve
+from tests.refusals import refused
 
 
 def test_the_room_of_a_worker_is_taken_at_once(tmp_path: Path) -> None:
@@ -44,12 +45,12 @@ def test_a_full_disk_is_not_counted_on(tmp_path: Path, monkeypatch: pytest.Monke
         assert list(full.iterdir()) == []
     assert list(memory.iterdir()) == []
     monkeypatch.setattr(metrics, "_IN_MEMORY", str(full))
-    expected = "No space left on device. Name a writable one"
-    with pytest.raises(OutputError, match=expected), folder_to_count_in(2):
+    full_disk = refused("cannot-write", OutputError, why="No space left on device")
+    with full_disk, folder_to_count_in(2):
         pass
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
-    expected = "No such file or directory. Name a"
-    with pytest.raises(OutputError, match=expected), folder_to_count_in(2):
+    missing = refused("cannot-write", OutputError, why="No such file or directory")
+    with missing, folder_to_count_in(2):
         pass
 
 

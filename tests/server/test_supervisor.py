@@ -15,6 +15,7 @@ import pytest
 from colltune import process
 from colltune.errors import OutputError
 from colltune.server.supervisor import address, tcp_socket, unix_socket
+from tests.refusals import refused
 from tests.server.serving_process import COMMAND, PATIENCE_S, Server
 
 SETTLE = """
@@ -87,14 +88,14 @@ def test_a_free_port_is_told() -> None:
         assert address(one, tls=False) == f"http://127.0.0.1:{port}"
         assert address(one, tls=True) == f"https://127.0.0.1:{port}"
         one.listen()
-        with pytest.raises(OutputError, match=f"port {port}.*--port"):
+        with refused("cannot-listen", OutputError, address=f"127.0.0.1 port {port}"):
             tcp_socket("127.0.0.1", port)
 
 
 def test_an_address_of_nobody_is_an_error() -> None:
     """An address that this machine does not have, or that is none, is named."""
     for host in ("192.0.2.1", "no host"):
-        with pytest.raises(OutputError, match=host):
+        with refused("cannot-listen", OutputError, address=f"{host} port 0"):
             tcp_socket(host, 0)
 
 
@@ -113,16 +114,16 @@ def test_only_a_socket_that_nobody_uses_is_replaced(tmp_path: Path) -> None:
     unix_socket(path, 0o600).close()
     with unix_socket(path, 0o600) as alive:
         alive.listen()
-        with pytest.raises(OutputError, match="another service"):
+        with refused("cannot-listen", OutputError, why="another service listens there"):
             unix_socket(path, 0o600)
         with socket.socket(socket.AF_UNIX) as client:
             client.connect(str(path))
     file = tmp_path / "f"
     file.write_text("mine")
-    with pytest.raises(OutputError, match="not a socket"):
+    with refused("cannot-listen", OutputError, why="it exists and is not a socket"):
         unix_socket(file, 0o600)
     assert file.read_text() == "mine"
-    with pytest.raises(OutputError, match="--uds"):
+    with refused("cannot-listen", OutputError, option="--uds"):
         unix_socket(tmp_path / ("x" * 200), 0o600)
-    with pytest.raises(OutputError, match="--uds"):
+    with refused("cannot-listen", OutputError, option="--uds"):
         unix_socket(tmp_path / "no" / "s", 0o600)

@@ -248,7 +248,7 @@ def test_of_two_at_once_one_comes_first(colltune: Verb, site: Path) -> None:
 
 BAD = {
     "no such folder name": (("--name", "x"), "a b", "'/"),
-    "nodes": (("--nodes", "two"), "site", "no list of whole numbers"),
+    "nodes": (("--nodes", "two"), "site", "2,4,8"),
     "no nodes": (("--nodes", "0"), "site", "key cluster.nodes"),
     "partition": (("--partition", "a;id"), "site", "key cluster.partitions"),
     "library": (("--mpi", "lam/7.1"), "site", "lam"),
@@ -365,7 +365,7 @@ def test_it_asks_on_a_terminal(site: Path, slurm: object) -> None:
     answers = {
         "Name": "hydra",
         "Node counts": "two",
-        "no list of whole numbers": "2 4",
+        "is not numbers": "2 4",
         "MPIs of jobs": "openmpi/4.1.4",
         "URL of the service": "none",
         "Every night": "none",

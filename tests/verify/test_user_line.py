@@ -44,7 +44,7 @@ def test_a_launch_without_the_file_leaves_out_what_activates_it() -> None:
 @pytest.mark.parametrize(
     ("words", "error", "code"),
     [
-        ((), CampaignError, "no-launcher"),
+        ((), CampaignError, "missing"),
         (("sh", "-n", "2", ":", "-n", "1"), CampaignError, "several-programs"),
         (("/no/such/mpirun", "-n", "2"), ProgramError, "program-missing"),
     ],

@@ -17,13 +17,8 @@ def seconds(text: str | float) -> float:
         return _positive(float(text), repr(text))
     parts = _PART.findall(text.strip().lower())
     if not parts or "".join(map("".join, parts)) != re.sub(r"\s+", "", text.lower()):
-        raise say(
-            "malformed",
-            CampaignError,
-            value=text,
-            what="a wall time",
-            like="90, 90s, 30m, 1h30m or 4h",
-        )
+        what, like = "a wall time", "90, 90s, 30m, 1h30m or 4h"
+        raise say("malformed", CampaignError, value=text, what=what, like=like)
     return _positive(math.fsum(float(n) * _UNITS_S[unit] for n, unit in parts), repr(text))
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from colltune import leftovers, provenance
-from colltune.bench import durations, journal
+from colltune.bench import journal
 from colltune.bench.backends.protocol import (
     BLAME,
     MOST_PATIENCE_S,
@@ -36,7 +36,7 @@ from colltune.bench.strategies.second_launch import with_second_launch
 from colltune.bench.weights import weighed
 from colltune.dataset import append
 from colltune.domain import Context, Measurement, RunStatus, Shape
-from colltune.errors import BudgetError, DataError, OutputError, ProgramError
+from colltune.errors import DataError, OutputError, ProgramError, say
 from colltune.interrupts import held_back
 from colltune.text import counted
 
@@ -448,19 +448,16 @@ class CampaignRun:
         enough_s = launches * _TIMES_EACH * launch_s + _CELL_S * len(self.measured.cells)
         enough_s = max(enough_s, _TIMES_EACH * self.campaign.budget_s)
         if self.unstarted and not self.costs.reached:
-            raise BudgetError(
-                f"no launch came to its first job: {report.problems[0]}. If launches take longer "
-                "here, give a larger --budget, and their cost by --launch-s; otherwise mend what "
-                f"keeps the launcher from starting them.\n{self.unstarted}",
-                enough_s,
-            )
-        raise BudgetError(
-            f"nothing could be measured within {self.campaign.budget_s:.3g} s"
-            + "".join(f"; {problem}" for problem in report.problems[:1])
-            + f". {counted(launches, 'launch', 'es')} of about {launch_s:.1f} s and "
-            f"{counted(len(self.measured.cells), 'cell')} need about {durations.text(enough_s)}: "
-            "give that much time, or measure fewer configurations",
-            enough_s,
+            why, told = report.problems[0], self.unstarted
+            raise say("launch-not-begun", why=why, enough_s=enough_s, told=told)
+        raise say(
+            "nothing-measured",
+            budget_s=self.campaign.budget_s,
+            why="".join(f"; {problem}" for problem in report.problems[:1]),
+            launches=counted(launches, "launch", "es"),
+            launch_s=launch_s,
+            cells=counted(len(self.measured.cells), "cell"),
+            enough_s=enough_s,
         )
 
 

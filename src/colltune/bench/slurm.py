@@ -195,9 +195,8 @@ class BatchJob:
 
     def __post_init__(self) -> None:
         if self.time_s < _LEAST_S:
-            raise say(
-                "too-little-time", time_s=self.time_s, stop_s=2 * STOP_S, minutes=_LEAST_S / 60
-            )
+            minutes = _LEAST_S / 60
+            raise say("too-little-time", time_s=self.time_s, stop_s=2 * STOP_S, minutes=minutes)
 
     @property
     def folder(self) -> Path:

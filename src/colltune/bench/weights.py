@@ -44,13 +44,8 @@ class SizeWeight(NamedTuple):
         except DataError:
             dots = ""
         if not dots:
-            raise say(
-                "malformed",
-                CampaignError,
-                value=sizes,
-                what="a range of bytes",
-                like='"0..4096" or "1M.."',
-            )
+            what, like = "a range of bytes", '"0..4096" or "1M.."'
+            raise say("malformed", CampaignError, value=sizes, what=what, like=like)
         return cls(collective, least, most, float(weight))  # type: ignore[arg-type]
 
     def holds(self, msize_bytes: int) -> bool:

@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any, NoReturn, TextIO
 
 from colltune.cli.console import Mark, painted
-from colltune.errors import ColltuneError, Interrupted, OutputError, ResourceError
+from colltune.errors import ColltuneError, Interrupted, OutputError, ResourceError, say
 
 _ERRORS = "colltune"
 _PLAIN = {
@@ -55,7 +55,12 @@ def flushed(stream: TextIO) -> None:
     try:
         stream.flush()
     except OSError as error:
-        raise OutputError(f"standard output: {error.strerror or error}") from error
+        raise _unwritten(error) from error
+
+
+def _unwritten(error: OSError) -> ColltuneError:
+    why, mend = error.strerror or error, "What was printed is incomplete."
+    return say("cannot-write", what="standard output", why=why, mend=mend)
 
 
 class _Results(io.FileIO):
@@ -69,9 +74,7 @@ class _Results(io.FileIO):
             return memoryview(data).nbytes
         except OSError as error:
             self._give_up()
-            raise OutputError(
-                f"standard output: {error.strerror}; the output is incomplete"
-            ) from error
+            raise _unwritten(error) from error
 
     def _give_up(self) -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)

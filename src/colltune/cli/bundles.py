@@ -13,7 +13,7 @@ from colltune.cli.console import Mark, TextTable, marked, output
 from colltune.cli.options import Json, Quiet, parse_shape
 from colltune.cli.progress import progress
 from colltune.domain import parse_collective
-from colltune.errors import BundleError
+from colltune.errors import BundleError, say
 from colltune.production.arms import FIRST_STEP
 from colltune.text import bytes_text, counted, printable, range_text, time_text
 
@@ -331,7 +331,8 @@ def rollback(
     if slot is None:
         slots = sorted(opened.current())
         if len(slots) != 1:
-            raise typer.BadParameter("no slot is in use")
+            known = ", ".join(slots) or "no bundle in force"
+            raise say("choose-one", where=opened, known=known, option="--slot")
         slot = slots[0]
     wanted, trial = _expected(opened, expected), opened.trials().get(slot)
     is_trial = trial is not None and wanted in (None, trial.bundle_id)
@@ -432,10 +433,7 @@ def _pair(registry: Registry, old: str, new: str | None) -> tuple[Bundle, Bundle
     slot = slot_of(after.context)
     event = registry.current().get(slot)
     if event is None:
-        raise BundleError(
-            f"{registry}: no bundle is in force in {slot}, so there is nothing to compare with. "
-            "Name two bundles."
-        )
+        raise say("nothing-to", registry=registry, slot=slot, do="compare with")
     return registry.load(event.bundle_id), after
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from colltune.cli.console import warn
 from colltune.cli.options import programs_of
-from colltune.errors import CampaignError, DataError, ProgramError, unknown
+from colltune.errors import CampaignError, ProgramError, say, unknown
 from colltune.text import bytes_text
 
 if TYPE_CHECKING:
@@ -71,10 +71,7 @@ def usage_of(path: Path, context: Context) -> Profile:
 
     found = usage(load(path).production, slot_of(context))
     if found is None:
-        raise DataError(
-            f"{path}: no job of {slot_of(context)} has reported yet. Wait for jobs that are "
-            "recorded, or name shapes with --nodes and --ppn, --campaign, --demand or --profile."
-        )
+        raise say("no-job-reported", path=path, slot=slot_of(context))
     return found
 
 
@@ -86,11 +83,9 @@ def installation_of(campaign: Campaign, mpi: str | None) -> Installation:
     library = None if mpi and campaign.library == DEFAULT_LIBRARY else campaign.library
     found = installation.find(mpi or campaign.mpi, library, campaign.launcher_program)
     if campaign.release is not None and found.release != campaign.release:
-        raise CampaignError(
-            f"the campaign is for {campaign.library} {campaign.release}, but {found.mpirun} "
-            f"belongs to release {found.release}. Name the right mpirun with --mpi, or change "
-            "library.release."
-        )
+        wanted, mpi = f"library.release {campaign.release}", f"{found.library} {found.release}"
+        mpirun = found.mpirun
+        raise say("mpirun-of-another-mpi", CampaignError, mpirun=mpirun, mpi=mpi, wanted=wanted)
     return found
 
 
@@ -136,7 +131,7 @@ def planned_backend(campaign: Campaign, mpi: str | None) -> Backend:
         try:
             release = installation_of(campaign, mpi).release
         except ProgramError as error:
-            raise ProgramError(f"{error}; or set library.release") from None
+            raise error.of("without library.release") from None
     nowhere = Path("mpirun")
     imagined = Installation(campaign.library, release, nowhere, nowhere, nowhere, "")
     means = Means(lambda: imagined, lambda _found: Mpirun(nowhere), imagined=True)

@@ -14,7 +14,7 @@ import typer
 from colltune.cli.console import TextTable, output, terminal_width
 from colltune.cli.options import Json, Mpi, Quiet
 from colltune.cli.progress import progress
-from colltune.errors import LibraryError
+from colltune.errors import LibraryError, UsageError, say
 from colltune.text import counted
 
 if TYPE_CHECKING:
@@ -128,19 +128,21 @@ def catalog(
     """
     if measure_programs is not None:
         if check or collective is not None:
-            raise typer.BadParameter("--measure-programs measures all of an installed MPI")
+            other = "--check and COLLECTIVE"
+            raise say("exclusive", UsageError, one="--measure-programs", other=other)
         matrix = _matrix(processes, libcolltune, fewer, large)
         return _measure(_installed(library, mpi), measure_programs, matrix, quiet, json)
     if processes or libcolltune or fewer or large:
-        named = "--processes, --libcolltune, --fewer and --large"
-        raise typer.BadParameter(f"{named} work only with --measure-programs")
+        option = "each of --processes, --libcolltune, --fewer and --large"
+        raise say("works-only-with", UsageError, option=option, other="--measure-programs")
     if check:
         with progress("inspecting the installed MPI", quiet=quiet or json):
             found = _checked(library, collective, mpi)
         output(found, _check_lines(found), json=json)
         return 1 if found.differences else 0
     if mpi is not None:
-        raise typer.BadParameter("--mpi works only with --check and --measure-programs")
+        other = "--check and --measure-programs"
+        raise say("works-only-with", UsageError, option="--mpi", other=other)
     output(*_told(library, collective), json=json)
     return 0
 
@@ -214,13 +216,12 @@ def _named(library: str) -> tuple[MpiLibrary, str | None]:
     name, at, release = library.partition("@")
     if name not in LIBRARIES:
         check_no_derivative(name)
-        raise LibraryError(
-            f"no catalogue of the MPI library {name!r}{similar(name, LIBRARIES)};"
-            f" known: {', '.join(LIBRARIES)}"
-        )
+        known, meant = ", ".join(LIBRARIES), similar(name, LIBRARIES)
+        raise say("no-catalogue", name=name, meant=meant, known=known)
     mpi = LIBRARIES[name]
     if at and not release:
-        raise LibraryError(f"{library}: the release is missing. Write {name}@{mpi.series[-1]}.")
+        give = f"{name}@{mpi.series[-1]}"
+        raise say("missing", LibraryError, what=f"the release of {library}", give=give)
     return mpi, release or None
 
 
@@ -228,7 +229,7 @@ def _checked(library: str | None, collective: str | None, mpi: str | None) -> Ca
     from colltune.mpi import installation_facts
 
     if collective is not None:
-        raise typer.BadParameter("--check compares all collectives. Leave COLLECTIVE out.")
+        raise say("exclusive", UsageError, one="--check", other="COLLECTIVE")
     known, release = _named(library) if library else (None, None)
     return installation_facts.check(mpi, None if known is None else known.name, release)
 

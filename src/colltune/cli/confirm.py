@@ -29,7 +29,7 @@ from colltune.cli.options import (
     writable_folder,
 )
 from colltune.cli.progress import progress
-from colltune.errors import UNFINISHED, CampaignError
+from colltune.errors import UNFINISHED, say
 from colltune.text import counted, range_text
 
 if TYPE_CHECKING:
@@ -134,10 +134,7 @@ def confirm(
     )
 
     if not (campaign or nodes or demand or profile or site):
-        raise CampaignError(
-            "no shapes are named. Name them with --nodes and --ppn, --campaign, --demand, "
-            "--profile or --site."
-        )
+        raise say("no-shapes")
     bundle = bundle_to_read(bundle, named, writes=True, quiet=json)
     target = out_bundle or bundle
     insist_savable(target)

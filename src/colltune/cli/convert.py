@@ -12,7 +12,7 @@ import typer
 
 from colltune.cli.console import activation_lines, output, warn
 from colltune.cli.options import ForEverybody, FormatName, Json, programs_of, writable_file
-from colltune.errors import LibraryError
+from colltune.errors import LibraryError, say
 from colltune.text import printable
 
 if TYPE_CHECKING:
@@ -127,14 +127,11 @@ def _both(
     target = format_of("", "--to", to, library)
     target_release = number or likely_reader(target)
     if why := target.unreadable_by(target_release):
-        raise LibraryError(f"{target.library} {target_release} does not read {target.name}: {why}")
+        raise say("format-not-read", format=target.name, why=why)
     opened = open_file(file, from_release, format_name)
     if opened.format.library != target.library:
-        raise LibraryError(
-            f"{opened.source} is a file for {opened.format.library}, but {target.name} is a "
-            f"format of {target.library}. The two libraries have different algorithms. "
-            f"Measure with {target.library} instead."
-        )
+        both = f"{opened.format.library} of {opened.source}, {target.library} of {target.name}"
+        raise say("libraries-differ", LibraryError, what="files", done="converted", libraries=both)
     return opened, target, target_release
 
 
@@ -144,9 +141,8 @@ def _deliver(target: Format, written: Written, out: Path | None, *, as_json: boo
     from colltune.mpi import library
 
     if out is None and len(written.texts) > 1 and not as_json:
-        raise typer.BadParameter(
-            f"the result has {len(written.texts)} files. Name the first one with --out."
-        )
+        what = f"the place of {len(written.texts)} files"
+        raise say("missing", what=what, give="the first one with --out")
     paths = {}
     for end, text in written.texts.items():
         if out is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from colltune.cli.console import TextTable
 from colltune.cli.options import parse_pairs, programs_of
 from colltune.decisions import Prediction
-from colltune.errors import DataError
+from colltune.errors import say
 from colltune.text import time_text
 
 if TYPE_CHECKING:
@@ -108,11 +108,9 @@ def costs_of(
     dataset = read_measured(data, parse_pairs(where, "--where"))
     names = ", ".join(map(str, data))
     if dataset.context != bundle.context:
-        raise DataError(
-            f"{names}: measured on {dataset.context}, but the bundle is for {bundle.context}. "
-            "Name the measurements that the bundle was fitted to."
-        )
+        here, there = dataset.context, bundle.context
+        raise say("data-of-another-context", data=names, context=here, wanted=there)
     cells = cell_matrices(dataset, parse_objective(bundle.objective)).get(collective)
     if cells is None:
-        raise DataError(f"{names}: no usable measurements of {collective}")
+        raise say("nothing-usable", what=f"{collective} in {names}")
     return breakdown.of_cells(cells), f"a cost model fitted to {names}"

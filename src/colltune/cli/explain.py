@@ -23,6 +23,7 @@ from colltune.cli.options import (
 )
 from colltune.cli.progress import progress
 from colltune.domain import Collective, Configuration, Shape, parse_collective
+from colltune.errors import UsageError, say
 from colltune.text import counted, printable
 
 if TYPE_CHECKING:
@@ -117,7 +118,8 @@ def explain(
     from colltune.selector.explaining import callers, explained
 
     if ignored_send_bytes is not None and not in_place:
-        raise typer.BadParameter("--ignored-send-bytes needs --in-place")
+        option, other = "--ignored-send-bytes", "--in-place"
+        raise say("works-only-with", UsageError, option=option, other=other)
     comm, on_nodes, is_world = callers(Shape(nodes, ppn), communicator, comm_size)
     call = Call(
         parse_collective(collective),
@@ -133,7 +135,7 @@ def explain(
         ignored_send_bytes=ignored_send_bytes,
     )
     if data and bundle is None:
-        raise typer.BadParameter("--data needs --bundle")
+        raise say("works-only-with", UsageError, option="--data", other="--bundle")
     opened, variables = open_file(file, release, format_), job_variables(environment, parameters)
     found = explained(opened, call, variables)
     if bundle is not None and not found.outcome.ends_program:

@@ -20,7 +20,7 @@ from colltune.cli.options import (
 )
 from colltune.cli.progress import progress
 from colltune.domain import Context, Instance, parse_collective
-from colltune.errors import UNFINISHED, DataError
+from colltune.errors import UNFINISHED, say
 from colltune.text import bytes_text, counted, parse_bytes
 
 if TYPE_CHECKING:
@@ -243,10 +243,7 @@ def compare(
     release = times.context.library_version
     exhaustive = exhaustive_of(release, read_measured(data).measurements())
     if not exhaustive:
-        raise DataError(
-            "the data have no setups of coll/han. Measure them on several nodes by `colltune "
-            "measure` with --only '*.han_intra*'."
-        )
+        raise say("no-exhaustive-search")
     inputs = TuningInputs(
         tuple(sorted({i.collective for i in exhaustive})),
         tuple(sorted({i.shape for i in exhaustive})),
@@ -340,8 +337,8 @@ def _one_shape(times: TaskTimes, given: str | None) -> str:
         return given
     shapes = dict.fromkeys(str(series.shape) for series in times.series)
     if len(shapes) != 1:
-        names = ", ".join(shapes) or "none"
-        raise typer.BadParameter(f"name one of the file's shapes by --shape: {names}")
+        known = ", ".join(shapes) or "no shapes"
+        raise say("choose-one", where="the file", known=known, option="--shape")
     return next(iter(shapes))
 
 

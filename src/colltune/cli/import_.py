@@ -23,6 +23,7 @@ from colltune.cli.options import (
     writable_folder,
 )
 from colltune.cli.progress import progress
+from colltune.errors import UsageError, say
 from colltune.files import whole
 from colltune.text import counted
 
@@ -111,7 +112,8 @@ def export(
 
 def _positive(seconds: float | None) -> float | None:
     if seconds is not None and not 0 < seconds < math.inf:
-        raise typer.BadParameter(f"{seconds:g} is no round trip: give seconds, such as 2.4e-6.")
+        what = "a round trip in seconds"
+        raise say("malformed", UsageError, value=seconds, what=what, like="2.4e-6")
     return seconds
 
 

@@ -12,7 +12,7 @@ import click
 import typer
 
 from colltune.domain import Shape
-from colltune.errors import DataError, unknown
+from colltune.errors import DataError, UsageError, say, unknown
 from colltune.text import parse_bytes
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def parse_shape(text: str) -> Shape:
     """Return the shape of ``16x32``, 16 nodes of 32 processes."""
     match = _SHAPE.fullmatch(text.strip())
     if not match:
-        raise DataError(f"{text[:40]!r} is not a shape. Write nodes x ppn like 16x32.")
+        raise say("malformed", DataError, value=text[:40], what="a shape", like="16x32")
     return Shape(int(match[1]), int(match[2]))
 
 
@@ -49,13 +49,10 @@ def parse_counts(text: str | None, flag: str) -> tuple[int, ...] | None:
     try:
         counts = {int(word) for word in text.split(",") if word.strip()}
     except ValueError:
-        raise DataError(
-            f"{flag} {text!r} is not a list of integers. Write it like 4,16,36."
-        ) from None
+        counts = set()
     if not counts or min(counts) < 1:
-        raise DataError(
-            f"{flag} {text!r} is not a list of counts from 1 on. Write it like 4,16,36."
-        )
+        what = f"a list of counts from 1 on for {flag}"
+        raise say("malformed", DataError, value=text, what=what, like="4,16,36")
     return tuple(sorted(counts))
 
 
@@ -65,7 +62,7 @@ def parse_pairs(options: Sequence[str] | None, flag: str) -> dict[str, str]:
     for option in options or ():
         name, equals, value = option.partition("=")
         if not equals or not name:
-            raise DataError(f"{flag} {option!r} is not NAME=VALUE")
+            raise say("malformed", DataError, value=option, what=f"a {flag}", like="NAME=VALUE")
         pairs[name] = value
     return pairs
 
@@ -151,10 +148,10 @@ def bundle_to_read(
     A verb that `writes` the bundle it reads is never given a site's.
     """
     if option is not None and argument is not None:
-        raise typer.BadParameter("name the bundle once: with --bundle")
+        raise say("exclusive", UsageError, one="BUNDLE", other="--bundle")
     named = option or argument
     if named is not None and site is not None:
-        raise typer.BadParameter("--site names a bundle, too. Name it once.")
+        raise say("exclusive", UsageError, one="--bundle", other="--site")
     if named is not None:
         return named
     from colltune.cli.which_bundle import found_bundle
@@ -406,5 +403,5 @@ def workers_of(
     if scheduler is not None:
         changed = replace(changed, scheduler=scheduler, slurm=None)
     if changed.scheduler is not None and changed.backend != DASK:
-        raise DataError("--scheduler needs --backend dask. Add that, or drop --scheduler.")
+        raise say("works-only-with", option="--scheduler", other="--backend dask")
     return changed

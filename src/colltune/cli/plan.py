@@ -29,7 +29,7 @@ from colltune.cli.options import (
 )
 from colltune.cli.progress import progress
 from colltune.domain import RunStatus
-from colltune.errors import DataError
+from colltune.errors import say
 from colltune.text import counted
 
 if TYPE_CHECKING:
@@ -169,10 +169,8 @@ def _runtimes(data: Path | None, campaign: Campaign) -> tuple[str, Callable[[Cel
         return "guessed from a typical latency and bandwidth", lambda cell: guessed_s(cell.instance)
     known = read_measured([data])
     if known.context.library != campaign.library:
-        raise DataError(
-            f"{data} was measured with {known.context.library}, but the campaign is for "
-            f"{campaign.library}"
-        )
+        both = f"{campaign.library}, {known.context.library} of {data}"
+        raise say("libraries-differ", what="a campaign and times", done="joined", libraries=both)
     times = {
         Cell(m.configuration, m.instance): m.summary.time_s
         for m in known.measurements()

@@ -27,7 +27,7 @@ from colltune.cli.options import (
 )
 from colltune.cli.progress import Progress, progress
 from colltune.domain import parse_collective
-from colltune.errors import DataError
+from colltune.errors import UsageError, say
 from colltune.text import counted, printable
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from colltune.plot_data.decisions import Pick
     from colltune.selector.argmin import ModelSelector
 
-_BUNDLE_ONLY = "works only with a bundle. Drop it, or draw a bundle that `colltune fit` wrote."
-_DATA_ONLY = "works only with measurements. Drop it, or draw a dataset."
+_A_BUNDLE = "a bundle"
+_DATA = "measurements"
 
 plot = typer.Typer(
     help="Draw decision maps, runtime curves and regrets of bundles or measurements.",
@@ -104,7 +104,7 @@ class Upwards(StrEnum):
 def _sources(named: list[Path] | None, bundle: Path | None, *, json: bool) -> list[Path]:
     """Return what is drawn: what is named, or else a bundle."""
     if named and bundle is not None:
-        raise typer.BadParameter("name measurements beside a bundle with --data")
+        raise say("exclusive", UsageError, one="SOURCE", other="--bundle, which takes --data")
     return named or [bundle_to_read(bundle, quiet=json)]
 
 
@@ -263,12 +263,10 @@ def regret_(
             flags = {"--objective": objective, "--learner": learner, "--split": split}
             chooser = _selector(part.bundle, {**flags, "--jobs": jobs}, guard, caution, programs)
             if part.dataset is None:
-                raise DataError(
-                    "regret needs measurements, and a bundle has none. Name them with --data."
-                )
+                raise say("works-only-with", option="regret of a bundle", other="--data")
             return of_bundle(chooser, part.dataset, part.pick)
         shown.phase("evaluating", "folds")
-        _refuse({"--programs": programs}, _BUNDLE_ONLY)
+        _refuse({"--programs": programs}, _A_BUNDLE)
         return held_out(
             part.measured,
             part.pick,
@@ -351,20 +349,12 @@ def _source(asked: _Asked) -> _Source:
     )
     paths, data, where = asked.paths, asked.data, parse_pairs(asked.where, "--where")
     if not any(map(_is_bundle, paths)):
-        if data:
-            raise DataError(
-                f"--data {_BUNDLE_ONLY} To draw several datasets together, name them all as SOURCE."
-            )
+        _refuse({"--data": data}, f"{_A_BUNDLE} (several datasets are drawn as SOURCE)")
         return _Source(pick, None, *_read(paths, where))
     if len(paths) > 1:
-        raise DataError(
-            "only one bundle can be drawn. Name measurements to draw with it by --data."
-        )
+        raise say("several-bundles", count=len(paths))
     if where and not data:
-        raise DataError(
-            "--where keeps rows of measurements, and a bundle has none. Name measurements with "
-            "--data."
-        )
+        raise say("works-only-with", option="--where of a bundle", other="--data")
     bundle = load(paths[0], pick.collectives or None)
     return _Source(pick, bundle, *(_read(data, where) if data else (None, None)))
 
@@ -397,7 +387,7 @@ def _guard(guard: bool, caution: float | None) -> bool | Guard:
     from colltune.models.guard import Guard
 
     if not guard and caution is not None:
-        raise DataError("--caution sets the guard, and --no-guard turns it off. Drop one of them.")
+        raise say("exclusive", one="--caution", other="--no-guard")
     return guard if caution is None else Guard(caution=caution)
 
 
@@ -411,7 +401,7 @@ def _selector(
     """Return what `select` chooses by; `others` are options that a bundle has no use for."""
     from colltune.selector.argmin import legal_selector
 
-    _refuse(others, _DATA_ONLY)
+    _refuse(others, _DATA)
     return legal_selector(bundle, programs_of(programs), guard=_guard(guard, caution))
 
 
@@ -425,11 +415,11 @@ def _objective(
     """Return the statistic called `text`; the others are of no use without a bundle."""
     from colltune.dataset.objective import DEFAULT_OBJECTIVE, parse_objective
 
-    _refuse({"--no-guard": not guard, "--caution": caution, "--programs": programs}, _BUNDLE_ONLY)
+    _refuse({"--no-guard": not guard, "--caution": caution, "--programs": programs}, _A_BUNDLE)
     return DEFAULT_OBJECTIVE if text is None else parse_objective(text)
 
 
-def _refuse(given: Mapping[str, object], why: str) -> None:
+def _refuse(given: Mapping[str, object], other: str) -> None:
     for flag, value in given.items():
         if value is not None and value is not False:
-            raise DataError(f"{flag} {why}")
+            raise say("works-only-with", option=flag, other=other)

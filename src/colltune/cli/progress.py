@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, TextIO
 
 from colltune.cli.console import can_redraw, in_background, takes_colours
-from colltune.errors import Interrupted
+from colltune.errors import say
 from colltune.text import printable
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def progress(
             if drawing.ident is not None:
                 drawing.join()
     except KeyboardInterrupt:
-        raise Interrupted(f"interrupted; {interrupted}") from None
+        raise say("interrupted", left=interrupted) from None
 
 
 def _draw(told: Progress, stream: TextIO, ended: threading.Event) -> None:

@@ -22,7 +22,7 @@ from colltune.cli.options import (
     writable_file,
 )
 from colltune.cli.progress import progress
-from colltune.errors import DataError
+from colltune.errors import say
 from colltune.text import counted
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def report(
     pairs = parse_pairs(where, "--where")
     promised = programs_of(programs)
     if held_out and not data:
-        raise DataError("--held-out needs measurements. Name them with --data.")
+        raise say("works-only-with", option="--held-out", other="--data")
     from colltune.cli.import_ import read_measured
     from colltune.files import whole
     from colltune.models.bundle import load

@@ -12,7 +12,7 @@ import typer
 from colltune.cli.console import Verbatim, output, warn
 from colltune.cli.options import Backend, Jobs, Json, Quiet, Scheduler, workers_of
 from colltune.cli.progress import progress
-from colltune.errors import SiteError
+from colltune.errors import SiteError, say
 from colltune.text import counted, printable, range_text
 
 if TYPE_CHECKING:
@@ -61,9 +61,8 @@ def retrain(
         output({"unit": print_unit, "text": text}, [Verbatim(text)], json=json)
         return 0
     if config is None:
-        raise SiteError(
-            "the site file is missing. Name it with --config; --print-unit site prints an example."
-        )
+        give = "it with --config (--print-unit site prints an example)"
+        raise say("missing", SiteError, what="the site file", give=give)
 
     from dataclasses import replace
 

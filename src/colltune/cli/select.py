@@ -34,7 +34,7 @@ from colltune.cli.options import (
     writable_file,
 )
 from colltune.domain import Collective, Context, Instance, Shape, parse_collective
-from colltune.errors import BundleError, DataError
+from colltune.errors import DataError, say
 from colltune.text import counted, range_text, time_text
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def select(
         cores = job_cores(cores, loaded.context, shape)
         selector = files.selector_for(loaded, target, guard=limits, cores=cores)
         if why := selector.why_kept(shape):
-            raise BundleError(f"nothing was written for {shape}: {why}")
+            raise say("nothing-written", shape=shape, why=why)
         found = files.render(selector, shape, target)
         _show_written(files.write_rendered(found, path, *libcolltune_for(target)), as_json=json)
         return
@@ -179,7 +179,7 @@ def _show_written(found: WrittenConfiguration, *, as_json: bool) -> None:
 
 def _needed(value: Any, flag: str) -> Any:
     if value is None:
-        raise typer.BadParameter(f"{flag} is missing")
+        raise say("missing", what=flag, give="it")
     return value
 
 
@@ -294,14 +294,11 @@ def read_instances(path: Path) -> list[Instance]:
     text = text_of(path, DataError, f"name a CSV file with the columns {', '.join(_COLUMNS)}")
     reader = csv.DictReader(io.StringIO(text.removeprefix("\ufeff"), newline=""))
     try:
-        missing = [c for c in _COLUMNS if c not in (reader.fieldnames or ())]
-        if missing:
-            raise DataError(
-                f"{path}: missing column {', '.join(missing)}; needed are {', '.join(_COLUMNS)}"
-            )
+        if not {*_COLUMNS} <= {*(reader.fieldnames or ())}:
+            raise say("columns-differ", expected=", ".join(_COLUMNS)).of(str(path))
         return [_instance(row, f"{path}, line {reader.line_num}") for row in reader]
     except csv.Error as error:
-        raise DataError(f"{path}, line {reader.line_num}: not valid CSV: {error}") from error
+        raise say("not-csv", path=f"{path}, line {reader.line_num}", why=error) from error
 
 
 def _instance(row: Mapping[str, str | None], where: str) -> Instance:
@@ -310,14 +307,13 @@ def _instance(row: Mapping[str, str | None], where: str) -> Instance:
         text = (row[column] or "").strip()
         least = 0 if column == "msize_bytes" else 1
         if not _WHOLE.fullmatch(text) or int(text) < least:
-            raise DataError(
-                f"{where}, column {column}: {text!r} is not an integer of {least} or more"
-            )
+            why = f"is not an integer of {least} or more"
+            raise say("wrong-cell", place=where, column=column, value=text, why=why)
         numbers[column] = int(text)
     try:
         collective = parse_collective(row["collective"] or "")
     except DataError as error:
-        raise DataError(f"{where}, column collective: {error}") from None
+        raise error.of(f"{where}, column collective") from None
     return Instance(collective, Shape(numbers["nodes"], numbers["ppn"]), numbers["msize_bytes"])
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from colltune.cli.options import Caution, ForEverybody
-from colltune.errors import BundleError
+from colltune.errors import UsageError, say
 from colltune.on_demand import require
 
 if TYPE_CHECKING:
@@ -166,10 +166,9 @@ def _settings(**options: Any) -> ServiceSettings:
         return ServiceSettings(**given)
     except ValidationError as error:
         found = error.errors()[0]
-        what = found["msg"].removeprefix("Value error, ")
-        name = str(found["loc"][0]) if found["loc"] else ""
+        name = str(found["loc"][0])
         flag = f"--{name.replace('_', '-')}" if name in given else f"{PREFIX}{name.upper()}"
-        raise typer.BadParameter(f"{flag}: {what}" if name else what) from error
+        raise say("wrong-setting", setting=flag, why=found["msg"]) from error
 
 
 def _of_site(path: Path) -> dict[str, Any]:
@@ -192,19 +191,17 @@ def _check_there(settings: ServiceSettings) -> None:
     url = url_of(settings.registry) if settings.registry else None
     path = local_path(url) if url else Path(settings.registry or settings.bundle or "")
     if path is not None and not path.is_dir():
-        kind, verb = "bundle", "fit DATA --out"
         if settings.registry:
-            kind, verb = "registry", "site bundles add BUNDLE --registry"
-        raise BundleError(
-            f"{path}: there is no {kind} here. Make one with `colltune {verb} {path}`."
-        )
+            raise say("no-registry-here", registry=path, what="no such folder")
+        raise say("no-bundle-here", path=path, what="no such folder")
 
 
 def _check_tls(files: dict[str, str]) -> None:
     certificate, authorities = files.get("ssl_certfile"), files.get("ssl_ca_certs")
     if certificate is None:
         for name in files:
-            raise typer.BadParameter(f"--{name.replace('_', '-')} needs --ssl-certfile")
+            option = f"--{name.replace('_', '-')}"
+            raise say("works-only-with", UsageError, option=option, other="--ssl-certfile")
         return
     import ssl
 
@@ -215,9 +212,7 @@ def _check_tls(files: dict[str, str]) -> None:
         if authorities:
             context.load_verify_locations(authorities)
     except (OSError, ValueError) as error:
-        raise typer.BadParameter(
-            f"TLS: {error}. Name PEM files for certificate and key."
-        ) from error
+        raise say("not-tls", path=certificate, why=error) from error
 
 
 @contextmanager
@@ -232,7 +227,7 @@ def _listening(host: str, port: int, uds: Path | None, mode: str) -> Iterator[so
         except ValueError:
             permissions = -1
         if not 0 <= permissions <= 0o777:
-            raise typer.BadParameter(f"--uds-mode {mode!r} is not an octal mode such as 660")
+            raise say("malformed", UsageError, value=mode, what="an octal --uds-mode", like="660")
         found = unix_socket(uds, permissions)
     with found:
         try:

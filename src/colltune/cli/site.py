@@ -28,7 +28,7 @@ from colltune.cli.options import (
     programs_of,
 )
 from colltune.cli.progress import progress
-from colltune.errors import SiteError
+from colltune.errors import ColltuneError, UsageError, say
 from colltune.text import counted, printable
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ def _value(key: str, value: object) -> object:
         return [value]
     words = value if isinstance(value, list) else str(value).replace(",", " ").split()
     if name in _NUMBERS and not all(str(word).isdecimal() for word in words):
-        raise typer.BadParameter(f"{value!r} for {name} is no list of whole numbers, such as 2,4,8")
+        raise say("malformed", UsageError, value=value, what=f"numbers for {name}", like="2,4,8")
     if name == "mpi":
         return [named_mpi(word) for word in words]
     return [int(word) for word in words] if name in _NUMBERS else words
@@ -256,10 +256,7 @@ def _answers(told: Mapping[str, object], *, ask: bool) -> dict[str, Any]:
         if ask and key not in told:
             found[key] = _asked(key, question, found.get(key))
     if "cluster.mpi" not in found:
-        raise SiteError(
-            "no MPI is found here; name those of the jobs, as --mpi /opt/openmpi/bin/mpirun or,"
-            " where a module brings it on the nodes, --mpi openmpi/4.1.6"
-        )
+        raise say("no-mpi-for-jobs")
     return found
 
 
@@ -267,7 +264,6 @@ def _asked(key: str, question: str, default: object) -> object:
     from rich.prompt import Prompt
 
     from colltune.cli.progress import console_on
-    from colltune.errors import ColltuneError
 
     console = console_on(sys.stderr)
     shown = " ".join(map(str, default)) if isinstance(default, list) else default
@@ -280,7 +276,7 @@ def _asked(key: str, question: str, default: object) -> object:
             return _value(
                 key, "" if answer in ("none", "''") and key != "cluster.nightly" else answer
             )
-        except (ColltuneError, typer.BadParameter) as error:
+        except ColltuneError as error:
             console.print(printable(str(error)))
 
 

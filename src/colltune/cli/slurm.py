@@ -12,6 +12,7 @@ import typer
 
 from colltune.cli.console import Verbatim, output
 from colltune.cli.options import Json
+from colltune.errors import UsageError, say
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+-]+")
 _PAIR = re.compile(r"[a-z]+/[0-9][A-Za-z0-9.]*")
@@ -108,14 +109,12 @@ def _settings(url: str, socket: Path | None, folder: Path, pairs: list[str]) -> 
         }
     for value in found.values():
         if not _PLAIN.fullmatch(value):
-            raise typer.BadParameter(f"{value!r} may have only letters, digits and _./:@%+-")
+            raise say("misread-characters", UsageError, value=value, allowed="_./:@%+-")
     if not folder.is_absolute():
-        raise typer.BadParameter(f"--folder {str(folder)!r} is not an absolute path")
+        raise say("path-not-absolute", UsageError, path=folder, what="--folder")
     for pair in pairs:
         if not _PAIR.fullmatch(pair):
-            raise typer.BadParameter(
-                f"--library {pair!r} is not NAME/RELEASE. Write it like openmpi/4.1.4."
-            )
+            raise say("malformed", UsageError, value=pair, what="a --library", like="openmpi/4.1.4")
     if pairs:
         found["COLLTUNE_SITE_LIBRARIES"] = " ".join(pairs)
         found["COLLTUNE_SITE_DEFAULT"] = pairs[0]

@@ -11,7 +11,7 @@ import typer
 
 from colltune.cli.console import Mark, TextTable, Verbatim, marked, output
 from colltune.cli.options import Json, writable_file
-from colltune.errors import DataError
+from colltune.errors import say
 from colltune.on_demand import require
 from colltune.text import (
     counted,
@@ -55,7 +55,7 @@ def status(
     Example: colltune site status http://tuning:8765 --report november.html --month 2026-11
     """
     if month and report is None:
-        raise DataError("--month is for a report. Name the file with --report.")
+        raise say("works-only-with", option="--month", other="--report")
     require("service", "pydantic", "sqlalchemy")
     from colltune.files import whole
     from colltune.production.status import PrintedStatus
@@ -80,7 +80,7 @@ def _asked(url: str, month: str, *, with_report: bool) -> tuple[ProductionStatus
         told = ask(url, "/v1/view/production", _SERVICE_S)
         found = TypeAdapter(ProductionStatus).validate_json(told)
     except ValueError as error:
-        raise DataError(f"{url}: its answer is not understood. Use the same release.") from error
+        raise say("not-understood", url=url) from error
     path = f"/v1/production/report?month={quote(month)}"
     return found, ask(url, path, _SERVICE_S).decode() if with_report else ""
 

@@ -12,7 +12,7 @@ import typer
 from colltune.cli.console import TextTable, Verbatim, output
 from colltune.cli.options import ForPrograms, Interposed, Json, Mpi, Only, Skip, StartedBy
 from colltune.domain import Shape
-from colltune.errors import CampaignError
+from colltune.errors import CampaignError, say
 from colltune.text import counted
 
 if TYPE_CHECKING:
@@ -84,9 +84,7 @@ def submit(
         _show_status(out, as_json=json)
         return
     if campaign is None:
-        raise typer.BadParameter(
-            "the campaign file is missing. Name it, or use --status.", param_hint="CAMPAIGN"
-        )
+        raise say("missing", what="the campaign file", give="CAMPAIGN, or use --status")
     plan = campaign_of(
         campaign, budget, backend, strategy, only, skip, interposed=interposed, programs=programs
     )
@@ -128,19 +126,14 @@ def _check_everywhere_the_same(path: Path) -> None:
     given = given_keys(path)
     for key in ("machine.name", "space.nodes", "space.ppn"):
         if key not in given:
-            raise CampaignError(
-                f"{path}: key {key} is missing. Add it: its default depends on the node that "
-                "measures, and the tasks run on several nodes."
-            )
+            raise say("key-missing", CampaignError, file=path, key=key)
 
 
 def _granted(plan: Campaign, nodes: int | None) -> Shape:
 
     if nodes is not None and nodes < max(plan.nodes):
-        raise CampaignError(
-            f"--nodes {nodes} is less than the {max(plan.nodes)} of space.nodes. Use more "
-            f"nodes, or take {max(plan.nodes)} out of the campaign."
-        )
+        less = f"less than the {max(plan.nodes)} of space.nodes"
+        raise say("too-small", CampaignError, name="--nodes", value=nodes, less=less)
     return Shape(nodes or max(plan.nodes), max(plan.each_ppn))
 
 
@@ -150,10 +143,8 @@ def _time_s(text: str) -> float:
     try:
         return duration_s(text)
     except ValueError:
-        raise CampaignError(
-            f"--time {text!r} is not a time limit. Write it like 90 (minutes), 1:30:00 or "
-            "1-12:00:00."
-        ) from None
+        what, like = "a time limit for --time", "90 (minutes), 1:30:00 or 1-12:00:00"
+        raise say("malformed", CampaignError, value=text, what=what, like=like) from None
 
 
 def _report(job: BatchJob, number: str, *, as_json: bool) -> None:

@@ -11,7 +11,7 @@ import typer
 
 from colltune.cli.console import Mark, TextTable, Verbatim, marked, output
 from colltune.cli.options import Json
-from colltune.errors import TokenFileError
+from colltune.errors import TokenFileError, UsageError, say, unknown
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -67,10 +67,7 @@ def add(
     secret = token_file.new_token()
     with _changed(tokens) as entries:
         if any(entry.name == name for entry in entries):
-            raise TokenFileError(
-                f"{tokens}: a token {name} already exists. Choose another name, or revoke it "
-                f"with `colltune site token revoke {name}`."
-            )
+            raise say("token-exists", path=tokens, name=name)
         entries.append(token_file.Token(name, scopes, token_file.digest(secret), until))
     once = f"the token of {name} is shown only now; store it where only its user can read it"
     output({**_facts(entries[-1]), "token": secret}, [Verbatim(secret)], json=json, warnings=[once])
@@ -100,8 +97,8 @@ def revoke(name: Name, tokens: Tokens, json: Json = False) -> None:
     with _changed(tokens) as entries:
         left = [entry for entry in entries if entry.name != name]
         if len(left) == len(entries):
-            known = ", ".join(entry.name for entry in entries) or "none"
-            raise TokenFileError(f"{tokens}: there is no token {name}; existing tokens: {known}")
+            known = [entry.name for entry in entries] or ["none"]
+            raise unknown("token", name, known, TokenFileError).of(str(tokens))
         entries[:] = left
     output({"revoked": name, "left": len(left)}, [f"{name} is revoked"], json=json)
 
@@ -134,10 +131,10 @@ def _read(path: Path) -> tuple[Token, ...]:
 def _scopes(names: list[str]) -> frozenset[Any]:
     from colltune.server.auth.token_file import Scope
 
-    try:
-        return frozenset(map(Scope, names))
-    except ValueError as error:
-        raise typer.BadParameter(f"--scope: {error}; known: {', '.join(Scope)}") from None
+    for name in names:
+        if name not in [*Scope]:
+            raise unknown("--scope", name, Scope, UsageError)
+    return frozenset(map(Scope, names))
 
 
 def _until(text: str) -> datetime | None:
@@ -153,12 +150,10 @@ def _until(text: str) -> datetime | None:
         moment = datetime.fromisoformat(text)
         until = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
-        raise typer.BadParameter(
-            f"--expires {text}: write a number of days such as 90d, a date such as 2027-01-31, or"
-            " never"
-        ) from None
+        what, like = "a time for --expires", "90d, 2027-01-31 or never"
+        raise say("malformed", UsageError, value=text, what=what, like=like) from None
     if until <= now:
-        raise typer.BadParameter(f"--expires {text}: this time has passed")
+        raise say("not-allowed", UsageError, value=text, wanted="in the future (--expires)")
     return until
 
 

@@ -33,7 +33,7 @@ from colltune.cli.options import (
 )
 from colltune.cli.progress import progress
 from colltune.cli.which_bundle import remember
-from colltune.errors import CampaignError
+from colltune.errors import CampaignError, unknown
 from colltune.text import counted, range_text
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from colltune.cli.progress import Progress
     from colltune.tune.job import TunedRange
     from colltune.tune.pipeline import Tell, TuneResult, TuneSettings
+
+_BACKENDS = ("native", "reprompi")
 
 
 def tune(
@@ -113,10 +115,8 @@ def tune(
             programs, builtin_operations_only=builtin_operations_only, otherwise=plan.programs
         ),
     )
-    if plan.backend not in ("native", "reprompi"):
-        raise CampaignError(
-            f"tune cannot measure by the backend {plan.backend!r}. Use native or reprompi."
-        )
+    if plan.backend not in _BACKENDS:
+        raise unknown("backend of tune", plan.backend, _BACKENDS, CampaignError)
     slow = slowdown(began, 0.0)
     settings = TuneSettings(plan, out, learner, seed, began, slow)
     settings.insist_on_enough()

@@ -32,6 +32,7 @@ from colltune.cli.options import (
 )
 from colltune.cli.progress import progress
 from colltune.domain import Instance, Shape, parse_collective
+from colltune.errors import UsageError, say
 from colltune.text import counted, time_text
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def what_if(
 
     bundle = bundle_to_read(bundle, named, quiet=json)
     if where and not data:
-        raise typer.BadParameter("--where needs --data")
+        raise say("works-only-with", UsageError, option="--where", other="--data")
     wanted, promised = parse_collective(collective), programs_of(programs)
     with progress("predicting", quiet=quiet or json):
         loaded = load(bundle, (wanted,))
@@ -143,10 +144,8 @@ def _shapes(
         before = parse_shape(now)
         return before, Shape(nodes or before.nodes, ppn or before.ppn)
     if nodes is None or ppn is None:
-        raise typer.BadParameter(
-            "the shape is missing. Give --nodes and --ppn, or the present shape with --now "
-            "NODESxPPN."
-        )
+        give = "--nodes and --ppn, or the present shape with --now NODESxPPN"
+        raise say("missing", what="the shape", give=give)
     after = Shape(nodes, ppn)
     return asked.nearest_measured(after), after
 

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from colltune.cli.console import show, warn
-from colltune.errors import BundleError, ColltuneError, OutputError
+from colltune.errors import BundleError, ColltuneError, OutputError, say
 from colltune.text import printable
 
 VARIABLE = "COLLTUNE_BUNDLE"
@@ -31,11 +31,7 @@ def found_bundle(site: Path | None, *, writes: bool = False, quiet: bool = False
             path, why = chosen
             (warn if quiet else show)(printable(f"bundle: {path} ({why})"))
             return path
-    raise BundleError(
-        "no bundle is named, and none was found. Name one with --bundle or in "
-        f"{VARIABLE}, or make one: `colltune tune` measures this machine, `colltune fit DATA "
-        "--out bundle` learns from measurements."
-    )
+    raise say("no-bundle-named", variable=VARIABLE)
 
 
 def remember(bundle: Path) -> None:
@@ -84,10 +80,8 @@ def _of_site(site: Path | None) -> tuple[Path, str] | None:
         return None
     if site is None and not current:
         return None
-    slots = ", ".join(sorted(current)) or "none"
-    raise BundleError(
-        f"{site or SITE_FILE}: bundles are in force for {slots}. Name one with --bundle."
-    )
+    slots, where = ", ".join(sorted(current)) or "no slots", f"{site or SITE_FILE}"
+    raise say("choose-one", BundleError, where=where, known=slots, option="--bundle")
 
 
 def _of_working_folder() -> tuple[Path, str] | None:

@@ -253,7 +253,7 @@ def run_like_paper(dataset: PerformanceDataset, run: Run, seed: int = 0) -> Pape
             reasons.append(str(error))
         else:
             return PaperRuns([(only, only)], {"large": split}, tested)
-    raise say("no-paper-evaluation", reasons="; ".join(reasons))
+    raise say("no-evaluation", reasons="; ".join(reasons))
 
 
 SUITES = ("paper",)

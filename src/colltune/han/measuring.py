@@ -27,7 +27,7 @@ from colltune.bench import build
 from colltune.bench.backends.installed import InstalledMpi
 from colltune.bench.launchers import Launcher
 from colltune.domain import Collective, Configuration, Context, RunStatus, Shape
-from colltune.errors import BudgetError, say
+from colltune.errors import say
 from colltune.files import writing
 from colltune.files.reading import json_of
 from colltune.han import tasks_file
@@ -119,9 +119,7 @@ def measure(
         launches, idle = launches + 1, 0 if found else idle + 1
         tasks = keep(found)
     if not tasks.series:
-        raise BudgetError(
-            f"the budget of {budget_s:g} s ended before a series of tasks was timed. Give more."
-        )
+        raise say("budget-ended", budget_s=budget_s, what="a series of tasks")
     return Done(tasks, path, not lacking, time.monotonic() - started, launches)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from colltune.domain import Collective, Configuration, Shape
-from colltune.errors import say
+from colltune.errors import CampaignError, say, unknown
 from colltune.han.tasks_file import Asked, TaskSeries, wanted_for
 from colltune.mpi.openmpi import han_setups
 from colltune.mpi.openmpi.han_setups import ADAPT, TREES, UP_MODULES
@@ -51,10 +51,9 @@ class Space:
             ("module between nodes", self.ups, UP_MODULES),
             ("algorithm of coll/adapt", self.trees, TREES),
         ):
-            unknown = [word for word in given if word not in known]
-            if unknown or not given:
-                what = repr(unknown[0]) if unknown else "missing"
-                raise say("not-a-known-word", name=name, what=what, known=", ".join(known))
+            for word in given or ("",):
+                if word not in known:
+                    raise unknown(name, word, known, CampaignError)
         if not self.segsizes_bytes or not self.lows or not self.inner_bytes:
             raise say("no-segment-size")
         odd = [size for size in self.segsizes_bytes if size < 1 or size % 4]
@@ -109,11 +108,8 @@ class TuningInputs:
             raise say("nothing-to-measure")
         for collective in self.collectives:
             if collective not in han_setups.COLLECTIVES:
-                raise say(
-                    "no-tasks-of-collective",
-                    collective=collective,
-                    known=", ".join(han_setups.COLLECTIVES),
-                )
+                what, known = "collective with task times", han_setups.COLLECTIVES
+                raise unknown(what, collective, known, CampaignError)
         for shape in self.shapes:
             if why := han_setups.limit_on(shape):
                 raise say("shape-without-han", shape=shape, why=why)

@@ -59,7 +59,7 @@ def library(name: str) -> MpiLibrary:
     except KeyError:
         check_no_derivative(name)
         known = ", ".join(LIBRARIES)
-        raise say("no-catalogue", name=name, known=known) from None
+        raise say("no-catalogue", name=name, meant="", known=known) from None
 
 
 def __getattr__(name: str) -> object:

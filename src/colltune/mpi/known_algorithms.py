@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 
 from colltune.domain import DEFAULT_ALGORITHM, Collective, Configuration, Instance
-from colltune.errors import DataError, LibraryError
+from colltune.errors import LibraryError, say
 from colltune.mpi import LIBRARIES
 from colltune.mpi.job_files import read_script
 
@@ -68,11 +68,8 @@ class KnownAlgorithms:
             return written if self.as_written else found
         word = number[1]
         if not known:
-            raise DataError(
-                f"algorithm {word} of {collective}: there is no catalogue of {library}"
-                f" {self.release} that names it. Name the measured library with --set library=… and"
-                " --set library_version=…."
-            )
+            where = f"{library} {self.release}"
+            raise say("number-without-name", number=word, collective=collective, library=where)
         named = LIBRARIES[library].at(self.release).space.numbered(collective, int(word))
         return self.canonical(Configuration(library, collective, named.algorithm, parameters))
 

@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colltune.errors import DataError
+from colltune.errors import say
 from colltune.json_text import encoded
 from colltune.models.bundle import Bundle
 from colltune.mpi.programs import Programs
@@ -94,7 +94,7 @@ def policy_of(page: str) -> str:
     """Return the content security policy that a file states for itself."""
     found = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
     if found is None:
-        raise DataError("the page states no policy")
+        raise say("line-missing", name="the page's policy")
     return html.unescape(found[1])
 
 

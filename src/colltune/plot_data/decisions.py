@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colltune.domain import Collective, Configuration, Instance, Shape
-from colltune.errors import DataError
+from colltune.errors import DataError, say, unknown
 from colltune.models.cells import CellMatrix
 from colltune.models.collective_model import Coverage
 from colltune.models.confirmations import Confirmation
@@ -270,14 +270,13 @@ class Pick:
 
     def __post_init__(self) -> None:
         if self.shapes and (self.nodes or self.ppn):
-            raise DataError("shapes exclude nodes and ppn. Name one or the other.")
+            raise say("exclusive", one="shapes", other="nodes and ppn")
 
     def of_collectives(self, known: Iterable[Collective]) -> tuple[Collective, ...]:
         found = set(known)
         missing = [c for c in self.collectives if c not in found]
         if missing:
-            has = ", ".join(sorted(found)) or "no usable measurement of a collective"
-            raise DataError(f"there is no {', '.join(missing)} here, only {has}")
+            raise unknown("collective of the data", ", ".join(missing), sorted(found), DataError)
         return tuple(sorted(self.collectives or found))
 
     def of_cells(self, cells: CellMatrix) -> CellMatrix:
@@ -320,7 +319,7 @@ def picked(matrices: Mapping[Collective, CellMatrix], pick: Pick) -> dict[Collec
     asked = pick.of_collectives(matrices)
     kept = {c: cells for c in asked if len(cells := pick.of_cells(matrices[c]))}
     if not kept:
-        raise DataError(f"nothing was measured there; {_described(matrices, asked)}")
+        raise say("nothing-there", what="that", known=_described(matrices, asked))
     return kept
 
 

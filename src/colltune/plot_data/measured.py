@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from colltune.dataset.objective import parse_objective
 from colltune.domain import Collective, Configuration
-from colltune.errors import DataError
+from colltune.errors import say
 from colltune.json_text import DescribedRecord
 from colltune.models.bundle import Bundle
 from colltune.models.cells import CellMatrix, cell_matrices
@@ -132,17 +132,12 @@ class MeasuredSummary(DescribedRecord):
 def comparable_cells(bundle: Bundle, dataset: PerformanceDataset) -> dict[Collective, CellMatrix]:
     """Return the cells of `dataset` as `bundle` learned such ones, by collective."""
     if dataset.context != bundle.context:
-        raise DataError(
-            f"the data have the context {dataset.context}, but the bundle has "
-            f"{bundle.context}. Name data of the same context, or fit a bundle to these data."
-        )
+        here, there = dataset.context, bundle.context
+        raise say("data-of-another-context", data="the data", context=here, wanted=there)
     matrices = cell_matrices(dataset, parse_objective(bundle.objective))
     if not set(matrices) & set(bundle.collectives):
-        has = ", ".join(matrices) or "no usable measurement"
-        raise DataError(
-            f"the data have {has}, and the bundle has models of "
-            f"{', '.join(bundle.collectives)}: there is nothing to compare"
-        )
+        known = f"of {', '.join(matrices) or 'no collective'} something was"
+        raise say("nothing-there", what=", ".join(bundle.collectives), known=known)
     return matrices
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from colltune.dataset import PerformanceDataset
 from colltune.dataset.objective import DEFAULT_OBJECTIVE, Objective
 from colltune.domain import Collective
-from colltune.errors import DataError
+from colltune.errors import DataError, say, unknown
 from colltune.evaluation import (
     Evaluation,
     LeaveNodesOut,
@@ -137,7 +137,7 @@ def held_out(  # noqa: PLR0913
     kept = pick.of_collectives(dataset.collectives)
     part = dataset.where(dataset.frame["collective"].isin([c.value for c in kept]))
     if split is not None and split not in SPLITS:
-        raise DataError(f"unknown split {split!r}; known: {', '.join(SPLITS)}")
+        raise unknown("split", split, SPLITS, DataError)
     found: Evaluation | None = None
     refused: list[str] = []
     for one in SPLITS.values() if split is None else (SPLITS[split],):
@@ -156,7 +156,7 @@ def held_out(  # noqa: PLR0913
         except SplitError as error:
             refused.append(str(error))
     if found is None:
-        raise DataError("\n".join(refused))
+        raise say("no-evaluation", reasons="\n".join(refused))
     return _of_evaluation(found, pick, kept)
 
 
@@ -164,7 +164,8 @@ def _of_evaluation(found: Evaluation, pick: Pick, asked: Sequence[Collective]) -
     tested = found.tested
     shown = pick.mask(tested.nodes, tested.ppn)
     if not shown.any():
-        raise DataError("none of the held-out measurements has such shapes. Ask for other shapes.")
+        shapes = ", ".join({f"{n}x{p}": 0 for n, p in zip(tested.nodes, tested.ppn, strict=True)})
+        raise say("nothing-there", what="such shapes", known=f"held out are {shapes}")
     names = {"default": DEFAULT, "single_best": SINGLE_BEST}
     names |= {name: f"{name}, held out" for name in found.learners}
     groups = []
@@ -197,7 +198,8 @@ def of_bundle(selector: ModelSelector, dataset: PerformanceDataset, pick: Pick =
     compared = [compare(selector, matrix) for matrix in cells.values()]
     groups = [group for one in compared if len(group := _compared(one, label))]
     if not groups:
-        raise DataError("there is no instance whose default and choice were both measured")
+        known = "no instance has both the default's time and the choice's"
+        raise say("nothing-there", what="what is to be compared", known=known)
     n, trained = sum(map(len, groups)), sum(int(one.trained.sum()) for one in compared)
     total = sum(len(one.nodes) for one in compared)
     notes = []

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from colltune.dataset import PerformanceDataset
 from colltune.domain import Collective, Configuration, Shape
-from colltune.errors import DataError
+from colltune.errors import DataError, say, unknown
 from colltune.evaluation import Evaluation
 from colltune.evaluation.request import PaperDataset
 from colltune.evaluation.run import GuardEffect
@@ -231,10 +231,9 @@ def speedups(dataset: PerformanceDataset, collective: Collective | None = None) 
     """
     matrices = cell_matrices(dataset)
     if collective is not None and collective not in matrices:
-        known = ", ".join(matrices) or "nothing"
-        raise DataError(f"{collective} has no usable measurements in this dataset, only {known}")
+        raise unknown("collective of the data", collective, matrices, DataError)
     if not matrices:
-        raise DataError("no measurement is usable: none has the status ok. Measure again.")
+        raise say("nothing-usable", what="the data")
     cells = _richest(matrices.values()) if collective is None else matrices[collective]
     reference = _reference(cells)
     family = _family(cells)[0] if _family(cells)[1] > 1 else None
@@ -244,9 +243,7 @@ def speedups(dataset: PerformanceDataset, collective: Collective | None = None) 
         if column != reference and family in (None, c.algorithm)
     ]
     if not columns:
-        raise DataError(
-            f"{cells.collective} was measured in one configuration only, but speed-ups need two"
-        )
+        raise say("one-configuration", collective=cells.collective)
     return _of_shape(cells, reference, columns, family)
 
 

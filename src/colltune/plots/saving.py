@@ -9,7 +9,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from colltune.errors import OutputError
+from colltune.errors import OutputError, unknown
 from colltune.files import whole
 
 # without dates and random names, the same figure is the same file
@@ -28,10 +28,8 @@ def picture_format(path: Path) -> str:
     found = path.suffix.removeprefix(".").lower()
     if found in FORMATS:
         return found
-    known = ", ".join(f".{name}" for name in FORMATS)
-    raise OutputError(
-        f"{path}: {path.suffix or 'no ending'} is not a format of pictures. Use the ending {known}."
-    )
+    known = [f".{name}" for name in FORMATS]
+    raise unknown("ending of a picture", path.suffix, known, OutputError).of(str(path))
 
 
 def saved(figure: Figure, path: Path, dpi: int = 130) -> Path:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from colltune.domain import Collective, Configuration
-from colltune.errors import DataError
+from colltune.errors import DataError, unknown
 from colltune.json_text import DescribedRecord
 from colltune.production.arms import Arm, Production
 from colltune.production.judgement import (
@@ -275,8 +275,8 @@ def of_month(status: ProductionStatus, month: str = "") -> ProductionStatus:
     """Return what was judged in a month, by default the latest, and what goes for all of them."""
     known = {one.period: one for one in status.months}
     if month not in known and (month or not known):
-        there = f"There are {', '.join(known)}." if known else "Wait for the first jobs."
-        raise DataError(f"nothing was judged in {month or 'any month'}. {there}")
+        months = list(known) or ["none, wait for the first jobs"]
+        raise unknown("month of judged jobs", month, months, DataError)
     month = month or max(known)
     proven, refuted = (
         tuple(one for one in decisions if one.since_utc.startswith(month))

@@ -188,7 +188,7 @@ class ObjectStore:
             bundle = load(copy, collectives)
         except BundleError as error:
             text = str(error).replace(str(copy), f"{self.where}/{folder}")
-            raise BundleError(text) from error
+            raise BundleError(text).named(error.code, error.values) from error
         if bundle.id != folder.rpartition("/")[2]:
             raise say("another-bundle", registry=self.where, folder=folder, bundle=bundle.id)
         return bundle

@@ -305,7 +305,7 @@ class Registry:
         """
         seen = in_force(self._history.events(fresh=True)).get(checked_slot(slot))
         if seen is None:
-            raise say("nothing-to-roll-back", registry=self, slot=slot)
+            raise say("nothing-to", registry=self, slot=slot, do="roll back")
         _refuse_other(slot, seen, expected)
         before = standing(self._history.events(), slot)[:-1]
         if not before:
@@ -455,7 +455,7 @@ class Registry:
 
 def _store(root: str | Path) -> RegistryStore:
     if not str(root):
-        raise say("registry-missing")
+        raise say("missing", BundleError, what="the registry", give="its folder or URL, --registry")
     url = url_of(root)
     folder = Path(root) if url is None else local_path(url)
     if folder is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from colltune.decisions import Prediction, Selection
 from colltune.domain import Configuration, Instance, Shape
-from colltune.errors import BundleError, LibraryError
+from colltune.errors import BundleError, LibraryError, say
 from colltune.mpi import library
 from colltune.mpi.job_files import read_script
 from colltune.mpi.job_variables import concerns_collectives, is_script
@@ -65,10 +65,9 @@ def explained_costs(
     from colltune.selector.argmin import legal_selector
 
     if configuration.library != bundle.context.library:
-        raise BundleError(
-            f"the bundle is for {bundle.context.library}, but the file is for "
-            f"{configuration.library}. Name a bundle for that library."
-        )
+        both = f"{bundle.context.library} and {configuration.library}"
+        what = "a bundle and a file"
+        raise say("libraries-differ", BundleError, what=what, done="joined", libraries=both)
     shape = Shape(call.nodes, -(-call.comm_size // call.nodes))
     default = Configuration.default(configuration.library, call.collective)
     forecast = bundle.model(call.collective).forecast(shape.nodes, shape.ppn, call.msize_bytes)
@@ -135,9 +134,8 @@ def callers(job: Shape, communicator: str, comm_size: int | None) -> tuple[int, 
     """Return how many processes call, on how many nodes, and whether on MPI_COMM_WORLD."""
     if comm_size is not None:
         if comm_size > job.nprocs:
-            raise LibraryError(
-                f"--comm-size {comm_size} is more than the {job.nprocs} processes of the job"
-            )
+            wanted = f"at most the {job.nprocs} processes of the job"
+            raise say("not-allowed", LibraryError, value=comm_size, wanted=wanted).of("--comm-size")
         return comm_size, -(-comm_size // job.ppn), comm_size == job.nprocs
     if communicator == "leaders":
         return job.nodes, job.nodes, False

@@ -26,7 +26,6 @@ _COUNT_S, _WRITE_S = 1.0, 10.0
 _SWITCH_S = 0.0005
 _SLOW_PENDING = 8
 _WRITE_THREADS, _MOST_WRITES = 2, 16
-_BUSY = "the service is too busy. Ask again in a second."
 _DESCRIPTION = "Which algorithm of each MPI collective a job should use, from fitted bundles."
 
 
@@ -49,11 +48,11 @@ def create_app(settings: ServiceSettings | None = None) -> FastAPI:
         lifespan=_lifespan,
     )
     app.state.service = service
-    app.state.offload = ThreadOffload(settings.threads, settings.max_pending, _BUSY)
-    app.state.slow = ThreadOffload(1, _SLOW_PENDING, _BUSY)
+    app.state.offload = ThreadOffload(settings.threads, settings.max_pending)
+    app.state.slow = ThreadOffload(1, _SLOW_PENDING)
     app.state.gatekeeper = Gatekeeper(settings)
     app.state.writing = Writing(settings, service.watcher.refresh)
-    app.state.writes = ThreadOffload(_WRITE_THREADS, _MOST_WRITES, _BUSY)
+    app.state.writes = ThreadOffload(_WRITE_THREADS, _MOST_WRITES)
     errors.install(app)
     for router in ROUTERS:
         app.include_router(router)

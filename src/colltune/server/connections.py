@@ -28,6 +28,7 @@ from uvicorn.protocols.http.flow_control import service_unavailable
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from colltune.errors import ColltuneError, say
 from colltune.server.errors import problem
 from colltune.server.limits import counted_as
 from colltune.server.middleware import CLOSED
@@ -42,8 +43,6 @@ _HANDSHAKE_S = 10.0
 _SHARE_OF_ALL, _LEAST_SHARE = 4, 64
 _BETWEEN, _HEAD, _BODY = range(3)
 _CREDENTIALS = struct.Struct("3i")
-_TOO_MANY = "too many connections of this client. Close some, or try again in a second."
-_TOO_SLOW = "the request did not arrive in time"
 
 
 class Loop(uvloop.Loop):
@@ -101,7 +100,7 @@ class Watch:
             waiting = [c for c in found if c.waited > 1 and (c.is_slow or c.is_idle)]
             waiting.sort(key=lambda c: (c.is_slow, c.waited), reverse=True)
             for connection in waiting[:excess]:
-                connection.refuse(408, _TOO_SLOW)
+                connection.refuse(408, say("too-slow"))
 
 
 def _proxies() -> ProxyHeadersMiddleware | None:
@@ -142,7 +141,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._counted = ""
         self._head_bytes = self._body_bytes = self._received_bytes = self._framing_bytes = 0
         self._unread_bytes = self._unread_ticks = 0
-        self._refusal = (400, "this is not HTTP")
+        self._refusal = (400, say("not-http"))
         self.waited = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -157,7 +156,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._counted = address
             watch.of_address[address] += 1
             if watch.of_address[address] > watch.most_of_address:
-                self.refuse(429, _TOO_MANY)
+                self.refuse(429, say("too-busy", what="connections of this address", wait_s=1))
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -195,13 +194,13 @@ class BoundedProtocol(HttpToolsProtocol):
         if why:
             self.refuse(431, why)
 
-    def _why_too_large(self, head_bytes: int) -> str:
+    def _why_too_large(self, head_bytes: int) -> ColltuneError | None:
         limits = self._watch.limits
         if head_bytes > limits.max_header_bytes:
-            return f"the request's headers are larger than {limits.max_header_bytes} bytes"
+            return say("too-many", most=limits.max_header_bytes, what="bytes of headers")
         if self.headers is not None and len(self.headers) > limits.max_header_fields:
-            return f"the request has more than {limits.max_header_fields} headers"
-        return ""
+            return say("too-many", most=limits.max_header_fields, what="headers")
+        return None
 
     def _bound_body(self, received_bytes: int) -> None:
         """Refuse a body that is mostly something else: names of chunks, headers at its end."""
@@ -212,7 +211,7 @@ class BoundedProtocol(HttpToolsProtocol):
             or self._received_bytes > 2 * (self._body_bytes + _PIECE_BYTES)
             or len(self.headers) > 2 * self._watch.limits.max_header_fields
         ):
-            self.refuse(400, "the request's body is mostly no content. Send larger chunks.")
+            self.refuse(400, say("body-without-content"))
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -225,10 +224,10 @@ class BoundedProtocol(HttpToolsProtocol):
         if why:
             self._refusal = 431, why
         elif len(self.pipeline) >= _MOST_PIPELINED:
-            self._refusal = 429, "too many requests at once on one connection"
+            self._refusal = 429, say("too-busy", what="requests of one connection", wait_s=1)
         if self._refusal[0] != 400:
             # ends in send_400_response
-            raise ValueError(self._refusal[1])
+            raise ValueError(str(self._refusal[1]))
         super().on_headers_complete()
         self._stage = _BODY
         self.waited = self._body_bytes = self._received_bytes = self._framing_bytes = 0
@@ -271,7 +270,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._stage == _BODY and not self._is_answered:
             allowed += self._body_bytes // _BYTES_PER_S
         if self.waited > allowed:
-            self.refuse(408, _TOO_SLOW)
+            self.refuse(408, say("too-slow"))
 
     def _await_reader(self) -> None:
         """Give a reader up who takes next to nothing of what waits for him."""
@@ -288,7 +287,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def _is_answered(self) -> bool:
         return self.cycle is None or bool(self.cycle.response_complete)
 
-    def refuse(self, status: int, why: str) -> None:
+    def refuse(self, status: int, why: ColltuneError) -> None:
         """Close the connection, with an answer unless it could be taken for another request's."""
         if self.transport.is_closing():
             return

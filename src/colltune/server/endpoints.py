@@ -13,7 +13,7 @@ import structlog
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 
-from colltune.errors import BundleError, RegistryConflict
+from colltune.errors import BundleError, RegistryConflict, say, unknown
 from colltune.page.changes import ChangesView
 from colltune.page.evidence import DecisionEvidence
 from colltune.page.gains import DecisionGains
@@ -49,6 +49,7 @@ from colltune.server.schemas import (
 )
 from colltune.server.service import Service
 from colltune.server.settings import ServiceSettings
+from colltune.text import counted
 
 
 class Writing:
@@ -83,11 +84,7 @@ class Writing:
             if event.bundle_id == bundle_id
         ]
         if not found:
-            raise ServiceError(
-                409,
-                f"the bundle {bundle_id[:12]} is neither in force nor on trial, so it cannot be "
-                "rolled back",
-            )
+            raise ServiceError(409, say("not-in-force", bundle=bundle_id[:12]))
         undo, slot = found[0]
         try:
             event = undo(slot, by=by, note=note, expected=bundle_id)
@@ -99,11 +96,8 @@ class Writing:
 
     def _changeable(self) -> Registry:
         if self._registry is None:
-            raise ServiceError(
-                403,
-                "this service has one bundle and no registry, so no bundle can be promoted. "
-                "Its administrator can start it with --registry.",
-            )
+            lacks = "has one bundle and no registry, so no bundle can be promoted"
+            raise ServiceError(403, say("not-offered", lacks=lacks, option="--registry"))
         return self._registry
 
     def _done(self, event: Event, by: str) -> Event:
@@ -113,20 +107,21 @@ class Writing:
         self._changed()
         return event
 
-    def _without_root(self, error: BundleError) -> str:
-        """Return a message without the place of the registry, which is nobody's business."""
-        return str(error).replace(str(self._root), "registry")
+    def _without_root(self, error: BundleError) -> BundleError:
+        """Return the error without the place of the registry, which is nobody's business."""
+        said = BundleError(str(error).replace(str(self._root), "registry"))
+        return said.named(error.code, {})
 
 
 def _found(registry: Registry, prefix: str) -> str:
     """Return the whole id; only a failure of the search is a 404."""
     found = [i for i in registry.ids() if i.startswith(prefix)]
     if not found:
-        raise ServiceError(404, f"no bundle {prefix}; see /v1/bundles")
+        raise ServiceError(404, say("no-bundle-begins", registry="/v1/bundles", prefix=prefix))
     if len(found) > 1:
-        raise ServiceError(
-            409, f"the ids of several bundles begin with {prefix}. Give more digits."
-        )
+        bundles = counted(len(found), "bundle")
+        why = say("several-bundles-begin", registry="/v1/bundles", count=bundles, prefix=prefix)
+        raise ServiceError(409, why)
     return found[0]
 
 
@@ -212,7 +207,7 @@ class OnceEach:
         seen = set()
         for name, _ in request.query_params.multi_items():
             if name in seen:
-                raise ServiceError(422, f"query.{name[:40]}: given twice")
+                raise ServiceError(422, say("twice", what="query", name=name[:40]))
             if name not in self._but:
                 seen.add(name)
 
@@ -403,16 +398,13 @@ async def report_job(request: Request, response: Response, admission: Reporter) 
     """
     production = service_of(request).production
     if production is None:
-        raise ServiceError(
-            403,
-            "this service takes no summaries. Its administrator can start it with --site and "
-            "write [production] record = true in the site file.",
-        )
+        option = "--site and [production] record = true in the site file"
+        raise ServiceError(403, say("not-offered", lacks="takes no summaries", option=option))
     refuse_other_types(request)
     callers: RateLimit = request.app.state.callers
     wait_s = math.ceil(callers.wait_s(admission.caller))
     if wait_s:
-        why = f"too many summaries of this caller. Try again in {wait_s} s."
+        why = say("too-busy", what="summaries of this caller", wait_s=wait_s)
         raise ServiceError(429, why, retry_s=wait_s)
     body = b"".join([chunk async for chunk in chunks(request, MOST_SUMMARY_BYTES)])
     admission.check_body(hashlib.sha256(body).hexdigest())
@@ -483,7 +475,7 @@ async def index(request: Request) -> Response:
 async def asset(request: Request, name: str) -> Response:
     """Return a script, a style sheet or a picture of the page."""
     if name not in _ASSETS:
-        raise ServiceError(404, "the page has no such file")
+        raise ServiceError(404, unknown("file of the page", name[:40], _ASSETS, BundleError))
     content, headers = _ASSETS[name]
     if headers["ETag"] in request.headers.get("if-none-match", ""):
         return Response(None, 304, headers)

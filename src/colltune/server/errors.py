@@ -21,6 +21,7 @@ from colltune.errors import (
     LibraryError,
     OutputError,
     RegistryConflict,
+    say,
 )
 
 PROBLEM = "application/problem+json"
@@ -35,9 +36,9 @@ class ServiceError(Exception):
     No `ColltuneError`, since no verb ends with it.
     """
 
-    def __init__(self, status: int, why: str, *, retry_s: int = 1) -> None:
-        super().__init__(why)
-        self.status = status
+    def __init__(self, status: int, why: ColltuneError, *, retry_s: int = 1) -> None:
+        super().__init__(str(why))
+        self.status, self.why = status, why
         self.headers: dict[str, str] = {}
         if status == 401:
             self.headers = {"WWW-Authenticate": 'Bearer realm="colltune", MUNGE realm="colltune"'}
@@ -65,13 +66,15 @@ def _status_of(error: Exception) -> int:
 
 
 def problem(
-    status: int, detail: str, headers: Mapping[str, str] | None = None, **more: Any
+    status: int, why: ColltuneError | str, headers: Mapping[str, str] | None = None, **more: Any
 ) -> Response:
+    code = why.code if isinstance(why, ColltuneError) else ""
     body = {
         "type": "about:blank",
         "title": HTTPStatus(status).phrase,
         "status": status,
-        "detail": _short(detail),
+        "detail": _short(str(why)),
+        **({"code": code} if code else {}),
         **more,
     }
     text = json.dumps(body).encode()
@@ -93,16 +96,16 @@ async def _explained(request: Request, error: Exception) -> Response:
         status = 503
     if status >= 500:
         structlog.get_logger().warning("request failed", status=status, error=str(error))
-    headers = error.headers if isinstance(error, ServiceError) else {}
-    code = error.code if isinstance(error, ColltuneError) else ""
-    return problem(status, str(error), headers, **({"code": code} if code else {}))
+    if isinstance(error, ServiceError):
+        return problem(status, error.why, error.headers)
+    return problem(status, error if isinstance(error, ColltuneError) else str(error))
 
 
 async def _invalid(_request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     faults = [_fault(found) for found in error.errors()[:_MOST_FAULTS]]
     detail = "; ".join(f"{fault['where']}: {fault['what']}" for fault in faults)
-    return problem(422, detail, errors=faults)
+    return problem(422, say("wrong-request", why=detail), errors=faults)
 
 
 def _fault(found: Mapping[str, Any]) -> dict[str, str]:
@@ -119,7 +122,7 @@ async def _http(_request: Request, error: Exception) -> Response:
 async def _unforeseen(request: Request, error: Exception) -> Response:
     route = getattr(request.scope.get("route"), "path", "")
     structlog.get_logger().error("unexpected error", route=route, exc_info=error)
-    return problem(500, "an error in the service itself; its log says more")
+    return problem(500, say("unforeseen"))
 
 
 def _short(text: str) -> str:

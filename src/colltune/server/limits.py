@@ -16,6 +16,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from colltune.errors import ColltuneError, say
 from colltune.server.errors import ServiceError, problem
 from colltune.server.settings import TRUSTED_PEER
 
@@ -37,13 +38,13 @@ Result = TypeVar("Result")
 class ThreadOffload:
     """Computes in a few threads what would hold up the event loop, each thing once.
 
-    At most ``max_pending`` computations are under way or wait; to more `busy` is said.
+    At most ``max_pending`` computations are under way or wait; of more `what` there are too many.
     """
 
-    def __init__(self, threads: int, max_pending: int, busy: str) -> None:
+    def __init__(self, threads: int, max_pending: int, what: str = "requests at once") -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="answers")
         self._max_pending = max_pending
-        self._busy = busy
+        self._what = what
         self._pending: dict[Hashable, asyncio.Task[Any]] = {}
 
     async def run(self, key: Hashable, compute: Callable[[], Result]) -> Result:
@@ -51,7 +52,7 @@ class ThreadOffload:
         task = self._pending.get(key)
         if task is None:
             if len(self._pending) >= self._max_pending:
-                raise ServiceError(503, self._busy)
+                raise ServiceError(503, say("too-busy", what=self._what, wait_s=1))
             task = asyncio.ensure_future(self._computed(key, compute))
             self._pending[key] = task
         # a client who goes away does not take the answer from the others
@@ -72,11 +73,7 @@ def refuse_other_types(request: Request) -> None:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     packed = request.headers.get("content-encoding", "identity").strip().lower()
     if kind not in _TYPES or packed != "identity":
-        raise ServiceError(
-            415,
-            "send the text itself, as text/plain, not compressed and not as a form: "
-            "curl --data-binary @FILE",
-        )
+        raise ServiceError(415, say("not-plain-text"))
 
 
 async def chunks(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
@@ -89,11 +86,12 @@ async def chunks(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
                 raise ServiceError(413, _too_large(most_bytes))
             yield chunk
     except ClientDisconnect:
-        raise ServiceError(400, "the connection was closed before the whole body arrived") from None
+        cut = say("cut-short", path="the request's body", why="the connection was closed")
+        raise ServiceError(400, cut) from None
 
 
-def _too_large(most_bytes: int) -> str:
-    return f"the request's body is larger than the limit of {most_bytes} bytes. Split it."
+def _too_large(most_bytes: int) -> ColltuneError:
+    return say("body-too-large", most=most_bytes)
 
 
 class RateLimit:
@@ -160,8 +158,8 @@ class Limits:
         wait_s = math.ceil(rate.wait_s(client)) if client else 0
         if not wait_s:
             return None
-        detail = f"too many requests of this client. Try again in {wait_s} s."
-        return problem(429, detail, {"Retry-After": str(wait_s)})
+        why = say("too-busy", what="requests of this client", wait_s=wait_s)
+        return problem(429, why, {"Retry-After": str(wait_s)})
 
 
 def _declared_bytes(scope: Scope) -> int:

@@ -26,7 +26,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from colltune.decisions import Status
-from colltune.errors import OutputError
+from colltune.errors import say
 from colltune.server.answers import ResponseDocument
 from colltune.server.state import ServiceState
 
@@ -397,10 +397,8 @@ def _made(workers: int) -> Path:
             reasons.append(error.strerror)
         else:
             return folder
-    raise OutputError(
-        f"several workers need a folder for shared counts: {reasons[0]}",
-        "Name a writable one with free space in TMPDIR, or use one worker.",
-    )
+    what, mend = "counts that workers share", "Name a folder with free space in TMPDIR."
+    raise say("cannot-write", what=what, why=reasons[0], mend=mend)
 
 
 def _sweep(parent: Path) -> None:

@@ -13,6 +13,7 @@ from functools import cache
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from colltune.errors import say
 from colltune.server.answers import CLOSED_POLICY, CONTENT_POLICY, Answer, Headers
 from colltune.server.errors import problem
 from colltune.server.metrics import OTHER
@@ -27,10 +28,6 @@ ALWAYS: Headers = (
 CLOSED: Headers = (*ALWAYS, _NO_POLICY)
 """Of every answer without another content policy: it loads nothing and is in no frame."""
 _LONGEST_PATH, _LONGEST_QUERY = 1024, 4096
-_WRONG_HOST = (
-    "the service does not have the name in the Host header. Use its address, or add the name "
-    "to its --allowed-hosts."
-)
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE"})
 _PORT = re.compile(r":[0-9]{0,5}$")
 _MOST_KNOWN = 100
@@ -137,7 +134,7 @@ class CacheMiddleware:
         if is_allowed:
             await self._through(self._app, scope, receive, send, started)
         else:
-            await self._through(problem(421, _WRONG_HOST), scope, receive, send, started)
+            await self._through(problem(421, say("wrong-host")), scope, receive, send, started)
 
     def _may_be_noted(self, answer: Answer, scope: Scope) -> bool:
         """Tell whether a token asks for what would be noted; that is looked at by the endpoint."""
@@ -162,7 +159,7 @@ class CacheMiddleware:
         inner: Scope = {**scope, "method": "GET"} if is_head else scope
         try:
             if len(scope["path"]) > _LONGEST_PATH or len(scope["query_string"]) > _LONGEST_QUERY:
-                await problem(414, "the address is too long")(scope, receive, counted)
+                await problem(414, say("address-too-long"))(scope, receive, counted)
             else:
                 await app(inner, receive, counted)
         finally:

@@ -20,7 +20,7 @@ from threading import Lock, Thread
 import structlog
 
 from colltune.dataset.profile import UNKNOWN_ARM, Use
-from colltune.errors import ColltuneError, OutputError
+from colltune.errors import ColltuneError, OutputError, say
 from colltune.models.guard import Guard
 from colltune.mpi.programs import Programs
 from colltune.production.arms import Arm, ArmShares, Production, arm_of
@@ -277,8 +277,8 @@ class ProductionJobs:
             is_new = reason is None and self.store.add(summary, now)
         except OutputError as error:
             self._failed("store", error)
-            why = "the service cannot store reports now. Send it again later."
-            raise OutputError(why) from error.__cause__
+            why, mend = "the service cannot store reports now", "Send it again later."
+            raise say("cannot-write", what="it", why=why, mend=mend) from error.__cause__
         if reason is not None:
             self._log.info("report set aside", job=summary.job, why=reason.text)
             told = Receipt(job=summary.job, outcome="set_aside", reason=reason, detail=reason.text)

@@ -195,10 +195,8 @@ class ProblemOf(BaseModel):
     type: str = Field(examples=["about:blank"])
     title: str = Field(examples=["Not Found"])
     status: int = Field(examples=[404])
-    detail: str = Field(
-        examples=["no bundle for openmpi 3.1.6; there are bundles for openmpi-4.1.6"]
-    )
-    code: str | None = Field(default=None, examples=["no-algorithm"])
+    detail: str = Field(examples=["unknown bundle for 'openmpi 3.1.6'; known: openmpi-4.1.6"])
+    code: str | None = Field(default=None, examples=["unknown"])
 
 
 class Readiness(BaseModel):

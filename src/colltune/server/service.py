@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from colltune import __version__
 from colltune.domain import Collective, Instance, Shape
-from colltune.errors import DataError, LibraryError
+from colltune.errors import DataError, LibraryError, say, unknown
 from colltune.json_text import DescribedRecord, encoded
 from colltune.models.guard import Guard
 from colltune.mpi.formats import FORMATS
@@ -333,7 +333,7 @@ class Service:
     def overview(self, query: queries.Query) -> ResponseDocument:
         why_not = self.why_not_ready()
         if why_not:
-            raise ServiceError(503, "; ".join(why_not))
+            raise ServiceError(503, say("not-ready", why="; ".join(why_not)))
         state, events = self.state, self.source.history()
         looked_at = None if query.bundle is None else _in_force(self.pick(state, query.bundle))
         serving = map(_in_force, state.loaded.values())
@@ -356,7 +356,7 @@ class Service:
         try:
             return _html(production_file(status, self.source.history(), query.month))
         except DataError as error:
-            raise ServiceError(404, str(error)) from error
+            raise ServiceError(404, error) from error
 
     def _production_status(self) -> ProductionStatus:
         if self.production is None:
@@ -460,11 +460,12 @@ def _target(library: str, release: str, format_name: str | None, programs: Progr
         found = Target.named(format_name or library, release, programs=programs)
     except LibraryError as error:
         if format_name is None:
-            raise ServiceError(404, str(error)) from error
+            raise ServiceError(404, error) from error
         raise
     if found.form.library != library:
-        ours = ", ".join(f.name for f in FORMATS.values() if f.library == library)
-        raise ServiceError(422, f"query.format: not a format of {library}; its formats are {ours}")
+        ours = [f.name for f in FORMATS.values() if f.library == library]
+        wrong = unknown("format", format_name or library, ours, LibraryError)
+        raise ServiceError(422, wrong.of("query.format"))
     return found
 
 
@@ -502,14 +503,11 @@ def _part(found: Rendering, part: str | None, folder: str | None) -> str:
     if part in texts:
         return texts[part]
     if part != ".params":
-        known = ", ".join((*filter(None, texts), ".params"))
-        raise ServiceError(
-            404, f"this configuration has no file {part}, only the main file and {known}"
-        )
+        known = (*filter(None, texts), ".params")
+        raise ServiceError(404, unknown("file of this configuration", part, known, LibraryError))
     if folder is None:
-        raise ServiceError(
-            422, f"query.folder: {part} names the folder in which the file {MAIN} is"
-        )
+        give = f"the folder in which the file {MAIN} is, which {part} names"
+        raise ServiceError(422, say("missing", what="query.folder", give=give))
     variables = found.rendered.environment(main_file(folder, found.rendered.table.shape))
     return found.rendered.parameter_text(variables)
 

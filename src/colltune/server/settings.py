@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from colltune.errors import DataError
+from colltune.errors import DataError, UsageError, say, unknown
 from colltune.mpi.programs import FOR_EVERYBODY, Programs
 from colltune.production.arms import Production
 from colltune.server.auth.token_file import Scope
@@ -34,7 +34,7 @@ Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_names)]
 
 def _known_level(name: str) -> str:
     if name not in LEVELS:
-        raise ValueError(f"unknown log level {name}; known: {', '.join(LEVELS)}")
+        raise unknown("log level", name, LEVELS, UsageError)
     return name
 
 
@@ -69,7 +69,7 @@ def _known_programs(text: str) -> str:
     try:
         return str(Programs.parse(text))
     except DataError as error:
-        raise ValueError(str(error)) from None
+        raise error.of("programs", UsageError) from None
 
 
 class ServiceSettings(BaseSettings):
@@ -157,20 +157,16 @@ class ServiceSettings(BaseSettings):
     @model_validator(mode="after")
     def _one_source(self) -> ServiceSettings:
         if (self.registry is None) == (self.bundle is None):
-            raise ValueError("give either a registry or a bundle to serve")
+            raise say("missing", what="either a registry or a bundle", give="one of them to serve")
         if self.production is not None and self.registry is None:
-            raise ValueError(
-                "jobs can prove only bundles of a registry ([production] record = true in the site "
-                "file). Serve a registry, or leave --site out."
-            )
+            option, other = "[production] record = true in --site", "a registry"
+            raise say("works-only-with", UsageError, option=option, other=other)
         return self
 
     @model_validator(mode="after")
     def _known_users(self) -> ServiceSettings:
         if self.munge and not self.munge_users:
-            raise ValueError(
-                "name the users whose MUNGE credentials are accepted: --munge-users alice,@admins"
-            )
+            raise say("missing", what="who may use --munge", give="--munge-users alice,@admins")
         self.munge_allowed()
         return self
 
@@ -180,7 +176,7 @@ class ServiceSettings(BaseSettings):
         for entry in self.munge_users:
             name, colon, scope = entry.partition(":")
             if colon and scope not in list(Scope):
-                raise ValueError(f"{entry}: unknown scope {scope}; known: {', '.join(Scope)}")
+                raise unknown("scope", scope, Scope, UsageError).of(entry)
             for granted in [Scope(scope)] if colon else Scope:
                 allowed[granted].add(name)
         return allowed

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from colltune.decisions import DecisionTable, Interval
 from colltune.domain import Collective, Context, Shape
-from colltune.errors import BundleError
+from colltune.errors import BundleError, say, unknown
 from colltune.files.reading import json_of
 from colltune.models.bundle import Bundle, load
 from colltune.models.guard import Guard
@@ -123,8 +123,7 @@ class ServiceState:
         Where the client named neither, there must be one only.
         """
         if not self.loaded:
-            raise ServiceError(503, "no bundle is loaded yet; see /health/ready")
-        slots = ", ".join(sorted(self.loaded))
+            raise ServiceError(503, say("not-ready", why="no bundle is loaded"))
         contexts = [(loaded.bundle.context, loaded) for loaded in self.loaded.values()]
         known = {(c.library, c.library_version): loaded for c, loaded in contexts}
         found = {
@@ -138,11 +137,13 @@ class ServiceState:
         }
         if not found:
             asked = " ".join(filter(None, (library, release)))
-            raise ServiceError(404, f"no bundle for {asked}; there are bundles for {slots}")
+            raise ServiceError(404, unknown("bundle for", asked, sorted(self.loaded), BundleError))
         if len(found) > 1:
             several = len({name for name, _ in found}) > 1
             what = "library and release" if several else "a release"
-            raise ServiceError(422, f"name {what}; there are bundles for {slots}")
+            there = f"bundles for {', '.join(sorted(self.loaded))}"
+            why = say("choose-one", where="this service", known=there, option=what)
+            raise ServiceError(422, why)
         (only,) = found.values()
         return only
 
@@ -171,16 +172,14 @@ class BundleFolder:
     def load(self, bundle_id: str) -> Bundle:
         bundle = load(self._path)
         if bundle.id != bundle_id:
-            raise BundleError(
-                f"{self._path}: this folder contains the bundle {bundle.id}, not {bundle_id}"
-            )
+            raise say("content-of-another-id", file=self._path)
         return bundle
 
     def find(self, prefix: str) -> str:
         for in_force in self.current().values():
             if in_force.bundle_id.startswith(prefix):
                 return in_force.bundle_id
-        raise BundleError(f"no bundle {prefix}", "this service has one bundle and no registry")
+        raise say("no-bundle-begins", registry="this service", prefix=prefix)
 
     def entries(self) -> tuple[RegistryEntry, ...]:
         size = sum(f.stat().st_size for f in self._path.iterdir() if f.is_file())

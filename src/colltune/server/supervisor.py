@@ -18,7 +18,7 @@ from typing import Any
 import structlog
 import uvicorn
 
-from colltune.errors import OutputError
+from colltune.errors import say
 from colltune.process import end_with_parent
 from colltune.server.settings import TRUSTED_PEER
 
@@ -97,9 +97,8 @@ def tcp_socket(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         found.close()
         why = getattr(error, "strerror", None) or error
-        raise OutputError(
-            f"cannot listen on {host} port {port}: {why}", "Choose another --host or --port."
-        ) from error
+        at, option = f"{host} port {port}", "--host or --port"
+        raise say("cannot-listen", address=at, why=why, option=option) from error
     found.set_inheritable(True)
     return found
 
@@ -122,7 +121,7 @@ def unix_socket(path: Path, mode: int) -> socket.socket:
     except (OSError, ValueError) as error:
         found.close()
         why = getattr(error, "strerror", None) or error
-        raise OutputError(f"cannot listen on {path}: {why}", "Choose another --uds.") from error
+        raise say("cannot-listen", address=path, why=why, option="--uds") from error
     found.set_inheritable(True)
     return found
 

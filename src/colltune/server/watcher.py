@@ -14,7 +14,7 @@ import structlog
 
 from colltune import registry
 from colltune.domain import Shape
-from colltune.errors import BundleError, ColltuneError
+from colltune.errors import ColltuneError, say
 from colltune.models.bundle import insist_answers
 from colltune.models.guard import Guard
 from colltune.mpi.programs import Programs
@@ -230,7 +230,7 @@ class BundleWatcher:
         started = time.monotonic()
         loaded = LoadedBundle(self._source.load(event.bundle_id), event.at_utc)
         if loaded.slot != slot:
-            raise BundleError(f"it is a bundle for {loaded.slot}, not for {slot}")
+            raise say("bundle-of-another-slot", slot=slot, loaded=loaded.slot)
         insist_answers(loaded.bundle)
         programs = Programs.parse(self._settings.programs)
         _prepare(loaded, Guard(caution=self._settings.caution), programs)

@@ -164,7 +164,7 @@ def files_of(site: Site, folder: Path) -> dict[str, str]:
     local = _local(site, folder)
     for path in (str(folder), str(program()), *local):
         if not _PLAIN.fullmatch(path):
-            raise say("misread-characters", value=printable(path))
+            raise say("misread-characters", value=printable(path), allowed="_./+-")
     settings = {
         "user": cluster.user,
         "jobs": str(cluster.jobs),

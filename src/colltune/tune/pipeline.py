@@ -26,7 +26,7 @@ from colltune.bench.runner import CampaignReport, run_campaign
 from colltune.dataset import PerformanceDataset, read_parquet
 from colltune.decisions import AS_MEASURED, DecisionTable, Status
 from colltune.domain import Instance, Shape
-from colltune.errors import BudgetError, CampaignError, ColltuneError, ProgramError
+from colltune.errors import BudgetError, ColltuneError, ProgramError, say
 from colltune.files import cache_folder, whole
 from colltune.files.ownership import insist_preloadable
 from colltune.models.bundle import Bundle
@@ -83,10 +83,8 @@ class TuneSettings:
     def insist_on_enough(self) -> None:
         """Refuse a budget that cannot suffice, even on an idle machine."""
         if self.campaign.total_s < _LEAST_BUDGET_S:
-            raise BudgetError(
-                f"a budget of {self.campaign.total_s:g} s is too small: measuring, fitting "
-                f"and verifying need at least {_LEAST_BUDGET_S:g} s. Nothing was measured."
-            )
+            total_s, less = self.campaign.total_s, f"less than {_LEAST_BUDGET_S:g} s for all stages"
+            raise say("too-small", BudgetError, name="--budget", value=total_s, less=less)
 
     @contextmanager
     def told_of_time(self) -> Iterator[None]:
@@ -105,11 +103,8 @@ class TuneSettings:
         if measuring_s > 0:
             return measuring_s
         enough_s = self.spent_s() + self.total_for_s(_LEAST_MEASURING_S)
-        raise BudgetError(
-            f"{self.spent_s():.0f} s of the budget of {self.campaign.total_s:g} s passed "
-            f"before anything could be measured. Give more time (--budget {enough_s:.0f} would "
-            "do), or try when the machine is less busy."
-        )
+        spent_s, budget_s = self.spent_s(), self.campaign.total_s
+        raise say("budget-spent", spent_s=spent_s, budget_s=budget_s, enough_s=enough_s)
 
     def total_for_s(self, measuring_s: float) -> float:
         """Return the seconds of all stages after the first, so that measuring has `measuring_s`."""
@@ -224,7 +219,7 @@ def tune(
 ) -> TuneResult:
     """Tune by `backend`; `measuring` takes its place where all configurations are measured."""
     if len(settings.campaign.shapes) != 1:
-        raise CampaignError("tune works on one shape. Use measure, fit and select for several.")
+        raise say("one-shape", shapes=len(settings.campaign.shapes))
     library, release = installation.library, installation.release
     target = Target.named(
         f"{library}-table" if settings.campaign.interposed else library,
@@ -345,10 +340,10 @@ class _Tuning:
         try:
             return self._campaign(campaign, self.measuring, "measuring", _OVERRUN * budget_s)
         except BudgetError as error:
-            if error.enough_s is None:
+            if "enough_s" not in error.values:
                 raise
-            total_s = spent_s + self.settings.total_for_s(error.enough_s)
-            raise BudgetError(f"{error}; for all stages of tune --budget {total_s:.0f}") from None
+            total_s = spent_s + self.settings.total_for_s(error.values["enough_s"])
+            raise say("not-all-stages", why=error, enough_s=total_s) from None
 
     def _campaign(
         self, campaign: Campaign, backend: Backend, stage: str, within_s: float
@@ -379,11 +374,8 @@ class _Tuning:
                 self.notes += [f"{what} is left out: {why}" for what, why in left_out]
                 bundle.save(self.folder / "bundle")
                 return bundle
-        raise BudgetError(
-            f"fitting by {learner} did not end within the rest of the budget of "
-            f"{self.settings.campaign.total_s:g} s. The measurements are kept in "
-            f"{self.settings.out}. Give more time, or try when the machine is less busy."
-        )
+        what = f"fitting by {learner} of the measurements in {self.settings.out}"
+        raise say("budget-ended", budget_s=self.settings.campaign.total_s, what=what)
 
     def _fitted_within(self, dataset: PerformanceDataset, learner: str, within_s: float) -> Bundle:
         began_s = before_s = self.settings.spent_s()

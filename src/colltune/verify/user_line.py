@@ -12,7 +12,7 @@ from colltune import process
 from colltune.bench import build
 from colltune.bench.launchers import Start
 from colltune.domain import Shape
-from colltune.errors import say
+from colltune.errors import CampaignError, say
 from colltune.mpi import installation
 from colltune.mpi.installation import Installation
 from colltune.mpi.libcolltune import PRELOAD
@@ -20,7 +20,8 @@ from colltune.mpi.libcolltune.library import FILE_STEM
 
 _MPI_LAUNCHERS = ("mpirun", "mpiexec", "orterun", "prterun")
 _SRUN = "srun"
-_MEND = "write the launcher with its options after --, such as: -- mpirun -np 8"
+_GIVE = "the launcher with its options after --, such as: -- mpirun -np 8"
+_MEND = f"Give {_GIVE}."
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class UserLine:
 def check_line(words: Sequence[str]) -> None:
     """Insist on a launcher with options, and without a program of several parts."""
     if not words:
-        raise say("no-launcher", mend=_MEND)
+        raise say("missing", CampaignError, what="a launcher", give=_GIVE)
     if ":" in words[1:]:
         raise say("several-programs", line=shlex.join(words))
     process.find(words[0], _MEND)

@@ -159,7 +159,7 @@ def test_a_name_is_one_word() -> None:
 def test_a_place_that_cannot_be_written_is_an_output_error(tmp_path: Path) -> None:
     """A file in the folder's place is named."""
     (tmp_path / "file").write_text("")
-    with pytest.raises(OutputError, match="cannot write"):
+    with refused("cannot-write", OutputError):
         write(tmp_path / "file" / "tokens", TOKENS)
 
 

@@ -22,6 +22,7 @@ from colltune.server.slurm.job_decision import (
     shape_of,
 )
 from tests.models.machines import measured
+from tests.refusals import refused
 from tests.server.slurm.fake_service import FakeService, good, with_arm
 
 
@@ -49,7 +50,7 @@ def test_the_release_is_the_modules_unless_given(monkeypatch: pytest.MonkeyPatch
     given = JobRequest(library="mpich", release="4.0.2")
     assert release_of(given, modules) == ("mpich", "4.0.2")
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(LibraryError, match="neither the loaded modules nor an mpirun on PATH"):
+    with refused("missing", LibraryError, give="--library and --release"):
         release_of(JobRequest(), {})
 
 
@@ -101,7 +102,7 @@ def test_a_bundle_of_shared_cores_is_not_for_other_jobs(tmp_path: Path) -> None:
     path = fit(PerformanceDataset(told, own.frame), "knn").save(tmp_path / "bundle")
     request = JobRequest("4", "4", library="openmpi", release="4.1.4", bundle=str(path))
     request = replace(request, folder=str(tmp_path / "job"))
-    with pytest.raises(BundleError, match="measured on shared cores"):
+    with refused("nothing-written", BundleError, shape="4x4"):
         decide(request, {"SLURM_JOB_ID": "1", "SLURM_CPUS_ON_NODE": "4"}, lambda *_: Path())
     shared = {"SLURM_JOB_ID": "1", "SLURM_CPUS_ON_NODE": "2"}
     assert decide(request, shared, lambda *_: Path())[0]

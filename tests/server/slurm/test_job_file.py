@@ -22,6 +22,7 @@ from colltune.server.slurm.job_file import (
     settable,
 )
 from colltune.server.slurm.job_file import text_of as text_of_job
+from tests.refusals import refused
 from tests.server.slurm import job_variables
 from tests.server.slurm.fake_service import BUNDLE, RULES, Asked, good
 
@@ -181,7 +182,7 @@ def test_what_is_not_expected_is_refused(what: str, tmp_path: Path) -> None:
     assert outcome.returncode == 1
     assert outcome.stdout.strip()
     assert [path for path in (tmp_path / "out").rglob("*") if path.is_file()] == []
-    with pytest.raises(AnswerError, match="the service's answer: "):
+    with refused("wrong-answer", AnswerError):
         by_python(answer)
 
 
@@ -197,7 +198,7 @@ def test_an_endless_answer_is_refused(tmp_path: Path) -> None:
     """More than 4 MB are not taken, in however few lines."""
     answer = GOOD.replace(b"# rules", b"#" * 4_000_000)
     assert by_awk(answer, tmp_path).returncode == 1
-    with pytest.raises(AnswerError, match="more than 4 MB"):
+    with refused("wrong-answer", AnswerError, why="more than 4 MB"):
         by_python(answer)
 
 
@@ -230,7 +231,7 @@ def test_only_values_that_some_release_is_told_are_taken(
     lines = f"bundle {BUNDLE}\nlibrary {name} 1.0\nshape 4x8\nset {setting}\nend\n"
     answer = f"colltune-job 1\n{lines}".encode()
     assert by_awk(answer, tmp_path, name).ok is is_good
-    with nullcontext() if is_good else pytest.raises(AnswerError, match="no release"):
+    with nullcontext() if is_good else refused("wrong-answer", AnswerError):
         parse(answer, name, "1.0", SHAPES, PurePath(FOLDER))
 
 
@@ -244,5 +245,5 @@ def test_settings_fill_no_jobs_environment() -> None:
     ]
     head = f"colltune-job 1\nbundle {BUNDLE}\nlibrary mpich 4.3.2\nshape 4x8\n"
     answer = f"{head}{chr(10).join(lines)}\nend\n".encode()
-    with pytest.raises(AnswerError, match="environment"):
+    with refused("wrong-answer", AnswerError):
         parse(answer, "mpich", "4.3.2", SHAPES, PurePath(FOLDER))

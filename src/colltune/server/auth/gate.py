@@ -24,7 +24,7 @@ import structlog
 from fastapi import Request, Security
 from fastapi.security import APIKeyHeader, HTTPBearer
 
-from colltune.errors import TokenFileError
+from colltune.errors import TokenFileError, say
 from colltune.server.auth import token_file
 from colltune.server.auth.token_file import Scope, Token
 from colltune.server.errors import ServiceError
@@ -76,11 +76,11 @@ class Caller:
 def decode(credential: str, socket: Path | None = None) -> Caller:
     """Return who made `credential`, which is thereby used up."""
     if not _CREDENTIAL.fullmatch(credential):
-        raise ServiceError(401, f"this is not a MUNGE credential; {_HOW_MUNGE}")
+        raise ServiceError(401, say("authorization", what="a whole MUNGE credential"))
     library = _library()
     context = library.munge_ctx_create()
     if not context:
-        raise ServiceError(503, "the MUNGE library has no memory left", retry_s=30)
+        raise _unchecked("the MUNGE library has no memory left")
     payload, length = ctypes.c_void_p(), ctypes.c_int()
     uid, gid = ctypes.c_uint32(), ctypes.c_uint32()
     try:
@@ -102,17 +102,16 @@ def decode(credential: str, socket: Path | None = None) -> Caller:
     return Caller(uid.value, gid.value, content)
 
 
+def _unchecked(why: str) -> ServiceError:
+    return ServiceError(503, say("caller-not-checked", why=why), retry_s=30)
+
+
 def _refuse(error: int, told: str) -> None:
     if error == _SOCKET_ERROR:
-        raise ServiceError(
-            503,
-            f"the service's MUNGE daemon does not answer ({told}). Its administrator should "
-            "start munged; a token also works.",
-            retry_s=30,
-        )
+        raise _unchecked(f"munged does not answer ({told})")
     if error != _SUCCESS:
         why = _REASONS.get(error, f"refused by the MUNGE daemon ({told})")
-        raise ServiceError(401, f"this MUNGE credential is {why}")
+        raise ServiceError(401, say("credential-refused", kind="MUNGE credential", why=why))
 
 
 @functools.cache
@@ -121,12 +120,7 @@ def _library() -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(_LIBRARY)
     except OSError:
-        raise ServiceError(
-            503,
-            "the service cannot check MUNGE credentials, because it has no libmunge. Its "
-            "administrator should install munge; a token also works.",
-            retry_s=30,
-        ) from None
+        raise _unchecked("the service has no libmunge (package munge)") from None
     address = ctypes.c_void_p
     library.munge_ctx_create.restype = address
     library.munge_ctx_destroy.argtypes = [address]
@@ -144,10 +138,6 @@ _LOG = logging.getLogger("colltune.server.auth")
 _THREADS, _MOST_WAITING = 4, 64
 _PATIENCE_S = 5.0
 _MOST_IGNORED_BYTES = 1 << 16
-_HOW = (
-    'send "Authorization: Bearer TOKEN" (colltune site token add), or "Authorization: MUNGE '
-    'CREDENTIAL" with munged'
-)
 
 
 @dataclass(frozen=True)
@@ -171,11 +161,7 @@ class Admission:
             return
         expected = f"{self._head} {sha256}".encode("utf-8", "surrogateescape")
         if not hmac.compare_digest(self._payload.removesuffix(b"\n"), expected):
-            raise ServiceError(
-                401,
-                "this MUNGE credential was made for another request. Its payload must be the "
-                "method, the path with its query, and the SHA-256 of the body.",
-            )
+            raise ServiceError(401, say("munge-payload", why="was made for another request"))
 
 
 class TokenStore:
@@ -191,15 +177,11 @@ class TokenStore:
     def token(self, secret: str) -> Token:
         found = token_file.matching(self._current(), secret)
         if found is None:
-            raise ServiceError(
-                401,
-                "unknown token: it was revoked, or it never existed. Ask for a new one "
-                "(colltune site token add).",
-            )
+            why = "unknown: it was revoked, or it never existed"
+            raise ServiceError(401, say("credential-refused", kind="token", why=why))
         if found.is_expired(datetime.now(UTC)):
-            raise ServiceError(
-                401, f"the token {found.name} expired on {found.expires}. Ask for a new one."
-            )
+            kind, why = f"token {found.name}", f"expired since {found.expires}"
+            raise ServiceError(401, say("credential-refused", kind=kind, why=why))
         return found
 
     def _current(self) -> tuple[Token, ...]:
@@ -215,12 +197,7 @@ class TokenStore:
                 # a file that is unusable for another reason than its content is tried again
                 self._seen = None if self._fault else state
             if self._fault:
-                raise ServiceError(
-                    503,
-                    "the service's token file is unusable, so nobody can write. Its "
-                    "administrator finds the reason in the log.",
-                    retry_s=30,
-                )
+                raise _unchecked("the service's token file is unusable, as its log says")
             return self._tokens
 
     def _read(self) -> None:
@@ -246,20 +223,16 @@ class Gate:
         self, authorizations: Sequence[str], scope: Scope, method: str, target: str
     ) -> Admission:
         if self._tokens is None and not self._settings.munge:
-            raise ServiceError(
-                403,
-                "this service is read-only. Its administrator can start it with --tokens "
-                "FILE (colltune site token add) or --munge.",
-            )
+            option = "--tokens FILE (colltune site token add) or --munge"
+            raise ServiceError(403, say("not-offered", lacks="is read-only", option=option))
         if len(authorizations) != 1:
-            what = "an Authorization header" if not authorizations else "one Authorization header"
-            raise ServiceError(401, f"writing needs {what}: {_HOW}")
+            raise ServiceError(401, say("authorization", what="one Authorization header"))
         kind, _, credential = authorizations[0].strip().partition(" ")
         if kind.lower() == "bearer":
             return self._by_token(credential.strip(), scope)
         if kind.lower() == "munge":
             return self._by_munge(credential.strip(), scope, f"{method} {target}")
-        raise ServiceError(401, f"this kind of Authorization is not accepted: {_HOW}")
+        raise ServiceError(401, say("authorization", what="a token or a MUNGE credential"))
 
     def knows(self, authorizations: Sequence[str]) -> bool:
         """Tell whether a caller has a token that is in force, of whatever scope."""
@@ -274,35 +247,25 @@ class Gate:
 
     def _by_token(self, secret: str, scope: Scope) -> Admission:
         if self._tokens is None:
-            raise ServiceError(401, "this service accepts only MUNGE credentials, no tokens")
+            raise ServiceError(401, say("authorization", what="a MUNGE credential, no token"))
         token = self._tokens.token(secret)
         if scope not in token.scopes:
-            raise ServiceError(
-                403,
-                f"the token {token.name} does not have the scope {scope}. Ask for one that "
-                f"has (colltune site token add NAME --scope {scope}).",
-            )
+            who = f"the token {token.name}"
+            raise ServiceError(403, say("not-permitted", who=who, scope=scope))
         return Admission(f"{token.name} (token)")
 
     def _by_munge(self, credential: str, scope: Scope, head: str) -> Admission:
         settings = self._settings
         if not settings.munge:
-            raise ServiceError(401, "this service accepts only tokens, no MUNGE credentials")
+            raise ServiceError(401, say("authorization", what="a token, no MUNGE credential"))
         caller = decode(credential, settings.munge_socket)
         allowed = settings.munge_allowed()[scope]
         groups = {name[1:] for name in allowed if name.startswith("@")}
         if not ({"*", caller.user, str(caller.uid)} & allowed or groups & caller.groups()):
-            raise ServiceError(
-                403,
-                f"user {caller.user} (uid {caller.uid}) may not do this ({scope}). Ask the "
-                "service's administrator.",
-            )
+            who = f"user {caller.user} (uid {caller.uid})"
+            raise ServiceError(403, say("not-permitted", who=who, scope=scope))
         if settings.munge_bound and not caller.payload:
-            raise ServiceError(
-                401,
-                "this service accepts only MUNGE credentials whose payload is the method, "
-                "the path with its query, and the SHA-256 of the body",
-            )
+            raise ServiceError(401, say("munge-payload", why="has no payload"))
         return Admission(f"{caller.user} (munge)", caller.payload or None, head)
 
 
@@ -315,9 +278,7 @@ class Gatekeeper:
 
     def __init__(self, settings: ServiceSettings) -> None:
         self._gate = Gate(settings)
-        self.threads = ThreadOffload(
-            _THREADS, _MOST_WAITING, "too many callers are being checked. Try again in a moment."
-        )
+        self.threads = ThreadOffload(_THREADS, _MOST_WAITING, "callers to be checked at once")
 
     async def knows(self, request: Request) -> bool:
         authorizations = request.headers.getlist("authorization")
@@ -338,11 +299,7 @@ class Gatekeeper:
         try:
             return await asyncio.wait_for(work, _PATIENCE_S)
         except TimeoutError:
-            why = (
-                "the caller cannot be checked, because the token file's folder or the MUNGE "
-                "daemon hangs"
-            )
-            refused = ServiceError(503, why, retry_s=30)
+            refused = _unchecked("the token file's folder or munged hangs")
         except ServiceError as error:
             refused = error
         client = (request.scope.get("client") or ("",))[0]

@@ -10,7 +10,7 @@ from contextlib import suppress
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
-from colltune.errors import ColltuneError
+from colltune.errors import ColltuneError, say
 from colltune.files.reading import json_of
 from colltune.server.slurm.job_file import LARGEST_BYTES, AnswerError
 
@@ -61,13 +61,13 @@ def ask(
             with suppress(OSError):
                 connection.sock.shutdown(socket.SHUT_RDWR)
             thread.join(_FAREWELL_S)
-        raise AnswerError(f"{url}: no answer in {limit_s:g} s")
+        raise say("no-answer", AnswerError, url=url, limit_s=limit_s)
     (answer,) = found
     if isinstance(answer, bytes):
         return answer
     if isinstance(answer, ColltuneError):
         raise answer
-    raise AnswerError(f"{url}: {str(answer) or type(answer).__name__}")
+    raise say("not-read", AnswerError, path=url, why=str(answer) or type(answer).__name__)
 
 
 def _connection(url: str, limit_s: float) -> http.client.HTTPConnection:
@@ -80,10 +80,8 @@ def _connection(url: str, limit_s: float) -> http.client.HTTPConnection:
     except ValueError:
         host = port = None
     if host is None or parts.scheme not in ("http", "https") or parts.path not in ("", "/"):
-        raise AnswerError(
-            f"{url} is not the address of a service",
-            "Write http://HOST:PORT, https://… or unix:/PATH/OF/SOCKET.",
-        )
+        what, like = "the address of a service", "http://HOST:PORT, https://… or unix:/SOCKET"
+        raise say("malformed", AnswerError, value=url, what=what, like=like)
     if parts.scheme == "https":
         return http.client.HTTPSConnection(host, port, timeout=limit_s)
     return http.client.HTTPConnection(host, port, timeout=limit_s)
@@ -103,11 +101,10 @@ def _talk(
     finally:
         connection.close()
     if response.status != expected:
-        said = f"the service says {response.status}: {_detail(body)}"
-        raise AnswerError(said, status=response.status)
+        raise say("service-says", AnswerError, status=response.status, detail=_detail(body))
     length = response.headers.get("Content-Length", "")
     if length.isdigit() and len(body) < min(int(length), LARGEST_BYTES):
-        raise AnswerError(f"the service sent only {len(body)} of {length} bytes")
+        raise say("wrong-answer", AnswerError, why=f"only {len(body)} of {length} bytes")
     return body
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from colltune.errors import OutputError
+from colltune.errors import say
 from colltune.files import make_folder, write_text, writing
 from colltune.files.ownership import danger
 from colltune.text import filled
@@ -74,10 +74,7 @@ def _safe(folder: Path) -> Path:
     with writing(folder):
         make_folder(folder, 0o755, exactly=True)
     if why := danger(folder):
-        raise OutputError(
-            f"{why}, but Slurm runs the hooks in {folder} as root",
-            "Correct it with chown and chmod go-w, or name another folder with --out.",
-        )
+        raise say("libraries-could-be-changed", why=why, folder=folder)
     return folder
 
 

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 
 from colltune.decisions import ENOUGH_CORES
 from colltune.domain import Shape
-from colltune.errors import BundleError, ColltuneError, LibraryError
+from colltune.errors import BundleError, ColltuneError, LibraryError, say, unknown
 from colltune.production.arms import Arm
 from colltune.provenance.job import counts
 from colltune.server.slurm.job_file import JobDecisions, check_plain, part_name, write
@@ -177,9 +177,8 @@ def _decision(wanted: _Wanted, environment: Mapping[str, str]) -> JobDecisions:
     if request.url or not (request.registry or environment.get("COLLTUNE_REGISTRY")):
         url = request.url or environment.get("COLLTUNE_URL", "")
         if not url:
-            raise ColltuneError(
-                "no bundle, registry or service is named", "Use --bundle, --registry or --url."
-            )
+            what, give = "the bundle, registry or service", "--bundle, --registry or --url"
+            raise say("missing", ColltuneError, what=what, give=give)
         return _by_service(wanted, url)
     return _by_registry(wanted, request.registry or environment["COLLTUNE_REGISTRY"])
 
@@ -201,7 +200,7 @@ def _by_bundle(wanted: _Wanted, path: Path) -> JobDecisions:
     guard = Guard(caution=request.caution)
     selector = selector_for(bundle, target, guard=guard, cores=wanted.cores)
     if why := selector.why_kept(wanted.shape):
-        raise BundleError(why)
+        raise say("nothing-written", shape=wanted.shape, why=why)
     rendered = render(selector, wanted.shape, target)
     libcolltune = None
     if request.interposed:
@@ -224,10 +223,8 @@ def _by_registry(wanted: _Wanted, root: str) -> JobDecisions:
     known = {s.removeprefix(before): i for s, i in in_force.items() if s.startswith(before)}
     nearest = nearest_release(wanted.release, known)
     if nearest is None:
-        there = ", ".join(sorted(in_force)) or "nothing"
-        raise BundleError(
-            f"{root}: no bundle for {wanted.library} {wanted.release}", f"in force: {there}"
-        )
+        asked, there = f"{wanted.library} {wanted.release}", sorted(in_force) or ["none"]
+        raise unknown("bundle for", asked, there, BundleError).of(root)
     return _by_bundle(wanted, registry.path(known[nearest]))
 
 
@@ -236,9 +233,8 @@ def _by_service(wanted: _Wanted, url: str) -> JobDecisions:
     from colltune.server.slurm.job_file import parse
 
     if wanted.request.interposed:
-        raise ColltuneError(
-            "a service does not send tables of libcolltune", "Name --bundle or --registry."
-        )
+        other = "--bundle or --registry"
+        raise say("works-only-with", ColltuneError, option="--interposed", other=other)
     release = wanted.library, wanted.release
     folder = wanted.folder / part_name(*release)
     query = {"nodes": wanted.shape.nodes, "ppn": wanted.shape.ppn, "folder": str(folder)}
@@ -283,15 +279,9 @@ def cores_of(environment: Mapping[str, str], shape: Shape) -> int:
 def _refuse_unclear(environment: Mapping[str, str]) -> None:
     parts = [name for name in environment if "_HET_GROUP_" in name]
     if environment.get("SLURM_HET_SIZE") or parts:
-        raise ColltuneError(
-            "heterogeneous jobs are left to the library",
-            "For a launch on one component name --nodes and --ppn.",
-        )
+        raise say("heterogeneous-job")
     if environment.get("SLURM_STEP_ID"):
-        raise ColltuneError(
-            "within a step Slurm describes the step, not the job",
-            "Run this before srun or mpirun, or name --nodes and --ppn.",
-        )
+        raise say("within-a-step")
 
 
 def _first(environment: Mapping[str, str], *names: str) -> str:
@@ -301,8 +291,7 @@ def _first(environment: Mapping[str, str], *names: str) -> str:
 def _number(text: str, what: str) -> int:
     stripped = text.strip()
     if not (stripped.isascii() and stripped.isdigit() and 0 < int(stripped[:10]) < 2**31):
-        said = f"{text[:40]!r} is no number of {what}" if text else f"Slurm sets no {what}"
-        raise ColltuneError(f"{said}", f"Name --{what}.")
+        raise say("not-a-count", value=text[:40], what=what)
     return int(stripped)
 
 
@@ -313,10 +302,7 @@ def _uniform(text: str, nodes: int) -> int:
     except ValueError:
         return _number(text, "ppn")
     if len(set(found)) > 1 or len(found) not in (1, nodes):
-        raise ColltuneError(
-            f"{text} processes per node differ between the {counted(nodes, 'node')}",
-            "such jobs are left to the library",
-        )
+        raise say("uneven-job", text=text, nodes=counted(nodes, "node"))
     return _number(str(found[0]), "ppn")
 
 
@@ -328,7 +314,7 @@ def release_of(request: JobRequest, environment: Mapping[str, str]) -> tuple[str
     told = None if request.mpi else loaded(environment)
     if told is not None and request.library in ("", told.library):
         if told.library == UNKNOWN:
-            raise LibraryError("colltune cannot write files for the loaded MPI")
+            raise say("not-writable-yet", title="the loaded MPI")
         if request.release or told.release:
             return told.library, request.release or told.release
     return _asked(request)
@@ -340,10 +326,8 @@ def _asked(request: JobRequest) -> tuple[str, str]:
     # the job's mpirun is the one on PATH, not one that lies beside this Python
     named = request.mpi or (None if request.library else shutil.which("mpirun"))
     if named is None and not request.library:
-        raise LibraryError(
-            "neither the loaded modules nor an mpirun on PATH say which MPI the job uses",
-            "Name --library and --release.",
-        )
+        what = "the job's MPI, of which neither the loaded modules nor an mpirun on PATH tell,"
+        raise say("missing", LibraryError, what=what, give="--library and --release")
     found = find_launcher(named, request.library or None)
     return found.library, request.release or found.release
 

@@ -29,7 +29,8 @@ from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from colltune.domain import Shape
-from colltune.errors import OutputError, ProgramError
+from colltune.errors import ColltuneError, ProgramError, say
+from colltune.files import writing
 from colltune.files.temporary import sweep, temporary_name
 from colltune.mpi import UserPatterns
 from colltune.production.arms import Arm
@@ -87,9 +88,9 @@ def settable(library: str) -> Mapping[str, Settable]:
 class AnswerError(ProgramError):
     """An answer of the service that is not to be used; ``status`` is 0 where there was none."""
 
-    def __init__(self, finding: str, mend: str = "", *, status: int = 0) -> None:
-        super().__init__(finding, mend)
-        self.status = status
+    @property
+    def status(self) -> int:
+        return int(self.values.get("status", 0))
 
 
 @dataclass(frozen=True)
@@ -152,11 +153,11 @@ def parse(
     was told. Otherwise `AnswerError` names the line.
     """
     if len(answer) > LARGEST_BYTES:
-        raise AnswerError("the service's answer: more than 4 MB")
+        raise say("wrong-answer", AnswerError, why="more than 4 MB")
     try:
         text = answer.decode("ascii")
     except UnicodeDecodeError:
-        raise AnswerError("the service's answer: not plain text") from None
+        raise say("wrong-answer", AnswerError, why="not plain text") from None
     return _JobFileReader(text, library, {str(s): s for s in shapes}, folder).job(release)
 
 
@@ -255,8 +256,8 @@ class _JobFileReader:
         if sum(len(n) + len(v) + 2 for n, v in variables.items()) > _MOST_SET:
             raise self._refused("more settings than a job's environment should hold")
 
-    def _refused(self, why: str) -> AnswerError:
-        return AnswerError(f"the service's answer: line {self._number}: {why}")
+    def _refused(self, why: str) -> ColltuneError:
+        return say("wrong-answer", AnswerError, why=f"line {self._number}: {why}")
 
 
 def part_name(library: str, release: str) -> str:
@@ -267,17 +268,14 @@ def part_name(library: str, release: str) -> str:
 def check_plain(folder: PurePath) -> None:
     """Insist on a path that a shell and MPI libraries take as it is, in variables and lists."""
     if not _PLAIN.fullmatch(str(folder)):
-        raise OutputError(
-            f"{folder!s} is not an absolute path of letters, digits and _./+@~%=- only",
-            "Name another folder with --folder.",
-        )
+        raise say("not-a-plain-path", path=folder)
 
 
 def write(part: JobDecisions, job_folder: Path) -> None:
     """Write `part` into a job's folder; what is there already, and the same, stays."""
     check_plain(job_folder)
     folder = job_folder / part_name(part.library, part.release)
-    try:
+    with writing(folder, "Name a writable folder that all nodes see with --folder."):
         folder.mkdir(parents=True, exist_ok=True)
         sweep(folder)
         for name, content in (
@@ -289,11 +287,6 @@ def write(part: JobDecisions, job_folder: Path) -> None:
             _put_file(folder / name, f"{content}\n")
         for section in part.sections:
             _put_section(folder / str(section.shape), section)
-    except OSError as error:
-        raise OutputError(
-            f"cannot write {folder}: {error.strerror or error}",
-            "Name a writable folder that all nodes see with --folder.",
-        ) from error
 
 
 def _put_file(path: Path, content: str) -> None:
@@ -334,8 +327,5 @@ def _write(path: Path, content: str) -> None:
         os.fsync(stream.fileno())
 
 
-def _other(path: Path) -> OutputError:
-    return OutputError(
-        f"{path}: there is another decision, which may be in use",
-        "Name another folder with --folder.",
-    )
+def _other(path: Path) -> ColltuneError:
+    return say("another-decision", path=path)
