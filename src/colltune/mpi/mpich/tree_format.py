@@ -30,8 +30,14 @@ from colltune.mpi.mpich.tree import (
     test,
     with_leaves,
 )
-from colltune.mpi.mpich.tree_file import NAME, DeviceTree, ParsedTree, collective_trees
-from colltune.mpi.mpich.tree_reader import is_of_device, read
+from colltune.mpi.mpich.tree_file import (
+    NAME,
+    DeviceTree,
+    ParsedTree,
+    collective_trees,
+    is_of_device,
+    read,
+)
 from colltune.mpi.mpich.tree_writer import (
     DEVICE,
     Plan,

@@ -21,11 +21,11 @@ from colltune.mpi.choosing import Chooser
 from colltune.mpi.file_format import Written
 from colltune.mpi.mpich.functions import Functions, functions_of
 from colltune.mpi.mpich.library import LIBRARY, MPICH, TITLE
-from colltune.mpi.mpich.search import UNITS, size_of
 from colltune.mpi.mpich.tree import (
     DEFAULT,
     LARGEST,
     NOTHING,
+    UNITS,
     Branch,
     Known,
     Tree,
@@ -33,6 +33,7 @@ from colltune.mpi.mpich.tree import (
     cut,
     merged,
     rendered,
+    size_of,
     with_leaves,
 )
 from colltune.mpi.programs import MOST_PROMISED

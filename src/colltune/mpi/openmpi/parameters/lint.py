@@ -26,6 +26,7 @@ from colltune.mpi.openmpi.decide.tuned import (
 )
 from colltune.mpi.openmpi.mca import (
     HAN_RULES_FILE,
+    PARAMETER_FILES,
     PREFIX,
     RULES_FILE,
     USE_HAN_RULES,
@@ -36,8 +37,7 @@ from colltune.mpi.openmpi.mca import (
     is_integer,
 )
 from colltune.mpi.openmpi.parameters import reading
-from colltune.mpi.openmpi.parameters.parameter_file import ParameterFile
-from colltune.mpi.openmpi.parameters.reading import Kind, Setting
+from colltune.mpi.openmpi.parameters.reading import Kind, ParameterFile, Setting
 from colltune.mpi.openmpi.tuned_lint import Place, algorithm_findings
 from colltune.mpi.rules import Call, Fault, Finding, Rule
 
@@ -106,7 +106,7 @@ def _spelling(file: ParameterFile, setting: Setting) -> Iterator[Finding]:
         then = "the default applies" if read is None else f"the library reads {read}"
         text = f"{setting.text[:80]} is no number of 32 bits, so {then}"
         yield Finding(setting.line, Fault.MALFORMED, text, "write a whole number")
-    is_file = setting.name in (*reading.RULES, *reading.PARAMETER_FILES)
+    is_file = setting.name in (*reading.RULES, *PARAMETER_FILES)
     if is_file and setting.value and not setting.value.startswith(("/", "~")):
         yield Finding(
             setting.line,
