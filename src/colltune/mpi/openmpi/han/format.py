@@ -19,7 +19,6 @@ from colltune.mpi.openmpi import han_setups, mca
 from colltune.mpi.openmpi.decide.components import HAN, han_serves
 from colltune.mpi.openmpi.decide.han_calls import HanLevel
 from colltune.mpi.openmpi.han import writing
-from colltune.mpi.openmpi.han.lint import lint
 from colltune.mpi.openmpi.han.rules import (
     DEFAULT,
     NAME,
@@ -29,6 +28,7 @@ from colltune.mpi.openmpi.han.rules import (
     choices,
     configuration_of,
     known_components,
+    lint,
     names_algorithms,
     parameters,
 )
