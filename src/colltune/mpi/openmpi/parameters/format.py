@@ -31,8 +31,8 @@ from colltune.mpi.openmpi.decide.tuned import number_of
 from colltune.mpi.openmpi.library import OPENMPI
 from colltune.mpi.openmpi.mca import forcing_name
 from colltune.mpi.openmpi.parameters import reading
-from colltune.mpi.openmpi.parameters.lint import lint
-from colltune.mpi.openmpi.parameters.reading import NAME, ParameterFile, Setting
+from colltune.mpi.openmpi.parameters.reading import Setting
+from colltune.mpi.openmpi.parameters.rules import NAME, ParameterFile, lint
 from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
 from colltune.mpi.openmpi.tuned_format import TunedRules
 from colltune.mpi.openmpi.writing import Converter, chooser_of
