@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 from collections.abc import Iterator
-from contextlib import suppress
 
 import pytest
 
-from colltune.interrupts import cut_short, handlers_kept, held_back
+from colltune.interrupts import handlers_kept, held_back
 
 
 @pytest.fixture(autouse=True)
@@ -66,26 +64,3 @@ def test_what_a_block_installs_does_not_stay() -> None:
     with handlers_kept():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     assert signal.getsignal(signal.SIGINT) is before
-
-
-def test_what_takes_too_long_is_cut_short() -> None:
-    """Work that never ends and catches all errors is left; the next block gets its own time."""
-
-    def work() -> None:
-        while True:
-            with suppress(Exception):
-                time.sleep(1)
-
-    with pytest.raises(TimeoutError), cut_short(0.01):
-        work()
-    with cut_short(1000):
-        assert signal.getitimer(signal.ITIMER_REAL) > (0.0, 0.0)
-    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
-    assert signal.getsignal(signal.SIGALRM) == signal.SIG_DFL
-
-
-def test_a_time_that_is_up_already_cuts_short_at_once() -> None:
-    """Nothing or less than nothing of time left is not taken for no limit."""
-    for within_s in (0.0, -3.0):
-        with pytest.raises(TimeoutError), cut_short(within_s):
-            signal.pause()

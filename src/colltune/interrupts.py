@@ -1,7 +1,4 @@
-"""Holding back an interrupt while something must not be left half done, and who answers it.
-
-Also the opposite: cutting short what takes too long.
-"""
+"""Holding back an interrupt while something must not be left half done, and who answers it."""
 
 from __future__ import annotations
 
@@ -9,9 +6,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
 
-_LEAST_S = 1e-6
 _HELD_BACK = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -54,32 +49,3 @@ def handlers_kept() -> Iterator[None]:
         for number, handler in before.items():
             if handler is not None:  # None is one that C code installed
                 signal.signal(number, handler)
-
-
-@contextmanager
-def cut_short(within_s: float) -> Iterator[None]:
-    """Leave the block once `within_s` seconds have gone by.
-
-    Only the main thread can be cut short; in another one the block takes its time. Nothing should
-    be imported in it: what is imported by half cannot be imported again.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGALRM, _time_is_up)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, max(within_s, _LEAST_S))
-        yield
-    except _Alarm as alarm:
-        raise TimeoutError from alarm
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
-class _Alarm(BaseException):
-    """Passes by those that catch every Exception."""
-
-
-def _time_is_up(_signal_number: int, _frame: FrameType | None) -> None:
-    raise _Alarm

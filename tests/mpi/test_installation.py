@@ -13,7 +13,7 @@ from colltune.domain import Shape
 from colltune.errors import ProgramError
 from colltune.mpi import installation, library, toolchain
 from colltune.mpi.installation import Installation
-from colltune.mpi.openmpi.system_files import system_folder
+from colltune.mpi.openmpi.library import system_folder
 from tests.refusals import refused
 
 START = Start(Shape(1, 2), ("program",), 2)

@@ -20,7 +20,7 @@ from colltune.mpi.installation_facts import (
     Variable,
     compare,
 )
-from colltune.mpi.installation_facts.intelmpi import highest_preset
+from colltune.mpi.installation_facts.facts import highest_preset, parse
 from colltune.mpi.installation_facts.mpich import (
     Cvar,
     Described,
@@ -28,7 +28,6 @@ from colltune.mpi.installation_facts.mpich import (
     parse_listing,
     parse_mpivars,
 )
-from colltune.mpi.installation_facts.openmpi import parse
 from colltune.mpi.reference import facts
 from tests.refusals import refused
 

@@ -11,8 +11,7 @@ import pytest
 from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Shape
 from colltune.mpi.mpich.functions import functions_of
-from colltune.mpi.mpich.search import Facts, search
-from colltune.mpi.mpich.tree import Known, cut, leaves, merged
+from colltune.mpi.mpich.tree import Facts, Known, cut, leaves, merged, search
 from colltune.mpi.rules import Call, Fault, Severity
 from tests.mpi.linting import lint
 from tests.mpi.mpich_trees import (

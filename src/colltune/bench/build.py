@@ -68,11 +68,11 @@ def canary(mpi: Installation, cache: Path | None = None) -> Path:
     return _for("canary", _PROGRAM, texts, mpi, cache)
 
 
-def legal_program(mpi: Installation, cache: Path | None = None) -> Path:
+def legal_program(mpi: Installation) -> Path:
     """Return the compiled conformance program, which writes variables as the benchmark does."""
     texts = _sources("colltune.verify", *_LEGAL) | _sources("colltune.bench", *_COLLECTIVES)
     texts |= _libcolltune(*_VARIABLES)
-    return _for("legal", _YIELDING, texts, mpi, cache)
+    return _for("legal", _YIELDING, texts, mpi)
 
 
 def interposed_library(mpi: Installation, cache: Path | None = None) -> Path:
@@ -152,7 +152,7 @@ def _for(
     product: _Product,
     texts: Mapping[str, bytes],
     mpi: Installation,
-    cache: Path | None,
+    cache: Path | None = None,
 ) -> Path:
     facts = (mpi.mpicc, mpi.compile_line)
     return _compiled(name, product, texts, *facts, cache, mpi.launch_environment())

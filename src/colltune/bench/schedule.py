@@ -72,7 +72,7 @@ def survey(
     weight: Callable[[int], float] = lambda _cell: 1.0,
 ) -> tuple[ScheduleStep, ...]:
     """Visit the cells `indices` a few times, briefly enough that all get a turn in `budget_s`."""
-    fair_s = min(cell_s, _fair_share_s(budget_s, len(indices), _SURVEY_ROUNDS))
+    fair_s = min(cell_s, _fair_share_s(budget_s, len(indices)))
     return rounds(cells, indices, _SURVEY_ROUNDS, (SURVEY_REPS, fair_s), rng, weight)
 
 
@@ -96,7 +96,7 @@ def survey_once(
     least_s = min(cell_s, _ENOUGH_S, max(_LEAST_ENOUGH_S, share_s))
     if n_launches == 1:
         indices = _fitting(cells, indices, int(budget_s / (least_s * _SURVEY_ROUNDS)))
-    fair_s = max(least_s, _fair_share_s(budget_s, len(indices), _SURVEY_ROUNDS))
+    fair_s = max(least_s, _fair_share_s(budget_s, len(indices)))
     return rounds(cells, indices, _SURVEY_ROUNDS, (max_reps, min(cell_s, fair_s)), rng, weight)
 
 
@@ -193,8 +193,8 @@ def _shares_s(total_s: float, needed_s: Sequence[float], weights: Sequence[float
     ]
 
 
-def _fair_share_s(budget_s: float, n_cells: int, n_rounds: int) -> float:
-    return max(_LEAST_STEP_S, budget_s / (max(1, n_cells) * n_rounds))
+def _fair_share_s(budget_s: float, n_cells: int) -> float:
+    return max(_LEAST_STEP_S, budget_s / (max(1, n_cells) * _SURVEY_ROUNDS))
 
 
 def rounds(

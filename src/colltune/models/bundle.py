@@ -66,7 +66,6 @@ _MANIFEST, _SUFFIX = "manifest.json", ".arrays"
 _PARTS = ("predictor", "coverage", "error")
 _OLD_OBJECTIVE = "median"
 _NOT_IN_ID = ("id", "created_utc", "colltune_version")
-_MEND = "fit it again, or copy it again"
 _SAMPLE = 4
 _ELSEWHERE = "Name another folder with --out."
 

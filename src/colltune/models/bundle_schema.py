@@ -69,8 +69,8 @@ def below(name: str, low: int = 0) -> Callable[[Lengths], tuple[float, float]]:
     return lambda lengths: (low, lengths[name] - 1)
 
 
-def _node_or_leaf(nodes: str, leaves: str) -> Callable[[Lengths], tuple[float, float]]:
-    return lambda lengths: (-lengths[leaves], lengths[nodes] - 1)
+def _node_or_leaf(lengths: Lengths) -> tuple[float, float]:
+    return -lengths["R"], lengths["N"] - 1
 
 
 ANY: Callable[[Lengths], tuple[float, float]] = lambda _lengths: (-math.inf, math.inf)  # noqa: E731
@@ -78,9 +78,9 @@ LOG: Callable[[Lengths], tuple[float, float]] = lambda _lengths: (-745.0, 745.0)
 NODES = {
     "features": Stored("u", ("N",)),
     "thresholds": Stored("f", ("N",)),
-    "left": Stored("i", ("N",), _node_or_leaf("N", "R")),
-    "right": Stored("i", ("N",), _node_or_leaf("N", "R")),
-    "roots": Stored("i", ("T",), _node_or_leaf("N", "R")),
+    "left": Stored("i", ("N",), _node_or_leaf),
+    "right": Stored("i", ("N",), _node_or_leaf),
+    "roots": Stored("i", ("T",), _node_or_leaf),
 }
 _COVERAGE: Mapping[str, Stored] = {
     "shapes": Stored("i", ("S", 2), lambda _: (1, 2**31)),

@@ -7,7 +7,7 @@ pyarrow, DuckDB and pandas read the files.
 
 Format history
 --------------
-1. Columns of ``SCHEMA``, sorted by the first eleven, ``KEY``; file metadata
+1. Columns of ``SCHEMA``, sorted by the first eleven; file metadata
    ``colltune.production_version``. ``jobs`` counts jobs, ``calls`` calls of processes, ``timed``
    those of them that were timed, ``process_s`` the estimated seconds of all. ``timed_jobs`` are
    jobs with timed calls; ``log_s`` and ``log_s_squares`` the sums over them of the natural
@@ -63,7 +63,6 @@ SCHEMA = pa.schema(
     ],
     {"colltune.production_version": str(FORMAT_VERSION)},
 )
-KEY = SCHEMA.names[:11]
 _FLOATS = [field.name for field in SCHEMA if pa.types.is_floating(field.type)]
 _WORDS = [field.name for field in SCHEMA if field.name not in (*_FLOATS, "times")]
 _STORED: dict[str, Any] = {

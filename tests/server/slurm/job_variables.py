@@ -14,7 +14,7 @@ from colltune.domain import Shape
 from colltune.mpi import LIBRARIES, MpiLibrary
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.mpich.functions import TREE_TYPES
-from colltune.mpi.mpich.tree_writer import DEVICE
+from colltune.mpi.mpich.tree_format import DEVICE
 from colltune.mpi.openmpi.tuned_format import DISPATCH
 from colltune.mpi.programs import MOST_PROMISED
 from colltune.mpi.running import Promises

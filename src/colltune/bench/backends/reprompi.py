@@ -62,10 +62,6 @@ _ROUND_TRIP = "round-trip-s.txt"
 _LEAST_FREE_BYTES = 4096
 _CANNOT_OPEN = "Cannot open output file"
 _ON_ONE_NODE = "are running on the same node"
-_NO_WINDOWS = (
-    "Give each process a core of its own, or allow barriers: "
-    'synchronisation = ["window", "barrier"]'
-)
 _MAPPED = "ranks do not fill node by node; take out the launcher's options that map processes"
 _SYNCHRONISATIONS = {
     BenchmarkMode.CLOCKS: "start time agreed upon by synchronised clocks (ReproMPI's roundtime)",

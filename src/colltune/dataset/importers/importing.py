@@ -30,8 +30,7 @@ from colltune.dataset.importers.protocol import (
 from colltune.dataset.importers.table import is_known
 from colltune.dataset.method import MEASURED_UNDER, Condition, conditions_of, in_provenance
 from colltune.dataset.parquet import append_dataset, read, read_parquet, read_provenance
-from colltune.dataset.printed import TITLES, without_common_prefixes
-from colltune.dataset.tidy_csv import separator_of
+from colltune.dataset.tidy_csv import TITLES, separator_of, without_common_prefixes
 from colltune.domain import Collective, RunStatus
 from colltune.errors import DataError, say, unknown
 from colltune.files import locked

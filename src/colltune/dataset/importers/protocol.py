@@ -17,7 +17,7 @@ from typing import Protocol, Self
 
 from colltune.dataset.frame import PerformanceDataset
 from colltune.dataset.method import Condition
-from colltune.dataset.printed import without_prefixes
+from colltune.dataset.tidy_csv import without_prefixes
 from colltune.domain import Collective, Configuration, Instance, LaunchStatistics, RunStatus, Shape
 from colltune.errors import ColltuneError, say
 from colltune.files.reading import opened

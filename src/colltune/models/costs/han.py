@@ -12,9 +12,8 @@ All times are measured seconds, one per node leader; the slowest leader's total 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -93,38 +92,3 @@ class AllreduceTasks(_Tasks):
         times_s = [np.asarray(getattr(self, field.name)) for field in fields(self)]
         filling, emptying = sum(times_s[:3]), sum(times_s[4:])
         return np.asarray(filling + (segments - self.least_segments) * times_s[3] + emptying)
-
-
-class Setup(NamedTuple):
-    """What task times were measured for: submodules and algorithms by name, and segment size."""
-
-    name: str
-    segsize_bytes: int
-
-
-class BestSetup(NamedTuple):
-    setup: Setup
-    time_s: float
-
-
-Tasks = BcastTasks | AllreduceTasks
-
-
-def runtimes_s(table: Mapping[Setup, Tasks], msize_bytes: int) -> dict[Setup, float]:
-    """Return the runtimes of one message for all setups whose formula covers its segments."""
-    segments = {setup: max(1, -(-msize_bytes // setup.segsize_bytes)) for setup in table}
-    return {
-        setup: tasks.total_s(segments[setup])
-        for setup, tasks in table.items()
-        if segments[setup] >= tasks.least_segments
-    }
-
-
-def best_setup(table: Mapping[Setup, Tasks], msize_bytes: int) -> BestSetup:
-    """Return the fastest of the measured setups for one message (sec. III-C)."""
-    times = runtimes_s(table, msize_bytes)
-    if not times:
-        least = AllreduceTasks.least_segments
-        raise say("no-task-times-cover", msize_bytes=msize_bytes, least=least)
-    setup = min(times, key=lambda s: (times[s], s))
-    return BestSetup(setup, times[setup])

@@ -1,7 +1,7 @@
 """What an installed MPI says of itself, and how that differs from the catalogue.
 
 A library without a line in `INSPECTORS` cannot be asked; all else works without. To add one: a
-module with a function that asks an installation of it, and the line.
+function that asks an installation of it, and the line.
 """
 
 from __future__ import annotations
@@ -17,15 +17,21 @@ from colltune.errors import say
 from colltune.mpi import LIBRARIES
 from colltune.mpi.catalogue import Catalogue, CollectiveEntry
 from colltune.mpi.installation import LauncherProgram, find_launcher
-from colltune.mpi.installation_facts import intelmpi, mpich, openmpi
-from colltune.mpi.installation_facts.facts import DEFAULT, InstallationFacts, Variable
+from colltune.mpi.installation_facts import mpich
+from colltune.mpi.installation_facts.facts import (
+    DEFAULT,
+    InstallationFacts,
+    Variable,
+    inspect_intelmpi,
+    inspect_openmpi,
+)
 from colltune.mpi.reference import CollectiveFacts, facts, release_of
 from colltune.mpi.release import Release
 
 INSPECTORS: dict[str, Callable[[LauncherProgram, Catalogue], InstallationFacts]] = {
-    "openmpi": openmpi.inspect,
+    "openmpi": inspect_openmpi,
     "mpich": mpich.inspect,
-    "intelmpi": intelmpi.inspect,
+    "intelmpi": inspect_intelmpi,
 }
 _CHOOSABLE = "has a choice of algorithms"
 _RUN_TIME = {True: "can change at run time", False: "cannot change at run time"}

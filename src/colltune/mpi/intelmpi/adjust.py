@@ -12,10 +12,9 @@ from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import say
 from colltune.mpi.file_format import Format, Listed, Note, Written, absolute_path, text_at
-from colltune.mpi.intelmpi import adjust_value
-from colltune.mpi.intelmpi.adjust_value import Value
+from colltune.mpi.intelmpi import presets
 from colltune.mpi.intelmpi.library import LIBRARY, variable
-from colltune.mpi.intelmpi.presets import PresetFile, preset_findings, shown
+from colltune.mpi.intelmpi.presets import PresetFile, Value, preset_findings, shown
 from colltune.mpi.intelmpi.writing import LARGEST_BYTES, PresetChooser, converted, presets_of
 from colltune.mpi.job_files import read_script
 from colltune.mpi.job_variables import mentions, script_findings
@@ -50,7 +49,7 @@ class _Lines:
             self.find(each.line, *_other_variable(each.name))
             return
         collective = _COLLECTIVES[each.name]
-        self.values[collective] = adjust_value.parse(each.value, collective, each.line)
+        self.values[collective] = presets.parse(each.value, collective, each.line)
 
     def find(self, line: int, fault: Fault, message: str, mend: str) -> None:
         self.findings.append(Finding(line, fault, message, mend))
@@ -103,9 +102,9 @@ class AdjustFile(PresetFile):
         value = self.lines.values.get(call.collective)
         given = (environment or {}).get(name)
         if given is not None and (value is None or given != value.text):
-            other = adjust_value.parse(given, call.collective)
+            other = presets.parse(given, call.collective)
             if not other.rejected:
-                return adjust_value.outcome(other, self.release, call, instead_of=said)
+                return presets.outcome(other, self.release, call, instead_of=said)
             why = f"the library ignores {shown(given)}: {other.rejected}"
             return Outcome(own, None, (why,), said)
         if value is None:
@@ -113,7 +112,7 @@ class AdjustFile(PresetFile):
         elif value.rejected:
             why = f"line {value.line}: the library ignores the value: {value.rejected}"
         else:
-            return adjust_value.outcome(value, self.release, call)
+            return presets.outcome(value, self.release, call)
         return Outcome(own, None, (why,), own)
 
 
@@ -172,7 +171,7 @@ class AdjustFormat(Format):
         assert isinstance(parsed, AdjustFile)
         found = {*parsed.lines.findings}
         for value in parsed.lines.values.values():
-            found |= {Finding(value.line, *each) for each in adjust_value.findings(value)}
+            found |= {Finding(value.line, *each) for each in presets.findings(value)}
             for preset in value.read if value.text.strip() else ():
                 found |= {*preset_findings(value.rule(preset, parsed.release), parsed.release)}
         return tuple(sorted(found))

@@ -19,7 +19,7 @@ from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi import located_json
 from colltune.mpi.file_format import Format, Written, absolute_path
-from colltune.mpi.intelmpi import adjust_value
+from colltune.mpi.intelmpi import presets
 from colltune.mpi.intelmpi.library import BUILT_IN, BUILT_IN_LOGIC, LIBRARY, variable
 from colltune.mpi.intelmpi.presets import (
     PresetFile,
@@ -503,10 +503,10 @@ class TuningFile(PresetFile):
             ends = f"{name} is empty, which also crashes a program that sets {TUNING}"
         if ends:
             return Outcome(own, None, (ends,), own, ends_program=ends)
-        value = adjust_value.parse(given[name], call.collective) if name in given else None
+        value = presets.parse(given[name], call.collective) if name in given else None
         if value is not None and not value.rejected:
             said = self.said(call) if in_effect else own
-            return adjust_value.outcome(value, self.release, call, instead_of=said)
+            return presets.outcome(value, self.release, call, instead_of=said)
         if not given.get(TUNING):
             why = f"{TUNING} is not set, so the library does not read the file"
         elif self.dropped:
@@ -602,10 +602,10 @@ def _of_ppn(collective: Collective, entries: Sequence[Entry]) -> str:
 
 
 def _of_sizes(collective: Collective, entry: Entry) -> str:
-    presets = presets_of(entry)
+    chosen = presets_of(entry)
     return ",\n".join(
         f'{" " * 8}"msg_size={_end(last, LARGEST_SIZE)}": {{"{collective.upper()}={preset}": {{}}}}'
-        for last, preset in presets
+        for last, preset in chosen
     )
 
 

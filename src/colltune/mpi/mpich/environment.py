@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from colltune.domain import Collective, Configuration
 from colltune.mpi.mpich.functions import Functions, function_of
 from colltune.mpi.mpich.library import PREFIXES, TITLE
-from colltune.mpi.mpich.search import Facts, search
-from colltune.mpi.mpich.tree import Leaf, Test, Tree, as_c_int, test
+from colltune.mpi.mpich.tree import Facts, Leaf, Test, Tree, as_c_int, search, test
 from colltune.mpi.rules import Call
 
 TREE_FILE = "MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE"

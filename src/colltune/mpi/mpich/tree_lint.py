@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from colltune.mpi.mpich.environment import DEVICE
 from colltune.mpi.mpich.functions import LEAST_CHUNK, TREE_TYPES, Functions
 from colltune.mpi.mpich.library import TITLE
-from colltune.mpi.mpich.search import DEFINED
 from colltune.mpi.mpich.tree import (
+    DEFINED,
     MARK,
     MESSAGE,
     Branch,

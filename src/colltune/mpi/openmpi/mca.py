@@ -16,6 +16,7 @@ PREFIX = "OMPI_MCA_"
 USE_RULES, RULES_FILE = "coll_tuned_use_dynamic_rules", "coll_tuned_dynamic_rules_filename"
 USE_HAN_RULES = "coll_han_use_dynamic_file_rules"
 HAN_RULES_FILE = "coll_han_dynamic_rules_filename"
+PARAMETER_FILES = "mca_base_param_files", "mca_base_envar_file_prefix"
 SYSTEM_FILE, OVERRIDE_FILE = "openmpi-mca-params.conf", "openmpi-mca-params-override.conf"
 # hcoll outranks everything where it is installed; elsewhere the parameter has no effect
 NO_HCOLL = {"coll_hcoll_enable": "0"}

@@ -18,18 +18,19 @@ from colltune.mpi.openmpi import han_setups
 from colltune.mpi.openmpi.decide.components import HAN, han_serves
 from colltune.mpi.openmpi.decide.han_calls import HanLevel
 from colltune.mpi.openmpi.decide.tuned import NO_SIZE
-from colltune.mpi.openmpi.han.lint import hiding, why_unreached
 from colltune.mpi.openmpi.han.rules import (
     NAME,
     LevelRules,
     algorithms,
     crashes,
     default_component,
+    hiding,
     known_components,
     named_by,
     names_algorithms,
     parameters,
     rules_of,
+    why_unreached,
 )
 from colltune.mpi.openmpi.library import OPENMPI
 from colltune.mpi.openmpi.mca import parameter_file

@@ -20,7 +20,7 @@ from colltune.mpi.file_format import Format
 from colltune.mpi.formats import FORMATS, read_text
 from colltune.mpi.job_files import read_script
 from colltune.mpi.job_variables import is_script, notes_on
-from colltune.mpi.openmpi.mca import HAN_RULES_FILE, PREFIX, RULES_FILE
+from colltune.mpi.openmpi.mca import HAN_RULES_FILE, PARAMETER_FILES, PREFIX, RULES_FILE
 from colltune.mpi.rules import Fault, Finding, Rules, Severity
 from colltune.mpi.shell import Script
 
@@ -177,7 +177,6 @@ def _sets_nothing(source: str, number: int, line: str) -> ColltuneError:
     return say("sets-nothing", file=source, line=number, told=line.strip()[:60])
 
 
-PARAMETER_FILES = ("mca_base_param_files", "mca_base_envar_file_prefix")
 RULES = {RULES_FILE: "tuned", HAN_RULES_FILE: "han"}
 _MOST_FILES = 100
 

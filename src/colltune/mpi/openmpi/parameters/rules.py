@@ -1,15 +1,18 @@
-"""What is wrong with the parameters of a file."""
+"""What a release makes of a parameter file that is in effect, and what is wrong with it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, cached_property
 
 from colltune.domain import Collective
 from colltune.mpi.catalogue import Algorithm, CollectiveEntry
 from colltune.mpi.job_variables import script_findings
+from colltune.mpi.openmpi import mca
+from colltune.mpi.openmpi.decide import decide
 from colltune.mpi.openmpi.decide.components import (
     BASIC,
     HAN,
@@ -19,6 +22,7 @@ from colltune.mpi.openmpi.decide.components import (
     why_no_start,
 )
 from colltune.mpi.openmpi.decide.tuned import (
+    configuration_of,
     fanout_name,
     forced_numbers,
     number_of,
@@ -26,6 +30,7 @@ from colltune.mpi.openmpi.decide.tuned import (
 )
 from colltune.mpi.openmpi.mca import (
     HAN_RULES_FILE,
+    PARAMETER_FILES,
     PREFIX,
     RULES_FILE,
     USE_HAN_RULES,
@@ -36,11 +41,22 @@ from colltune.mpi.openmpi.mca import (
     is_integer,
 )
 from colltune.mpi.openmpi.parameters import reading
-from colltune.mpi.openmpi.parameters.parameter_file import ParameterFile
 from colltune.mpi.openmpi.parameters.reading import Kind, Setting
+from colltune.mpi.openmpi.tuned_format import TunedRules
 from colltune.mpi.openmpi.tuned_lint import Place, algorithm_findings
-from colltune.mpi.rules import Call, Fault, Finding, Rule
+from colltune.mpi.rules import (
+    LARGEST_COMM_SIZE,
+    Call,
+    Entries,
+    Entry,
+    Fault,
+    Finding,
+    Outcome,
+    Rule,
+    Rules,
+)
 
+NAME = "openmpi-parameters"
 _FLAGS = frozenset(
     {USE_RULES, USE_HAN_RULES, "coll_hcoll_enable", "coll_ucc_enable"}
     | {"coll_han_reproducible", "coll_han_dump_dynamic_rules"}
@@ -63,6 +79,106 @@ _HAN = re.compile(
     r"|use_simple_\w+|use_\w+_algorithm"
     r"|\w+_dynamic_(intra_node|inter_node|global_communicator)_module"
 )
+
+
+class ParameterFile(TunedRules):
+    """A parameter file that is in effect; variables of the environment go before it."""
+
+    format = NAME
+
+    def __init__(self, text: str, source: str, release: str) -> None:
+        super().__init__(source, release)
+        self.read = reading.read(text)
+        self.followed = reading.follow(self.read.found, source, release)
+        self.environment = mca.environment(
+            {setting.name: setting.value for setting in self.followed.settings if setting.name}
+        )
+        self.variables = mca.Variables(self.environment)
+        self.forced = {rule.collective: rule for rule in self._forced()}
+        named = [rule for parsed in (self.tuned, self.han_file) if parsed for rule in parsed.rules]
+        self.rules = (*self.forced.values(), *named)
+
+    @property
+    def tuned(self) -> Rules | None:
+        return self.followed.parsed.get("tuned")
+
+    @property
+    def han_file(self) -> Rules | None:
+        return self.followed.parsed.get("han")
+
+    @cached_property
+    def entries(self) -> Entries:  # type: ignore[override]
+        """What coll/tuned is told, as ranges: forced algorithms reach all communicators."""
+        if not self.variables.flag(mca.USE_RULES, False):
+            return {}
+        named = self.tuned
+        found = dict(named.entries) if isinstance(named, TunedRules) else {}
+        for collective, rule in self.forced.items():
+            if collective not in found or self.forced_first:
+                entry = self.catalogue.collectives[collective]
+                always = (rule._replace(numbers=forced_numbers(entry, self.variables)),)
+                found[collective] = (Entry(collective, rule.line, 0, LARGEST_COMM_SIZE, always),)
+        return found
+
+    @property
+    def forced_first(self) -> bool:
+        """Whether the release asks for forced algorithms before the rules file."""
+        return not self.catalogue.series.startswith("4.")
+
+    def decide(self, call: Call, environment: Mapping[str, str] | None = None) -> Outcome:
+        """Return what the release runs for `call`; `environment` goes before the file."""
+        variables = self.environment | dict(environment or {})
+        # a rules file that the environment replaces by another one is not known
+        tuned = self.tuned if self._same(mca.RULES_FILE, variables) else None
+        han = self.han_file if self._same(mca.HAN_RULES_FILE, variables) else None
+        outcome = decide(
+            self.release,
+            call,
+            variables,
+            tuned,
+            han,  # type: ignore[arg-type]
+        )
+        rule = self.forced.get(call.collective)
+        if rule is None or rule.configuration is None or call.comm_size < 2:
+            return outcome
+        told = self._same(mca.forcing_name(call.collective), variables)
+        in_effect = told and mca.Variables(variables).flag(mca.USE_RULES, False)
+        if not in_effect or not (self.forced_first or outcome.chosen.is_default):
+            return outcome
+        return replace(outcome, rule=rule, chosen=rule.configuration)
+
+    def _same(self, name: str, variables: Mapping[str, str]) -> bool:
+        variable = f"{mca.PREFIX}{name}"
+        return variables.get(variable) == self.environment.get(variable)
+
+    def comm_sizes(self, collective: Collective) -> tuple[int, ...]:
+        named = [parsed for parsed in (self.tuned, self.han_file) if parsed]
+        sizes = {size for parsed in named for size in parsed.comm_sizes(collective)}
+        return tuple(sorted(sizes | ({2} if collective in self.forced else set())))
+
+    def switch_points(
+        self, collective: Collective, comm_size: int, nodes: int = 1
+    ) -> tuple[int, ...]:
+        points = {0}
+        for parsed in (self.tuned, self.han_file):
+            if parsed is not None:
+                points.update(parsed.switch_points(collective, comm_size, nodes))
+        return tuple(sorted(points))
+
+    def setting(self, name: str) -> Setting | None:
+        return next((s for s in reversed(self.read.found) if s.name == name), None)
+
+    def _forced(self) -> list[Rule]:
+        found = []
+        for entry in self.catalogue.collectives.values():
+            name = mca.forcing_name(entry.collective)
+            numbers = forced_numbers(entry, self.variables)
+            if numbers.algorithm:
+                setting = self.setting(name)
+                line = setting.line if setting is not None else 0
+                chosen = configuration_of(entry, numbers)
+                found.append(Rule(line, self.variables.shown(name), entry.collective, chosen))
+        return sorted(found, key=lambda rule: rule.line)
 
 
 def lint(file: ParameterFile) -> tuple[Finding, ...]:
@@ -106,7 +222,7 @@ def _spelling(file: ParameterFile, setting: Setting) -> Iterator[Finding]:
         then = "the default applies" if read is None else f"the library reads {read}"
         text = f"{setting.text[:80]} is no number of 32 bits, so {then}"
         yield Finding(setting.line, Fault.MALFORMED, text, "write a whole number")
-    is_file = setting.name in (*reading.RULES, *reading.PARAMETER_FILES)
+    is_file = setting.name in (*reading.RULES, *PARAMETER_FILES)
     if is_file and setting.value and not setting.value.startswith(("/", "~")):
         yield Finding(
             setting.line,
