@@ -79,7 +79,6 @@ def test_catalogues_and_evaluation_work(environment: Environment) -> None:
     ("words", "extra"),
     [
         (("serve", "--registry", "registry"), "service"),
-        (("report", "bundle"), "plots"),
         (("plot", "curves", DATA, "--out", "a.png"), "plots"),
         (("fit", DATA, "--learner", "xgboost", "--out", "b"), "learners"),
         (("fit", DATA, *ONLY, "--backend", "dask", "--out", "b"), "dask"),

@@ -56,7 +56,6 @@ class PyColltune(PythonPackage):
         with when("+service"):
             depends_on("py-fastapi@0.115:")
             depends_on("py-httptools@0.6:")
-            depends_on("py-matplotlib@3.8:")
             depends_on("py-prometheus-client@0.21:")
             depends_on("py-pydantic-settings@2.6:")
             depends_on("py-sqlalchemy@2.0.36:")
