@@ -21,11 +21,11 @@ from colltune.page.facts import slot_name
 from colltune.page.gains import DecisionGains, decision_gains
 from colltune.page.maps import MapView, map_view
 from colltune.page.overview import InForce, overview_view
-from colltune.registry.events import Event
 from colltune.selector.argmin import ModelSelector
 
 if TYPE_CHECKING:
     from colltune.production.status import ProductionStatus
+    from colltune.registry.events import Event
 
 _IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./([\w.]+)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|class) (\w+))", re.MULTILINE)

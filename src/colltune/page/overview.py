@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from colltune import __version__
 from colltune.domain import Context
@@ -12,8 +12,9 @@ from colltune.errors import LibraryError
 from colltune.json_text import DescribedRecord
 from colltune.models.bundle import Bundle
 from colltune.mpi import LIBRARIES
-from colltune.mpi.formats import FORMATS, format_for, reads
-from colltune.registry.events import Event, in_force, trials
+
+if TYPE_CHECKING:
+    from colltune.registry.events import Event
 
 MOST_EVENTS = 200
 _LONGEST_TEXT = 400
@@ -145,6 +146,10 @@ def overview_view(
 
 
 def _history(loaded: Mapping[str, InForce], events: Sequence[Event]) -> Iterator[HistoryView]:
+    if not events:
+        return
+    from colltune.registry.events import in_force, trials
+
     now, on_trial = in_force(events).values(), trials(events).values()
     for event in reversed(events):
         serving = loaded.get(event.slot)
@@ -211,6 +216,8 @@ def _summaries(bundle: Bundle) -> Iterator[CollectiveSummary]:
 
 def _formats(context: Context) -> tuple[tuple[FormatView, ...], str]:
     """Return the formats that a release reads, the preferred one first, or why there is none."""
+    from colltune.mpi.formats import FORMATS, format_for, reads
+
     try:
         preferred = format_for(context.library, context.library_version)
         reason = preferred.unreadable_by(context.library_version)
