@@ -162,7 +162,7 @@ function plot(collective, of, width) {
         drawn(one, { place, edge, y }),
       ),
     ),
-    sizeTicks(collective.msize_bytes, place, width).map((i) =>
+    sizeTicks(collective.msize_bytes, place).map((i) =>
       svg(
         "text",
         { class: "tick", x: place(i), y: bottom + STRIP + 14 },
@@ -200,10 +200,12 @@ function grid(y, low, high, width) {
   ]);
 }
 
-function sizeTicks(bytes, place, width) {
-  const most = Math.max(2, Math.floor(width / 70));
-  const each = Math.ceil(bytes.length / most);
-  return bytes.map((_, i) => i).filter((i) => i % each === 0);
+function sizeTicks(bytes, place) {
+  const kept = [];
+  bytes.forEach((_, i) => {
+    if (!kept.length || place(i) - place(kept.at(-1)) > 50) kept.push(i);
+  });
+  return kept;
 }
 
 function strip(one, edge, bottom) {
