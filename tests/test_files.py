@@ -51,6 +51,16 @@ def test_a_place_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         pass
 
 
+def test_what_is_no_file_is_never_replaced(tmp_path: Path) -> None:
+    """A pipe, as a device would, stays one, and nothing lies beside it."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OutputError), whole(pipe):
+        pass
+    assert pipe.is_fifo()
+    assert list(tmp_path.iterdir()) == [pipe]
+
+
 def test_a_lock_lets_one_in_at_a_time(tmp_path: Path) -> None:
     """While one holds the lock nobody else gets it, and nothing is lost by waiting."""
     lock, inside, worst = tmp_path / "new" / "lock", [0], [0]

@@ -28,6 +28,8 @@ def writing(what: Path | str, mend: str = "Name a writable place.") -> Iterator[
 def whole(path: Path, mode: int | None = None) -> Iterator[Path]:
     """Yield a temporary name beside `path`; what was written there becomes `path` at the end.
 
+    A device, a pipe or a folder of that name stays what it is: that is an `OutputError`.
+
     With a `mode` the file has it whatever the umask, and is its user's alone until it is whole;
     folders that are made for it let nobody else write, and let those in who may read it. Without,
     files and folders are as the umask says.
@@ -36,6 +38,8 @@ def whole(path: Path, mode: int | None = None) -> Iterator[Path]:
     temporary = temporary_name(path)
     try:
         with writing(path):
+            if path.exists() and not path.is_file():
+                raise OSError(errno.EINVAL, "it is not a regular file")
             if mode is None:
                 path.parent.mkdir(parents=True, exist_ok=True)
             else:
