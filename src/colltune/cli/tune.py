@@ -192,7 +192,7 @@ def _lines(result: TuneResult) -> Iterator[str | TextTable]:
     else:
         yield f"add this line to a job{' that shares cores, too' if shared else ''}:"
         yield Verbatim(f"  {result.job_line}")
-    yield f"to see it      {result.page}"
+    yield f"to see it      {result.page.absolute()}"
     yield result.gain.sentence
 
 
