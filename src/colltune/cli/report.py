@@ -92,9 +92,9 @@ def report(
             temporary.write_text(bundle_file(loaded, found), encoding="utf-8")
     gains = found.gains
     what = f"{counted(len(loaded.collectives), 'collective')} of {loaded.context}"
-    chart = TextTable(("collective", "gain by message size", ""), sketch(gains))
     lines: list[str | TextTable] = [gains.sentence, *gains.cautions]
-    lines += [chart] if can_show_bars() else []
+    if can_show_bars():
+        lines.append(TextTable(("collective", "gain by message size", ""), sketch(gains)))
     lines.append(f"report on {what} -> {out}")
     output(WrittenPage(**vars(found), out=out), lines, json=json)
 

@@ -310,7 +310,7 @@ class Service:
         loaded = {slot: one.bundle.id for slot, one in self.state.loaded.items()}
         content = {
             "in_force": loaded,
-            "bundles": [_entry_body(entry, loaded) for entry in self.source.entries()],
+            "bundles": [_entry_json(entry, loaded) for entry in self.source.entries()],
             "history": [asdict(event) for event in self.source.history()],
         }
         document = ResponseDocument(_body(content), JSON)
@@ -512,7 +512,7 @@ def _part(found: Rendering, part: str | None, folder: str | None) -> str:
     return found.rendered.parameter_text(variables)
 
 
-def _entry_body(entry: RegistryEntry, loaded: Mapping[str, str]) -> dict[str, Any]:
+def _entry_json(entry: RegistryEntry, loaded: Mapping[str, str]) -> dict[str, Any]:
     names = [collective.value for collective in entry.collectives]
     told = asdict(entry) | {"collectives": names}
     return told | {"in_force": loaded.get(entry.slot) == entry.id}
