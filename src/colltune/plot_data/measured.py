@@ -28,8 +28,6 @@ Numbers = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 GAIN_BINS = (0.0, 1.1, 1.2, 1.5, 2.0, 4.0, np.inf)
-PROMISED = 0.9
-"""Share of measured times that an interval is to hold."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,6 @@ from colltune.plots.scaffold import COLOURS, entitle
 
 _LEAST_PERCENT = 0.1
 _WIDE_RATIO = 4.0
-_BINS = 40
 # the median of a normal difference of two values over the standard deviation of each
 _TYPICAL_DIFFERENCE = TYPICAL * np.sqrt(2)
 
