@@ -30,6 +30,7 @@ _VARIABLES = ("bound.h", "cvar.c", "cvar.h", "why.h")
 _LEGAL = (
     "legal.c",
     "legal.h",
+    "legal_bits.c",
     "legal_data.c",
     "legal_large.c",
     "legal_moves.c",

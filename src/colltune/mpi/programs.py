@@ -17,6 +17,8 @@ JSON because every decision reads it, and loading a reader of TOML costs a tenth
     A table for each kind of configuration that was measured (see `kind_of`): by mode the outcome,
     where it is not right. What the library's own decision cannot do, either, is not held against
     an algorithm; it stands under ``default``.
+``<collective>.bits``
+    Which bits reductions give (see `colltune.mpi.bits`).
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache, lru_cache
 from itertools import zip_longest
@@ -33,11 +35,23 @@ from pathlib import Path
 from colltune.domain import Collective, Configuration
 from colltune.errors import DataError, say
 from colltune.files.reading import json_of
+from colltune.mpi.bits import MeasuredBits
 
 FOLDER = Path(__file__).parent / "catalogue" / "programs"
 SAME = "same-types"
 BUILT_IN = "builtin-operations"
 ANY = "any-legal"
+ANY_RESULTS = "any"
+RANKS_AGREE = "ranks_agree"
+"""The mode in which all ranks of an allreduce hold the same bits."""
+
+
+class Results(StrEnum):
+    """What is promised of the numbers that reductions give."""
+
+    ANY = ANY_RESULTS
+    RANKS_AGREE = "ranks-agree"
+    SAME_BITS = "same-bits"
 
 
 class ProgramOutcome(StrEnum):
@@ -59,7 +73,7 @@ class Mode:
     program: str
     """what it does, in words that follow `programs that`"""
     left_out_by: str = ""
-    """promise that leaves them out: same-types or builtin-operations; empty: none"""
+    """promise that leaves them out: same-types, builtin-operations, any (results); empty: none"""
 
 
 MODES: Mapping[str, Mode] = {
@@ -86,7 +100,7 @@ MODES: Mapping[str, Mode] = {
         Mode("pairs", "reduce with MPI_MINLOC or MPI_MAXLOC"),
         Mode("non_commutative", "reduce with an operation that does not commute", BUILT_IN),
         Mode("own_operations", "reduce with an operation of their own that commutes", BUILT_IN),
-        Mode("same_bits", "rely on it that all ranks get the same bits of a sum"),
+        Mode(RANKS_AGREE, "rely on it that all ranks get the same bits of a sum", ANY_RESULTS),
         Mode("large", "communicate more than 2^31 bytes in one call"),
     )
 }
@@ -189,6 +203,7 @@ class Measured:
     modes: Mapping[Collective, tuple[str, ...]]
     outcomes: Mapping[Collective, Mapping[str, Mapping[str, ProgramOutcome]]]
     over: str = ""
+    bits: Mapping[Collective, MeasuredBits] = field(default_factory=dict)
 
     def outcome(self, configuration: Configuration, mode: str) -> ProgramOutcome:
         """Return what `configuration` does to programs of `mode`."""
@@ -212,7 +227,7 @@ def parse(text: str, source: str) -> Measured:
         library, release = str(told.pop("library")), str(told.pop("release"))
         processes, calls = tuple(map(int, told.pop("processes"))), int(told.pop("calls"))
         over = str(told.pop("over", ""))
-        modes, outcomes = {}, {}
+        modes, outcomes, bits = {}, {}, {}
         for name, table in told.items():
             collective = Collective(name)
             modes[collective] = tuple(MODES[mode].name for mode in table["modes"])
@@ -220,9 +235,11 @@ def parse(text: str, source: str) -> Measured:
                 kind: {MODES[mode].name: ProgramOutcome(seen) for mode, seen in seen_in.items()}
                 for kind, seen_in in table.get("algorithms", {}).items()
             }
+            if "bits" in table:
+                bits[collective] = MeasuredBits.parse(table["bits"])
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise say("not-measured-outcomes", file=source, why=error) from error
-    return Measured(library, release, processes, calls, modes, outcomes, over)
+    return Measured(library, release, processes, calls, modes, outcomes, over, bits)
 
 
 def text_of(measured: Measured) -> str:
@@ -240,8 +257,12 @@ def text_of(measured: Measured) -> str:
         modes = json.dumps(measured.modes[collective])
         rows = (f"   {json.dumps(kind)}: {json.dumps(seen)}" for kind, seen in kinds.items())
         algorithms = ",\n".join(rows)
+        bits = ""
+        if found := measured.bits.get(collective):
+            bits = ',\n  "bits": {\n' + "\n".join(f"   {line}" for line in found.lines()) + "\n  }"
         lines.append(
-            f' "{collective}": {{\n  "modes": {modes},\n  "algorithms": {{\n{algorithms}\n  }}\n }}'
+            f' "{collective}": {{\n  "modes": {modes},\n'
+            f'  "algorithms": {{\n{algorithms}\n  }}{bits}\n }}'
         )
     return "{\n" + ",\n".join(lines) + "\n}\n"
 

@@ -13,9 +13,9 @@ import os
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, product
+from itertools import chain, groupby, product
 from pathlib import Path
 
 from colltune.bench import build
@@ -23,13 +23,22 @@ from colltune.bench.backends.installed import InstalledMpi
 from colltune.domain import INTERPOSED, Collective, Configuration, Shape
 from colltune.errors import say
 from colltune.files import insist_writable, write_text, writing
+from colltune.mpi import programs
+from colltune.mpi.bits import BitFacts, Differ, MeasuredBits, Ranges, name_of
 from colltune.mpi.catalogue import Limit
 from colltune.mpi.installation import Installation
 from colltune.mpi.libcolltune import PRELOAD
 from colltune.mpi.libcolltune.library import with_libcolltune
 from colltune.mpi.libcolltune.space import LIBCOLLTUNE
-from colltune.mpi.programs import MODES, Measured, ProgramOutcome, kind_of, text_of
-from colltune.mpi.release import Release
+from colltune.mpi.programs import (
+    MODES,
+    RANKS_AGREE,
+    Measured,
+    ProgramOutcome,
+    kind_of,
+    text_of,
+)
+from colltune.mpi.release import FANOUTS, SEGSIZES_BYTES, Release
 
 PROCESSES = (2, 3, 4, 5, 8)
 INTS = (1, 5, 100, 1300, 20000)
@@ -55,8 +64,13 @@ VARIANTS: Mapping[str, int] = {
     "pairs": 12,
     "non_commutative": 8,
     "own_operations": 12,
-    "same_bits": 4,
 }
+BITS_PROCESSES = (*range(2, 17), 24)
+_BITS_BYTES = tuple(sorted({*(1 << k for k in range(2, 21)), 48, 176, 720, 2992, 11568}))
+_BITS_AGAIN_BYTES = (8, 1024, 32768)
+"""Sizes of which the bits are compared between two launches."""
+_MOST_BITS_BYTES = 1 << 20
+"""Of all blocks together."""
 _FEWER_INTS = (0, 1, 100, 20000)
 _SEGSIZES_BYTES = (0, 64, 1024, 65536)
 _SEGSIZE_BYTES = 1024
@@ -64,6 +78,7 @@ _FANOUTS = (2, 4)
 _MOST_GROUPS = 4
 """Of libcolltune's broadcasts; more of them differ in nothing but their numbers."""
 _MOST_SEGMENTS, _INT_BYTES = 128, 4
+BITS = "bits"
 _LARGE, _LARGE_INTS, _LARGE_S = "large", (1 << 29) + 1000, 120
 """What such a call moves, and how long it may take."""
 _LIMIT_S = 8
@@ -105,7 +120,11 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass(frozen=True, order=True)
 class LegalCall:
-    """What a program may call, by way `variant` of `mode`, with blocks of `ints` elements."""
+    """What a program may call, by way `variant` of `mode`, with blocks of `ints` elements.
+
+    Of the mode ``bits``, `ints` are bytes; its odd variants try operations of a program's own, and
+    those from 2 on are for a second launch.
+    """
 
     collective: Collective
     mode: str
@@ -117,11 +136,20 @@ class LegalCall:
 def calls(collective: Collective, nprocs: int) -> Iterator[LegalCall]:
     """Yield all calls of a collective that are tried on `nprocs` processes."""
     for mode in MODES:
-        if mode == _LARGE:
+        if mode in (_LARGE, RANKS_AGREE):
             continue
         variants = range(VARIANTS.get(mode, 1))
         for variant, ints in product(variants, _INTS_OF.get(mode, INTS)):
             yield LegalCall(collective, mode, variant, ints, nprocs)
+
+
+def bits_calls(collective: Collective, nprocs: int, *, again: bool = False) -> Iterator[LegalCall]:
+    """Yield the calls of a reduction by which its bits are known, or those of a second launch."""
+    blocks = nprocs if collective.has_block_per_rank else 1
+    for n_bytes in _BITS_AGAIN_BYTES if again else _BITS_BYTES:
+        if collective.reduces and n_bytes * blocks <= _MOST_BITS_BYTES:
+            for own in (0, 1):
+                yield LegalCall(collective, BITS, 2 * again + own, n_bytes, nprocs)
 
 
 def large_call(collective: Collective, nprocs: int) -> LegalCall:
@@ -232,6 +260,17 @@ def configurations(
     return tuple(found)
 
 
+def offered(
+    release: Release, collective: Collective, *, own: bool = False
+) -> tuple[Configuration, ...]:
+    """Return whose bits are measured beside the default's: all that a portfolio has."""
+    if own:
+        return LIBCOLLTUNE.offered(collective) if collective.reduces else ()
+    space = release.space
+    every = space.offered(collective, SEGSIZES_BYTES, FANOUTS) if collective.reduces else ()
+    return tuple(dict.fromkeys(space.canonical(each) for each in every if not each.is_default))
+
+
 def chosen_at(release: Release, configuration: Configuration, call: LegalCall) -> bool:
     """Tell whether `configuration` is ever chosen where `call` is made.
 
@@ -241,7 +280,7 @@ def chosen_at(release: Release, configuration: Configuration, call: LegalCall) -
     segsize = configuration.numbers.get("segsize", 0)
     if segsize and call.mode == _LARGE:
         return segsize == max(_SEGSIZES_BYTES)
-    if segsize and call.ints * _INT_BYTES > _MOST_SEGMENTS * segsize:
+    if call.mode != BITS and segsize and call.ints * _INT_BYTES > _MOST_SEGMENTS * segsize:
         return False
     if configuration.is_default or configuration.library == INTERPOSED:
         return True
@@ -255,7 +294,8 @@ class Matrix:
 
     ``own`` asks for libcolltune's algorithms in place of the library's. A call may take ``limit_s``
     seconds; a launch that tells nothing for ``silence_s`` is stopped. ``large`` adds calls of more
-    than 2^31 bytes, on the smallest number of processes.
+    than 2^31 bytes, on the smallest number of processes. ``bits`` asks which bits reductions give,
+    in place of what becomes of legal programs.
     """
 
     processes: tuple[int, ...] = PROCESSES
@@ -266,19 +306,25 @@ class Matrix:
     limit_s: int = _LIMIT_S
     silence_s: float = _SILENCE_S
     large: bool = False
+    bits: bool = False
 
     def every_call(self, collective: Collective, nprocs: int) -> Iterator[LegalCall]:
         """Yield what is called on `nprocs` processes."""
+        if self.bits:
+            yield from bits_calls(collective, nprocs)
+            yield from bits_calls(collective, nprocs, again=True)
+            return
         yield from self.calls(collective, nprocs)
         if self.large and nprocs == min(self.processes):
             yield large_call(collective, nprocs)
 
     def configurations(self, release: Release) -> dict[Collective, tuple[Configuration, ...]]:
         """Return what is measured of each collective beside the default."""
+        every = offered if self.bits else configurations
         found = {
             collective: tuple(
                 each
-                for each in configurations(release, collective, own=self.own)
+                for each in every(release, collective, own=self.own)
                 if self.keeps(release, each)
             )
             for collective in self.collectives
@@ -304,6 +350,11 @@ def reduced(matrix: Matrix) -> Matrix:
     return replace(matrix, calls=fewer_calls, keeps=keeps)
 
 
+def journal_of(out: Path, matrix: Matrix) -> Path:
+    """Return where it stands what was found out so far."""
+    return out.with_name(f"{out.name}{'.bits' * matrix.bits}.journal")
+
+
 class LegalityMeasurement:
     """Measures `matrix` of the installed `mpi`, and writes the outcomes to `out`.
 
@@ -327,7 +378,7 @@ class LegalityMeasurement:
         self._found = matrix.configurations(self._release)
         told = (mpi.library, mpi.release, self._program.name, matrix.own)
         digest = hashlib.sha256(repr(told).encode()).hexdigest()[:16]
-        self._journal = OutcomeJournal(out.with_name(f"{out.name}.journal"), f"calls {digest}")
+        self._journal = OutcomeJournal(journal_of(out, matrix), f"calls {digest}")
         self._bad = Counter[tuple[Collective, str, str, int]]()
         self._endings = Counter[tuple[Collective, str, str]]()
         self.odd: list[str] = []
@@ -336,7 +387,10 @@ class LegalityMeasurement:
         """What became of the calls of algorithms, the default's left out."""
 
     def run(self, progress: Progress = lambda _done, _total, _now: None) -> Measured:
-        """Measure what is not in the journal yet; write and return the result."""
+        """Measure what is not in the journal yet; write and return the result.
+
+        Bits are added to what the file tells of the same release.
+        """
         every = [each for found in self._found.values() for each in found]
         done, total = 0, len(self.matrix.processes) * (len(every) + len(self._found))
         for nprocs in self.matrix.processes:
@@ -344,8 +398,10 @@ class LegalityMeasurement:
                 names = ", ".join(sorted({each.id for each in launch.configurations})[:2])
                 progress(done, total, f"{nprocs} processes: {names}")
                 self._finish(launch, nprocs)
+                if self.matrix.bits:
+                    self._finish(launch, nprocs, again=True)
                 done += len(launch.configurations)
-        measured = self._measured()
+        measured = self._with_bits() if self.matrix.bits else self._measured()
         write_text(self.out, text_of(measured))
         self._journal.path.unlink()
         return measured
@@ -378,9 +434,11 @@ class LegalityMeasurement:
     def _default(self, collective: Collective) -> Configuration:
         return Configuration.default(self.mpi.library, collective)
 
-    def _trials(self, launch: Launch, nprocs: int) -> Iterator[LegalTrial]:
+    def _trials(self, launch: Launch, nprocs: int, again: bool) -> Iterator[LegalTrial]:
         for each in launch.configurations:
             for call in self.matrix.every_call(each.collective, nprocs):
+                if (call.mode == BITS and call.variant > 1) is not again:
+                    continue
                 if self._journal.answer(each, call) is None and self._is_fair(each, call):
                     yield LegalTrial(each, call)
 
@@ -389,13 +447,16 @@ class LegalityMeasurement:
         if configuration.is_default:
             return True
         default = self._default(configuration.collective)
-        if self._journal.answer(default, call) != ProgramOutcome.RIGHT:
+        if not _is_right(self._journal.answer(default, call)):
             return False
         return chosen_at(self._release, configuration, call)
 
-    def _finish(self, launch: Launch, nprocs: int) -> None:
-        """Make all trials, in as many launches as it takes."""
-        trials, again, failures = list(self._trials(launch, nprocs)), None, 0
+    def _finish(self, launch: Launch, nprocs: int, *, again: bool = False) -> None:
+        """Make all trials, in as many launches as it takes; those of a second launch `again`."""
+        self._make(launch, nprocs, list(self._trials(launch, nprocs, again)))
+
+    def _make(self, launch: Launch, nprocs: int, trials: list[LegalTrial]) -> None:
+        again, failures = None, 0
         before = list[LegalTrial]()
         while trials := [trial for trial in trials if not self._is_known(trial)]:
             batch = trials[:_CALLS_PER_LAUNCH]
@@ -427,7 +488,7 @@ class LegalityMeasurement:
         for configuration in reversed(tried):
             right: dict[tuple[str, int], list[LegalTrial]] = defaultdict(list)
             for call in self.matrix.every_call(configuration.collective, nprocs):
-                if self._journal.answer(configuration, call) == ProgramOutcome.RIGHT:
+                if _is_right(self._journal.answer(configuration, call)):
                     right[call.mode, call.variant].append(LegalTrial(configuration, call))
             if self._is_harmless(launch, list(chain.from_iterable(right.values())), nprocs):
                 continue
@@ -452,7 +513,7 @@ class LegalityMeasurement:
 
     def _take(self, answers: Mapping[LegalTrial, str]) -> None:
         for trial, answer in answers.items():
-            if answer not in (ProgramOutcome.RIGHT, _SKIPPED):
+            if answer != _SKIPPED and not _is_right(answer):
                 self._bad[trial.suspect] += 1
 
     def _condemn(self, trial: LegalTrial, ending: str) -> None:
@@ -470,7 +531,8 @@ class LegalityMeasurement:
                 alone = self._release.forced_environment(each)
                 self._finish(Launch((each,), alone, at_start=True), nprocs)
             return
-        self._journal.note((t, ProgramOutcome.ABORTS.value) for t in self._trials(launch, nprocs))
+        trials = self._trials(launch, nprocs, again=False)
+        self._journal.note((trial, ProgramOutcome.ABORTS.value) for trial in trials)
 
     def _launch(
         self, launch: Launch, batch: Sequence[LegalTrial], nprocs: int, patient: int = 0
@@ -557,6 +619,61 @@ class LegalityMeasurement:
         release = self.mpi.release
         return Measured(library, release, self.matrix.processes, n_calls, modes, outcomes, over)
 
+    def _with_bits(self) -> Measured:
+        """Return what the file tells, with the bits that were measured."""
+        release = self.mpi.release
+        library, over = self.mpi.library, ""
+        if self.matrix.own:
+            library, over = INTERPOSED, library
+        known = Measured(library, release, (), 0, {}, {}, over)
+        if self.out.exists():
+            known = programs.parse(self.out.read_text(encoding="utf-8"), str(self.out))
+        if (known.library, known.release, known.over) != (library, release, over):
+            raise say("outcomes-of-another", file=self.out, library=library, release=release)
+        modes, outcomes = dict(known.modes), dict(known.outcomes)
+        bits = dict(known.bits)
+        for collective, found in self._found.items():
+            seen = [self._default(collective), *found]
+            facts = {name_of(each): self._bits(each) for each in seen}
+            calls = sum(len(list(self._of(each))) for each in seen)
+            bits[collective] = MeasuredBits.of(
+                self.matrix.processes, max(_BITS_BYTES), calls, facts
+            )
+            if collective is not Collective.ALLREDUCE:
+                continue
+            modes[collective] = (*dict.fromkeys((*modes.get(collective, ()), RANKS_AGREE)),)
+            kinds = {kind: dict(told) for kind, told in outcomes.get(collective, {}).items()}
+            for each in seen:
+                if Differ.RANKS in facts[name_of(each)].differ:
+                    kinds.setdefault(kind_of(each), {})[RANKS_AGREE] = ProgramOutcome.WRONG
+            outcomes[collective] = kinds
+        return replace(known, modes=modes, outcomes=outcomes, bits=bits)
+
+    def _bits(self, configuration: Configuration) -> BitFacts:
+        """Return what the bits that were measured of a configuration tell."""
+        told = {c: _Bits.of(a) for c, a in self._of(configuration) if _is_right(a)}
+        default = self._default(configuration.collective)
+        defaults = {c: _Bits.of(a) for c, a in self._of(default) if _is_right(a)}
+        alike = {
+            call for call, bits in told.items() if call in defaults and bits.is_like(defaults[call])
+        }
+        differ = {d for bits in told.values() for d in bits.differ}
+        for call, bits in told.items():
+            first = told.get(replace(call, variant=call.variant - 2))
+            if first is not None and not first.is_like(bits):
+                differ.add(Differ.LAUNCHES)
+        heads: dict[tuple[int, int], set[str]] = defaultdict(set)
+        for call, bits in told.items():
+            if call.ints >= _WHOLE_BYTES:
+                heads[call.variant, call.nprocs].add(bits.head)
+        if any(len(found) > 1 for found in heads.values()):
+            differ.add(Differ.SIZES)
+        builtin, own = (
+            {n: _ranges(configuration.collective, n, variant, alike) for n in self.matrix.processes}
+            for variant in (0, 1)
+        )
+        return BitFacts(frozenset(differ), builtin, own)
+
     def _of(self, configuration: Configuration) -> Iterator[tuple[LegalCall, str]]:
         """Yield the calls that were made under a configuration, and what became of them."""
         for nprocs in self.matrix.processes:
@@ -564,6 +681,47 @@ class LegalityMeasurement:
                 answer = self._journal.answer(configuration, call)
                 if answer is not None and answer != _SKIPPED:
                     yield call, answer
+
+
+_WHOLE_BYTES = 8
+"""The first element of smaller messages is not that of larger ones."""
+_DIFFER = (Differ.RANKS, Differ.CALLS, Differ.PLACES)
+
+
+@dataclass(frozen=True)
+class _Bits:
+    """What a call of the mode ``bits`` told: see native/legal_bits.c."""
+
+    differ: tuple[Differ, ...]
+    head: str
+    hashes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, answer: str) -> _Bits:
+        flags, head, *hashes = answer.partition("/")[2].split(".")
+        differ = tuple(d for d, same in zip(_DIFFER, flags, strict=True) if same == "0")
+        return cls(differ, head, tuple(hashes))
+
+    def is_like(self, other: _Bits) -> bool:
+        return self.hashes == other.hashes
+
+
+def _is_right(answer: str | None) -> bool:
+    return answer is not None and answer.partition("/")[0] == ProgramOutcome.RIGHT
+
+
+def _ranges(
+    collective: Collective, nprocs: int, variant: int, alike: Collection[LegalCall]
+) -> Ranges:
+    """Return the message sizes between which all calls of a variant are among `alike`."""
+    found: list[tuple[int, int]] = []
+    calls = (call for call in bits_calls(collective, nprocs) if call.variant == variant)
+    for is_alike, group in groupby(calls, key=lambda call: call in alike):
+        sizes = [call.ints for call in group]
+        if is_alike:
+            first = 0 if sizes[0] == min(_BITS_BYTES) else sizes[0]
+            found.append((first, sizes[-1]))
+    return tuple(found)
 
 
 class _Speaking:
@@ -600,7 +758,7 @@ def read(lines: Sequence[str], batch: Sequence[LegalTrial]) -> Launched:
         elif words[0] == "begin":
             begun = trial
         elif words[0] == "done" and words[2] in _ANSWERS:
-            answers[trial], begun = words[2], None
+            answers[trial], begun = "/".join(words[2:4]), None
         elif words[0] in _LAST_WORDS:
             # another process than the one that tells of beginnings may be ahead
             begun = trial

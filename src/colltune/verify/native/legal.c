@@ -10,7 +10,8 @@
  * Each case is one call, or a few, on all processes. What is right, the program computes itself: every
  * byte of what is received, of the gaps in it and around it, and of what was sent. To RESULTS it
  * appends, at once, so that a crash takes nothing with it:
- *   begin NUMBER, then done NUMBER right|wrong|aborts, or skip NUMBER where there is no such case
+ *   begin NUMBER, then done NUMBER right|wrong|aborts, or skip NUMBER where there is no such case;
+ *                             of the mode bits the line goes on with what the bits were
  *   note NUMBER RANK TEXT     what a rank saw
  *   hangs NUMBER, aborts NUMBER SIGNAL, refused NUMBER   the program ends; refused: a rank got an
  *                             error while others wait for it
@@ -118,7 +119,7 @@ answer_t told(int code, int wrong, const char *what) {
 /* ---- among all processes ---- */
 
 /* The largest of all processes' answers; nobody leaves before all have entered. */
-static int worst(int mine) {
+int worst(int mine) {
     int other;
     if (world_rank) {
         MPI_Send(&mine, 1, MPI_INT, 0, TAG, quiet);
@@ -133,13 +134,18 @@ static int worst(int mine) {
     return mine;
 }
 
-int all_equal(const void *mine, size_t bytes) {
-    unsigned hash = 2166136261U, low, high;
-    for (size_t i = 0; i < bytes; i++) hash = (hash ^ ((const unsigned char *)mine)[i]) * 16777619U;
-    int number = (int)(hash >> 1);
-    high = (unsigned)worst(number);
-    low = (unsigned)-worst(-number);
-    return high == low;
+unsigned all_hashed(unsigned mine, int *equal) {
+    unsigned other, all[2] = {mine, 1};
+    if (world_rank) MPI_Send(&mine, 1, MPI_UNSIGNED, 0, TAG, quiet);
+    for (int r = 1; !world_rank && r < world_size; r++) {
+        MPI_Recv(&other, 1, MPI_UNSIGNED, r, TAG, quiet, MPI_STATUS_IGNORE);
+        all[1] &= other == mine;
+        all[0] = (all[0] ^ other) * 16777619U;
+    }
+    for (int r = 1; !world_rank && r < world_size; r++) MPI_Send(all, 2, MPI_UNSIGNED, r, TAG, quiet);
+    if (world_rank) MPI_Recv(all, 2, MPI_UNSIGNED, 0, TAG, quiet, MPI_STATUS_IGNORE);
+    *equal = (int)all[1];
+    return all[0];
 }
 
 static void pause_for(long microseconds) {
@@ -267,8 +273,6 @@ static int with_shapes(const case_t *one, way_t *w) {
 
 static int with_operations(const case_t *one, way_t *w, int rest) {
     if (!is_reduction(one->collective)) return 0;
-    w->agree = is(one, "same_bits");
-    if (w->agree && !of(one, "allreduce")) return 0;
     if (rest > 3 || (rest && is(one, "operations"))) return 0;
     if (rest % 2 && !of(one, "reduce")) return 0;
     w->root = rest % 2 ? world_size - 1 : 0;
@@ -304,8 +308,9 @@ static int way_of(const case_t *one, way_t *w) {
     memset(w, 0, sizeof *w);
     int rest = choose_element(one->mode, one->variant, w);
     if (is(one, "tidy") || is(one, "few_elements")) return !one->variant;
-    if (is(one, "operations") || is(one, "same_bits") || is(one, "non_commutative") ||
-        is(one, "own_operations") || is(one, "pairs"))
+    if (is(one, "bits")) return one->variant < 4 && is_reduction(one->collective);
+    if (is(one, "operations") || is(one, "non_commutative") || is(one, "own_operations") ||
+        is(one, "pairs"))
         return with_operations(one, w, rest);
     if (is(one, "in_place")) return with_in_place(one, w);
     if (is(one, "uneven")) return with_counts(one, w);
@@ -414,7 +419,10 @@ static answer_t with_pending(const case_t *one, const way_t *way) {
     return answer == RIGHT ? told(MPI_SUCCESS, wrong, "a message was changed") : answer;
 }
 
+static char were[2 * WORD]; /* the bits of the last call of that mode */
+
 static answer_t called(const case_t *one, const way_t *way) {
+    *were = '\0';
     if (is(one, "communicators")) return on_another(one, way);
     if (is(one, "between_groups")) return between_groups(one, way);
     if (is(one, "in_a_row")) return in_a_row(one, way);
@@ -422,6 +430,7 @@ static answer_t called(const case_t *one, const way_t *way) {
     if (of(one, "barrier")) return call_barrier();
     place_t place = place_in(comm, way->root, 0);
     if (is(one, "large")) return large(&place, one);
+    if (is(one, "bits")) return bits(&place, one, were);
     return call_on(&place, one, way);
 }
 
@@ -463,7 +472,7 @@ static void run_case(case_t *one) {
     answer = (answer_t)worst((int)answer);
     alarm(0);
     under_way = -1;
-    if (!world_rank) tell("done %d %s", one->number, words[answer]);
+    if (!world_rank) tell("done %d %s %s", one->number, words[answer], were);
     if (answer != RIGHT) {
         /* what a failed call has left behind must not reach the next one; so it is never freed */
         renew();
@@ -503,6 +512,7 @@ int main(int count, char **arguments) {
     MPI_Comm_dup(MPI_COMM_WORLD, &base);
     comm = MPI_COMM_NULL;
     make_elements();
+    make_numbers();
     watch_signals();
     run_plan(arguments[1]);
     if (worst(0) == 0 && !world_rank) tell("end");

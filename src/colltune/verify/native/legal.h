@@ -52,7 +52,7 @@ void put(const area_t *area, const layout_t *layout, size_t first, size_t count,
 int differs(const area_t *area, const area_t *wanted);
 void *room(size_t bytes);
 
-/* ---- legal_moves.c, legal_reductions.c, legal_large.c: the calls ---- */
+/* ---- legal_moves.c, legal_reductions.c, legal_bits.c, legal_large.c: the calls ---- */
 
 /* Where a call takes place. Ids tell processes apart, of both groups of an intercommunicator. */
 typedef struct {
@@ -74,7 +74,6 @@ typedef struct {
     shape_t out, in; /* of this rank */
     int root, in_place, without_ignored, uneven, shared, absolute, shift, constant;
     int element; /* of reductions: which kind of element and operation */
-    int agree;   /* of reductions: all ranks hold the same bits */
 } way_t;
 
 answer_t move(const place_t *place, const case_t *one, const way_t *way);
@@ -89,6 +88,8 @@ int choose_element(const char *mode, int variant, way_t *way);
 void make_elements(void);
 
 answer_t large(const place_t *place, const case_t *one);
+void make_numbers(void);
+answer_t bits(const place_t *place, const case_t *one, char *text); /* text: of 2 WORDs */
 int is_large_known(const char *collective);
 int has_room_for(const case_t *one, int processes); /* on this host, with what a library keeps */
 
@@ -100,6 +101,7 @@ answer_t told(int code, int wrong, const char *what);
 
 extern int world_rank, world_size;
 void quit(const char *what, const char *detail);
-int all_equal(const void *mine, size_t bytes); /* among all ranks of the world */
+int worst(int mine); /* the largest of all ranks of the world */
+unsigned all_hashed(unsigned mine, int *equal); /* one hash of all ranks' hashes, in their order */
 
 #endif

@@ -1,0 +1,155 @@
+"""Which bits the reductions of each algorithm give, as they were measured.
+
+A sum of floating-point numbers depends on the order of its terms, and the order on the algorithm.
+Each file of ``catalogue/programs`` has under ``bits``, for each reduction:
+
+``processes``, ``bytes``, ``calls``
+    On which numbers of processes (on one node), up to which message size, by how many calls.
+``algorithms``
+    A table for all configurations that are alike: ``of`` names them; ``differ`` says between what
+    their bits differ (see `Differ`); ``builtin`` and ``own`` say on which numbers of processes and
+    for which message sizes they are those of the library's own decision, by operations of MPI and
+    by those of a program (of which one commutes and one does not): ``{"2 4": "0-64 1024-4096"}``.
+
+A range ends at sizes that were measured. All sizes within it that were measured are alike.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+
+from colltune.domain import Configuration
+
+Ranges = tuple[tuple[int, int], ...]
+"""First and last message size of each range, in bytes, in rising order."""
+
+
+class Differ(StrEnum):
+    """Between what the bits of an allreduce or another reduction differ."""
+
+    RANKS = "ranks"
+    CALLS = "calls"
+    LAUNCHES = "launches"
+    PLACES = "places"
+    SIZES = "sizes"
+
+
+@dataclass(frozen=True)
+class BitFacts:
+    """What the bits are that a configuration gives.
+
+    ``builtin`` and ``own`` are the ranges of message sizes in which they are those of the library's
+    own decision, by number of processes on one node.
+    """
+
+    differ: frozenset[Differ] = frozenset()
+    builtin: Mapping[int, Ranges] = field(default_factory=dict)
+    own: Mapping[int, Ranges] = field(default_factory=dict)
+
+    def as_default(self, nprocs: int, *, own: bool) -> Ranges:
+        """Return where they are the default's; `own`: for operations of programs, too."""
+        if self.differ & _UNSTEADY:
+            return ()
+        found = self.builtin.get(nprocs, ())
+        return common(found, self.own.get(nprocs, ())) if own else found
+
+
+_UNSTEADY = frozenset({Differ.RANKS, Differ.CALLS, Differ.LAUNCHES})
+
+
+def common(one: Ranges, other: Ranges) -> Ranges:
+    """Return what both have."""
+    found = ((max(a, c), min(b, d)) for a, b in one for c, d in other)
+    return tuple((first, last) for first, last in found if first <= last)
+
+
+@dataclass(frozen=True)
+class MeasuredBits:
+    """What was measured of one reduction; ``rows`` are those of the file."""
+
+    processes: tuple[int, ...]
+    bytes: int
+    calls: int
+    rows: tuple[Mapping[str, object], ...]
+
+    @cached_property
+    def facts(self) -> dict[str, BitFacts]:
+        """What is known of each configuration, by `name_of`."""
+        return {name: _facts(row) for row in self.rows for name in map(str, _list(row["of"]))}
+
+    @classmethod
+    def of(
+        cls, processes: Iterable[int], n_bytes: int, calls: int, facts: Mapping[str, BitFacts]
+    ) -> MeasuredBits:
+        """Return what `facts` of configurations tell, with one row for those that are alike."""
+        alike: dict[str, list[str]] = {}
+        for name, found in facts.items():
+            told = {
+                "differ": sorted(found.differ),
+                "builtin": _processes(found.builtin),
+                "own": _processes(found.own),
+            }
+            alike.setdefault(json.dumps(told), []).append(name)
+        rows = ({"of": names, **json.loads(told)} for told, names in alike.items())
+        return cls(tuple(processes), n_bytes, calls, tuple(rows))
+
+    @classmethod
+    def parse(cls, table: Mapping[str, object]) -> MeasuredBits:
+        """Return what a file's table says; wrong types and missing keys are not excused."""
+        rows = _list(table["algorithms"])
+        processes = tuple(int(str(each)) for each in _list(table["processes"]))
+        n_bytes, calls = int(str(table["bytes"])), int(str(table["calls"]))
+        return cls(processes, n_bytes, calls, tuple(dict(_table(row)) for row in rows))
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of the file's table."""
+        yield f'"processes": {json.dumps(self.processes)}, "bytes": {self.bytes},'
+        yield f'"calls": {self.calls}, "algorithms": ['
+        for number, row in enumerate(self.rows, 1):
+            yield f" {json.dumps(row)}{',' * (number < len(self.rows))}"
+        yield "]"
+
+
+def name_of(configuration: Configuration) -> str:
+    """Return an algorithm with its parameters, as the files name it."""
+    words = (configuration.algorithm, configuration.parameter_text)
+    return ":".join(word for word in words if word)
+
+
+def _facts(row: Mapping[str, object]) -> BitFacts:
+    differ = frozenset(Differ(str(word)) for word in _list(row["differ"]))
+    return BitFacts(differ, _by_processes(row["builtin"]), _by_processes(row["own"]))
+
+
+def _by_processes(told: object) -> dict[int, Ranges]:
+    found: dict[int, Ranges] = {}
+    for processes, text in _table(told).items():
+        pairs = (word.split("-") for word in str(text).split())
+        ranges = tuple((int(first), int(last)) for first, last in pairs)
+        found |= dict.fromkeys(map(int, processes.split()), ranges)
+    return found
+
+
+def _processes(ranges: Mapping[int, Ranges]) -> dict[str, str]:
+    alike: dict[str, list[str]] = {}
+    for nprocs, found in sorted(ranges.items()):
+        if found:
+            text = " ".join(f"{first}-{last}" for first, last in found)
+            alike.setdefault(text, []).append(str(nprocs))
+    return {" ".join(processes): text for text, processes in alike.items()}
+
+
+def _list(found: object) -> list[object]:
+    if not isinstance(found, list):
+        raise TypeError(f"{found!r} is not a list")
+    return found
+
+
+def _table(found: object) -> dict[str, object]:
+    if not isinstance(found, dict):
+        raise TypeError(f"{found!r} is not a table")
+    return found
