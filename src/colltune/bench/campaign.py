@@ -29,6 +29,7 @@ from colltune.bench.weights import LEAST, MOST, Focus, SizeWeight, Spent, size_w
 from colltune.dataset.profile import Profile, Use
 from colltune.domain import (
     Collective,
+    Configuration,
     Portfolio,
     Shape,
     Synchronisation,
@@ -39,6 +40,8 @@ from colltune.files.settings import Key, SettingTable, check
 from colltune.mpi import DEFAULT_LIBRARY, LIBRARIES, MpiLibrary
 from colltune.mpi.libcolltune.library import with_libcolltune
 from colltune.mpi.programs import FOR_A_PROGRAM, Programs
+from colltune.mpi.release import Release
+from colltune.mpi.running import Promises, Refusal
 from colltune.provenance import usable_cores
 from colltune.text import counted
 
@@ -535,8 +538,18 @@ class Campaign:
         )
         every = (*found.configurations, *job_wide)
         bound = whole.at(release)
-        legal = (c for c in every if not bound.harms(c).sentence(self.programs))
+        legal = (c for c in every if c.is_default or self._may_run(bound, c))
         return Portfolio(found.library, found.release, collective, tuple(legal))
+
+    def _may_run(self, bound: Release, configuration: Configuration) -> bool:
+        """Tell whether it breaks no programs and, where that is promised, no results."""
+        if bound.harms(configuration).sentence(self.programs):
+            return False
+        promises = Promises(self.programs)
+        return not promises.same_bits or any(
+            bound.runs(configuration, shape, promises).refusal is not Refusal.OTHER_BITS
+            for shape in self._every_shape
+        )
 
     @property
     def identity(self) -> str:

@@ -35,6 +35,7 @@ def campaign_of(
     interposed: bool = False,
     profiles: list[Path] | None = None,
     programs: str | None = None,
+    results: str | None = None,
 ) -> Campaign:
     """Return the campaign in `path` (default: this machine), changed by what the user says.
 
@@ -53,7 +54,7 @@ def campaign_of(
         only=tuple(only) if only else None,
         skip=tuple(skip) if skip else None,
         interposed=interposed or None,
-        programs=programs_of(programs, otherwise=campaign.programs),
+        programs=programs_of(programs, results, otherwise=campaign.programs),
     )
     if not profiles and campaign.profile is None:
         return changed

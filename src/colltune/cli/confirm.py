@@ -14,6 +14,7 @@ from colltune.cli.options import (
     BundleArgument,
     BundleAt,
     ForPrograms,
+    ForResults,
     Fresh,
     Json,
     MeasuringBackend,
@@ -93,6 +94,7 @@ def confirm(
         ),
     ] = False,
     programs: ForPrograms = None,
+    results: ForResults = None,
     backend: MeasuringBackend = None,
     replay: Replay = None,
     mpi: Mpi = None,
@@ -142,7 +144,8 @@ def confirm(
         old = load(bundle)
         plan = _campaign(old, campaign, budget, backend, nodes, ppn, profile)
         plan = plan.changed(
-            programs=programs_of(programs, otherwise=plan.programs), launcher_program=launcher
+            programs=programs_of(programs, results, otherwise=plan.programs),
+            launcher_program=launcher,
         )
         if site is not None:
             plan = focused(plan, usage_of(site, old.context))

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from colltune.cli.console import Verbatim, output, warn
-from colltune.cli.options import BuiltinOperationsOnly, Caution, ForEverybody, Json, Mpi
+from colltune.cli.options import BuiltinOperationsOnly, Caution, ForEverybody, ForResults, Json, Mpi
 from colltune.errors import ColltuneError
 from colltune.text import printable
 
@@ -62,6 +62,7 @@ def env(
         float, typer.Option(help="Seconds to wait for the service.", min=0.2, max=2.0)
     ] = _DEFAULT_LIMIT_S,
     programs: ForEverybody = None,
+    results: ForResults = None,
     builtin_operations_only: BuiltinOperationsOnly = False,
     interposed: Annotated[
         bool,
@@ -106,6 +107,7 @@ def env(
         folder=folder or "",
         limit_s=limit,
         programs=programs or "",
+        results=results or "",
         builtin_operations_only=builtin_operations_only,
         interposed=interposed,
         caution=caution,

@@ -16,6 +16,7 @@ from colltune.cli.options import (
     Environment,
     ForEverybody,
     FormatName,
+    ForResults,
     Json,
     Parameters,
     Release,
@@ -40,6 +41,7 @@ def lint(
     environment: Environment = None,
     parameters: Parameters = None,
     programs: ForEverybody = None,
+    results: ForResults = None,
     strict: Annotated[
         bool,
         typer.Option("--strict", help="Treat notes as findings: they set the exit status, too."),
@@ -63,7 +65,7 @@ def lint(
     from colltune.mpi.programs import ANY_LEGAL
 
     variables = job_variables(environment, parameters)
-    meant = programs_of(programs, otherwise=ANY_LEGAL)
+    meant = programs_of(programs, results, otherwise=ANY_LEGAL)
     linted = [
         one.meant_for(meant)
         for file in files

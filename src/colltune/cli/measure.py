@@ -12,6 +12,7 @@ from colltune.cli.console import output, warn
 from colltune.cli.options import (
     CampaignFile,
     ForPrograms,
+    ForResults,
     Fresh,
     Interposed,
     Json,
@@ -62,6 +63,7 @@ def measure(
     skip: Skip = None,
     interposed: Interposed = False,
     programs: ForPrograms = None,
+    results: ForResults = None,
     profile: Profiles = None,
     fresh: Fresh = False,
     seed: Seed = None,
@@ -89,6 +91,7 @@ def measure(
         interposed=interposed,
         profiles=profile,
         programs=programs,
+        results=results,
     )
     plan = plan.changed(
         part=CampaignPart.parse(task) if task else None,

@@ -285,6 +285,16 @@ ForEverybody = Annotated[
         "with a comma; default: $COLLTUNE_PROGRAMS, else any-legal.",
     ),
 ]
+ForResults = Annotated[
+    str | None,
+    typer.Option(
+        "--results",
+        metavar="PROMISE",
+        help="What is promised of the numbers that reductions give: any, ranks-agree (all ranks "
+        "get the same) or same-bits (those that the library's own decision gives, to the last "
+        "bit); default: $COLLTUNE_RESULTS, else ranks-agree.",
+    ),
+]
 BuiltinOperationsOnly = Annotated[
     bool,
     typer.Option(
@@ -371,6 +381,7 @@ Scheduler = Annotated[
 
 def programs_of(
     named: str | None,
+    results: str | None = None,
     *,
     builtin_operations_only: bool = False,
     otherwise: Programs | None = None,
@@ -383,7 +394,7 @@ def programs_of(
 
     from colltune.mpi.programs import FOR_A_PROGRAM, Programs
 
-    found = Programs.named(named, os.environ, otherwise or FOR_A_PROGRAM)
+    found = Programs.named(named, results, os.environ, otherwise or FOR_A_PROGRAM)
     return replace(found, builtin_operations=True) if builtin_operations_only else found
 
 

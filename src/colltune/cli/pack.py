@@ -15,6 +15,7 @@ from colltune.cli.options import (
     Caution,
     Cores,
     ForPrograms,
+    ForResults,
     Json,
     ProgramNames,
     Quiet,
@@ -60,6 +61,7 @@ def pack(
     program: ProgramNames = None,
     cores: Cores = None,
     programs: ForPrograms = None,
+    results: ForResults = None,
     builtin_operations_only: BuiltinOperationsOnly = False,
     caution: Caution = 1.0,
     quiet: Quiet = False,
@@ -86,7 +88,9 @@ def pack(
         target = Target.named(
             format_ or found.library,
             release or found.release,
-            programs=programs_of(programs, builtin_operations_only=builtin_operations_only),
+            programs=programs_of(
+                programs, results, builtin_operations_only=builtin_operations_only
+            ),
         )
         shown.phase("deciding")
         shape, guard = Shape(nodes, ppn), Guard(caution=caution)

@@ -15,6 +15,7 @@ from colltune.cli.options import (
     CampaignFile,
     CollectivesShare,
     ForPrograms,
+    ForResults,
     Interposed,
     JobNodeHours,
     Json,
@@ -71,6 +72,7 @@ def plan(
     skip: Skip = None,
     interposed: Interposed = False,
     programs: ForPrograms = None,
+    results: ForResults = None,
     profile: Profiles = None,
     site: SiteUsage = None,
     node_hours_per_month: JobNodeHours = None,
@@ -111,6 +113,7 @@ def plan(
         interposed=interposed,
         profiles=profile,
         programs=programs,
+        results=results,
     )
     chosen = chosen.changed(part=CampaignPart.parse(task) if task else None, launch_s=launch_s)
     with progress("reading", quiet=quiet or json) as shown:

@@ -12,6 +12,7 @@ from colltune.cli.options import (
     BundleArgument,
     BundleAt,
     ForPrograms,
+    ForResults,
     Jobs,
     Json,
     Quiet,
@@ -51,6 +52,7 @@ def report(
         "report.html"
     ),
     programs: ForPrograms = None,
+    results: ForResults = None,
     where: Where = None,
     jobs: Jobs = None,
     quiet: Quiet = False,
@@ -66,7 +68,7 @@ def report(
     """
     bundle = bundle_to_read(bundle, named, quiet=json)
     pairs = parse_pairs(where, "--where")
-    promised = programs_of(programs)
+    promised = programs_of(programs, results)
     if held_out and not data:
         raise say("works-only-with", option="--held-out", other="--data")
     from colltune.cli.import_ import read_measured

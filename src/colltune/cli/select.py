@@ -24,6 +24,7 @@ from colltune.cli.options import (
     Caution,
     Cores,
     ForPrograms,
+    ForResults,
     Guarded,
     Json,
     Quiet,
@@ -76,6 +77,7 @@ def select(
     out: Annotated[Path | None, typer.Option(help="File to write.", callback=writable_file)] = None,
     cores: Cores = None,
     programs: ForPrograms = None,
+    results: ForResults = None,
     builtin_operations_only: BuiltinOperationsOnly = False,
     guard: Guarded = True,
     caution: Caution = 1.0,
@@ -102,7 +104,7 @@ def select(
         shape = Shape(_needed(nodes, "--nodes"), _needed(ppn, "--ppn"))
     bundle = bundle_to_read(bundle, site=site, quiet=json)
     limits = Guard(caution=caution) if guard else False
-    promised = programs_of(programs, builtin_operations_only=builtin_operations_only)
+    promised = programs_of(programs, results, builtin_operations_only=builtin_operations_only)
     if instances is not None:
         _select_many(bundle, instances, path, limits, cores, promised, quiet=quiet, json=json)
         return

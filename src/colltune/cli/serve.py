@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from colltune.cli.options import Caution, ForEverybody
+from colltune.cli.options import Caution, ForEverybody, ForResults
 from colltune.errors import UsageError, say
 from colltune.on_demand import require
 
@@ -74,6 +74,7 @@ def serve(
         ),
     ] = None,
     programs: ForEverybody = None,
+    results: ForResults = None,
     caution: Caution = 1.0,
     site: Annotated[
         Path | None,
@@ -120,9 +121,7 @@ def serve(
         return
     require("service", *_NEEDED)
     of_site = _of_site(site) if site else {}
-    said = programs or os.environ.get("COLLTUNE_PROGRAMS") or of_site.get("programs")
-    if said is not None:
-        of_site["programs"] = said
+    of_site["programs"] = _promised(programs, results, of_site.get("programs"))
     if registry is None and bundle is None:
         registry = of_site.pop("registry", None)
     from colltune.server.supervisor import settle_in
@@ -152,6 +151,16 @@ def serve(
         _check_there(settings)
         os.environ.update(settings.environment())
         _run(listening, workers, settings, tls)
+
+
+def _promised(programs: str | None, results: str | None, of_site: str | None) -> str:
+    """Return for which programs files are, of options, the environment, and the site or service."""
+    from colltune.mpi.programs import FOR_EVERYBODY, Programs
+    from colltune.server.settings import PREFIX
+
+    told = of_site or os.environ.get(f"{PREFIX}PROGRAMS")
+    otherwise = Programs.parse(told) if told else FOR_EVERYBODY
+    return str(Programs.named(programs, results, os.environ, otherwise))
 
 
 def _settings(**options: Any) -> ServiceSettings:

@@ -20,6 +20,7 @@ from colltune.cli.console import Mark, TextTable, Verbatim, output, painted, ter
 from colltune.cli.options import (
     CollectivesShare,
     ForEverybody,
+    ForResults,
     JobNodeHours,
     Json,
     Mpi,
@@ -166,6 +167,7 @@ def init(
     node_hours_per_month: JobNodeHours = None,
     collectives_share: CollectivesShare = None,
     programs: ForEverybody = None,
+    results: ForResults = None,
     yes: Annotated[bool, typer.Option("--yes", help="Ask nothing: take what is found.")] = False,
     json: Json = False,
 ) -> None:
@@ -180,7 +182,13 @@ def init(
 
     Example: colltune site init /shared/colltune --yes --partition batch --nodes 2,3,4,8 --budget 2h
     """
-    from colltune.mpi.programs import FOR_EVERYBODY, VARIABLE
+    from colltune.mpi.programs import (
+        FOR_EVERYBODY,
+        RESULTS_VARIABLE,
+        VARIABLE,
+        Results,
+        parse_results,
+    )
     from colltune.production.payback import parse_share
     from colltune.site import folder as stage
     from colltune.site.recording import prepare
@@ -206,7 +214,11 @@ def init(
     told = {key: _value(key, value) for key, value in given.items() if value is not None}
     is_new = not (home / stage.SITE).exists()
     if programs or (is_new and os.environ.get(VARIABLE)):
-        told["site.programs"] = str(programs_of(programs, otherwise=FOR_EVERYBODY))
+        told["site.programs"] = str(
+            programs_of(programs, Results.RANKS_AGREE, otherwise=FOR_EVERYBODY)
+        )
+    if said := results or (is_new and os.environ.get(RESULTS_VARIABLE)):
+        told["site.results"] = str(parse_results(said))
     ask = not yes and not json and sys.stdin.isatty()
     text = stage.site_text(_answers(told, ask=ask), home) if is_new else ""
     with stage.alone(home):

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from colltune.cli.console import TextTable, Verbatim, output
-from colltune.cli.options import ForPrograms, Interposed, Json, Mpi, Only, Skip, StartedBy
+from colltune.cli.options import (
+    ForPrograms,
+    ForResults,
+    Interposed,
+    Json,
+    Mpi,
+    Only,
+    Skip,
+    StartedBy,
+)
 from colltune.domain import Shape
 from colltune.errors import CampaignError, say
 from colltune.text import counted
@@ -61,6 +70,7 @@ def submit(
     skip: Skip = None,
     interposed: Interposed = False,
     programs: ForPrograms = None,
+    results: ForResults = None,
     print_: Annotated[
         bool, typer.Option("--print", help="Print the batch script, and submit nothing.")
     ] = False,
@@ -86,7 +96,15 @@ def submit(
     if campaign is None:
         raise say("missing", what="the campaign file", give="CAMPAIGN, or use --status")
     plan = campaign_of(
-        campaign, budget, backend, strategy, only, skip, interposed=interposed, programs=programs
+        campaign,
+        budget,
+        backend,
+        strategy,
+        only,
+        skip,
+        interposed=interposed,
+        programs=programs,
+        results=results,
     )
     plan = plan.changed(part=CampaignPart(1, tasks))
     _check_everywhere_the_same(campaign)

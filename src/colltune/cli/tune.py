@@ -20,6 +20,7 @@ from colltune.cli.console import (
 from colltune.cli.options import (
     BuiltinOperationsOnly,
     ForPrograms,
+    ForResults,
     Interposed,
     Json,
     Mpi,
@@ -78,6 +79,7 @@ def tune(
     skip: Skip = None,
     interposed: Interposed = False,
     programs: ForPrograms = None,
+    results: ForResults = None,
     builtin_operations_only: BuiltinOperationsOnly = False,
     seed: Seed = None,
     quiet: Quiet = False,
@@ -112,7 +114,10 @@ def tune(
         backend=backend,
         launcher_program=launcher,
         programs=programs_of(
-            programs, builtin_operations_only=builtin_operations_only, otherwise=plan.programs
+            programs,
+            results,
+            builtin_operations_only=builtin_operations_only,
+            otherwise=plan.programs,
         ),
     )
     if plan.backend not in _BACKENDS:

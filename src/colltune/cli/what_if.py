@@ -21,6 +21,7 @@ from colltune.cli.options import (
     BundleArgument,
     BundleAt,
     ForPrograms,
+    ForResults,
     Guarded,
     Json,
     Quiet,
@@ -101,6 +102,7 @@ def what_if(
     where: Where = None,
     guard: Guarded = True,
     programs: ForPrograms = None,
+    results: ForResults = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
@@ -120,7 +122,7 @@ def what_if(
     bundle = bundle_to_read(bundle, named, quiet=json)
     if where and not data:
         raise say("works-only-with", UsageError, option="--where", other="--data")
-    wanted, promised = parse_collective(collective), programs_of(programs)
+    wanted, promised = parse_collective(collective), programs_of(programs, results)
     with progress("predicting", quiet=quiet or json):
         loaded = load(bundle, (wanted,))
         costs, source = costs_of(loaded, wanted, data or [], where or [])

@@ -20,7 +20,7 @@ from colltune.errors import DataError
 from colltune.evidence.components import Variances
 from colltune.models.cells import CellMatrix, cell_matrices
 from colltune.mpi.programs import Programs
-from colltune.selector.argmin import legal_runs
+from colltune.selector.argmin import holds, legal_runs
 
 Numbers = NDArray[np.float64]
 _Key = tuple[str, str, str, int, int, int]
@@ -177,9 +177,11 @@ def _legal(cells: CellMatrix, context: Context, programs: Programs) -> CellMatri
     shapes = [Shape(*map(int, pair)) for pair in distinct]
     harmful = np.zeros(cells.time_s.shape, np.bool_)
     for column, one in enumerate(cells.configurations):
-        if not one.is_default:
-            found = legal_runs(context, one, shapes, programs)
-            harmful[:, column] = np.array([r.refusal is not None for r in found])[shape_of.ravel()]
+        if one.is_default:
+            continue
+        for at, runs in enumerate(legal_runs(context, one, shapes, programs)):
+            rows = np.flatnonzero(shape_of.ravel() == at)
+            harmful[rows, column] = ~holds(runs, cells.msize_bytes[rows])
     kept = replace(cells, time_s=np.where(harmful, np.nan, cells.time_s))
     return kept.rows(np.asarray(np.isfinite(kept.time_s).any(axis=1)))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from colltune.decisions import DecisionTable, Interval, Status
@@ -10,7 +11,7 @@ from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import say
 from colltune.mpi.release import Release
 from colltune.mpi.rules import LARGEST_SIZE, Entry, Layout, Rule
-from colltune.mpi.running import Promises
+from colltune.mpi.running import Promises, RunningRange
 from colltune.text import counted
 
 ELEMENT_BYTES = 8
@@ -45,10 +46,9 @@ class Chooser:
     def spelled(self, configuration: Configuration) -> Configuration:
         return self.bound.canonical(configuration)
 
-    def refusal(self, on: int | Shape, interval: Interval) -> tuple[str, int]:
-        """Return why the configuration may not be written, else from which size on it may."""
-        runs = self.bound.runs(interval.configuration, on, self.promises)
-        return runs.why_not(interval.last_bytes), runs.first_bytes or 0
+    def runs(self, on: int | Shape, interval: Interval) -> RunningRange:
+        """Return for which sizes the configuration may be written."""
+        return self.bound.runs(interval.configuration, on, self.promises)
 
     def leave(self, where: str, interval: Interval, why: str) -> None:
         """Note `why` an interval is left to the library; empty: the table says so."""
@@ -99,19 +99,27 @@ class Chooser:
         if configuration.is_default:
             self.leave(where, interval, "")
             return [(first, default, interval.status)]
-        why, first_bytes = self.refusal(on, interval)
-        if why:
-            self.leave(where, interval, why)
+        runs = self.runs(on, interval)
+        pieces = list(runs.pieces(first, interval.last_bytes))
+        if not any(may for *_, may in pieces):
+            self.leave(where, interval, runs.reason)
             return [(first, default, Status.PREDICTED)]
-        spelled = self.spelled(configuration)
-        if first_bytes <= first:
-            return [(first, spelled, interval.status)]
-        self.notes.append(
-            f"{where}, {span(interval)}: left to the library below "
-            f"{counted(first_bytes, 'byte')}, because {spelled.algorithm} may fall back to "
-            "another algorithm there"
-        )
-        return [(first, default, Status.PREDICTED), (first_bytes, spelled, interval.status)]
+        spelled, steps = self.spelled(configuration), list[tuple[int, Configuration, Status]]()
+        for begins, ends, may in pieces:
+            if may:
+                steps.append((begins, spelled, interval.status))
+                continue
+            steps.append((begins, default, Status.PREDICTED))
+            if runs.parts is None:
+                self.notes.append(
+                    f"{where}, {span(interval)}: left to the library below "
+                    f"{counted((ends or 0) + 1, 'byte')}, because {spelled.algorithm} may fall "
+                    "back to another algorithm there"
+                )
+            else:
+                part = replace(interval, first_bytes=begins, last_bytes=ends)
+                self.leave(where, part, runs.reason)
+        return steps
 
 
 def left(library: str, collective: Collective) -> Rule:

@@ -26,16 +26,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache, lru_cache
 from itertools import zip_longest
 from pathlib import Path
 
-from colltune.domain import Collective, Configuration
+from colltune.domain import INTERPOSED, Collective, Configuration
 from colltune.errors import DataError, say
 from colltune.files.reading import json_of
-from colltune.mpi.bits import MeasuredBits
+from colltune.mpi.bits import BitFacts, MeasuredBits, name_of
 
 FOLDER = Path(__file__).parent / "catalogue" / "programs"
 SAME = "same-types"
@@ -112,14 +112,19 @@ class Programs:
 
     ``same_types``: all ranks name the data of a call by the same type and count.
     ``builtin_operations``: programs reduce with MPI's built-in operations alone.
+    ``results``: what is promised to them of the numbers that reductions give.
     """
 
     same_types: bool = False
     builtin_operations: bool = False
+    results: Results = Results.RANKS_AGREE
 
     @classmethod
-    def parse(cls, text: str) -> Programs:
+    def parse(cls, text: str, results: Results = Results.RANKS_AGREE) -> Programs:
         """Return what ``any-legal`` or a list of promises such as ``same-types`` says.
+
+        One of them can be what is promised of results (``results=same-bits``), by default
+        `results`.
 
         Raises
         ------
@@ -127,58 +132,86 @@ class Programs:
             If it is neither.
         """
         words = [word.strip() for word in text.split(",")]
-        if words == [ANY]:
-            return cls()
-        if not set(words) <= {SAME, BUILT_IN}:
+        told = [word.removeprefix(_RESULTS) for word in words if word.startswith(_RESULTS)]
+        words = [word for word in words if not word.startswith(_RESULTS)]
+        if not set(words) <= {SAME, BUILT_IN} and words != [ANY]:
             raise say("not-programs", value=text[:60])
-        return cls(SAME in words, BUILT_IN in words)
+        return cls(SAME in words, BUILT_IN in words, parse_results(told[-1]) if told else results)
 
     @classmethod
     def named(
-        cls, text: str | None, environment: Mapping[str, str], otherwise: Programs
+        cls,
+        text: str | None,
+        results: str | None,
+        environment: Mapping[str, str],
+        otherwise: Programs,
     ) -> Programs:
-        """Return what an option says, else the variable in `environment`, else `otherwise`."""
-        said = text or environment.get(VARIABLE, "")
-        if not said:
-            return otherwise
-        try:
-            return cls.parse(said)
-        except DataError as error:
-            raise error.of("--programs" if text else VARIABLE) from None
+        """Return what two options say, else the variables in `environment`, else `otherwise`."""
+        found = otherwise
+        if said := text or environment.get(VARIABLE, ""):
+            try:
+                found = cls.parse(said, otherwise.results)
+            except DataError as error:
+                raise error.of("--programs" if text else VARIABLE) from None
+        if said := results or environment.get(RESULTS_VARIABLE, ""):
+            try:
+                return replace(found, results=parse_results(said))
+            except DataError as error:
+                raise error.of("--results" if results else RESULTS_VARIABLE) from None
+        return found
 
     @property
     def phrase(self) -> str:
         """Which programs these are, in words."""
-        if self == ANY_LEGAL:
-            return "any legal program"
-        told = [_PHRASES[name] for name in str(self).split(",")]
-        return f"programs that {' and '.join(told)}"
+        told = [_PHRASES[name] for name in self._promised]
+        programs = f"programs that {' and '.join(told)}" if told else "any legal program"
+        return f"{programs}; {RESULTS_PHRASES[self.results]}"
+
+    @property
+    def _promised(self) -> list[str]:
+        return [SAME] * self.same_types + [BUILT_IN] * self.builtin_operations
 
     def __str__(self) -> str:
-        promised = [SAME] * self.same_types + [BUILT_IN] * self.builtin_operations
-        return ",".join(promised) or ANY
+        usual = self.results is Results.RANKS_AGREE
+        results = [] if usual else [f"{_RESULTS}{self.results}"]
+        return ",".join([*(self._promised or [ANY] * usual), *results])
 
     def keep(self, promise: str) -> bool:
-        """Tell whether all of these programs keep `promise`."""
-        return promise in str(self).split(",")
+        """Tell whether all of these programs keep `promise`, or do without that one of results."""
+        return promise in (*self._promised, self.results)
 
     def include(self, mode: Mode) -> bool:
         """Tell whether some of these programs run in `mode`."""
         return not self.keep(mode.left_out_by)
 
 
+def parse_results(text: str) -> Results:
+    """Return the promise of results that `text` names; DataError if there is none."""
+    try:
+        return Results(text)
+    except ValueError:
+        raise say("not-results", value=text[:60], known=", ".join(Results)) from None
+
+
+_RESULTS = "results="
+RESULTS_PHRASES = {
+    Results.ANY: "results may be rounded otherwise, on each rank",
+    Results.RANKS_AGREE: "all ranks get the same result, which may be rounded otherwise",
+    Results.SAME_BITS: "results have the bits that they have without the file",
+}
 _PHRASES = {
     SAME: "name the data of a call by the same type and count on all ranks",
     BUILT_IN: "reduce with MPI's own operations alone",
 }
 ANY_LEGAL = Programs()
 SAME_TYPES = Programs(same_types=True)
-MOST_PROMISED = Programs(same_types=True, builtin_operations=True)
+MOST_PROMISED = Programs(same_types=True, builtin_operations=True, results=Results.ANY)
 FOR_EVERYBODY = ANY_LEGAL
 """By default, where a site hands files to all jobs."""
 FOR_A_PROGRAM = SAME_TYPES
 """By default, where somebody makes files for a program."""
 VARIABLE = "COLLTUNE_PROGRAMS"
+RESULTS_VARIABLE = "COLLTUNE_RESULTS"
 FOR_TWO = "two_proc"
 """The algorithm that ends programs on more than 2 processes, by the catalogue: what was measured of
 it holds for 2."""
@@ -397,3 +430,47 @@ def _harms_of(configuration: Configuration, release: str, folder: Path) -> Harms
             if outcome in _DOES:
                 found.setdefault(mode.name, Harm(mode, outcome, one.release))
     return Harms(kind_of(configuration), release, tuple(found.values()), names, known)
+
+
+def bits_of(configuration: Configuration, library: str, release: str) -> tuple[BitFacts, ...]:
+    """Return what tells of the bits that a reduction gives with a release of a library.
+
+    That is what was measured of the release itself, or else of the next older and the next newer
+    one of its series. Empty: nothing is known. `configuration` is spelled as its space does.
+    """
+    return _bits_of(configuration, library, release, FOLDER)
+
+
+@lru_cache(maxsize=8192)
+def _bits_of(
+    configuration: Configuration, library: str, release: str, folder: Path
+) -> tuple[BitFacts, ...]:
+    owner = configuration.library
+    known = {one: _told_of(owner, library, one) for one in releases(library, folder)}
+    found = []
+    for name in _around(release, list(known)):
+        if not (folder / f"{owner}-{known[name]}.json").exists():
+            return ()
+        told = of_release(owner, known[name], folder)
+        bits = told.bits.get(configuration.collective)
+        facts = None if bits is None else bits.facts.get(name_of(configuration))
+        if facts is None:
+            return ()
+        found.append(facts)
+    return tuple(found)
+
+
+def _told_of(owner: str, library: str, release: str) -> str:
+    """Return how the files of an owner of algorithms name a release of the library below."""
+    return f"{library}-{release}" if owner == INTERPOSED else release
+
+
+def _around(release: str, known: Sequence[str]) -> tuple[str, ...]:
+    """Return `release`, or else its next older and next newer one of the series, if both are."""
+    if release in known:
+        return (release,)
+    wanted = _numbers(release)
+    same = [one for one in known if _numbers(one)[:2] == wanted[:2]]
+    older = [one for one in same if _numbers(one) < wanted]
+    newer = [one for one in same if _numbers(one) > wanted]
+    return (older[-1], newer[0]) if older and newer else ()

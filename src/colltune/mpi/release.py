@@ -22,7 +22,14 @@ from colltune.mpi.configuration_space import (
 )
 from colltune.mpi.in_effect import ProgramStarter, Setting, Settings, of_environment, same_files
 from colltune.mpi.programs import MOST_PROMISED, Harms
-from colltune.mpi.running import EVERYWHERE, Place, Promises, Refusal, RunningRange
+from colltune.mpi.running import (
+    EVERYWHERE,
+    Place,
+    Promises,
+    Refusal,
+    RunningRange,
+    with_same_bits,
+)
 from colltune.mpi.toolchain import Toolchain
 
 SEGSIZES_BYTES = (0, 1024, 4096, 16384, 65536, 131072)
@@ -115,7 +122,8 @@ class Release:
         """Return from which message size on `configuration` may run at `place`, or why it may not.
 
         It must be known, be named by the file and right for the programs of `promises`, suit how
-        the processes lie, and run as itself. Whatever decides, writes or measures asks this.
+        the processes lie, run as itself, and give the results that are promised. Whatever decides,
+        writes or measures asks this.
         """
         return self.runs_at(configuration, (place,), promises)[0]
 
@@ -143,7 +151,10 @@ class Release:
                 return RunningRange(None, why, Refusal.WRONG_SHAPE)
             return space.running_range(spelled, place.nprocs, element_bytes)
 
-        return list(map(at, places))
+        def of(place: Place) -> RunningRange:
+            return with_same_bits(at(place), spelled, place, promises, self.mpi.name, self.name)
+
+        return list(map(of if promises.same_bits else at, places))
 
     def harms(self, configuration: Configuration) -> Harms:
         """Return what `configuration` does to legal programs, as far as that is known."""
@@ -240,8 +251,10 @@ class MpiLibrary:
     the library was told, ``prints_choices`` those under which it tells what it took; releases that
     do not know them ignore them. ``has_system_files`` tells whether it reads files of settings
     beside its programs, ``traced`` whether `colltune.mpi.trace` sees its algorithms;
-    ``component_prefix`` stands before the names of its components, where it has such.
-    ``same_numbers`` of a release are those of the first one that its catalogue describes.
+    ``component_prefix`` stands before the names of its components, where it has such; the
+    variables ``takes_reductions`` take reductions away from another component, which may round
+    otherwise. ``same_numbers`` of a release are those of the first one that its catalogue
+    describes.
     """
 
     name: str
@@ -256,6 +269,7 @@ class MpiLibrary:
     prints_choices: Mapping[str, str] = {}
     traced: bool = False
     component_prefix: str = ""
+    takes_reductions: frozenset[str] = frozenset()
     same_numbers: int = 2
     space: ClassVar[type[CatalogueSpace]]
 

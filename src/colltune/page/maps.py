@@ -321,7 +321,7 @@ def _predicted(
         excluded = ""
         if not forecast.candidate[0, column]:
             excluded = _NOT_NEAR
-        elif why := runs.why_not(instance.msize_bytes):
+        elif why := runs.why_not_at(instance.msize_bytes):
             excluded = _excluded(runs, why, target)
         yield PredictedConfiguration(
             column=column,

@@ -7,7 +7,7 @@ Each key stands with what it means at the field that it sets. The reference and 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from importlib import resources
 from pathlib import Path
@@ -25,7 +25,7 @@ from colltune.models.cells import HELD_OUT
 from colltune.models.learners import learner_entry
 from colltune.models.workers import DASK, Workers
 from colltune.mpi import library
-from colltune.mpi.programs import FOR_EVERYBODY, Programs
+from colltune.mpi.programs import FOR_EVERYBODY, Programs, Results, parse_results
 from colltune.production.arms import Production
 
 DEPLOY_FILES: dict[str, str] = {
@@ -406,6 +406,17 @@ class Site:
             read=Programs.parse,
         ),
     ] = FOR_EVERYBODY
+    results: Annotated[
+        Results | None,
+        Key(
+            "What is promised of the numbers that reductions give: `any`, `ranks-agree` (all ranks"
+            " get the same) or `same-bits` (those of the library's own decision). By default"
+            " `same-bits` where jobs are recorded, so that a job's arm never changes what it"
+            " computes, else `ranks-agree`.",
+            key="site.results",
+            read=parse_results,
+        ),
+    ] = None
     min_new: Annotated[
         int,
         Key(
@@ -477,7 +488,15 @@ def parse(text: str, source: str, folder: Path) -> Site:
         raise file.fail("hooks.email", say("no-mail"))
     site = file.read(Site, folder)
     _check(file, site)
-    return site
+    return replace(site, programs=replace(site.programs, results=_results(site)))
+
+
+def _results(site: Site) -> Results:
+    if site.results is not None:
+        return site.results
+    said = site.programs.results
+    usual = said is FOR_EVERYBODY.results
+    return Results.SAME_BITS if usual and site.production.record else said
 
 
 def _check(file: TomlFile, site: Site) -> None:

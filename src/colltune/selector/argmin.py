@@ -16,7 +16,7 @@ from colltune.models.bundle import Bundle
 from colltune.models.collective_model import CollectiveModel, Forecast
 from colltune.models.guard import Guard, allowed, trust_in
 from colltune.models.learners import distinct
-from colltune.mpi.running import EVERYWHERE, Refusal, RunningRange
+from colltune.mpi.running import EVERYWHERE, Promises, Refusal, RunningRange
 
 if TYPE_CHECKING:
     from colltune.mpi.programs import Programs
@@ -31,6 +31,7 @@ _BORROWED = "; judged by other machines' measurements"
 _NO_DOUBT = 1.005
 _MOST_ASKED = 10.0
 _NEVER = np.iinfo(np.int64).max
+_NO_BITS = "which bits reductions give is not known of this library"
 
 
 class Decisions(NamedTuple):
@@ -120,6 +121,7 @@ class ModelSelector:
         self.guard = Guard() if guard is True else guard or None
         self._runs = runs
         self._least: dict[Collective, dict[Shape, Integers]] = {}
+        self._parts: dict[tuple[Collective, Shape], dict[int, RunningRange]] = {}
 
     def select(self, instance: Instance) -> Selection:
         """Return the selection for `instance`.
@@ -229,8 +231,7 @@ class ModelSelector:
             if one.collective is not collective or one.configuration not in portfolio:
                 continue
             rows = (nodes == one.shape.nodes) & (ppn == one.shape.ppn) & one.holds(msize_bytes)
-            least = self.runs(one.configuration, [one.shape])[0].first_bytes
-            rows &= False if least is None else msize_bytes >= least
+            rows &= holds(self.runs(one.configuration, [one.shape])[0], msize_bytes)
             if rows.any():
                 yield k, portfolio.index(one.configuration), rows
 
@@ -246,6 +247,7 @@ class ModelSelector:
         if self._runs is not None:
             nodes, ppn, msize_bytes = np.broadcast_arrays(*instances)
             usable = usable & (msize_bytes[:, None] >= self._least_msize(model, nodes, ppn))
+            self._cut(model, (nodes, ppn, msize_bytes), usable)
         return np.where(usable, forecast.time_s, np.inf)
 
     def _least_msize(self, model: CollectiveModel, nodes: Integers, ppn: Integers) -> Integers:
@@ -260,7 +262,20 @@ class ModelSelector:
             for shape, column in zip(new, zip(*found, strict=True), strict=True):
                 least = [_NEVER if r.first_bytes is None else r.first_bytes for r in column]
                 known[shape] = np.array(least)
+                parts = {k: r for k, r in enumerate(column) if r.parts is not None}
+                if parts:
+                    self._parts[model.collective, shape] = parts
         return np.stack([known[shape] for shape in shapes])[at]
+
+    def _cut(self, model: CollectiveModel, instances: Sequence[Integers], usable: Flags) -> None:
+        """Clear in `usable` (n, C) the sizes between the ranges in which a configuration runs."""
+        nodes, ppn, msize_bytes = instances
+        for (collective, shape), parts in self._parts.items():
+            if collective is not model.collective:
+                continue
+            rows = np.flatnonzero((nodes == shape.nodes) & (ppn == shape.ppn))
+            for column, runs in parts.items():
+                usable[rows, column] &= holds(runs, msize_bytes[rows])
 
     def runs(self, configuration: Configuration, shapes: Sequence[Shape]) -> Sequence[RunningRange]:
         """Return from which message size on `configuration` may run on each shape, or why not."""
@@ -299,20 +314,23 @@ def legal_runs(
     if why := known.sentence(programs):
         return [RunningRange(None, why, Refusal.HARMS_PROGRAMS)] * len(shapes)
     # a catalogue takes long to read
-    if known.is_known and configuration.algorithm != FOR_TWO:
+    same_bits = Promises(programs).same_bits and configuration.collective.reduces
+    if known.is_known and configuration.algorithm != FOR_TWO and not same_bits:
         return everywhere
     from colltune.mpi import LIBRARIES
 
+    unknown = RunningRange(None, _NO_BITS, Refusal.OTHER_BITS) if same_bits else EVERYWHERE
     if context.library not in LIBRARIES:
-        return everywhere
+        return [unknown] * len(shapes)
     from colltune.mpi.libcolltune.library import with_libcolltune
-    from colltune.mpi.running import Promises
 
     try:
         bound = with_libcolltune(LIBRARIES[context.library]).at(context.library_version)
     except LibraryError:
-        return everywhere
+        return [unknown] * len(shapes)
     found = bound.runs_at(configuration, shapes, Promises(programs))
+    if same_bits:
+        return found
     return [r if r.refusal is Refusal.HARMS_PROGRAMS else EVERYWHERE for r in found]
 
 
@@ -321,6 +339,17 @@ def _argmin(rank_s: Numbers) -> Integers:
     best = rank_s.argmin(axis=1)
     nothing = ~np.isfinite(rank_s[np.arange(len(best)), best])
     return np.where(nothing, -1, best)
+
+
+def holds(runs: RunningRange, msize_bytes: Integers) -> Flags:
+    """Tell for which sizes a configuration runs."""
+    if runs.first_bytes is None:
+        return np.zeros(msize_bytes.shape, np.bool_)
+    found = msize_bytes >= runs.first_bytes
+    if runs.parts is None:
+        return found
+    within = [(msize_bytes >= first) & (msize_bytes <= last) for first, last in runs.parts]
+    return np.asarray(found & np.any(within, axis=0))
 
 
 class _Descriptions:

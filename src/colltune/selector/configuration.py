@@ -186,7 +186,9 @@ class Rendered:
         paths = self.names(main)
         if interposed is not None and self.target.form.interposed:
             paths["library"] = interposed
-        return self.target.form.activation(self.target.release, paths, self.table.shape)
+        found = self.target.form.activation(self.target.release, paths, self.table.shape)
+        kept = self.target.mpi.takes_reductions if self.target.promises.same_bits else ()
+        return {name: value for name, value in found.items() if name not in kept}
 
     def parameter_text(self, environment: Mapping[str, str]) -> str:
         """Return a parameter file that does the same as `environment`.

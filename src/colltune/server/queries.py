@@ -97,6 +97,15 @@ Promise = Annotated[
         examples=["same-types"],
     ),
 ]
+ResultsPromise = Annotated[
+    str,
+    Field(
+        pattern=r"^(any|ranks-agree|same-bits)$",
+        description="any, ranks-agree or same-bits: what is promised of the numbers that reductions"
+        " give; default: the service's.",
+        examples=["same-bits"],
+    ),
+]
 Part = Annotated[
     str,
     Field(
@@ -131,22 +140,25 @@ class Query(BaseModel):
     bundle: BundleId | None = None
 
 
+class PromisedQuery(Query):
+    programs: Promise | None = None
+    results: ResultsPromise | None = None
+
+
 # of a query on decisions the repr is part of the ETag
-class SelectQuery(Query):
+class SelectQuery(PromisedQuery):
     nodes: Nodes
     ppn: Ppn
     collective: CollectiveName | None = None
     msize: Msize | None = None
     library: LibraryName | None = None
     release: ReleaseName | None = None
-    programs: Promise | None = None
 
 
-class ConfigQuery(Query):
+class ConfigQuery(PromisedQuery):
     nodes: Nodes
     ppn: Ppn
     format: FormatName | None = None
-    programs: Promise | None = None
     part: Part | None = None
     folder: Folder | None = None
 
@@ -161,12 +173,11 @@ JobId = Annotated[
 ]
 
 
-class JobQuery(Query):
+class JobQuery(PromisedQuery):
     nodes: Nodes
     ppn: Annotated[tuple[Ppn, ...], Field(min_length=1, max_length=8)]
     folder: Folder
     format: FormatName | None = None
-    programs: Promise | None = None
     job: JobId | None = Field(None, repr=False)
 
 
@@ -192,11 +203,10 @@ class PredictionsQuery(PageQuery):
     msize: Msize
 
 
-class JobViewQuery(PageQuery):
+class JobViewQuery(PageQuery, PromisedQuery):
     nodes: Nodes
     ppn: Ppn
     format: FormatName | None = None
-    programs: Promise | None = None
 
 
 class MonthQuery(BaseModel):

@@ -196,7 +196,7 @@ class Service:
         loaded = self.pick(state, query.bundle, query.library, query.release)
         bundle, shape = loaded.bundle, Shape(query.nodes, query.ppn)
         asked = (Collective(query.collective),) if query.collective else bundle.collectives
-        programs = self._programs(query.programs)
+        programs = self._programs(query)
         selector = legal_selector(bundle, programs, guard=self.guard)
         if query.msize is None:
             found = tables(selector, asked, shape)
@@ -223,7 +223,7 @@ class Service:
     ) -> ResponseDocument:
         loaded = self.pick(state, query.bundle, library, release)
         shape = Shape(query.nodes, query.ppn)
-        target = _target(library, release, query.format, self._programs(query.programs))
+        target = _target(library, release, query.format, self._programs(query))
         found = loaded.rendering(shape, target, self.guard)
         text = _part(found, query.part, query.folder)
         parts = [end for end in found.rendered.written.texts if end]
@@ -251,7 +251,7 @@ class Service:
     ) -> ResponseDocument:
         loaded, given = self._given(state, library, release, query)
         is_control = given is not None and given.arm == Arm.CONTROL
-        target = _target(library, release, query.format, self._programs(query.programs))
+        target = _target(library, release, query.format, self._programs(query))
         shapes = [Shape(query.nodes, ppn) for ppn in dict.fromkeys(query.ppn)]
         found = [loaded.rendering(shape, target, self.guard) for shape in shapes]
         # where nothing is replaced, a job is better told nothing
@@ -296,7 +296,7 @@ class Service:
 
     def _render_ahead(self, state: ServiceState, asked: Demand) -> None:
         loaded = state.pick(asked.library, asked.release)
-        target = _target(asked.library, asked.release, None, self._programs(None))
+        target = _target(asked.library, asked.release, None, self._programs())
         loaded.rendering(Shape(asked.nodes, asked.ppn), target, self.guard)
 
     def bundles(self) -> ResponseDocument:
@@ -323,9 +323,7 @@ class Service:
         bundle = loaded.bundle
         content = self._reports.get(bundle.id)
         if content is None:
-            content = bundle_file(
-                bundle, bundle_page(self._selector(loaded)[0], self._programs(None))
-            )
+            content = bundle_file(bundle, bundle_page(self._selector(loaded)[0], self._programs()))
             self._reports.put(bundle.id, content)
         etag = f'"{bundle.id}-report-{self.settings.programs}-{__version__}"'
         return _html(content, etag, bundle.id)
@@ -365,12 +363,12 @@ class Service:
 
     def gains(self, state: ServiceState, query: queries.PageQuery) -> ResponseDocument:
         loaded = self.pick(state, query.bundle, query.library, query.release)
-        found = decision_gains(self._selector(loaded)[0], self._programs(None))
+        found = decision_gains(self._selector(loaded)[0], self._programs())
         return self._view_document(loaded, query, found)
 
     def evidence(self, state: ServiceState, query: queries.PageQuery) -> ResponseDocument:
         loaded = self.pick(state, query.bundle, query.library, query.release)
-        found = decision_evidence(loaded.bundle, programs=self._programs(None))
+        found = decision_evidence(loaded.bundle, programs=self._programs())
         return self._view_document(loaded, query, found)
 
     def changes(self, state: ServiceState, query: queries.ChangesQuery) -> ResponseDocument:
@@ -398,21 +396,24 @@ class Service:
         target = Target.named(
             query.format or context.library,
             query.release or context.library_version,
-            programs=self._programs(query.programs),
+            programs=self._programs(query),
         )
         selector = selector_for(loaded.bundle, target, guard=self.guard)
-        asked = query.model_dump(include={"format", "bundle", "programs"}, exclude_none=True)
+        asked = query.model_dump(
+            include={"format", "bundle", "programs", "results"}, exclude_none=True
+        )
         rendered = render(selector, Shape(query.nodes, query.ppn), target)
         view = job_view(selector, loaded.slot, rendered, asked)
         return self._view_document(loaded, query, view)
 
-    def _programs(self, asked: str | None) -> Programs:
+    def _programs(self, query: queries.PromisedQuery | None = None) -> Programs:
         """Return for which programs an answer is: those of the job that asks, or all of here."""
-        return Programs.parse(asked or self.settings.programs)
+        here = Programs.parse(self.settings.programs)
+        return here if query is None else Programs.named(query.programs, query.results, {}, here)
 
     def _selector(self, loaded: LoadedBundle) -> tuple[ModelSelector, Target | None]:
         """Return what decides for the files that are handed out, if any can be written."""
-        context, programs = loaded.bundle.context, self._programs(None)
+        context, programs = loaded.bundle.context, self._programs()
         try:
             target = Target.named(context.library, context.library_version, programs=programs)
         except LibraryError:

@@ -30,6 +30,7 @@ from colltune.mpi.rules import (
     Rule,
     Rules,
 )
+from colltune.mpi.running import Promises
 from colltune.mpi.shell import Assigned, Script
 
 NAME = "intelmpi-adjust"
@@ -183,7 +184,7 @@ class AdjustFormat(Format):
 
         A collective is written as a whole or not at all, see `writing`.
         """
-        chooser = PresetChooser(release, programs)
+        chooser = PresetChooser(release, Promises(programs, one_node=table.shape.nodes == 1))
         found = {c: entries[0] for c, entries in chooser.chosen(_whole_job(table)).items()}
         job = table.shape.nprocs
         dropped = {c for c, size in table.rules if size != job}

@@ -44,6 +44,7 @@ from colltune.mpi.rules import (
     Rule,
     Rules,
 )
+from colltune.mpi.running import Promises
 from colltune.text import counted
 
 PPN, COMM_SIZE, COMM_ID, MSG_SIZE = "ppn", "comm_size", "comm_id", "msg_size"
@@ -562,7 +563,7 @@ class TuningFormat(Format):
         A collective is written as a whole or not at all: the notes tell which is left to the
         library because a part of it is, or had to be.
         """
-        chooser = PresetChooser(release, programs)
+        chooser = PresetChooser(release, Promises(programs, one_node=table.shape.nodes == 1))
         found = {c: [*everywhere(own)] for c, own in chooser.chosen(table).items()}
         remarks = self.remarks if found else ()
         return Written(NAME, release, {"": rendered(found)}, (*chooser.notes, *remarks))

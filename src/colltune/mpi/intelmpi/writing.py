@@ -18,10 +18,10 @@ from colltune.mpi.choosing import Chooser, left, span
 from colltune.mpi.file_format import Note
 from colltune.mpi.intelmpi.library import BUILT_IN, INTEL_MPI, LIBRARY, TITLE
 from colltune.mpi.intelmpi.presets import PresetFile, shown
-from colltune.mpi.programs import MOST_PROMISED, Programs
+from colltune.mpi.programs import MOST_PROMISED
 from colltune.mpi.release import Release
 from colltune.mpi.rules import LARGEST_COMM_SIZE, Entry, Layout, Numbers, Rule, Rules
-from colltune.mpi.running import Promises
+from colltune.mpi.running import Promises, RunningRange
 
 LARGEST_BYTES = (1 << 31) - 1
 """Largest end of messages that the library reads as it is written."""
@@ -30,17 +30,17 @@ LARGEST_BYTES = (1 << 31) - 1
 class PresetChooser(Chooser):
     """Chooses presets, which stand as numbers in rules; a collective as a whole or not at all."""
 
-    def __init__(self, release: str, programs: Programs) -> None:
+    def __init__(self, release: str, promises: Promises) -> None:
         bound = Release(INTEL_MPI, INTEL_MPI.presets(release), one_rule=frozenset())
-        super().__init__(bound, "", Promises(programs))
+        super().__init__(bound, "", promises)
         self.presets = INTEL_MPI.presets(release)
         self._left: dict[Collective, str] = {}
         self._refused: set[Collective] = set()
 
-    def refusal(self, on: int | Shape, interval: Interval) -> tuple[str, int]:
+    def runs(self, on: int | Shape, interval: Interval) -> RunningRange:
         size = on.nprocs if isinstance(on, Shape) else on
         runs = self.bound.runs(interval.configuration, size, self.promises)
-        return runs.reason if runs.refusal is not None else "", 0
+        return runs if runs.refusal is not None else replace(runs, first_bytes=0)
 
     def leave(self, where: str, interval: Interval, why: str) -> None:
         # above the largest end nothing but the built-in logic can be written anyway

@@ -56,7 +56,7 @@ from colltune.mpi.mpich.variables import ParsedVariables
 from colltune.mpi.programs import ANY_LEGAL, MOST_PROMISED, Programs
 from colltune.mpi.release import Release
 from colltune.mpi.rules import Call, Finding, Rule, Rules, Severity
-from colltune.mpi.running import Promises
+from colltune.mpi.running import Promises, RunningRange
 
 DEVICE = ".ch4"
 """End of the name of the file for the device's tree."""
@@ -105,7 +105,9 @@ class MpichJson(Format):
 
         What an algorithm needs of a call is asked for in the tree.
         """
-        return plan_of(table, release, Promises(programs, self)).written(NAME)
+        return plan_of(
+            table, release, Promises(programs, self, one_node=table.shape.nodes == 1)
+        ).written(NAME)
 
     def convert(self, parsed: Rules, release: str) -> Written:
         """Return a file's tree for another release, or a list of variables as a tree."""
@@ -458,19 +460,17 @@ class _Planner(Chooser):
             tests.append((f"{unit}<={last * scale}", tree))
         return chain(*tests, (f"{unit}=any", self.choice(rules[-1])))
 
-    def refusal(self, on: int | Shape, interval: Interval) -> tuple[str, int]:
-        found = self.bound.runs(interval.configuration, on, self.promises)
+    def runs(self, on: int | Shape, interval: Interval) -> RunningRange:
+        found = super().runs(on, interval)
         if found.first_bytes is None:
-            return found.reason, 0
+            return found
         # what an algorithm needs of a call is asked for in the tree
         space = self.plan.functions.space
         spelled = space.canonical(interval.configuration)
         if Limit.ELEMENT_PER_POWER_OF_TWO in space.algorithm_of(spelled).limits:
             # asked for at each call, since it counts elements
-            return "", 0
-        if interval.last_bytes is not None and found.first_bytes > interval.last_bytes:
-            return found.reason, 0
-        return "", found.first_bytes
+            return replace(found, first_bytes=0)
+        return found
 
     def choice(self, rule: Rule) -> Tree:
         chosen = rule.configuration

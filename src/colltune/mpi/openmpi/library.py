@@ -189,6 +189,7 @@ class OpenMpi(MpiLibrary):
     has_system_files = True
     traced = True
     component_prefix = "coll/"
+    takes_reductions = frozenset(environment(NO_HCOLL))
     user_patterns = UserPatterns(
         deciding=("OMPI_MCA_coll", *(f"OMPI_MCA_coll_{name}_*" for name in _COMPONENTS)),
         harmless=("*_verbose", "*_dump_dynamic_rules", "*_max_dynamic_errors"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
+from colltune.decisions import DecisionTable
 from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi.catalogue import Algorithm, Catalogue, Limit
 from colltune.mpi.choosing import ELEMENT_BYTES, Chooser
@@ -20,10 +21,11 @@ from colltune.mpi.running import Promises
 from colltune.text import counted
 
 
-def chooser_of(form: Format, release: str, programs: Programs) -> Chooser:
+def chooser_of(form: Format, release: str, table: DecisionTable, programs: Programs) -> Chooser:
     """Return what decides what of a table may be written in a format of Open MPI's."""
     why = ", because only one algorithm for all message sizes is safe for this collective"
-    return Chooser(OPENMPI.at(release), why, Promises(programs, form, ELEMENT_BYTES))
+    promises = Promises(programs, form, ELEMENT_BYTES, one_node=table.shape.nodes == 1)
+    return Chooser(OPENMPI.at(release), why, promises)
 
 
 class Part(Protocol):

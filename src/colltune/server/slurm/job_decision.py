@@ -45,6 +45,7 @@ class JobRequest:
     folder: str = ""
     limit_s: float = 1.0
     programs: str = ""
+    results: str = ""
     builtin_operations_only: bool = False
     interposed: bool = False
     caution: float = 1.0
@@ -76,7 +77,7 @@ def decide(
     if shape.nprocs == 1:
         return {}, ""
     library, release = release_of(request, environment)
-    request = replace(request, programs=_programs(request, environment))
+    request = _with_promises(request, environment)
     folder = folder_of(request, environment, shape)
     check_plain(folder)
     job = environment.get("SLURM_JOB_ID", "")
@@ -120,16 +121,18 @@ def decide(
     return variables | _for_hooks(variables, environment, shape, section), ""
 
 
-def _programs(request: JobRequest, environment: Mapping[str, str]) -> str:
-    """Return for which programs the job is, empty where nobody says."""
-    from colltune.mpi.programs import FOR_EVERYBODY, VARIABLE, Programs
+def _with_promises(request: JobRequest, environment: Mapping[str, str]) -> JobRequest:
+    """Return the request with the promises of options and environment, empty where nobody says."""
+    from colltune.mpi.programs import FOR_EVERYBODY, RESULTS_VARIABLE, VARIABLE, Programs
 
+    results = request.results or environment.get(RESULTS_VARIABLE, "")
+    found = Programs.named(request.programs, results, environment, FOR_EVERYBODY)
+    results = str(found.results) if results else ""
     if not (request.programs or environment.get(VARIABLE) or request.builtin_operations_only):
-        return ""
-    found = Programs.named(request.programs, environment, FOR_EVERYBODY)
-    return str(
-        replace(found, builtin_operations=True) if request.builtin_operations_only else found
-    )
+        return replace(request, results=results)
+    builtin = found.builtin_operations or request.builtin_operations_only
+    told = Programs(found.same_types, builtin)
+    return replace(request, programs=str(told), results=results)
 
 
 def _users(
@@ -195,7 +198,7 @@ def _by_bundle(wanted: _Wanted, path: Path) -> JobDecisions:
     target = Target.named(
         f"{wanted.library}-table" if request.interposed else wanted.library,
         wanted.release,
-        programs=Programs.named(request.programs, {}, FOR_EVERYBODY),
+        programs=Programs.named(request.programs, request.results, {}, FOR_EVERYBODY),
     )
     guard = Guard(caution=request.caution)
     selector = selector_for(bundle, target, guard=guard, cores=wanted.cores)
@@ -240,6 +243,8 @@ def _by_service(wanted: _Wanted, url: str) -> JobDecisions:
     query = {"nodes": wanted.shape.nodes, "ppn": wanted.shape.ppn, "folder": str(folder)}
     if wanted.request.programs:
         query["programs"] = wanted.request.programs
+    if wanted.request.results:
+        query["results"] = wanted.request.results
     if wanted.pin:
         query["bundle"] = wanted.pin
     elif wanted.job:

@@ -5,7 +5,8 @@
 # starts as without it: status 0, and one line to syslog.
 #
 # A user's wishes that are known at this point come with the job's comment: colltune:off,
-# colltune:bundle=<begin of a bundle's id>, colltune:programs=<what its programs promise>, or
+# colltune:bundle=<begin of a bundle's id>, colltune:programs=<what its programs promise>,
+# colltune:results=<what is promised of results>, or
 # colltune:record where the site records who asks.
 #
 # Where the site records, the folder says when the job was prepared (started), until when it may run,
@@ -166,6 +167,12 @@ case " ${SLURM_JOB_COMMENT-} " in
     promise=${SLURM_JOB_COMMENT#*colltune:programs=}
     promise=${promise%%[!a-z,-]*}
     promise="&programs=${promise%,}"
+    ;;
+esac
+case " ${SLURM_JOB_COMMENT-} " in
+*[\ ,\;]colltune:results=*)
+    results=${SLURM_JOB_COMMENT#*colltune:results=}
+    promise="$promise&results=${results%%[!a-z-]*}"
     ;;
 esac
 shapes= query= reasons= taken= number=0

@@ -248,7 +248,8 @@ class TableFormat(Format):
     ) -> Written:
         """Return `table` for libcolltune; algorithms of the library are chosen by MPI_T."""
         self.mpi.catalogue_of(release)
-        writer = TableWriter(self.mpi.at(release), promises=Promises(programs, self, ELEMENT_BYTES))
+        promises = Promises(programs, self, ELEMENT_BYTES, one_node=table.shape.nodes == 1)
+        writer = TableWriter(self.mpi.at(release), promises=promises)
         text = rendered(writer.content(table))
         return Written(self.name, release, {"": text}, tuple(writer.notes))
 

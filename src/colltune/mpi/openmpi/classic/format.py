@@ -100,7 +100,7 @@ def _written_numbers(entry: CollectiveEntry, rule: Rule) -> str:
 
 
 def write(table: DecisionTable, release: str, *, programs: Programs = ANY_LEGAL) -> Written:
-    chooser = chooser_of(OpenMpiClassic(), release, programs)
+    chooser = chooser_of(OpenMpiClassic(), release, table, programs)
     chosen = chooser.by_size(table)
     heading = (
         f"Open MPI coll_tuned rules for {table.shape} (nodes x processes per node), release"

@@ -80,7 +80,7 @@ def _rule(chosen: Configuration, first: int, last: int) -> Rule:
 
 def write(table: DecisionTable, release: str, form: Format, *, programs: Programs) -> Written:
     """Return `table` as JSON rules, and the file that makes coll/han hand the calls on."""
-    chooser = chooser_of(form, release, programs)
+    chooser = chooser_of(form, release, table, programs)
     planner = _Planner(table.shape, chooser.by_size(table), chooser.by_layout(table))
     known = chooser.catalogue.collectives
     text = render(_compared(known[entry.collective], entry) for entry in planner.entries())

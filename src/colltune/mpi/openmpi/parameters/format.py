@@ -135,7 +135,7 @@ def write(
     table: DecisionTable, release: str, form: Format, *, programs: Programs = ANY_LEGAL
 ) -> Written:
     """Return the choices of `table` for the whole job as forced ones (Fagg et al., sec. 5.4)."""
-    chooser = chooser_of(form, release, programs)
+    chooser = chooser_of(form, release, table, programs)
     chosen = chooser.by_size(table)
     choices: dict[Collective, Configuration] = {}
     for entry in chosen:
