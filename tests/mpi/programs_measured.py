@@ -42,6 +42,45 @@ brucks = {}
 recexch_doubling = { layouts = "wrong" }
 """
 
+BITS = """
+library = "openmpi"
+release = "5.0.11"
+processes = [2, 3, 4]
+calls = 100
+
+[allreduce]
+modes = ["tidy", "ranks_agree"]
+[allreduce.algorithms]
+recursive_doubling = {}
+ring = {}
+rabenseifner = { ranks_agree = "wrong" }
+[allreduce.bits]
+processes = [2, 3, 4]
+bytes = 1048576
+calls = 50
+[[allreduce.bits.algorithms]]
+of = ["recursive_doubling"]
+differ = []
+builtin = { "2 4" = "0-1048576", "3" = "0-2992 8192-65536" }
+own = { "2" = "0-1048576", "4" = "0-4096" }
+[[allreduce.bits.algorithms]]
+of = ["rabenseifner", "ring"]
+differ = ["ranks"]
+builtin = { "4" = "0-1048576" }
+own = { "4" = "0-1048576" }
+
+[reduce]
+modes = ["tidy"]
+[reduce.algorithms]
+linear = {}
+
+[bcast]
+modes = ["tidy"]
+[bcast.algorithms]
+chain = {}
+"chain segmented" = {}
+"""
+
 
 def stored(text: str) -> str:
     """Return the file that says what `text` says more briefly, in TOML."""
@@ -61,5 +100,6 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Measured:
         file.write_text(stored(text), encoding="utf-8")
         programs.releases.cache_clear()
         programs._harms_of.cache_clear()
+        programs._bits_of.cache_clear()
 
     return add

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from colltune.decisions import DecisionTable, Interval
@@ -17,13 +19,14 @@ from colltune.mpi.programs import (
     SAME_TYPES,
     ProgramOutcome,
     Programs,
+    Results,
     nearest,
     parse,
 )
 from colltune.mpi.programs import measured as all_measured
 from colltune.mpi.rules import Fault, Severity
-from colltune.mpi.running import Promises
-from tests.mpi.programs_measured import MPICH, OPENMPI, Measured, measured, stored
+from colltune.mpi.running import Promises, Refusal
+from tests.mpi.programs_measured import BITS, MPICH, OPENMPI, Measured, measured, stored
 from tests.refusals import refused
 
 __all__ = ["measured"]
@@ -35,24 +38,57 @@ WHOLE = Configuration.parse("openmpi.bcast.chain:fanout=4,segsize=0")
 
 def test_a_promise_is_one_text_both_ways() -> None:
     """What is written reads back; words that are no promise are refused."""
-    for programs in (ANY_LEGAL, SAME_TYPES, BUILT_IN, MOST_PROMISED):
-        assert Programs.parse(str(programs)) == programs
-    assert Programs.parse("builtin-operations, same-types") == MOST_PROMISED
+    for results in Results:
+        for programs in (ANY_LEGAL, SAME_TYPES, BUILT_IN, MOST_PROMISED):
+            told = replace(programs, results=results)
+            assert Programs.parse(str(told)) == told
+    both = replace(MOST_PROMISED, results=Results.RANKS_AGREE)
+    assert Programs.parse("builtin-operations, same-types") == both
     for text in ("", "all", "any-legal,same-types", "same types"):
         with refused("not-programs", DataError):
             Programs.parse(text)
+    with refused("not-results", DataError):
+        Programs.parse("same-types,results=exact")
 
 
 def test_an_option_goes_before_the_variable_before_the_default() -> None:
     """Whoever says most nearly is heard, and named where it is no promise."""
     job = {"COLLTUNE_PROGRAMS": "same-types"}
-    assert Programs.named("any-legal", job, MOST_PROMISED) == ANY_LEGAL
-    assert Programs.named(None, job, MOST_PROMISED) == SAME_TYPES
-    assert Programs.named(None, {}, MOST_PROMISED) == MOST_PROMISED
+    assert Programs.named("any-legal", None, job, SAME_TYPES) == ANY_LEGAL
+    assert Programs.named(None, None, job, BUILT_IN) == SAME_TYPES
+    assert Programs.named(None, None, {}, MOST_PROMISED) == MOST_PROMISED
     with refused("not-programs", DataError):
-        Programs.named(None, {"COLLTUNE_PROGRAMS": "mine"}, ANY_LEGAL)
+        Programs.named(None, None, {"COLLTUNE_PROGRAMS": "mine"}, ANY_LEGAL)
     with refused("not-programs", DataError):
-        Programs.named("mine", job, ANY_LEGAL)
+        Programs.named("mine", None, job, ANY_LEGAL)
+
+
+def test_results_are_promised_by_themselves() -> None:
+    """What somebody says of programs leaves alone what somebody else promises of results."""
+    site = Programs(results=Results.SAME_BITS)
+    assert Programs.named("same-types", None, {}, site) == Programs(True, False, Results.SAME_BITS)
+    assert Programs.named(None, "any", {}, site) == Programs(results=Results.ANY)
+    job = {"COLLTUNE_RESULTS": "ranks-agree"}
+    assert Programs.named(None, None, job, site) == ANY_LEGAL
+    assert Programs.named(None, "any", job, site).results is Results.ANY
+    with refused("not-results", DataError):
+        Programs.named(None, None, {"COLLTUNE_RESULTS": "exact"}, site)
+
+
+def test_ranks_that_disagree_are_for_whom_any_results_will_do(measured: Measured) -> None:
+    """So is an allreduce of which nobody knows, and no other reduction."""
+    measured(BITS)
+    bound = library("openmpi").at("5.0.11")
+    for name, refusal in (
+        ("allreduce.recursive_doubling", None),
+        ("allreduce.rabenseifner", Refusal.HARMS_PROGRAMS),
+        ("allreduce.nonoverlapping", Refusal.HARMS_PROGRAMS),
+        ("reduce.linear", None),
+    ):
+        one = Configuration.parse(f"openmpi.{name}")
+        assert bound.runs(one, promises=Promises(SAME_TYPES)).refusal is refusal, name
+        careless = replace(SAME_TYPES, results=Results.ANY)
+        assert bound.runs(one, promises=Promises(careless)).refusal is None, name
 
 
 def test_the_nearest_release_tells_of_one_that_was_not_measured() -> None:

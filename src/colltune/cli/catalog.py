@@ -70,7 +70,8 @@ def catalog(
         typer.Option(
             metavar="FILE",
             help="Measure what each algorithm of the installed MPI does to legal programs, and "
-            "write it to this file. Takes about an hour; an interrupted run goes on where it was.",
+            "which bits its reductions give, and write it to this file. Takes about two hours; an "
+            "interrupted run goes on where it was.",
         ),
     ] = None,
     processes: Annotated[
@@ -79,7 +80,7 @@ def catalog(
             min=2,
             metavar="N",
             help="With --measure-programs: a number of processes, several times for several; "
-            "default: 2, 3, 4, 5 and 8, all on this host.",
+            "default: 2, 3, 4, 5 and 8, for bits 2 to 16 and 24, all on this host.",
         ),
     ] = None,
     libcolltune: Annotated[
@@ -130,8 +131,8 @@ def catalog(
         if check or collective is not None:
             other = "--check and COLLECTIVE"
             raise say("exclusive", UsageError, one="--measure-programs", other=other)
-        matrix = _matrix(processes, libcolltune, fewer, large)
-        return _measure(_installed(library, mpi), measure_programs, matrix, quiet, json)
+        matrices = _matrices(processes, libcolltune, fewer, large)
+        return _measure(_installed(library, mpi), measure_programs, matrices, quiet, json)
     if processes or libcolltune or fewer or large:
         option = "each of --processes, --libcolltune, --fewer and --large"
         raise say("works-only-with", UsageError, option=option, other="--measure-programs")
@@ -154,24 +155,37 @@ def _installed(library: str | None, mpi: str | None) -> Installation:
     return installation.find(mpi, None if known is None else known.name)
 
 
-def _matrix(processes: list[int] | None, own: bool, fewer: bool, large: bool) -> Matrix:
+def _matrices(
+    processes: list[int] | None, own: bool, fewer: bool, large: bool
+) -> tuple[Matrix, Matrix]:
+    """Return what is measured of legal programs, and then of the bits of results."""
     from colltune.verify import legal_programs
 
     numbers = tuple(dict.fromkeys(processes or legal_programs.PROCESSES))
     matrix = legal_programs.Matrix(numbers, own=own, large=large)
-    return legal_programs.reduced(matrix) if fewer else matrix
+    of_bits = numbers if processes or fewer else legal_programs.BITS_PROCESSES
+    bits = legal_programs.Matrix(of_bits, own=own, bits=True)
+    return legal_programs.reduced(matrix) if fewer else matrix, bits
 
 
-def _measure(found: Installation, out: Path, matrix: Matrix, quiet: bool, json: bool) -> int:
+def _measure(
+    found: Installation, out: Path, matrices: tuple[Matrix, Matrix], quiet: bool, json: bool
+) -> int:
     from colltune.mpi.programs import MODES
-    from colltune.verify.legal_programs import LegalityMeasurement
+    from colltune.verify.legal_programs import LegalityMeasurement, journal_of
 
     title = f"measuring {found.mpi.title} {found.release}"
     again = "give the command again to go on"
+    legal, bits = matrices
+    # the first part is whole where the second one has begun
+    asked = [bits] if out.exists() and journal_of(out, bits).exists() else [legal, bits]
+    odd: list[str] = []
     with progress(title, quiet=quiet or json, interrupted=again) as shown:
-        shown.phase(title, "configurations")
-        measurement = LegalityMeasurement(found, out, matrix)
-        measured = measurement.run(shown.count)
+        for matrix in asked:
+            shown.phase(f"{title}: {'bits' if matrix.bits else 'programs'}", "configurations")
+            measurement = LegalityMeasurement(found, out, matrix)
+            measured = measurement.run(shown.count)
+            odd += measurement.odd
     rows = [
         (f"{collective} {kind}", str(outcome), MODES[mode].program)
         for collective, kinds in measured.outcomes.items()
@@ -179,11 +193,11 @@ def _measure(found: Installation, out: Path, matrix: Matrix, quiet: bool, json: 
         for mode, outcome in seen.items()
         if outcome != "not measured"
     ]
-    odd = tuple(measurement.odd)
+    calls = measured.calls + sum(one.calls for one in measured.bits.values())
     facts = LegalityMeasured(
-        measured.library, measured.release, measured.processes, measured.calls, out, odd
+        measured.library, measured.release, measured.processes, calls, out, tuple(odd)
     )
-    lines: list[str | TextTable] = [f"{counted(measured.calls, 'call')}; wrote {out}"]
+    lines: list[str | TextTable] = [f"{counted(calls, 'call')}; wrote {out}"]
     if rows:
         lines += [
             "",

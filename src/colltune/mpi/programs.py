@@ -373,8 +373,9 @@ class Harms:
     """What a configuration does to legal programs, as far as that is known.
 
     ``found`` are the modes in which it is not right; ``measured`` the releases that tell;
-    ``is_known`` whether it was measured with any of them. Where no release of the library was
-    measured at all, only the catalogue can tell.
+    ``is_known`` whether it was measured with any of them, ``ranks_known`` whether, of an allreduce,
+    the ranks' bits were compared. Where no release of the library was measured at all, only the
+    catalogue can tell.
     """
 
     kind: str = ""
@@ -382,6 +383,7 @@ class Harms:
     found: tuple[Harm, ...] = ()
     measured: tuple[str, ...] = ()
     is_known: bool = False
+    ranks_known: bool = True
 
     def done_to(self, programs: Programs) -> tuple[Harm, ...]:
         """Return what it does to `programs`."""
@@ -390,13 +392,16 @@ class Harms:
     def sentence(self, programs: Programs) -> str:
         """Return which of `programs` it breaks; empty if none.
 
-        What was never measured is unsafe unless all ranks name the same data alike.
+        What was never measured is unsafe unless all ranks name the same data alike; so is an
+        allreduce by which nobody compared the ranks' results, unless any are good enough.
         """
         for harm in self.done_to(programs):
             return f"{self.what(harm)} {harm}{self.where(harm)}"
+        there = " and ".join(self.measured)
         if self.measured and not self.is_known and not programs.same_types:
-            there = " and ".join(self.measured)
             return f"what {self.kind} does to legal programs was not measured with {there}"
+        if self.measured and not self.ranks_known and programs.results is not Results.ANY:
+            return f"whether all ranks get the same by {self.kind} was not measured with {there}"
         return ""
 
     def what(self, harm: Harm) -> str:
@@ -421,15 +426,18 @@ def harms_of(configuration: Configuration, release: str) -> Harms:
 def _harms_of(configuration: Configuration, release: str, folder: Path) -> Harms:
     names = nearest(release, releases(configuration.library, folder))
     told = [of_release(configuration.library, name, folder) for name in names]
-    known = False
+    known, ranks_known = False, configuration.collective is not Collective.ALLREDUCE
     found: dict[str, Harm] = {}
     for one in reversed(told):
         for mode in MODES.values():
             outcome = one.outcome(configuration, mode.name)
-            known |= outcome is not ProgramOutcome.NOT_MEASURED
+            is_told = outcome is not ProgramOutcome.NOT_MEASURED
+            known |= is_told
+            ranks_known |= is_told and mode.name == RANKS_AGREE
             if outcome in _DOES:
                 found.setdefault(mode.name, Harm(mode, outcome, one.release))
-    return Harms(kind_of(configuration), release, tuple(found.values()), names, known)
+    kind = kind_of(configuration)
+    return Harms(kind, release, tuple(found.values()), names, known, ranks_known)
 
 
 def bits_of(configuration: Configuration, library: str, release: str) -> tuple[BitFacts, ...]:

@@ -1,0 +1,140 @@
+"""Where reductions give the bits of the library's own decision, and who obeys that."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from colltune.decisions import DecisionTable, Interval
+from colltune.domain import Collective, Configuration, Shape
+from colltune.mpi import library
+from colltune.mpi.bits import BitFacts, Differ, MeasuredBits, common
+from colltune.mpi.formats import FORMATS
+from colltune.mpi.programs import Programs, Results, bits_of, of_release, parse, releases, text_of
+from colltune.mpi.rules import Call
+from colltune.mpi.running import EVERYWHERE, Promises, Refusal, RunningRange
+from tests.mpi.programs_measured import BITS, Measured, measured
+
+__all__ = ["measured"]
+SAME_BITS = Programs(same_types=True, builtin_operations=True, results=Results.SAME_BITS)
+DOUBLING = Configuration.parse("openmpi.allreduce.recursive_doubling")
+RING = Configuration.parse("openmpi.allreduce.ring")
+CHAIN = Configuration.parse("openmpi.bcast.chain:fanout=4,segsize=0")
+PROMISES = Promises(SAME_BITS)
+
+
+def test_ranges_have_in_common_what_both_have() -> None:
+    """Ends belong to a range."""
+    assert common(((0, 8), (16, 32)), ((4, 16), (32, 64))) == ((4, 8), (16, 16), (32, 32))
+    assert common(((0, 8),), ()) == ()
+
+
+def test_facts_are_written_once_for_all_that_are_alike() -> None:
+    """What is written reads back, and configurations with the same facts share a row."""
+    some = BitFacts(frozenset({Differ.PLACES}), {2: ((0, 64),), 4: ((0, 64),)}, {2: ((0, 8),)})
+    facts = {"ring": some, "segmented_ring:segsize=1024": some, "linear": BitFacts()}
+    told = MeasuredBits.of((2, 4), 64, 12, facts)
+    assert len(told.rows) == 2
+    lines = "\n".join(told.lines())
+    before = '{"library": "openmpi", "release": "9.9", "processes": [2], "calls": 1, "allreduce": '
+    text = f'{before}{{"modes": [], "bits": {{{lines}}}}}}}'
+    bits = parse(text, "text").bits[Collective.ALLREDUCE]
+    assert bits.facts == facts
+    assert (bits.processes, bits.bytes, bits.calls) == ((2, 4), 64, 12)
+
+
+@pytest.mark.parametrize(
+    ("name", "release"),
+    [
+        (name, release)
+        for name in ("openmpi", "mpich", "intelmpi", "colltune")
+        for release in releases(name)
+    ],
+)
+def test_the_files_that_come_along_are_written_as_they_are_read(name: str, release: str) -> None:
+    """Reading and writing a file changes nothing in it."""
+    told = of_release(name, release)
+    assert parse(text_of(told), "text") == told
+
+
+@pytest.mark.parametrize(
+    ("runs", "first", "last", "pieces"),
+    [
+        (EVERYWHERE, 0, None, [(0, None, True)]),
+        (RunningRange(None, "never"), 5, 9, [(5, 9, False)]),
+        (RunningRange(8, "small"), 0, None, [(0, 7, False), (8, None, True)]),
+        (RunningRange(8, "small"), 8, 9, [(8, 9, True)]),
+        (
+            RunningRange(0, parts=((0, 8), (16, 32))),
+            4,
+            None,
+            [(4, 8, True), (9, 15, False), (16, 32, True), (33, None, False)],
+        ),
+        (RunningRange(0, parts=((0, 8), (16, 32))), 20, 24, [(20, 24, True)]),
+        (RunningRange(10, parts=((0, 16),)), 0, 12, [(0, 9, False), (10, 12, True)]),
+    ],
+)
+def test_a_range_is_cut_where_a_configuration_may_not_run(
+    runs: RunningRange, first: int, last: int | None, pieces: list[tuple[int, int | None, bool]]
+) -> None:
+    """Pieces follow each other without a gap."""
+    assert list(runs.pieces(first, last)) == pieces
+
+
+def test_a_reduction_gives_the_bits_that_were_measured(measured: Measured) -> None:
+    """On the layout that was measured, in the sizes between which all were the same."""
+    measured(BITS)
+    bound = library("openmpi").at("5.0.11")
+    assert bound.runs(DOUBLING, Shape(1, 4), PROMISES).parts == ((0, 1048576),)
+    assert bound.runs(DOUBLING, Shape(1, 3), PROMISES).parts == ((0, 2992), (8192, 65536))
+    runs = bound.runs(DOUBLING, Shape(1, 3), PROMISES)
+    assert [bool(runs.why_not_at(size)) for size in (2992, 4096, 8192, 65537)] == [0, 1, 0, 1]
+    own = Promises(replace(SAME_BITS, builtin_operations=False))
+    assert bound.runs(DOUBLING, Shape(1, 4), own).parts == ((0, 4096),)
+    assert bound.runs(DOUBLING, Shape(1, 3), own).refusal is Refusal.OTHER_BITS
+
+
+def test_what_is_not_known_keeps_the_default(measured: Measured) -> None:
+    """Other numbers of processes, several nodes, other releases, ranks that disagree."""
+    measured(BITS)
+    mpi = library("openmpi")
+    bound = mpi.at("5.0.11")
+    for place in (Shape(1, 5), Shape(2, 2), 4, None):
+        assert bound.runs(DOUBLING, place, PROMISES).refusal is Refusal.OTHER_BITS, place
+    assert not bound.runs(DOUBLING, 4, replace(PROMISES, one_node=True)).refusal
+    assert mpi.at("5.0.7").runs(DOUBLING, Shape(1, 4), PROMISES).refusal is Refusal.OTHER_BITS
+    assert not bits_of(RING, "openmpi", "5.0.11")[0].as_default(4, own=False)
+    for one in (CHAIN, Configuration.default("openmpi", Collective.ALLREDUCE)):
+        assert bound.runs(one, Shape(2, 4), PROMISES) == EVERYWHERE
+
+
+def test_releases_between_two_that_agree_are_known(measured: Measured) -> None:
+    """Where they differ, only what both have is."""
+    measured(BITS.replace("5.0.11", "5.0.3"))
+    measured(BITS.replace('"2 4" = "0-1048576"', '"2 4" = "0-1024"'))
+    mpi = library("openmpi")
+    for release, parts in (("5.0.3", 1048576), ("5.0.7", 1024), ("5.0.11", 1024)):
+        runs = mpi.at(release).runs(DOUBLING, Shape(1, 4), PROMISES)
+        assert runs.parts == ((0, parts),), release
+    assert mpi.at("5.0.12").runs(DOUBLING, Shape(1, 4), PROMISES).refusal is Refusal.OTHER_BITS
+
+
+@pytest.mark.parametrize("name", ["openmpi-classic", "openmpi-json", "openmpi-table"])
+def test_a_file_leaves_other_sizes_to_the_library(name: str, measured: Measured) -> None:
+    """What a table chooses for all sizes is written where the bits are known, and told."""
+    measured(BITS)
+    form, whole = FORMATS[name], Interval(0, None, DOUBLING)
+    table = DecisionTable("openmpi", Shape(1, 3), {(Collective.ALLREDUCE, 3): (whole,)})
+    release = "5.0.11" if name != "openmpi-json" else "6.0.0"
+    if name == "openmpi-json":
+        measured(BITS.replace("5.0.11", "6.0.0"))
+    written = form.write(table, release, programs=SAME_BITS)
+    rules = form.parse(written.texts[""], "text", release)
+    for size, chosen in ((2992, DOUBLING), (4096, None), (8192, DOUBLING), (65544, None)):
+        outcome = rules.decide(Call(Collective.ALLREDUCE, 3, size))
+        told = outcome.chosen if not outcome.chosen.is_default else None
+        assert told == chosen, size
+    assert written.notes
+    nodes = replace(table, shape=Shape(3, 1))
+    assert DOUBLING.algorithm not in form.write(nodes, release, programs=SAME_BITS).texts[""]
