@@ -141,7 +141,7 @@ def explain(
     if bundle is not None and not found.outcome.ends_program:
         with progress("predicting", quiet=quiet or json):
             found = replace(found, costs=cost_tables.costs_at(bundle, data or [], found))
-    told = _sentences(opened, found, given=variables is not None)
+    told = filter(None, _sentences(opened, found, given=variables is not None))
     costs = ["", *cost_tables.lines(found.costs)] if found.costs else []
     output(found, [printable(" ".join(told)), *costs], json=json)
 
@@ -175,12 +175,22 @@ def _sentences(opened: OpenFile, found: Explanation, *, given: bool) -> Iterator
         what = f"{harms.what(harm)} {harm}{harms.where(harm)}"
         left_out = harm.mode.left_out_by
         yield f"{what}, which the promise {left_out} leaves out." if left_out else f"{what}."
+    if runs:
+        yield _rounding(found)
     if runs and outcome.chosen != outcome.configuration:
         yield f"The file chose {_configuration(outcome.chosen)}, but something else runs."
     for number, (part, inner) in enumerate(outcome.inner, 1):
         yield from _inner(number, part, inner)
     if not given and not dropped:
         yield "This holds for a job that sets exactly the variables that put the file into effect."
+
+
+def _rounding(found: Explanation) -> str:
+    if found.rounds_otherwise:
+        return f"The result may be rounded otherwise: {found.rounds_otherwise}."
+    if not found.call.collective.reduces or found.outcome.configuration.is_default:
+        return ""
+    return "The result has the bits of the library's own decision."
 
 
 def _inner(number: int, call: Call, outcome: Outcome) -> Iterator[str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from colltune.domain import Collective, Shape
 from colltune.errors import LibraryError, NoSettingsError
 from colltune.mpi import library
 from colltune.mpi.activation_check import effect_findings, named_variables, outranked_findings
@@ -14,8 +15,9 @@ from colltune.mpi.in_effect import values
 from colltune.mpi.installation import in_effect_here
 from colltune.mpi.libcolltune.library import with_libcolltune
 from colltune.mpi.opened_file import OpenFile, check_names, open_each, source_name
-from colltune.mpi.programs import Programs
-from colltune.mpi.rules import Fault, Finding, Rules, Severity
+from colltune.mpi.programs import MOST_PROMISED, Programs, Results
+from colltune.mpi.rules import Call, Fault, Finding, Rule, Rules, Severity
+from colltune.mpi.running import Promises
 from colltune.text import UNPRINTED, computed
 
 
@@ -67,9 +69,14 @@ class Linted:
         return len(self.parsed.rules) if self.parsed else 0
 
     def meant_for(self, programs: Programs) -> Linted:
-        """Return it without programs that `programs` leave out."""
-        found = tuple(f for f in self.findings if not f.promise or not programs.keep(f.promise))
-        return replace(self, findings=found)
+        """Return it without what `programs` leave out; other bits weigh more where they promise."""
+        found = [f for f in self.findings if not f.promise or not programs.keep(f.promise)]
+        if programs.results is Results.SAME_BITS:
+            found = [
+                f._replace(fault=Fault.OTHER_BITS) if f.fault is Fault.ROUNDS_OTHERWISE else f
+                for f in found
+            ]
+        return replace(self, findings=tuple(found))
 
 
 @dataclass(frozen=True)
@@ -117,7 +124,38 @@ def _linted_as(file: Path, opened: OpenFile, variables: Mapping[str, str] | None
     except LibraryError as error:
         return Linted(source_name(file), opened, error=str(error))
     activation, findings, checked = _effect(opened, parsed, variables)
+    if not parsed.dropped:
+        findings = (*findings, *_roundings(parsed, opened.format.library))
     return Linted(source_name(file), opened, parsed, tuple(sorted(findings)), activation, checked)
+
+
+def _roundings(parsed: Rules, name: str) -> Iterator[Finding]:
+    """Yield one note for each reduction that may round otherwise by the file, on one node."""
+    bound = with_libcolltune(library(name)).at(parsed.release)
+    for collective in (c for c in Collective if c.reduces):
+        found: dict[int, Rule] = {}
+        for nprocs in _PROCESSES:
+            points = parsed.switch_points(collective, nprocs)[:_MOST_SIZES]
+            for first, after in zip(points, [*points[1:], None], strict=False):
+                outcome = parsed.decide(Call(collective, nprocs, first))
+                if outcome.rule is None or outcome.configuration.is_default:
+                    continue
+                runs = bound.runs(outcome.configuration, Shape(1, nprocs), _SAME_BITS)
+                last = None if after is None else after - 1
+                if not all(may for *_, may in runs.pieces(first, last)):
+                    found.setdefault(nprocs, outcome.rule)
+        if found:
+            rule, all_of_them = next(iter(found.values())), list(found) == list(_PROCESSES)
+            where = "2 to 16" if all_of_them else ", ".join(map(str, found))
+            what = f"{collective} may round otherwise than by the library's own decision"
+            message = f"{what}, on one node with {where} processes"
+            yield Finding(rule.line, Fault.ROUNDS_OTHERWISE, message, _MEND)
+
+
+_PROCESSES = range(2, 17)
+_MOST_SIZES = 64
+_SAME_BITS = Promises(replace(MOST_PROMISED, builtin_operations=False, results=Results.SAME_BITS))
+_MEND = "select with --results same-bits, where each bit counts"
 
 
 def _effect(

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from colltune.domain import Collective, Configuration, Shape
-from colltune.mpi.programs import MOST_PROMISED, Harm, Harms, ProgramOutcome
+from colltune.mpi.programs import MOST_PROMISED, Harm, Harms, ProgramOutcome, Results
 from colltune.text import computed
 
 LARGEST_SIZE = 2**63 - 1
@@ -47,7 +47,9 @@ class Fault(StrEnum):
     rule or value. ``ENDS_PROGRAM``, ``HANGS``, ``WRONG_RESULT``, ``RANKS_DISAGREE``: a legal
     program aborts, hangs, computes wrong numbers, or its ranks choose different algorithms.
 
-    ``SOME_PROGRAMS``: the same, of legal programs that a promise leaves out. ``DEAD_RULE``: never
+    ``SOME_PROGRAMS``: the same, of legal programs that a promise leaves out. ``OTHER_BITS``:
+    reductions may round otherwise, where their bits are promised; ``ROUNDS_OTHERWISE``: where they
+    are not. ``DEAD_RULE``: never
     reached. ``UNSORTED``: stands where the library stops looking, or takes another one first.
     ``INHERITED``: reaches communicators or messages that its author hardly meant. ``WRONG_UNIT``:
     sizes look as if they were in another unit than the library's. ``UNKNOWN``: a collective,
@@ -80,6 +82,8 @@ class Fault(StrEnum):
     MALFORMED = "malformed"
     OTHER_RELEASE = "other-release"
     SOME_PROGRAMS = "some-programs"
+    OTHER_BITS = "other-bits"
+    ROUNDS_OTHERWISE = "rounds-otherwise"
     NOT_EVERYWHERE = "not-everywhere"
     REMARK = "remark"
 
@@ -95,7 +99,7 @@ _ERRORS = frozenset(
     {Fault.FILE_DROPPED, Fault.RULE_DROPPED, Fault.ENDS_PROGRAM, Fault.HANGS}
     | {Fault.WRONG_RESULT, Fault.RANKS_DISAGREE}
 )
-_NOTES = frozenset({Fault.NOT_EVERYWHERE, Fault.REMARK})
+_NOTES = frozenset({Fault.NOT_EVERYWHERE, Fault.ROUNDS_OTHERWISE, Fault.REMARK})
 
 
 class Finding(NamedTuple):
@@ -142,6 +146,8 @@ def harm_findings(line: int, what: str, harms: Harms) -> Iterator[Finding]:
             others.setdefault(harm.mode.left_out_by, []).append(harm)
     for promise, some in others.items():
         mend = f"use it only where all programs keep the promise {promise}"
+        if promise == Results.ANY:
+            mend = "use it only where ranks may get different results"
         yield Finding(line, Fault.SOME_PROGRAMS, f"{what} {_told(harms, some)}", mend, promise)
 
 

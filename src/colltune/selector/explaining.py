@@ -14,8 +14,9 @@ from colltune.mpi.job_files import read_script
 from colltune.mpi.job_variables import concerns_collectives, is_script
 from colltune.mpi.libcolltune.library import with_libcolltune
 from colltune.mpi.opened_file import OpenFile
-from colltune.mpi.programs import Harm, Harms, Programs
+from colltune.mpi.programs import MOST_PROMISED, Harm, Harms, Programs, Results
 from colltune.mpi.rules import Call, Outcome
+from colltune.mpi.running import Promises, Refusal
 from colltune.text import UNPRINTED, computed
 
 if TYPE_CHECKING:
@@ -121,6 +122,9 @@ class Explanation:
     outcome: Outcome
     """what runs, and why"""
     harms: Harms = field(metadata=UNPRINTED)
+    rounds_otherwise: str = ""
+    """of a reduction: why its bits may be others than the library's own decision gives, else
+    empty"""
     costs: ExplainedCosts | None = None
     """what the call takes, with --bundle"""
 
@@ -153,7 +157,20 @@ def explained(opened: OpenFile, call: Call, variables: Mapping[str, str] | None)
     outcome = parsed.decide(call, variables)
     outcome = replace(outcome, reasons=(*outcome.reasons, *_only_the_job_knows(opened)))
     about = opened.source, opened.format.name, opened.format.library, opened.release, opened.assumed
-    return Explanation(*about, parsed.dropped, call, outcome, _harms(opened, call, outcome))
+    told = _harms(opened, call, outcome), _rounding(opened, call, outcome)
+    return Explanation(*about, parsed.dropped, call, outcome, *told)
+
+
+def _rounding(opened: OpenFile, call: Call, outcome: Outcome) -> str:
+    """Return why a reduction's bits may be others than by the library's own decision."""
+    bound = with_libcolltune(library(opened.format.library)).at(opened.release)
+    programs = replace(
+        MOST_PROMISED, builtin_operations=call.builtin_operation, results=Results.SAME_BITS
+    )
+    place = Shape(1, call.comm_size) if call.nodes == 1 else Shape(call.nodes, call.ppn)
+    runs = bound.runs(outcome.configuration, place, Promises(programs))
+    told = runs.parts is not None or runs.refusal in (Refusal.OTHER_BITS, Refusal.HARMS_PROGRAMS)
+    return runs.why_not_at(call.msize_bytes) if told and call.collective.reduces else ""
 
 
 def _only_the_job_knows(opened: OpenFile) -> list[str]:
