@@ -28,6 +28,7 @@ from colltune.text import counted, printable
 
 if TYPE_CHECKING:
     from colltune.mpi.opened_file import OpenFile
+    from colltune.mpi.programs import Harms
     from colltune.mpi.rules import Call, Outcome
     from colltune.selector.explaining import Explanation
 
@@ -171,11 +172,8 @@ def _sentences(opened: OpenFile, found: Explanation, *, given: bool) -> Iterator
     told = {outcome.ends_program, dropped}
     yield from (_ended(reason) for reason in outcome.reasons if reason not in told)
     runs = not outcome.ends_program and not outcome.returns_at_once
-    for harm in harms.found if runs else ():
-        what = f"{harms.what(harm)} {harm}{harms.where(harm)}"
-        left_out = harm.mode.left_out_by
-        yield f"{what}, which the promise {left_out} leaves out." if left_out else f"{what}."
     if runs:
+        yield from _broken(harms)
         yield _rounding(found)
     if runs and outcome.chosen != outcome.configuration:
         yield f"The file chose {_configuration(outcome.chosen)}, but something else runs."
@@ -183,6 +181,13 @@ def _sentences(opened: OpenFile, found: Explanation, *, given: bool) -> Iterator
         yield from _inner(number, part, inner)
     if not given and not dropped:
         yield "This holds for a job that sets exactly the variables that put the file into effect."
+
+
+def _broken(harms: Harms) -> Iterator[str]:
+    for harm in harms.found:
+        what = f"{harms.what(harm)} {harm}{harms.where(harm)}"
+        left_out = harm.mode.left_out_by
+        yield f"{what}, which the promise {left_out} leaves out." if left_out else f"{what}."
 
 
 def _rounding(found: Explanation) -> str:
