@@ -172,6 +172,12 @@ def legal_cells(
 
 
 def _legal(cells: CellMatrix, context: Context, programs: Programs) -> CellMatrix:
+    kept = replace(cells, time_s=legal_times(cells, context, programs))
+    return kept.rows(np.asarray(np.isfinite(kept.time_s).any(axis=1)))
+
+
+def legal_times(cells: CellMatrix, context: Context, programs: Programs) -> NDArray[np.float64]:
+    """Return the times of `cells`, NaN where a configuration may not run for `programs`."""
     pairs = np.column_stack([cells.nodes, cells.ppn])
     distinct, shape_of = np.unique(pairs, axis=0, return_inverse=True)
     shapes = [Shape(*map(int, pair)) for pair in distinct]
@@ -182,8 +188,7 @@ def _legal(cells: CellMatrix, context: Context, programs: Programs) -> CellMatri
         for at, runs in enumerate(legal_runs(context, one, shapes, programs)):
             rows = np.flatnonzero(shape_of.ravel() == at)
             harmful[rows, column] = ~holds(runs, cells.msize_bytes[rows])
-    kept = replace(cells, time_s=np.where(harmful, np.nan, cells.time_s))
-    return kept.rows(np.asarray(np.isfinite(kept.time_s).any(axis=1)))
+    return np.where(harmful, np.nan, cells.time_s)
 
 
 def fold(

@@ -69,8 +69,8 @@ BITS_PROCESSES = (*range(2, 17), 24)
 _BITS_BYTES = tuple(sorted({*(1 << k for k in range(2, 21)), 48, 176, 720, 2992, 11568}))
 _BITS_AGAIN_BYTES = (8, 1024, 32768)
 """Sizes of which the bits are compared between two launches."""
-_MOST_BITS_BYTES = 1 << 20
-"""Of all blocks together."""
+_MOST_BITS_BYTES = 1 << 22
+"""Of all processes together."""
 _FEWER_INTS = (0, 1, 100, 20000)
 _SEGSIZES_BYTES = (0, 64, 1024, 65536)
 _SEGSIZE_BYTES = 1024
@@ -145,7 +145,7 @@ def calls(collective: Collective, nprocs: int) -> Iterator[LegalCall]:
 
 def bits_calls(collective: Collective, nprocs: int, *, again: bool = False) -> Iterator[LegalCall]:
     """Yield the calls of a reduction by which its bits are known, or those of a second launch."""
-    blocks = nprocs if collective.has_block_per_rank else 1
+    blocks = nprocs * (nprocs if collective.has_block_per_rank else 1)
     for n_bytes in _BITS_AGAIN_BYTES if again else _BITS_BYTES:
         if collective.reduces and n_bytes * blocks <= _MOST_BITS_BYTES:
             for own in (0, 1):
