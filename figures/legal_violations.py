@@ -63,7 +63,7 @@ def installations() -> list[Installation]:
     return list(found.values())
 
 
-def _newest(mpis: list[Installation]) -> list[Installation]:
+def newest(mpis: list[Installation]) -> list[Installation]:
     """Return the newest release each of Open MPI and MPICH."""
     libraries = [[mpi for mpi in mpis if mpi.library == name] for name in ("openmpi", "mpich")]
     return [
@@ -80,7 +80,7 @@ def run() -> Figure:
         sys.exit("legal_violations: no MPI here; `make test-mpi` installs some")
     chosen = Matrix(PROCESSES, calls=drawn, keeps=may_be_written)
     runs = [(mpi, chosen) for mpi in mpis]
-    runs += [(mpi, replace(chosen, own=True)) for mpi in _newest(mpis)]
+    runs += [(mpi, replace(chosen, own=True)) for mpi in newest(mpis)]
     violations = total = 0
     by_release: dict[str, list[int]] = {}
     for mpi, matrix in runs:

@@ -164,7 +164,7 @@ def _matrices(
     numbers = tuple(dict.fromkeys(processes or legal_programs.PROCESSES))
     matrix = legal_programs.Matrix(numbers, own=own, large=large)
     of_bits = numbers if processes or fewer else legal_programs.BITS_PROCESSES
-    bits = legal_programs.Matrix(of_bits, own=own, bits=True)
+    bits = legal_programs.bits_matrix(of_bits, own=own)
     return legal_programs.reduced(matrix) if fewer else matrix, bits
 
 

@@ -303,6 +303,7 @@ class Matrix:
     own: bool = False
     calls: Callable[[Collective, int], Iterable[LegalCall]] = calls
     keeps: Callable[[Release, Configuration], bool] = lambda _release, _configuration: True
+    fits: Callable[[Release, Configuration, LegalCall], bool] = chosen_at
     limit_s: int = _LIMIT_S
     silence_s: float = _SILENCE_S
     large: bool = False
@@ -310,11 +311,9 @@ class Matrix:
 
     def every_call(self, collective: Collective, nprocs: int) -> Iterator[LegalCall]:
         """Yield what is called on `nprocs` processes."""
-        if self.bits:
-            yield from bits_calls(collective, nprocs)
-            yield from bits_calls(collective, nprocs, again=True)
-            return
         yield from self.calls(collective, nprocs)
+        if self.bits:
+            yield from bits_calls(collective, nprocs, again=True)
         if self.large and nprocs == min(self.processes):
             yield large_call(collective, nprocs)
 
@@ -330,6 +329,11 @@ class Matrix:
             for collective in self.collectives
         }
         return {collective: every for collective, every in found.items() if every}
+
+
+def bits_matrix(processes: tuple[int, ...] = BITS_PROCESSES, *, own: bool = False) -> Matrix:
+    """Return what tells which bits reductions give."""
+    return Matrix(processes, own=own, calls=bits_calls, bits=True)
 
 
 def reduced(matrix: Matrix) -> Matrix:
@@ -449,7 +453,7 @@ class LegalityMeasurement:
         default = self._default(configuration.collective)
         if not _is_right(self._journal.answer(default, call)):
             return False
-        return chosen_at(self._release, configuration, call)
+        return self.matrix.fits(self._release, configuration, call)
 
     def _finish(self, launch: Launch, nprocs: int, *, again: bool = False) -> None:
         """Make all trials, in as many launches as it takes; those of a second launch `again`."""
@@ -652,11 +656,7 @@ class LegalityMeasurement:
     def _bits(self, configuration: Configuration) -> BitFacts:
         """Return what the bits that were measured of a configuration tell."""
         told = {c: _Bits.of(a) for c, a in self._of(configuration) if _is_right(a)}
-        default = self._default(configuration.collective)
-        defaults = {c: _Bits.of(a) for c, a in self._of(default) if _is_right(a)}
-        alike = {
-            call for call, bits in told.items() if call in defaults and bits.is_like(defaults[call])
-        }
+        alike = {each.call for each in self.compared(configuration) if each.as_default}
         differ = {d for bits in told.values() for d in bits.differ}
         for call, bits in told.items():
             first = told.get(replace(call, variant=call.variant - 2))
@@ -674,6 +674,17 @@ class LegalityMeasurement:
         )
         return BitFacts(frozenset(differ), builtin, own)
 
+    def compared(self, configuration: Configuration) -> Iterator[ComparedBits]:
+        """Yield what is known of the bits of each call of a reduction."""
+        default = self._default(configuration.collective)
+        defaults = {c: _Bits.of(a) for c, a in self._of(default) if _is_right(a)}
+        for call, answer in self._of(configuration):
+            if call in defaults and _is_right(answer):
+                bits = _Bits.of(answer)
+                numbers = len(bits.hashes) - bits.hashes.count("-")
+                agree = Differ.RANKS not in bits.differ
+                yield ComparedBits(call, numbers, bits.is_like(defaults[call]), agree)
+
     def _of(self, configuration: Configuration) -> Iterator[tuple[LegalCall, str]]:
         """Yield the calls that were made under a configuration, and what became of them."""
         for nprocs in self.matrix.processes:
@@ -686,6 +697,19 @@ class LegalityMeasurement:
 _WHOLE_BYTES = 8
 """The first element of smaller messages is not that of larger ones."""
 _DIFFER = (Differ.RANKS, Differ.CALLS, Differ.PLACES)
+
+
+@dataclass(frozen=True)
+class ComparedBits:
+    """What is known of a call with several kinds of ``numbers``.
+
+    Whether its bits are the default's on all ranks, and whether all ranks of an allreduce agree.
+    """
+
+    call: LegalCall
+    numbers: int
+    as_default: bool
+    ranks_agree: bool
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,107 @@
+"""How many reductions give other bits than is promised, under decisions that promise results.
+
+Takes every MPI that `make test-mpi` has installed, and those on PATH, and libcolltune's algorithms
+over the newest Open MPI and MPICH. Every algorithm and parameter that may run under ``same-bits``,
+or under ``ranks-agree``, makes calls of random sizes with all kinds of numbers and operations of
+native/legal_bits.c, on 2 to 16 processes. The catalogue's facts were measured with other sizes.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from colltune.domain import Collective, Configuration, Shape
+from colltune.mpi import Release
+from colltune.mpi.installation import Installation
+from colltune.mpi.libcolltune.library import with_libcolltune
+from colltune.mpi.programs import Programs, Results
+from colltune.mpi.running import Promises
+from colltune.verify.legal_programs import BITS, LegalCall, LegalityMeasurement, Matrix
+from figures.figure import Figure
+from figures.legal_violations import installations, newest
+
+PROCESSES = tuple(range(2, 17))
+_SIZES = 4
+_MOST_BYTES = 1 << 20
+_MOST_IN_ALL = 1 << 22
+_LEAST_CALLS = 20000
+_SEED = int(os.environ.get("COLLTUNE_BENCH_SEED", "33"))
+_ONE_IN = 4
+"""Of the calls that only ``ranks-agree`` allows, one in so many is made."""
+
+
+def drawn(collective: Collective, nprocs: int) -> Iterator[LegalCall]:
+    """Yield calls of random sizes, with operations of MPI and of a program's own."""
+    if not collective.reduces:
+        return
+    chance = random.Random(f"{_SEED} {collective} {nprocs}")  # noqa: S311
+    blocks = nprocs * (nprocs if collective.has_block_per_rank else 1)
+    most = min(_MOST_BYTES, _MOST_IN_ALL // blocks) // 4
+    for _ in range(_SIZES):
+        n_bytes = 4 * round(most ** chance.random())
+        for own in (0, 1):
+            yield LegalCall(collective, BITS, own, n_bytes, nprocs)
+
+
+def may_run(
+    release: Release, configuration: Configuration, call: LegalCall, results: Results
+) -> bool:
+    """Tell whether a decision that promises `results` may choose it for such a call."""
+    programs = Programs(same_types=True, builtin_operations=not call.variant, results=results)
+    place = Shape(1, call.nprocs)
+    return not release.runs(configuration, place, Promises(programs)).why_not_at(call.ints)
+
+
+def is_asked(release: Release, configuration: Configuration, call: LegalCall) -> bool:
+    """Tell whether a call is made: all that keep the bits, some of the others."""
+    if may_run(release, configuration, call, Results.SAME_BITS):
+        return True
+    chance = random.Random(f"{_SEED} {configuration.id} {call}")  # noqa: S311
+    others = chance.randrange(_ONE_IN) == 0 and call.collective is Collective.ALLREDUCE
+    return others and may_run(release, configuration, call, Results.RANKS_AGREE)
+
+
+def run() -> Figure:
+    """Return the calls that broke a promise, over all MPIs here."""
+    mpis = installations()
+    if not mpis:
+        sys.exit("results_violations: no MPI here; `make test-mpi` installs some")
+    chosen = Matrix(PROCESSES, calls=drawn, fits=is_asked, bits=True)
+    runs = [(mpi, chosen) for mpi in mpis]
+    runs += [(mpi, replace(chosen, own=True)) for mpi in newest(mpis)]
+    violations = total = 0
+    by_release: dict[str, list[int]] = {}
+    for mpi, matrix in runs:
+        wrong, made = _violations(mpi, matrix)
+        name = f"{'libcolltune over ' * matrix.own}{mpi.mpi.title} {mpi.release}"
+        by_release[name] = [wrong, made]
+        print(f"{name}: {wrong} of {made} calls", flush=True)
+        violations, total = violations + wrong, total + made
+    if total < _LEAST_CALLS:
+        print(f"only {total} calls; install more MPIs", file=sys.stderr)
+    facts = {"by_release": by_release}
+    return Figure("results_violations", violations, "calls", violations, total, facts)
+
+
+def _violations(mpi: Installation, matrix: Matrix) -> tuple[int, int]:
+    """Return how many calls broke a promise, and how many were made."""
+    release = with_libcolltune(mpi.mpi).at(mpi.release)
+    wrong = made = 0
+    with tempfile.TemporaryDirectory() as folder:
+        measurement = LegalityMeasurement(mpi, Path(folder) / "outcomes.json", matrix)
+        measurement.run()
+        for every in matrix.configurations(release).values():
+            for one in every:
+                for each in measurement.compared(one):
+                    same_bits = may_run(release, one, each.call, Results.SAME_BITS)
+                    broken = not each.ranks_agree or (same_bits and not each.as_default)
+                    made, wrong = made + each.numbers, wrong + broken * each.numbers
+                    if broken:
+                        print(f"  {one.id}: {each}", flush=True)
+    return wrong, made
