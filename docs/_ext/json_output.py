@@ -27,6 +27,7 @@ from colltune.cli.catalog import LegalityMeasured
 from colltune.cli.confirm import ConfirmedBundle
 from colltune.cli.convert import ConvertedFiles
 from colltune.cli.evaluate import Evaluated
+from colltune.cli.fit import FittedBundle
 from colltune.cli.han import HanSelected
 from colltune.cli.import_ import ExportedData, ImportedData
 from colltune.cli.interpose import Interposing
@@ -79,6 +80,7 @@ _RECORDS: dict[str, Any] = {
     "site bundles history": tuple[Event, ...],
     "site slurm hooks": WrittenHooks,
     "data noise": NoiseReport,
+    "fit": FittedBundle,
     "evaluate": Evaluated,
     "report": WrittenPage,
     "tune": TuneResult,
