@@ -18,6 +18,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+import numpy as np
 from numpydoc.docscrape import NumpyDocString
 
 from colltune.bench.runner import CampaignReport
@@ -42,6 +43,9 @@ from colltune.mpi.installation_facts import CatalogueCheck
 from colltune.mpi.linting import LintReport
 from colltune.mpi.reference import LibraryFacts, ReleaseFacts
 from colltune.page.file import WrittenPage
+from colltune.plot_data.maps import Maps
+from colltune.plot_data.regrets import Regrets
+from colltune.plot_data.runtimes import Runtimes
 from colltune.production.status import PrintedStatus
 from colltune.registry import Event
 from colltune.selector.bundle_diff import BundleDiff
@@ -93,6 +97,9 @@ _RECORDS: dict[str, Any] = {
     "rules catalog, without a library": tuple[LibraryFacts, ...],
     "rules catalog --check": CatalogueCheck,
     "rules catalog --measure-programs": LegalityMeasured,
+    "plot map": Maps,
+    "plot curves": Runtimes,
+    "plot regret": Regrets,
     "rules explain": Explanation,
     "what-if": NowAndThen,
     "verify": Proof,
@@ -246,6 +253,9 @@ def _hinted(hint: Any, types: dict[str, Schema]) -> Schema:
     """Return the schema of a value that is annotated with `hint`."""
     args, origin = get_args(hint), get_origin(hint) or hint
     origin = origin if isinstance(origin, type) or args else object
+    if origin is np.ndarray:
+        number, origin = type(get_args(args[1])[0]().item()), list
+        args = (number, NoneType) if number is float else (number,)
     if origin in (Union, UnionType):
         return {"anyOf": [_hinted(arg, types) for arg in args]}
     if origin is Literal:

@@ -42,7 +42,7 @@ def plain(value: Any) -> Any:  # noqa: PLR0911
     if isinstance(value, Shape | Path):
         return str(value)
     if isinstance(value, Mapping):
-        return {str(key): plain(held) for key, held in value.items()}
+        return {str(plain(key)): plain(held) for key, held in value.items()}
     if is_record(type(value)):
         return {name: plain(held) for name, held in printed(value).items()}
     if hasattr(value, "tolist"):
