@@ -22,6 +22,7 @@ import numpy as np
 from numpydoc.docscrape import NumpyDocString
 
 from colltune.bench.runner import CampaignReport
+from colltune.bench.slurm import Task
 from colltune.checks import CheckReport
 from colltune.cli.bundles import CollectedGarbage, RegistryListing, ShownBundle
 from colltune.cli.catalog import LegalityMeasured
@@ -35,6 +36,7 @@ from colltune.cli.interpose import Interposing
 from colltune.cli.plan import PlanWithPayback
 from colltune.cli.profile import ShownProfile, WhatIsSent
 from colltune.cli.slurm import WrittenHooks
+from colltune.cli.submit import PrintedScript, SubmittedJob
 from colltune.dataset.noise import NoiseReport
 from colltune.domain import Configuration, Shape
 from colltune.han.choosing import HanComparison
@@ -109,6 +111,9 @@ _RECORDS: dict[str, Any] = {
     "rules lint": LintReport,
     "plan": PlanWithPayback,
     "measure": CampaignReport,
+    "submit": SubmittedJob,
+    "submit --print": PrintedScript,
+    "submit --status": tuple[Task, ...],
     "confirm": ConfirmedBundle,
     "doctor": CheckReport,
     "site check": CheckReport,
