@@ -13,6 +13,7 @@ import sys
 import textwrap
 import tomllib
 from collections.abc import Collection, Mapping
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
@@ -37,6 +38,7 @@ from colltune.cli.plan import PlanWithPayback
 from colltune.cli.profile import ShownProfile, WhatIsSent
 from colltune.cli.slurm import WrittenHooks
 from colltune.cli.submit import PrintedScript, SubmittedJob
+from colltune.cli.token import RevokedToken
 from colltune.dataset.noise import NoiseReport
 from colltune.domain import Configuration, Shape
 from colltune.han.choosing import HanComparison
@@ -53,6 +55,7 @@ from colltune.registry import Event
 from colltune.selector.bundle_diff import BundleDiff
 from colltune.selector.explaining import Explanation
 from colltune.selector.what_if import NowAndThen
+from colltune.server.auth.token_file import NewToken, Token
 from colltune.site.folder import UpgradedSite, WrittenSite
 from colltune.text import computed, is_record, printed_names
 from colltune.tune.pipeline import TuneResult
@@ -119,6 +122,9 @@ _RECORDS: dict[str, Any] = {
     "site check": CheckReport,
     "site init": WrittenSite,
     "site upgrade": UpgradedSite,
+    "site token add": NewToken,
+    "site token list": tuple[Token, ...],
+    "site token revoke": RevokedToken,
     "data import": ImportedData,
     "data export": ExportedData,
     "rules convert": ConvertedFiles,
@@ -139,7 +145,7 @@ _KNOWN = {
 }
 """What these fields mean wherever nothing else is said."""
 _PLAIN = {bool: "boolean", int: "integer", float: "number", NoneType: "null"}
-_TEXTS = (str, Path, Shape, Configuration)
+_TEXTS = (str, Path, Shape, Configuration, datetime)
 _DEFINED = "#/$defs/"
 
 Schema = dict[str, Any]
