@@ -36,6 +36,7 @@ from colltune.cli.import_ import ExportedData, ImportedData
 from colltune.cli.interpose import Interposing
 from colltune.cli.plan import PlanWithPayback
 from colltune.cli.profile import ShownProfile, WhatIsSent
+from colltune.cli.retrain import PrintedUnit
 from colltune.cli.slurm import WrittenHooks
 from colltune.cli.submit import PrintedScript, SubmittedJob
 from colltune.cli.token import RevokedToken
@@ -52,6 +53,7 @@ from colltune.plot_data.regrets import Regrets
 from colltune.plot_data.runtimes import Runtimes
 from colltune.production.status import PrintedStatus
 from colltune.registry import Event
+from colltune.retraining.nightly import Night
 from colltune.selector.bundle_diff import BundleDiff
 from colltune.selector.explaining import Explanation
 from colltune.selector.what_if import NowAndThen
@@ -122,6 +124,8 @@ _RECORDS: dict[str, Any] = {
     "site check": CheckReport,
     "site init": WrittenSite,
     "site upgrade": UpgradedSite,
+    "site retrain": Night,
+    "site retrain --print-unit": PrintedUnit,
     "site token add": NewToken,
     "site token list": tuple[Token, ...],
     "site token revoke": RevokedToken,
