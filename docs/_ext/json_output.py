@@ -56,6 +56,7 @@ from colltune.registry import Event
 from colltune.retraining.nightly import Night
 from colltune.selector.bundle_diff import BundleDiff
 from colltune.selector.explaining import Explanation
+from colltune.selector.packing import PackManifest
 from colltune.selector.what_if import NowAndThen
 from colltune.server.auth.token_file import NewToken, Token
 from colltune.site.folder import UpgradedSite, WrittenSite
@@ -80,6 +81,7 @@ _UNITS = {
 """Units by how a field's name ends."""
 
 _RECORDS: dict[str, Any] = {
+    "app pack": PackManifest,
     "app interpose": Interposing,
     "site bundles list": RegistryListing,
     "site bundles show": ShownBundle,
