@@ -59,6 +59,7 @@ from colltune.selector.explaining import Explanation
 from colltune.selector.packing import PackManifest
 from colltune.selector.what_if import NowAndThen
 from colltune.server.auth.token_file import NewToken, Token
+from colltune.server.slurm.job_decision import DecidedJob
 from colltune.site.folder import UpgradedSite, WrittenSite
 from colltune.text import computed, is_record, printed_names
 from colltune.tune.pipeline import TuneResult
@@ -82,6 +83,7 @@ _UNITS = {
 
 _RECORDS: dict[str, Any] = {
     "app pack": PackManifest,
+    "env": DecidedJob,
     "app interpose": Interposing,
     "site bundles list": RegistryListing,
     "site bundles show": ShownBundle,
