@@ -151,6 +151,10 @@ _KNOWN = {
     "last_bytes": "largest message; null: no end",
     "configuration": "id of the configuration",
     "launches": "launches",
+    "instance": "collective, shape and message",
+    "context": "what was measured",
+    "objective": "statistic that was learned",
+    "promise": "which programs it is for: any-legal, same-types, builtin-operations",
 }
 """What these fields mean wherever nothing else is said."""
 _PLAIN = {bool: "boolean", int: "integer", float: "number", NoneType: "null"}

@@ -40,9 +40,7 @@ class FittedBundle:
     id: str
     """id of the bundle"""
     context: Context
-    """what was measured"""
     objective: str
-    """statistic that was learned"""
     learners: Mapping[Collective, str]
     """learner by collective"""
     held_out: Mapping[Collective, Mapping[str, float | None]]

@@ -61,7 +61,6 @@ class SelectedFiles(NamedTuple):
     release: str
     """release that it is for"""
     promise: str
-    """which programs it is for: any-legal, same-types, builtin-operations"""
 
 
 class SelectedInstances(NamedTuple):

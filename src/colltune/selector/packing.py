@@ -249,7 +249,6 @@ class PackManifest:
     programs: tuple[str, ...]
     """names of the programs"""
     promise: str
-    """which programs it is for: any-legal, same-types, builtin-operations"""
     library: str
     """MPI library"""
     release: str

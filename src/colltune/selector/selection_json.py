@@ -104,9 +104,7 @@ class SelectionTable(NamedTuple):
     bundle: str
     """id of the bundle"""
     objective: str
-    """statistic that was learned"""
     promise: str
-    """which programs it is for: any-legal, same-types, builtin-operations"""
     shape: SelectedShape
     """the job's shape"""
     intervals: tuple[Interval, ...]
