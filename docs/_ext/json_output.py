@@ -1,7 +1,4 @@
-"""What verbs print with ``--json``: a page, and a JSON Schema for each verb.
-
-They are made from the dataclass that a verb prints, or from ``json.toml`` where it has none yet.
-"""
+"""What verbs print with ``--json``: a page, and a JSON Schema for each verb, made of records."""
 
 from __future__ import annotations
 
@@ -11,28 +8,35 @@ import json
 import re
 import sys
 import textwrap
-import tomllib
 from collections.abc import Collection, Mapping
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+import numpy as np
 from numpydoc.docscrape import NumpyDocString
 
 from colltune.bench.runner import CampaignReport
+from colltune.bench.slurm import Task
 from colltune.checks import CheckReport
 from colltune.cli.bundles import CollectedGarbage, RegistryListing, ShownBundle
 from colltune.cli.catalog import LegalityMeasured
 from colltune.cli.confirm import ConfirmedBundle
 from colltune.cli.convert import ConvertedFiles
 from colltune.cli.evaluate import Evaluated
+from colltune.cli.fit import FittedBundle
 from colltune.cli.han import HanSelected
 from colltune.cli.import_ import ExportedData, ImportedData
 from colltune.cli.interpose import Interposing
 from colltune.cli.plan import PlanWithPayback
 from colltune.cli.profile import ShownProfile, WhatIsSent
+from colltune.cli.retrain import PrintedUnit
+from colltune.cli.select import SelectedFiles, SelectedInstances
 from colltune.cli.slurm import WrittenHooks
+from colltune.cli.submit import PrintedScript, SubmittedJob
+from colltune.cli.token import RevokedToken
 from colltune.dataset.noise import NoiseReport
 from colltune.domain import Configuration, Shape
 from colltune.han.choosing import HanComparison
@@ -41,11 +45,19 @@ from colltune.mpi.installation_facts import CatalogueCheck
 from colltune.mpi.linting import LintReport
 from colltune.mpi.reference import LibraryFacts, ReleaseFacts
 from colltune.page.file import WrittenPage
+from colltune.plot_data.maps import Maps
+from colltune.plot_data.regrets import Regrets
+from colltune.plot_data.runtimes import Runtimes
 from colltune.production.status import PrintedStatus
 from colltune.registry import Event
+from colltune.retraining.nightly import Night
 from colltune.selector.bundle_diff import BundleDiff
 from colltune.selector.explaining import Explanation
+from colltune.selector.packing import PackManifest
+from colltune.selector.selection_json import SelectedInstance, SelectionTable
 from colltune.selector.what_if import NowAndThen
+from colltune.server.auth.token_file import NewToken, Token
+from colltune.server.slurm.job_decision import DecidedJob
 from colltune.site.folder import UpgradedSite, WrittenSite
 from colltune.text import computed, is_record, printed_names
 from colltune.tune.pipeline import TuneResult
@@ -53,7 +65,6 @@ from colltune.verify.canary import Readability
 from colltune.verify.rule_status import Proof
 from docs._ext.markdown import code, heading, table, text
 
-_DECLARED = Path(__file__).parents[1] / "reference" / "json.toml"
 _UNITS = {
     "_s": "seconds",
     "_bytes": "bytes",
@@ -68,6 +79,12 @@ _UNITS = {
 """Units by how a field's name ends."""
 
 _RECORDS: dict[str, Any] = {
+    "select": SelectionTable,
+    "select --msize": SelectedInstance | tuple[SelectedInstance, ...],
+    "select --format": SelectedFiles,
+    "select --instances": SelectedInstances,
+    "app pack": PackManifest,
+    "env": DecidedJob,
     "app interpose": Interposing,
     "site bundles list": RegistryListing,
     "site bundles show": ShownBundle,
@@ -79,6 +96,7 @@ _RECORDS: dict[str, Any] = {
     "site bundles history": tuple[Event, ...],
     "site slurm hooks": WrittenHooks,
     "data noise": NoiseReport,
+    "fit": FittedBundle,
     "evaluate": Evaluated,
     "report": WrittenPage,
     "tune": TuneResult,
@@ -91,6 +109,9 @@ _RECORDS: dict[str, Any] = {
     "rules catalog, without a library": tuple[LibraryFacts, ...],
     "rules catalog --check": CatalogueCheck,
     "rules catalog --measure-programs": LegalityMeasured,
+    "plot map": Maps,
+    "plot curves": Runtimes,
+    "plot regret": Regrets,
     "rules explain": Explanation,
     "what-if": NowAndThen,
     "verify": Proof,
@@ -100,16 +121,24 @@ _RECORDS: dict[str, Any] = {
     "rules lint": LintReport,
     "plan": PlanWithPayback,
     "measure": CampaignReport,
+    "submit": SubmittedJob,
+    "submit --print": PrintedScript,
+    "submit --status": tuple[Task, ...],
     "confirm": ConfirmedBundle,
     "doctor": CheckReport,
     "site check": CheckReport,
     "site init": WrittenSite,
     "site upgrade": UpgradedSite,
+    "site retrain": Night,
+    "site retrain --print-unit": PrintedUnit,
+    "site token add": NewToken,
+    "site token list": tuple[Token, ...],
+    "site token revoke": RevokedToken,
     "data import": ImportedData,
     "data export": ExportedData,
     "rules convert": ConvertedFiles,
 }
-"""What verbs print that are not in ``json.toml``: a dataclass, or a list or union of some."""
+"""What verbs print: a record, or a list or union of some."""
 
 _KNOWN = {
     "collective": "collective",
@@ -122,10 +151,14 @@ _KNOWN = {
     "last_bytes": "largest message; null: no end",
     "configuration": "id of the configuration",
     "launches": "launches",
+    "instance": "collective, shape and message",
+    "context": "what was measured",
+    "objective": "statistic that was learned",
+    "promise": "which programs it is for: any-legal, same-types, builtin-operations",
 }
 """What these fields mean wherever nothing else is said."""
 _PLAIN = {bool: "boolean", int: "integer", float: "number", NoneType: "null"}
-_TEXTS = (str, Path, Shape, Configuration)
+_TEXTS = (str, Path, Shape, Configuration, datetime)
 _DEFINED = "#/$defs/"
 
 Schema = dict[str, Any]
@@ -134,43 +167,8 @@ Schema = dict[str, Any]
 @cache
 def _declared() -> tuple[dict[str, Schema], dict[str, Schema]]:
     """Return what verbs print, by verb and option, and the types that they share, by name."""
-    told = _told()
-    types = {name: _object(each) for name, each in told["types"].items()}
-    forms = {
-        form: _type(each[""]) if "" in each else _object(each)
-        for form, each in told["verbs"].items()
-    }
-    records: dict[str, Schema] = {}
-    forms |= {form: schema_of(record, records) for form, record in _RECORDS.items()}
-    if twice := types.keys() & records:
-        raise LookupError(f"{_DECLARED.name} has types that are dataclasses: {sorted(twice)}")
-    return forms, types | records
-
-
-def _told() -> dict[str, dict[str, Mapping[str, str]]]:
-    return tomllib.loads(_DECLARED.read_text(encoding="utf-8"))
-
-
-def _object(told: Mapping[str, str]) -> Schema:
-    """Return the schema of fields as ``json.toml`` describes them."""
-    properties = {name.removesuffix("?"): _type(field) for name, field in told.items()}
-    needed = [name for name in told if not name.endswith("?")]
-    return {"type": "object", "properties": properties, "required": needed}
-
-
-def _type(told: str) -> Schema:
-    kind, _, meaning = told.partition(": ")
-    if meaning:
-        return _type(kind) | {"description": meaning}
-    if kind.endswith("|null"):
-        return {"anyOf": [_type(kind.removesuffix("|null")), {"type": "null"}]}
-    if kind.endswith("[]"):
-        return {"type": "array", "items": _type(kind.removesuffix("[]"))}
-    if kind.endswith("{}"):
-        return {"type": "object", "additionalProperties": _type(kind.removesuffix("{}"))}
-    if kind == "any":
-        return {}
-    return {"type": kind} if kind in ("string", *_PLAIN.values()) else {"$ref": _DEFINED + kind}
+    types: dict[str, Schema] = {}
+    return {form: schema_of(record, types) for form, record in _RECORDS.items()}, types
 
 
 def schema_of(hint: Any, types: dict[str, Schema]) -> Schema:
@@ -195,7 +193,7 @@ def _record(record: Any, types: dict[str, Schema]) -> Schema:
     properties = {
         name: _hinted(hints[name], types) | {"description": meanings[name]} for name in names
     }
-    return {"type": "object", "properties": properties, "required": names}
+    return {"type": "object", "properties": properties, "required": [*names]}
 
 
 def _typing_names(record: type) -> dict[str, Any]:
@@ -244,6 +242,9 @@ def _hinted(hint: Any, types: dict[str, Schema]) -> Schema:
     """Return the schema of a value that is annotated with `hint`."""
     args, origin = get_args(hint), get_origin(hint) or hint
     origin = origin if isinstance(origin, type) or args else object
+    if origin is np.ndarray:
+        number, origin = type(get_args(args[1])[0]().item()), list
+        args = (number, NoneType) if number is float else (number,)
     if origin in (Union, UnionType):
         return {"anyOf": [_hinted(arg, types) for arg in args]}
     if origin is Literal:
@@ -289,7 +290,7 @@ def schema(verb: str, *, strict: bool = False) -> Schema:
     """Return the JSON Schema of what `verb` prints; `strict` allows no field beyond it."""
     forms = [body for form, body in _declared()[0].items() if _verb(form) == verb]
     if not forms:
-        raise LookupError(f"no verb {verb!r} is declared in {_DECLARED.name} or in _RECORDS")
+        raise LookupError(f"no verb {verb!r} is in _RECORDS")
     body = forms[0] if len(forms) == 1 else {"anyOf": forms}
     whole = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -340,13 +341,12 @@ def markdown(_argument: str) -> str:
 
 
 def _table(body: Schema) -> str:
-    needed = body.get("required", [""])
     rows = (
         (
             code(name) or "the document",
             _label(field),
             _unit(name, field),
-            text(field.get("description", "")) + ("" if name in needed else " (may be absent)"),
+            text(field.get("description", "")),
         )
         for name, field in body.get("properties", {"": body}).items()
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from colltune.domain import Collective, Configuration, Instance, Shape
-from colltune.text import computed
+from colltune.text import UNPRINTED, computed
 
 ENOUGH_CORES, AS_MEASURED = 1 << 31, 0
 """Cores of a job's node: one for each process, and as few as where was measured."""
@@ -81,18 +81,32 @@ class Selection:
 
 @dataclass(frozen=True)
 class Interval:
-    """A configuration for message sizes ``first_bytes`` to ``last_bytes`` (None: no end).
-
-    ``reason`` is empty, or a sentence; ``status`` tells whether it was measured beside the default.
-    """
+    """A configuration for message sizes ``first_bytes`` to ``last_bytes`` (None: no end)."""
 
     first_bytes: int
     last_bytes: int | None
     configuration: Configuration
-    prediction: Prediction | None = None
-    default: Prediction | None = None
+    prediction: Prediction | None = field(default=None, metadata=UNPRINTED)
+    default: Prediction | None = field(default=None, metadata=UNPRINTED)
     reason: str = ""
+    """why, in words, or empty"""
     status: Status = Status.PREDICTED
+    """whether it was measured beside the default: predicted, confirmed or withdrawn"""
+
+    @computed
+    def collective(self) -> Collective:
+        """The collective."""
+        return self.configuration.collective
+
+    @computed
+    def time_s(self) -> float | None:
+        """Its predicted runtime at its middle."""
+        return self.prediction.time_s if self.prediction else None
+
+    @computed
+    def default_time_s(self) -> float | None:
+        """Predicted runtime of the default there."""
+        return self.default.time_s if self.default else None
 
     def middle(self, bound: int) -> int:
         """Return its geometric middle in bytes; without an end it is taken to reach to `bound`.
@@ -103,9 +117,9 @@ class Interval:
         middle = math.isqrt(max(self.first_bytes, 1) * max(last, 1))
         return min(max(middle, self.first_bytes), last)
 
-    @property
+    @computed
     def gain(self) -> float | None:
-        """Predicted gain over the default at its `middle`; None where nothing is known of it."""
+        """Predicted gain over the default there; null: nothing is known of it."""
         if self.prediction is None or self.default is None or self.configuration.is_default:
             return None
         return self.default.time_s / self.prediction.time_s

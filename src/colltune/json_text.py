@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -32,7 +32,7 @@ def digits(value: float) -> float | None:
 
 
 def plain(value: Any) -> Any:  # noqa: PLR0911
-    """Return `value` as JSON knows it, with whatever it holds."""
+    """Return `value` as JSON knows it, with whatever it holds; sets are sorted."""
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):
@@ -42,9 +42,11 @@ def plain(value: Any) -> Any:  # noqa: PLR0911
     if isinstance(value, Shape | Path):
         return str(value)
     if isinstance(value, Mapping):
-        return {str(key): plain(held) for key, held in value.items()}
+        return {str(plain(key)): plain(held) for key, held in value.items()}
     if is_record(type(value)):
         return {name: plain(held) for name, held in printed(value).items()}
     if hasattr(value, "tolist"):
         return plain(value.tolist())
-    return [plain(held) for held in value]
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    return [plain(held) for held in (sorted(value) if isinstance(value, Set) else value)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -109,10 +110,12 @@ def is_record(kind: Any) -> bool:
 
 def printed(record: Any) -> dict[str, Any]:
     """Return the values of a record that are printed, by name."""
-    return {name: getattr(record, name) for name in printed_names(type(record))}
+    kind: Any = type(record)
+    return {name: getattr(record, name) for name in printed_names(kind)}
 
 
-def printed_names(record: Any) -> list[str]:
+@cache
+def printed_names(record: Any) -> tuple[str, ...]:
     """Return the names of what is printed of a class of records."""
     if is_dataclass(record):
         own = [each.name for each in fields(record) if each.metadata != UNPRINTED]
@@ -124,4 +127,4 @@ def printed_names(record: Any) -> list[str]:
         for name, value in vars(part).items()
         if isinstance(value, computed)
     )
-    return [*own, *further]
+    return (*own, *further)

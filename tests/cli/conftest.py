@@ -62,7 +62,7 @@ Verb = Callable[..., Answer]
 
 
 def described(words: Sequence[str], printed: str) -> Any:
-    """Return a JSON document; insist on the fields that docs/reference/json.toml declares."""
+    """Return a JSON document; insist on the fields that its record has."""
     document = json.loads(printed)
     now = as_spelled_now(words)
     verb = next(verb for verb in json_output.verbs() if now[: len(verb.split())] == verb.split())

@@ -328,6 +328,7 @@ OTHER_FORMS: dict[str, Callable[[Place], Words]] = {
         *("--out", p.folder / "o.csv"),
     ),
     "plan": lambda p: ("plan", p.written("c.toml", _PLANNED)),
+    "plot curves": lambda p: (*EXAMPLES["plot curves"](p), "--data", p.data),
     "submit --status": lambda p: ("submit", "--status", "--out", p.folder),
     "evaluate --out": lambda p: (*EXAMPLES["evaluate"](p), "--out", p.folder / "o.json"),
     "rules catalog": lambda p: ("rules", "catalog"),

@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 
 from colltune.domain import Shape
 from colltune.errors import BundleError, ColltuneError
+from colltune.json_text import encoded
 from colltune.models.bundle import Bundle, insist_answers, load
 from colltune.models.fitting import fit
 from colltune.mpi.programs import ANY_LEGAL
 from colltune.registry import Registry
 from colltune.selector.argmin import ModelSelector
-from colltune.selector.selection_json import tables, tables_json
+from colltune.selector.selection_json import SelectionTable
 from tests.models.machines import measured
 from tests.refusals import refused
 
@@ -87,8 +88,8 @@ def only_clear_errors(folder: Path) -> None:
         except ColltuneError:
             return
         shape = max(bundle.training_shapes, default=Shape(2, 2))
-        found = tables(ModelSelector(bundle), bundle.collectives, shape)
-        json.dumps(tables_json(bundle, shape, found, ANY_LEGAL), allow_nan=False)
+        selector = ModelSelector(bundle)
+        encoded(SelectionTable.of(selector, bundle.collectives, shape, ANY_LEGAL))
     assert bundle.held_out_text(bundle.collectives[0]) is not None
 
 

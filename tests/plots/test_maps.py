@@ -124,7 +124,7 @@ def test_14_collectives_and_50_shapes_have_room() -> None:
     found = measured(many)
     figure = maps.draw(found)
     assert len(panels(figure)) == len(Collective)
-    assert all(one.left_out == 25 for one in found.maps)
+    assert all(one.shapes_left_out == 25 for one in found.maps)
     title = figure.get_suptitle()
     assert "not shown: 25 of 50 shapes of each collective" in title
 

@@ -66,8 +66,8 @@ def test_no_candidate_wins_by_what_no_job_is_given(tmp_path: Path) -> None:
         for known in (frozenset(arrived.tokens), frozenset[str]()):
             rival = judged(old, arrived, known, _GUARD, programs)
             found = contest(of, rival, "")
-            assert found.in_force is not None
-            told = {*found.candidate.configuration, *found.in_force.configuration}
+            assert found.defender is not None
+            told = {*found.challenger.configuration, *found.defender.configuration}
             chosen[programs, bool(known)] = {one.split(".")[2] for one in told}
             assert (harmful in found.tested.best[0]) == (programs is None)
     assert harmful in chosen[None, True] & chosen[None, False]
@@ -96,8 +96,8 @@ def test_equal_measurements_and_learners_decide_alike(tmp_path: Path) -> None:
     bundle = fit(arrived.dataset, "knn", jobs=1)
     rival = judged(bundle, arrived, frozenset(arrived.tokens), _GUARD)
     found = contest(_contestants(arrived.dataset), rival, "")
-    assert found.in_force is not None
-    assert found.candidate.configuration == found.in_force.configuration
+    assert found.defender is not None
+    assert found.challenger.configuration == found.defender.configuration
     assert {d.speedup for d in found.differences} == {1.0}
     assert judge(found, Thresholds(), bundle, bundle).promote
 
@@ -146,7 +146,7 @@ def test_a_bundle_that_cannot_be_made_again_is_judged_as_it_is(tmp_path: Path) -
     rival = judged(lost, arrived, everything, _GUARD)
     assert rival.cells is None
     found = contest(_contestants(arrived.dataset), rival, "as it is")
-    assert found.in_force_scores["all"].instances == len(SHAPES) * 3
+    assert found.in_force["all"].instances == len(SHAPES) * 3
 
 
 def test_a_collective_that_is_new_is_the_defaults_until_now(tmp_path: Path) -> None:
@@ -157,8 +157,8 @@ def test_a_collective_that_is_new_is_the_defaults_until_now(tmp_path: Path) -> N
     arrived = _arrived(tmp_path)
     rival = judged(bundle, arrived, frozenset(["launch 0"]), _GUARD)
     found = contest(_contestants(arrived.dataset), rival, "")
-    assert found.in_force_scores["scan"].default_share == 1.0
-    assert found.in_force_scores["bcast"].default_share < 1.0
+    assert found.in_force["scan"].default_share == 1.0
+    assert found.in_force["bcast"].default_share < 1.0
 
 
 @pytest.mark.parametrize(
@@ -254,13 +254,15 @@ def even(tmp_path_factory: pytest.TempPathFactory) -> tuple[Contest, Bundle]:
     ],
 )
 def test_a_candidate_must_be_shown_not_to_be_worse(
-    facts: dict[str, object], against: str, even: tuple[Contest, Bundle]
+    facts: dict[str, object],
+    against: str,
+    even: tuple[Contest, Bundle],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of all the worse end of an interval counts, of one collective the better end."""
     found, bundle = even
-    rigged = Contest(found.tested, found.candidate, found.in_force, found.how)
-    rigged.__dict__["differences"] = (_difference(**facts),)
-    verdict = judge(rigged, Thresholds(), bundle, bundle)
+    monkeypatch.setattr(Contest, "differences", (_difference(**facts),))
+    verdict = judge(found, Thresholds(), bundle, bundle)
     assert verdict.promote is (not against)
     assert verdict.text.startswith(against)
 
@@ -268,7 +270,7 @@ def test_a_candidate_must_be_shown_not_to_be_worse(
 def test_attempts_share_the_level(even: tuple[Contest, Bundle]) -> None:
     """The same comparison has a wider interval at a later attempt, of all collectives together."""
     found, _ = even
-    later = Contest(found.tested, found.candidate, found.in_force, found.how, attempt=3)
+    later = Contest(found.tested, found.challenger, found.defender, found.how, attempt=3)
     *parts, whole = found.differences
     *parts_later, whole_later = later.differences
     assert parts_later == parts
@@ -281,7 +283,7 @@ def test_attempts_share_the_level(even: tuple[Contest, Bundle]) -> None:
 def test_harm_has_a_limit_of_its_own(even: tuple[Contest, Bundle]) -> None:
     """However bad the one in force is, a candidate that harms too often is kept back."""
     found, bundle = even
-    slow = replace(found.candidate, selected_s=found.tested.default_s * 2.0)
+    slow = replace(found.challenger, selected_s=found.tested.default_s * 2.0)
     for in_force in (None, bundle):
         bad = Contest(found.tested, slow, slow if in_force else None, "")
         verdict = judge(bad, Thresholds(), bundle, in_force)
@@ -304,6 +306,6 @@ def test_instances_are_held_out_from_both(tmp_path: Path) -> None:
     bundle = fit(arrived.dataset, "knn", jobs=1)
     cells = cell_matrices(arrived.dataset, DEFAULT_OBJECTIVE)
     found = contest(_contestants(arrived.dataset), _Watched(bundle, cells, _GUARD), "")
-    assert found.in_force is not None
-    assert IN_FORCE not in found.candidate_scores
+    assert found.defender is not None
+    assert IN_FORCE not in found.candidate
     assert len(found.tested) == len({Instance(Collective.BCAST, s, 1) for s in SHAPES}) * 3

@@ -103,7 +103,7 @@ def test_one_configuration_that_became_slow_is_named(fitted: Fitted, tmp_path: P
     new = _launches(tmp_path, [f"new {k}" for k in range(8)], 100, slow)
     found = _found(tmp_path, bundle, old, [*old, *new])
     assert {shift.of for shift in found.alarms} == {"bcast: binomial"}
-    assert found.as_dict()["alarm"] is True
+    assert found.alarm
 
 
 def test_bundles_that_are_fitted_anew_do_not_hide_it(fitted: Fitted, tmp_path: Path) -> None:

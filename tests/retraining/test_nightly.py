@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from colltune.dataset.parquet import put, read_parquet
 from colltune.decisions import Status
 from colltune.domain import Collective, Configuration, Instance, Shape
 from colltune.errors import BundleError, DataError, OutputError
+from colltune.json_text import encoded
 from colltune.models.confirmations import Confirmation
 from colltune.models.fitting import fit
 from colltune.models.learners import knn
@@ -26,6 +26,7 @@ from colltune.retraining import backfill
 from colltune.retraining.lease import LeaseTakenError, held
 from colltune.retraining.site_file import RunOutcome
 from colltune.selector.demand import DemandLog
+from tests.cli.conftest import described
 from tests.refusals import refused
 from tests.retraining.site import CONTEXT, SHAPES, launch, retrain, site_of
 
@@ -89,15 +90,17 @@ def test_new_measurements_make_a_new_bundle(root: Path) -> None:
     second = retrain(site_of(root))
     result = second.results[0]
     assert result.outcome is RunOutcome.PROMOTED
-    assert (result.judged_bundle, result.in_force) == (first.results[0].in_force, _in_force(root))
-    assert result.new == len(read_parquet(root / "data")) - len(first.results[0].arrived.dataset)
-    assert result.contest is not None
-    assert result.contest.how == "fitted again to the measurements that it was fitted to"
+    assert (result.was_in_force, result.in_force) == (first.results[0].in_force, _in_force(root))
+    assert result.new_measurements == len(read_parquet(root / "data")) - len(
+        first.results[0].arrived.dataset
+    )
+    assert result.comparison is not None
+    assert result.comparison.how == "fitted again to the measurements that it was fitted to"
     report = Registry(root / "registry").latest_report("retrain")
     assert report is not None
     assert len(report["slots"][SLOT]["launches"]) == 4
     assert {len(tokens) for tokens in report["bundles"].values()} == {3, 4}
-    json.dumps(second.as_dict(), allow_nan=False)
+    described(("site", "retrain"), encoded(second))
 
 
 def test_few_new_measurements_are_waited_for_until_there_are_enough(root: Path) -> None:
@@ -112,7 +115,7 @@ def test_few_new_measurements_are_waited_for_until_there_are_enough(root: Path) 
     assert night.results[0].reason == "there are 48 new measurements, fewer than the minimum of 100"
     launch(root / "data", "launch 4", seed=4, shapes=SHAPES)
     night = retrain(few)
-    assert night.results[0].new == 144
+    assert night.results[0].new_measurements == 144
     assert night.outcomes == (RunOutcome.PROMOTED,)
 
 
@@ -146,8 +149,8 @@ def test_in_shadow_nothing_is_promoted(retrained: Path) -> None:
     assert result.candidate in Registry(retrained / "registry").ids()
     assert result.candidate != before
     assert "compared only; it would be promoted" in result.reason
-    assert result.contest is not None
-    assert result.contest.in_force_scores["all"].instances == 24
+    assert result.comparison is not None
+    assert result.comparison.in_force["all"].instances == 24
     assert set(result.changes["changed"]) == {"bcast"}
 
 
@@ -260,8 +263,8 @@ def test_a_bundle_promoted_by_hand_is_compared(root: Path) -> None:
     registry.promote(registry.add(fit(read_parquet(root / "data"), "gam")), by="root")
     launch(root / "data", "elsewhere", seed=3, shapes=[Shape(6, 1)])
     night = retrain(site_of(root))
-    assert night.results[0].contest is not None
-    assert night.results[0].contest.how == "fitted again to the measurements on its own shapes"
+    assert night.results[0].comparison is not None
+    assert night.results[0].comparison.how == "fitted again to the measurements on its own shapes"
 
 
 def test_a_tampered_bundle_in_force_is_left_to_people(retrained: Path) -> None:

@@ -8,10 +8,11 @@ import pytest
 from fastapi.testclient import TestClient
 
 from colltune.domain import Collective, Instance, Shape
+from colltune.json_text import plain
 from colltune.models.bundle import load
 from colltune.mpi.programs import ANY_LEGAL
 from colltune.selector.argmin import legal_selector
-from colltune.selector.selection_json import selection_json, tables, tables_json
+from colltune.selector.selection_json import SelectedInstance, SelectionTable
 
 SHAPE = {"nodes": 6, "ppn": 3}
 
@@ -23,7 +24,7 @@ def test_one_decision_is_what_the_selector_says(client: TestClient, bundle_path:
     asked = {**SHAPE, "collective": "bcast", "msize": 4096}
     answer = client.get("/v1/select", params=asked)
     assert answer.status_code == 200
-    assert answer.json() == selection_json(expected)
+    assert answer.json() == plain(SelectedInstance.of(expected))
 
 
 def test_without_a_size_the_intervals_are_those_of_the_table(
@@ -31,9 +32,10 @@ def test_without_a_size_the_intervals_are_those_of_the_table(
 ) -> None:
     """Without a message size the answer holds the intervals of all collectives."""
     bundle = load(bundle_path)
-    found = tables(legal_selector(bundle, ANY_LEGAL), bundle.collectives, Shape(6, 3))
+    selector = legal_selector(bundle, ANY_LEGAL)
+    expected = SelectionTable.of(selector, bundle.collectives, Shape(6, 3), ANY_LEGAL)
     answer = client.get("/v1/select", params=SHAPE)
-    assert answer.json() == tables_json(bundle, Shape(6, 3), found, ANY_LEGAL)
+    assert answer.json() == plain(expected)
     only = client.get("/v1/select", params={**SHAPE, "collective": "MPI_Bcast"}).json()
     assert {interval["collective"] for interval in only["intervals"]} == {"bcast"}
 

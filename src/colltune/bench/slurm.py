@@ -317,12 +317,16 @@ def _check_one_line(word: str) -> None:
 
 @dataclass(frozen=True)
 class Task:
-    """A task of a job array, ``17_1``, with Slurm's state of it, or ``ENDED``."""
+    """A task of a job array."""
 
     name: str
+    """job and task, 17_1"""
     state: str
+    """Slurm's state, or ENDED"""
     left: str
+    """time left"""
     said: str
+    """its last words"""
 
 
 def tasks(dataset: Path) -> tuple[Task, ...]:

@@ -90,10 +90,10 @@ def env(
 
     Example, in a batch script: eval "$(colltune env --url http://tuning:8765)"
     """
-    from colltune.server.slurm.job_decision import JobRequest, decide
+    from colltune.server.slurm.job_decision import DecidedJob, JobRequest, decide
 
     if os.environ.get("COLLTUNE", "").lower() == "off":
-        output({"environment": {}, "note": "COLLTUNE=off"}, (), json=json)
+        output(DecidedJob({}, "COLLTUNE=off"), (), json=json)
         return
     request = JobRequest(
         nodes=nodes or "",
@@ -113,17 +113,17 @@ def env(
         caution=caution,
     )
     try:
-        variables, note = decide(request, os.environ, _libcolltune)
+        found = decide(request, os.environ, _libcolltune)
     except Exception as error:
         # in a job, an error of ours must not be one of the job's
         if strict:
             raise
         kind = "" if isinstance(error, ColltuneError) else f"{type(error).__name__}: "
-        variables, note = {}, f"{kind}{error}"
-    if note:
-        _complain(note)
-    lines = (Verbatim(f"export {n}={shlex.quote(value)}") for n, value in variables.items())
-    output({"environment": variables, "note": note}, lines, json=json)
+        found = DecidedJob({}, f"{kind}{error}")
+    if found.note:
+        _complain(found.note)
+    lines = (Verbatim(f"export {n}={shlex.quote(value)}") for n, value in found.environment.items())
+    output(found, lines, json=json)
 
 
 def _libcolltune(library: str, release: str, mpi: str | None) -> Path:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -28,7 +29,37 @@ from colltune.text import counted
 
 if TYPE_CHECKING:
     from colltune.dataset import PerformanceDataset
+    from colltune.domain import Collective, Context, Shape
     from colltune.models.bundle import Bundle
+
+
+@dataclass(frozen=True)
+class FittedBundle:
+    """What `fit` prints."""
+
+    id: str
+    """id of the bundle"""
+    context: Context
+    objective: str
+    learners: Mapping[Collective, str]
+    """learner by collective"""
+    held_out: Mapping[Collective, Mapping[str, float | None]]
+    """of held-out decisions, by collective: number of instances, mean log regret, share of the
+    possible log gain, harm (share slower than the default), trust in predicted log gains"""
+    configurations: int
+    """configurations in all"""
+    shapes: tuple[Shape, ...]
+    """shapes that it was fitted to"""
+    confirmations: int
+    """decisions that stay as they were measured"""
+    left_out: Mapping[str, str]
+    """why configurations, by id, and collectives have no model"""
+    measurements: int
+    """measurements that it was fitted to"""
+    path: Path
+    """folder of the bundle"""
+    transfer: Mapping[str, Any] | None
+    """what was learned from other machines; null without --prior"""
 
 
 def fit(
@@ -140,7 +171,11 @@ def fit(
         for model in bundle.models
         if all(configuration.is_default for configuration in model.configurations)
     )
-    facts = {**_facts(bundle), "measurements": work.n_measurements, "path": out}
+    learners = {model.collective: model.learner for model in bundle.models}
+    held_out = {collective: bundle.held_out(collective) for collective in bundle.collectives}
+    counts = len(bundle.configurations()), bundle.training_shapes, len(bundle.confirmations)
+    told = bundle.id, bundle.context, bundle.objective, learners, held_out, *counts
+    facts = FittedBundle(*told, bundle.left_out, work.n_measurements, out, transfer or None)
     output(facts, _lines(bundle, out, transfer), json=json, warnings=warnings)
 
 
@@ -171,19 +206,3 @@ def _with_confirmations(bundle: Bundle, own: PerformanceDataset | None, path: Pa
     if own is None or old.context != bundle.context or not old.confirmations:
         return bundle
     return bundle.with_confirmations(upheld(old.confirmations, own))
-
-
-def _facts(bundle: Bundle) -> dict[str, object]:
-    facts: dict[str, object] = {
-        "id": bundle.id,
-        "context": bundle.context,
-        "objective": bundle.objective,
-        "learners": {m.collective: m.learner for m in bundle.models},
-        "held_out": {c: bundle.held_out(c) for c in bundle.collectives},
-        "configurations": len(bundle.configurations()),
-        "shapes": bundle.training_shapes,
-        "confirmations": len(bundle.confirmations),
-        "left_out": bundle.left_out,
-    }
-    transfer = bundle.evidence.get("transfer")
-    return facts if transfer is None else facts | {"transfer": transfer}

@@ -55,7 +55,6 @@ class ImportedData:
     rows: int
     """rows that were added"""
     context: Context
-    """what was measured"""
     file: Path
     """file that was written"""
     format: str

@@ -28,8 +28,7 @@ from colltune.domain import Shape
 from colltune.text import range_text
 
 if TYPE_CHECKING:
-    from colltune.selector.configuration import WrittenConfiguration
-    from colltune.selector.packing import Packed
+    from colltune.selector.packing import PackManifest
 
 
 def pack(
@@ -97,29 +96,30 @@ def pack(
         enough = job_cores(cores, loaded.context, shape)
         packed = packing.pack(found, loaded, target, shape, guard, enough)
         shown.phase("writing")
-        written = packed.write(out, *libcolltune_for(target))
-    warnings = (f"note: {note}" for note in written.written.notes)
-    output(packed.as_dict(written), _lines(packed, written), json=json, warnings=warnings)
+        manifest = packed.write(out, *libcolltune_for(target))
+    warnings = (f"note: {note}" for note in manifest.notes)
+    output(manifest, _lines(manifest), json=json, warnings=warnings)
 
 
-def _lines(packed: Packed, written: WrittenConfiguration) -> Iterator[str | TextTable]:
+def _lines(found: PackManifest) -> Iterator[str | TextTable]:
     from colltune.selector.packing import SCRIPT
 
     rows = [
         [
-            found["collective"],
-            found["shape"] or found["nprocs"],
-            range_text(found["first_bytes"], found["last_bytes"]),
-            found["configuration"],
+            one.collective,
+            one.shape or one.nprocs,
+            range_text(one.first_bytes, one.last_bytes),
+            one.configuration.id,
         ]
-        for found in packed.chosen()
+        for one in found.chosen
     ]
     if rows:
         head = ("collective", "processes", "message size", "configuration")
         yield TextTable(head, rows, wrap=head[3:])
-    yield packed.expected
-    yield f"{written.written.format} for {written.table.library} {written.written.release}:"
-    yield f"  {written.rules_path}"
-    yield f"for {written.programs.phrase}"
-    yield Verbatim(f"add to the job: . {written.rules_path.with_name(SCRIPT)}")
-    yield Verbatim(f"or start it with: {written.start_line}")
+    yield found.expected
+    yield f"{found.configuration_format} for {found.library} {found.release}:"
+    rules = found.written.rules_path
+    yield f"  {rules}"
+    yield f"for {found.written.programs.phrase}"
+    yield Verbatim(f"add to the job: . {rules.with_name(SCRIPT)}")
+    yield Verbatim(f"or start it with: {found.start_line}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -333,7 +334,7 @@ def _draw(
     panels = counted(sum(axes.axison for axes in figure.axes), "panel")
     lines = [f"{printable(found.subject)}: {panels} -> {out}"]
     lines += [f"not shown: {printable(note)}" for note in found.notes]
-    output({**found.as_json(), "out": out}, lines, json=json)
+    output(replace(found, out=out), lines, json=json)
 
 
 def _source(asked: _Asked) -> _Source:

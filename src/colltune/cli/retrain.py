@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +21,17 @@ if TYPE_CHECKING:
     from colltune.retraining.contest import Contest
     from colltune.retraining.nightly import Night
     from colltune.retraining.slot_run import SlotResult
+
+
+@dataclass(frozen=True)
+class PrintedUnit:
+    """What `site retrain --print-unit` prints."""
+
+    unit: str
+    """which text"""
+    text: str
+    """the text"""
+
 
 _INTERRUPTED = "the bundles in force are unchanged"
 
@@ -58,13 +70,11 @@ def retrain(
         from colltune.retraining.site_file import deploy_file
 
         text = deploy_file(print_unit).rstrip("\n")
-        output({"unit": print_unit, "text": text}, [Verbatim(text)], json=json)
+        output(PrintedUnit(print_unit, text), [Verbatim(text)], json=json)
         return 0
     if config is None:
         give = "it with --config (--print-unit site prints an example)"
         raise say("missing", SiteError, what="the site file", give=give)
-
-    from dataclasses import replace
 
     from colltune.retraining.lease import LeaseTakenError
     from colltune.retraining.nightly import retrain as run
@@ -85,7 +95,7 @@ def retrain(
     for hook, fared in night.hooks.items():
         if fared != "sent":
             warn(f"hook {hook} {fared}")
-    output(night.as_dict(), lines(night), json=json)
+    output(night, lines(night), json=json)
     return night.exit_status
 
 
@@ -112,16 +122,16 @@ def lines(night: Night) -> Iterator[str]:
 def _of_slot(result: SlotResult) -> Iterator[str]:
     yield (
         f"{result.slot}: {result.outcome.replace('_', ' ')}: {result.reason}"
-        f" ({len(result.arrived.dataset)} measurements, {result.new} new)"
+        f" ({result.measurements} measurements, {result.new_measurements} new)"
     )
-    before, after = (_short(i) for i in (result.judged_bundle, result.in_force))
+    before, after = (_short(i) for i in (result.was_in_force, result.in_force))
     candidate = f", candidate {_short(result.candidate)}" if result.candidate else ""
     moved = f"was {before}, now {after}" if before != after else after
     yield f"  in force: {moved}{candidate}"
     for what, why in result.unfitted.items():
         yield f"  left out of the candidate: {what}: {why}"
-    if result.contest is not None:
-        yield from _of_contest(result.contest)
+    if result.comparison is not None:
+        yield from _of_contest(result.comparison)
     if result.changes:
         yield from _of_changes(result.changes)
     if result.drift is not None:
@@ -136,7 +146,7 @@ def _of_slot(result: SlotResult) -> Iterator[str]:
 
 
 def _of_contest(contest: Contest) -> Iterator[str]:
-    sides = {"candidate": contest.candidate_scores, "in force": contest.in_force_scores}
+    sides = {"candidate": contest.candidate, "in force": contest.in_force}
     for name, scores in sides.items():
         if scores:
             score = scores["all"]

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -40,11 +40,41 @@ from colltune.text import counted, range_text, time_text
 
 if TYPE_CHECKING:
     from colltune.decisions import Selection
-    from colltune.models.bundle import Bundle
     from colltune.models.guard import Guard
     from colltune.mpi.programs import Programs
     from colltune.selector.argmin import ModelSelector
     from colltune.selector.configuration import Target, WrittenConfiguration
+
+
+class SelectedFiles(NamedTuple):
+    """What `select --format` prints."""
+
+    format: str
+    """format of the file"""
+    rules: Path
+    """the file"""
+    parameters: Path | None
+    """file of parameters that goes with it"""
+    environment: Mapping[str, str]
+    """variables that put it into effect"""
+    notes: Sequence[str]
+    """what could not be written"""
+    release: str
+    """release that it is for"""
+    promise: str
+
+
+class SelectedInstances(NamedTuple):
+    """What `select --instances` prints."""
+
+    instances: int
+    """instances that were decided"""
+    changed: int
+    """decisions that are not the default"""
+    without_models: Mapping[Collective, int]
+    """instances of collectives that the bundle lacks"""
+    out: Path
+    """file of the decisions"""
 
 
 def select(
@@ -133,7 +163,7 @@ def select(
     if msize is not None:
         _show_some(selector, [Instance(each, shape, msize) for each in collectives], json=json)
     else:
-        _show_table(loaded, selector, shape, collectives, promised, json=json)
+        _show_table(selector, collectives, shape, promised, json=json)
 
 
 def job_cores(named: int | None, context: Context, shape: Shape) -> int:
@@ -160,15 +190,8 @@ def libcolltune_for(target: Target) -> tuple[Path | None, tuple[str, ...]]:
 
 def _show_written(found: WrittenConfiguration, *, as_json: bool) -> None:
     written = found.written
-    facts = {
-        "format": written.format,
-        "rules": found.rules_path,
-        "parameters": found.parameter_path,
-        "environment": found.environment,
-        "notes": written.notes,
-        "release": written.release,
-        "promise": str(found.programs),
-    }
+    effect = found.environment, written.notes, written.release, str(found.programs)
+    facts = SelectedFiles(written.format, found.rules_path, found.parameter_path, *effect)
     lines = [
         f"{written.format} for {found.table.library} {written.release}, {found.table.shape}:",
         f"  {found.rules_path}",
@@ -186,10 +209,10 @@ def _needed(value: Any, flag: str) -> Any:
 
 
 def _show_some(selector: ModelSelector, instances: Sequence[Instance], *, json: bool) -> None:
-    from colltune.selector.selection_json import selection_json
+    from colltune.selector.selection_json import SelectedInstance
 
     selections = selector.select_many(instances)
-    rows = [selection_json(selection) for selection in selections]
+    rows = [*map(SelectedInstance.of, selections)]
     output(rows[0] if len(rows) == 1 else rows, map(_sentence, selections), json=json)
 
 
@@ -210,25 +233,24 @@ def _sentence(selection: Selection) -> str:
 
 
 def _show_table(
-    bundle: Bundle,
     selector: ModelSelector,
-    shape: Shape,
     collectives: Sequence[Collective],
+    shape: Shape,
     programs: Programs,
     *,
     json: bool,
 ) -> None:
-    from colltune.selector.selection_json import tables, tables_json
+    from colltune.selector.selection_json import SelectionTable
 
-    found = tables(selector, collectives, shape)
+    bundle, found = selector.bundle, SelectionTable.of(selector, collectives, shape, programs)
     rows = [
         (
-            collective,
+            interval.collective,
             range_text(interval.first_bytes, interval.last_bytes),
             configuration_cell(interval.configuration),
             interval.reason,
         )
-        for collective, interval in found
+        for interval in found.intervals
     ]
     where = f"{counted(shape.nodes, 'node')} x {counted(shape.ppn, 'process', 'es')}"
     header = ("collective", "message size", "configuration", "why")
@@ -236,7 +258,7 @@ def _show_table(
         f"{bundle.context}; {where}; {bundle.objective} times; for {programs.phrase}",
         TextTable(header, rows, wrap=("why", "configuration")),
     ]
-    output(tables_json(bundle, shape, found, programs), lines, json=json)
+    output(found, lines, json=json)
 
 
 def _select_many(
@@ -254,7 +276,7 @@ def _select_many(
     from colltune.decisions import ENOUGH_CORES
     from colltune.models.bundle import load
     from colltune.selector.argmin import legal_selector, no_models
-    from colltune.selector.selection_json import COLUMNS, selection_row
+    from colltune.selector.selection_json import COLUMNS, SelectedInstance
 
     with progress("reading", quiet=quiet or json) as shown:
         instances = read_instances(source)
@@ -265,20 +287,15 @@ def _select_many(
         selector = legal_selector(bundle, programs, guard=guard, cores=enough)
         selections = selector.select_many(instances)
         shown.phase("writing")
-        write_rows(out, COLUMNS, [selection_row(selection) for selection in selections])
+        write_rows(out, COLUMNS, [SelectedInstance.of(each).row() for each in selections])
     lacking = {c: number for c, number in asked.items() if c not in bundle.collectives}
     changed = sum(not s.configuration.is_default for s in selections)
     warnings = (f"{counted(n, 'instance')} of {c}: {no_models(c)}" for c, n in lacking.items())
-    facts = {
-        "instances": len(selections),
-        "changed": changed,
-        "without_models": lacking,
-        "out": out,
-    }
     line = (
         f"{counted(len(selections), 'instance')}, {changed} of them not left to the default -> "
         f"{out}"
     )
+    facts = SelectedInstances(len(selections), changed, lacking, out)
     output(facts, [line], json=json, warnings=warnings)
 
 

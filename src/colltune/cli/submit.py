@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,6 +28,36 @@ from colltune.text import counted
 if TYPE_CHECKING:
     from colltune.bench.campaign import Campaign
     from colltune.bench.slurm import BatchJob
+
+
+@dataclass(frozen=True)
+class SubmittedJob:
+    """What `submit` prints."""
+
+    job: str
+    """Slurm's number of the array"""
+    tasks: int
+    """tasks"""
+    nodes: int
+    ppn: int
+    task_s: float
+    """measuring time of a task"""
+    time_limit_s: float | None
+    """time limit of a task; null: unlimited"""
+    dataset: Path
+    """folder of the dataset"""
+    log: Path
+    """pattern of the log files"""
+    watch: str
+    """command that shows the tasks"""
+
+
+@dataclass(frozen=True)
+class PrintedScript:
+    """What `submit --print` prints."""
+
+    script: str
+    """text of the batch script"""
 
 
 def submit(
@@ -132,7 +163,7 @@ def submit(
     )
     if print_:
         script = job.script()
-        output({"script": script}, [Verbatim(script.removesuffix("\n"))], json=json)
+        output(PrintedScript(script), [Verbatim(script.removesuffix("\n"))], json=json)
         return
     _report(job, slurm.submit(job), as_json=json)
 
@@ -170,17 +201,7 @@ def _report(job: BatchJob, number: str, *, as_json: bool) -> None:
 
     log = job.folder / f"{number}_TASK.log"
     watch = f"squeue --array --jobs={number}"
-    facts = {
-        "job": number,
-        "tasks": job.tasks,
-        "nodes": job.shape.nodes,
-        "ppn": job.shape.ppn,
-        "task_s": job.task_s,
-        "time_limit_s": job.time_s,
-        "dataset": job.dataset,
-        "log": log,
-        "watch": watch,
-    }
+    numbers = job.tasks, job.shape.nodes, job.shape.ppn, job.task_s, job.time_s
     lines = [
         f"job {number}: {counted(job.tasks, 'task')} on {job.shape.nodes} nodes x {job.shape.ppn}"
         f" processes, measuring {text(job.task_s)} each within a time limit of {text(job.time_s)}"
@@ -190,7 +211,7 @@ def _report(job: BatchJob, number: str, *, as_json: bool) -> None:
         f"status: colltune submit --status --out {shlex.quote(str(job.dataset))}",
         f"stop: scancel {number} (the measurements are kept; submit again to resume)",
     ]
-    output(facts, lines, json=as_json)
+    output(SubmittedJob(number, *numbers, job.dataset, log, watch), lines, json=as_json)
 
 
 def _show_status(dataset: Path, *, as_json: bool) -> None:

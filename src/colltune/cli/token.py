@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,17 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from colltune.server.auth.token_file import Token
+
+
+@dataclass(frozen=True)
+class RevokedToken:
+    """What `site token revoke` prints."""
+
+    revoked: str
+    """whose it was"""
+    left: int
+    """tokens that are left"""
+
 
 token = typer.Typer(
     help="Create, list and revoke the tokens of clients that may write to the service.",
@@ -68,9 +80,10 @@ def add(
     with _changed(tokens) as entries:
         if any(entry.name == name for entry in entries):
             raise say("token-exists", path=tokens, name=name)
-        entries.append(token_file.Token(name, scopes, token_file.digest(secret), until))
+        hashed = token_file.digest(secret)
+        entries.append(made := token_file.NewToken(name, scopes, hashed, until, token=secret))
     once = f"the token of {name} is shown only now; store it where only its user can read it"
-    output({**_facts(entries[-1]), "token": secret}, [Verbatim(secret)], json=json, warnings=[once])
+    output(made, [Verbatim(secret)], json=json, warnings=[once])
 
 
 @token.command("list")
@@ -85,7 +98,7 @@ def list_(tokens: Tokens, json: Json = False) -> None:
     now = datetime.now(UTC)
     rows = [[e.name, ", ".join(sorted(e.scopes)), _validity(e, now)] for e in entries]
     table = TextTable(("name", "scopes", "valid"), rows, wrap=("scopes", "valid"))
-    output([_facts(entry) for entry in entries], [table], json=json)
+    output(entries, [table], json=json)
 
 
 @token.command("revoke")
@@ -100,7 +113,7 @@ def revoke(name: Name, tokens: Tokens, json: Json = False) -> None:
             known = [entry.name for entry in entries] or ["none"]
             raise unknown("token", name, known, TokenFileError).of(str(tokens))
         entries[:] = left
-    output({"revoked": name, "left": len(left)}, [f"{name} is revoked"], json=json)
+    output(RevokedToken(name, len(left)), [f"{name} is revoked"], json=json)
 
 
 @contextmanager
@@ -155,14 +168,6 @@ def _until(text: str) -> datetime | None:
     if until <= now:
         raise say("not-allowed", UsageError, value=text, wanted="in the future (--expires)")
     return until
-
-
-def _facts(entry: Token) -> dict[str, Any]:
-    return {
-        "name": entry.name,
-        "scopes": sorted(entry.scopes),
-        "expires": entry.expires.isoformat() if entry.expires else None,
-    }
 
 
 def _validity(entry: Token, now: datetime) -> str:

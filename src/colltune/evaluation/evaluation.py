@@ -99,7 +99,6 @@ class EvaluationFigures:
     guard: bool
     """whether learners' decisions were guarded"""
     objective: str
-    """statistic that was learned"""
     train_nodes: tuple[int, ...]
     """node counts that were learned from"""
     test_nodes: tuple[int, ...]

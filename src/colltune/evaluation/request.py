@@ -173,7 +173,6 @@ class DecidedDataset:
 
     collective: Collective
     context: Context
-    """what was measured"""
     test_nodes: tuple[int, ...]
     """node counts that were tested"""
 

@@ -82,7 +82,6 @@ class FastestSetup:
     """The setup that is fastest for an instance."""
 
     instance: Instance
-    """collective, shape and message"""
     setup: Configuration
     """id of the setup"""
     time_s: float
@@ -193,7 +192,6 @@ class Compared:
     """One instance: what the tuner picked, and what whole collectives were measured to take."""
 
     instance: Instance
-    """collective, shape and message"""
     picked: Configuration
     """id of the setup that was picked"""
     best: Configuration

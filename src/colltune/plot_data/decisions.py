@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import pairwise, product
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,16 @@ MOST_SHAPES = 64
 _BETWEEN_UP_TO = 16
 _BEYOND_SIZES = 4
 _LARGEST = 1 << 62
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What a picture shows."""
+
+    subject: str
+    """what is drawn"""
+    out: Path | None = field(default=None, kw_only=True)
+    """file of the picture"""
 
 
 @dataclass(frozen=True, eq=False)

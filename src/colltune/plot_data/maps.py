@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from colltune.plot_data.decisions import (
     MOST_ROWS,
     DecisionMap,
     Pick,
+    Picture,
     beside,
     decision_map,
     notes_on,
@@ -30,6 +31,7 @@ from colltune.plot_data.decisions import (
 from colltune.plot_data.measured import comparable_cells
 from colltune.selector.argmin import ModelSelector
 from colltune.selector.configuration import NOT_SLOWER
+from colltune.text import UNPRINTED, computed
 
 if TYPE_CHECKING:
     from colltune.dataset import PerformanceDataset
@@ -60,21 +62,45 @@ class Field:
 
 
 @dataclass(frozen=True)
+class MapRun:
+    """Message sizes for which the same holds."""
+
+    first_bytes: int
+    last_bytes: int
+    """largest message"""
+    configuration: Configuration
+    """id of what is chosen or was fastest"""
+    extrapolated: bool
+    """outside what was measured"""
+    default_within_noise: bool
+    """the default is as fast within the noise"""
+
+
+@dataclass(frozen=True)
 class ShapeRow:
-    """The fields of one shape, by message size; ``measured`` tells whether the shape was."""
+    """The fields of one shape, by message size."""
 
     shape: Shape
     measured: bool
-    fields: tuple[Field, ...]
+    """whether it was measured"""
+    fields: tuple[Field, ...] = field(metadata=UNPRINTED)
+
+    @computed
+    def runs(self) -> list[MapRun]:
+        """Ranges of message sizes."""
+        ends = ((run[0], run[-1].msize_bytes) for run in runs(self))
+        return [MapRun(first.msize_bytes, last, *_kind(first)) for first, last in ends]
 
 
 @dataclass(frozen=True)
 class ChoiceMap:
-    """The rows of one collective, by ppn and nodes; ``left_out`` counts shapes without room."""
+    """What is used for one collective."""
 
     collective: Collective
     rows: tuple[ShapeRow, ...]
-    left_out: int = 0
+    """by ppn and nodes"""
+    shapes_left_out: int = 0
+    """shapes without room in the picture"""
 
     @property
     def fields(self) -> Iterator[Field]:
@@ -82,16 +108,15 @@ class ChoiceMap:
 
 
 @dataclass(frozen=True)
-class Maps:
-    """Maps of several collectives.
+class Maps(Picture):
+    """Maps of several collectives."""
 
-    ``subject`` says of what; ``points`` are what was measured fastest, to be shown on top.
-    """
-
-    subject: str
     over: Over
+    """nodes or processes: what is upwards"""
     maps: tuple[ChoiceMap, ...]
+    """by collective"""
     points: tuple[ChoiceMap, ...] = ()
+    """what was measured fastest, with --data"""
 
     @classmethod
     def of(
@@ -119,20 +144,11 @@ class Maps:
     @property
     def notes(self) -> tuple[str, ...]:
         left_out = {
-            one.collective: f"{one.left_out} of {one.left_out + len(one.rows)} shapes"
+            one.collective: f"{n} of {n + len(one.rows)} shapes"
             for one in self.maps
-            if one.left_out
+            if (n := one.shapes_left_out)
         }
         return notes_on(left_out, len(self.maps))
-
-    def as_json(self) -> dict[str, Any]:
-        """Return what is drawn, JSON-able: runs of message sizes for which the same holds."""
-        return {
-            "subject": self.subject,
-            "over": self.over.value,
-            "maps": [_json(one) for one in self.maps],
-            "points": [_json(one) for one in self.points],
-        }
 
 
 def decided(
@@ -195,7 +211,8 @@ def _thinned(found: ChoiceMap, over: Over, panels: int) -> ChoiceMap:
         kept_ppn = {ppn[k] for k in spread(len(ppn), panels)}
         kept_nodes = {nodes[k] for k in spread(len(nodes), MOST_ROWS)}
         rows = tuple(r for r in rows if r.shape.ppn in kept_ppn and r.shape.nodes in kept_nodes)
-    return replace(found, rows=rows, left_out=found.left_out + len(found.rows) - len(rows))
+    left_out = found.shapes_left_out + len(found.rows) - len(rows)
+    return replace(found, rows=rows, shapes_left_out=left_out)
 
 
 def _shapes(pairs: NDArray[np.int64]) -> tuple[Shape, ...]:
@@ -255,36 +272,10 @@ def near_default(
     return np.asarray((best != default) & (log_gain <= limit))
 
 
-def _json(found: ChoiceMap) -> dict[str, Any]:
-    return {
-        "collective": found.collective.value,
-        "shapes_left_out": found.left_out,
-        "rows": [
-            {
-                "shape": str(row.shape),
-                "measured": row.measured,
-                "runs": [_run_json(run) for run in runs(row)],
-            }
-            for row in found.rows
-        ],
-    }
-
-
-def _kind(field: Field) -> Hashable:
+def _kind(field: Field) -> tuple[Configuration, bool, bool]:
     return field.configuration, field.extrapolated, field.near_default
 
 
 def runs(row: ShapeRow, kind: Callable[[Field], Hashable] = _kind) -> Iterator[tuple[Field, ...]]:
     for _, run in groupby(row.fields, kind):
         yield tuple(run)
-
-
-def _run_json(run: tuple[Field, ...]) -> dict[str, Any]:
-    first, last = run[0], run[-1]
-    return {
-        "first_bytes": first.msize_bytes,
-        "last_bytes": last.msize_bytes,
-        "configuration": first.configuration.id,
-        "extrapolated": first.extrapolated,
-        "default_within_noise": first.near_default,
-    }

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import geometric_mean
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +24,10 @@ from colltune.evaluation import (
 from colltune.evaluation.folds import SplitError
 from colltune.models.fitting import Progress
 from colltune.models.guard import Guard
-from colltune.plot_data.decisions import ALL, Pick, beside
+from colltune.plot_data.decisions import ALL, Pick, Picture, beside
 from colltune.plot_data.measured import MeasuredDecisions, comparable_cells, compare
-from colltune.plot_data.runtimes import listed
 from colltune.selector.argmin import ModelSelector
+from colltune.text import UNPRINTED, computed
 
 Numbers = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -40,82 +39,77 @@ SPLITS: dict[str, Split] = {
 
 
 @dataclass(frozen=True, eq=False)
+class SizeRegrets:
+    """Regrets by octave of the message size."""
+
+    msize_bytes: list[int]
+    """message sizes"""
+    geometric_mean: Numbers
+    """at each size"""
+    p10: Numbers
+    """10 % quantile at each size"""
+    p90: Numbers
+    """90 % quantile at each size"""
+
+
+@dataclass(frozen=True, eq=False)
+class SelectorRegrets:
+    """Measured times of what a selector takes over the best measured."""
+
+    geometric_mean: float
+    """of selected over best runtime"""
+    p95: float
+    """95 % quantile"""
+    sorted: Numbers
+    """all ratios, ascending"""
+    by_size: SizeRegrets
+    """by message size"""
+
+    @classmethod
+    def of(cls, ratios: Numbers, msize_bytes: Integers) -> SelectorRegrets:
+        octave = np.floor(np.log2(np.maximum(msize_bytes, 0.5)))
+        groups = [octave == one for one in np.unique(octave)]
+        places = [int(np.median(msize_bytes[rows])) for rows in groups]
+        means = [geometric_mean(ratios[rows].tolist()) for rows in groups]
+        ends = [np.exp(np.quantile(np.log(ratios[rows]), (0.1, 0.9))).tolist() for rows in groups]
+        by_size = SizeRegrets(places, np.array(means), *np.array(ends).T)
+        p95 = float(np.quantile(ratios, 0.95))
+        return cls(geometric_mean(ratios.tolist()), p95, np.sort(ratios), by_size)
+
+
+@dataclass(frozen=True, eq=False)
 class InstanceRegrets:
-    """Regrets on n instances of one collective, or of all for None.
+    """Regrets on n instances.
 
     ``ratios`` holds for each selector the measured times of what it takes over the best measured,
     (n), at least 1.
     """
 
     collective: Collective | None
-    msize_bytes: Integers
-    ratios: Mapping[str, Numbers]
+    """collective; null: all together"""
+    msize_bytes: Integers = field(metadata=UNPRINTED)
+    ratios: Mapping[str, Numbers] = field(metadata=UNPRINTED)
 
-    def __len__(self) -> int:
+    @computed
+    def instances(self) -> int:
+        """Instances."""
         return len(self.msize_bytes)
 
-    def by_size(self, selector: str) -> Sizes:
-        """Return the regrets of `selector` by octave of the message size."""
-        octave = np.floor(np.log2(np.maximum(self.msize_bytes, 0.5)))
-        found = np.unique(octave)
-        logs = np.log(self.ratios[selector])
-        groups = [octave == one for one in found]
-        places = [int(np.median(self.msize_bytes[rows])) for rows in groups]
-        means = [geometric_mean(self.ratios[selector][rows].tolist()) for rows in groups]
-        ends = [np.exp(np.quantile(logs[rows], (0.1, 0.9))).tolist() for rows in groups]
-        low, high = np.array(ends).T
-        return Sizes(places, np.array(means), low, high)
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "collective": None if self.collective is None else self.collective.value,
-            "instances": len(self),
-            "selectors": {name: self._drawn(name) for name in self.ratios},
-        }
-
-    def _drawn(self, selector: str) -> dict[str, Any]:
-        sizes = self.by_size(selector)
-        return {
-            "geometric_mean": geometric_mean(self.ratios[selector].tolist()),
-            "p95": float(np.quantile(self.ratios[selector], 0.95)),
-            "sorted": listed(np.sort(self.ratios[selector])),
-            "by_size": {
-                "msize_bytes": sizes.msize_bytes,
-                "geometric_mean": listed(sizes.mean),
-                "p10": listed(sizes.p10),
-                "p90": listed(sizes.p90),
-            },
-        }
-
-
-@dataclass(frozen=True, eq=False)
-class Sizes:
-    """Regrets by octave of the message size: geometric mean, and the ends of the middle 80 %."""
-
-    msize_bytes: list[int]
-    mean: Numbers
-    p10: Numbers
-    p90: Numbers
+    @computed
+    def selectors(self) -> dict[str, SelectorRegrets]:
+        """By selector."""
+        return {n: SelectorRegrets.of(r, self.msize_bytes) for n, r in self.ratios.items()}
 
 
 @dataclass(frozen=True)
-class Regrets:
-    """Regrets of several collectives, those of all together first if there are several.
+class Regrets(Picture):
+    """Regrets of several collectives; ``learned`` are the selectors that are no baselines."""
 
-    ``learned`` are the selectors that are no baselines; ``notes`` say what is not part of it.
-    """
-
-    subject: str
     groups: tuple[InstanceRegrets, ...]
-    learned: tuple[str, ...]
-    notes: tuple[str, ...] = field(default=())
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "subject": self.subject,
-            "groups": [group.as_json() for group in self.groups],
-            "notes": list(self.notes),
-        }
+    """all together, if there are several, and by collective"""
+    learned: tuple[str, ...] = field(metadata=UNPRINTED)
+    notes: tuple[str, ...] = ()
+    """what is not shown"""
 
 
 def held_out(  # noqa: PLR0913
@@ -196,11 +190,11 @@ def of_bundle(selector: ModelSelector, dataset: PerformanceDataset, pick: Pick =
     cells = beside(comparable_cells(bundle, dataset), pick, collectives)
     label = f"bundle {bundle.id[:8]}"
     compared = [compare(selector, matrix) for matrix in cells.values()]
-    groups = [group for one in compared if len(group := _compared(one, label))]
+    groups = [group for one in compared if (group := _compared(one, label)).instances]
     if not groups:
         known = "no instance has both the default's time and the choice's"
         raise say("nothing-there", what="what is to be compared", known=known)
-    n, trained = sum(map(len, groups)), sum(int(one.trained.sum()) for one in compared)
+    n, trained = sum(g.instances for g in groups), sum(int(one.trained.sum()) for one in compared)
     total = sum(len(one.nodes) for one in compared)
     notes = []
     if n < total:

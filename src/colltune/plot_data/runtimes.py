@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from colltune.plot_data.decisions import (
     ALL,
     Grid,
     Pick,
+    Picture,
     beside,
     notes_on,
     panels_each,
@@ -37,14 +38,17 @@ _Key = tuple[str, str, str, int, int, int]
 class RuntimeLine:
     """What runs at M message sizes, and its runtimes with their intervals.
 
-    ``configurations`` (M) are None and ``time_s``, ``lower_s``, ``upper_s`` (M), in seconds, NaN
-    where there are none.
+    ``time_s``, ``lower_s`` and ``upper_s`` (M) are in seconds, NaN where there are none.
     """
 
     configurations: tuple[Configuration | None, ...]
+    """id at each message size; null: nothing is known"""
     time_s: Numbers
+    """runtime at each message size"""
     lower_s: Numbers
+    """lower end of its interval"""
     upper_s: Numbers
+    """upper end of its interval"""
 
     @classmethod
     def along(
@@ -59,77 +63,51 @@ class RuntimeLine:
         names = tuple(None if c < 0 else configurations[c] for c in columns.tolist())
         return cls(names, *found)
 
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "configurations": [c and c.id for c in self.configurations],
-            "time_s": listed(self.time_s),
-            "lower_s": listed(self.lower_s),
-            "upper_s": listed(self.upper_s),
-        }
-
 
 @dataclass(frozen=True, eq=False)
 class Points:
     """Measured times at N message sizes of the default and of what is chosen there, in seconds."""
 
     msize_bytes: Integers
+    """message sizes"""
     default_s: Numbers
+    """times of the default"""
     chosen_s: Numbers
+    """times of what is chosen there"""
 
 
 @dataclass(frozen=True, eq=False)
 class ShapeRuntimes:
-    """One panel: runtimes of one collective on one shape at M message sizes, ascending.
-
-    ``time_s`` (C, M) are those of ``configurations`` in seconds, NaN where unknown;
-    ``extrapolated`` (M) tells what lies outside the measured range.
-    """
+    """One panel: runtimes of one collective on one shape at M message sizes."""
 
     collective: Collective
     shape: Shape
     msize_bytes: Integers
-    configurations: tuple[Configuration, ...]
-    time_s: Numbers
+    """message sizes, ascending"""
+    configurations: Mapping[Configuration, Numbers]
+    """runtimes in seconds by configuration, null where unknown"""
     default: RuntimeLine
+    """the default"""
     chosen: RuntimeLine
+    """what is chosen"""
     extrapolated: NDArray[np.bool_]
+    """whether each message size lies outside what was measured"""
     points: Points | None = None
-
-    def as_json(self) -> dict[str, Any]:
-        drawn: dict[str, Any] = {
-            "collective": self.collective.value,
-            "shape": str(self.shape),
-            "msize_bytes": self.msize_bytes.tolist(),
-            "extrapolated": self.extrapolated.tolist(),
-            "configurations": {
-                c.id: listed(time_s)
-                for c, time_s in zip(self.configurations, self.time_s, strict=True)
-            },
-            "default": self.default.as_json(),
-            "chosen": self.chosen.as_json(),
-        }
-        if self.points is not None:
-            drawn["points"] = {
-                "msize_bytes": self.points.msize_bytes.tolist(),
-                "default_s": listed(self.points.default_s),
-                "chosen_s": listed(self.points.chosen_s),
-            }
-        return drawn
+    """measured times, with --data"""
 
 
 @dataclass(frozen=True)
-class Runtimes:
-    """Panels of several collectives, collective by collective.
+class Runtimes(Picture):
+    """Panels of several collectives."""
 
-    ``choice`` names what is chosen (``best measured``), ``interval`` what intervals hold;
-    ``left_out`` counts shapes without room by collective.
-    """
-
-    subject: str
-    choice: str
-    interval: str
+    chosen_is: str
+    """what the chosen curve is"""
+    interval_is: str
+    """what intervals hold"""
     panels: tuple[ShapeRuntimes, ...]
-    left_out: Mapping[Collective, int]
+    """by collective and shape"""
+    shapes_left_out: Mapping[Collective, int]
+    """shapes without room, by collective"""
 
     @classmethod
     def of(
@@ -158,17 +136,8 @@ class Runtimes:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        left_out = {c: f"{n} more shapes" for c, n in self.left_out.items()}
+        left_out = {c: f"{n} more shapes" for c, n in self.shapes_left_out.items()}
         return notes_on(left_out, len({panel.collective for panel in self.panels}))
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "subject": self.subject,
-            "chosen_is": self.choice,
-            "interval_is": self.interval,
-            "panels": [panel.as_json() for panel in self.panels],
-            "shapes_left_out": {c.value: n for c, n in self.left_out.items()},
-        }
 
 
 def predicted(
@@ -203,10 +172,6 @@ def measured(
     return Runtimes.of(subject, "best measured", "fastest to slowest launch", groups)
 
 
-def listed(numbers: Numbers) -> list[float | None]:
-    return [x if np.isfinite(x) else None for x in numbers.tolist()]
-
-
 def _predicted(
     selector: ModelSelector, collective: Collective, pick: Pick, cells: CellMatrix | None
 ) -> list[ShapeRuntimes]:
@@ -229,8 +194,7 @@ def _predicted(
                 collective,
                 shape,
                 grid.msize_bytes,
-                model.configurations,
-                shown[rows].T,
+                dict(zip(model.configurations, shown[rows].T, strict=True)),
                 RuntimeLine.along(np.full(n_sizes, default), portfolio, here),
                 RuntimeLine.along(decisions.chosen[rows], portfolio, here),
                 forecast.extrapolated[rows],
@@ -260,8 +224,7 @@ def _measured(cells: CellMatrix, ends: Mapping[_Key, tuple[float, float]]) -> li
                 cells.collective,
                 Shape(nodes, ppn),
                 here.msize_bytes,
-                here.configurations,
-                here.time_s.T,
+                dict(zip(here.configurations, here.time_s.T, strict=True)),
                 RuntimeLine.along(np.full(len(here), column), here.configurations, times),
                 RuntimeLine.along(np.nanargmin(here.time_s, axis=1), here.configurations, times),
                 np.zeros(len(here), np.bool_),

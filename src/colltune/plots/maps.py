@@ -32,11 +32,10 @@ _PALE = "outside what was measured (paler)"
 class _Looks(NamedTuple):
     """How the fields of a collective look: `of` returns the name and the style of one.
 
-    Neighbours of the same `kind` are drawn as one box. `entries` are those of the legend.
+    `entries` are those of the legend.
     """
 
     of: Callable[[Field], tuple[str, Style]]
-    kind: Callable[[Field], Hashable]
     entries: list[tuple[str, Style]]
 
 
@@ -84,11 +83,7 @@ def _by_algorithm(collective: Collective, styles: AlgorithmStyles) -> _Looks:
         style = styles.style(collective, field.configuration.algorithm)
         return "other" if style is OTHER else field.configuration.algorithm, style
 
-    return _Looks(
-        look,
-        lambda field: (field.configuration, field.extrapolated, field.near_default),
-        styles.entries(collective),
-    )
+    return _Looks(look, styles.entries(collective))
 
 
 def _lines(found: ChoiceMap, points: ChoiceMap | None, over: Over) -> list[_Line]:
@@ -150,20 +145,20 @@ def _boxes(
     """Return the boxes of each look: name, style, and whether it is outside."""
     found: dict[tuple[str, Style, bool], list[Box]] = {}
     for at, line in enumerate(lines):
-        for left, right, run in _runs(line.row, x, looks.kind):
+        for left, right, run in _runs(line.row, x):
             look = (*looks.of(run[0]), run[0].extrapolated)
             found.setdefault(look, []).append((left, right, at))
     return found
 
 
 def _runs(
-    row: ShapeRow, x: Places, kind: Callable[[Field], Hashable]
+    row: ShapeRow, x: Places, *kind: Callable[[Field], Hashable]
 ) -> Iterator[tuple[float, float, tuple[Field, ...]]]:
     if not row.fields:
         return
     edges = _edges([field.msize_bytes for field in row.fields], x)
     first = 0
-    for run in runs(row, kind):
+    for run in runs(row, *kind):
         yield edges[first], edges[first + len(run)], run
         first += len(run)
 
@@ -229,7 +224,7 @@ def _near_default(axes: Axes, lines: Sequence[_Line], x: Places, looks: _Looks) 
     boxes = [
         (a, b, at)
         for at, line in enumerate(lines)
-        for a, b, run in _runs(line.row, x, looks.kind)
+        for a, b, run in _runs(line.row, x)
         if run[0].near_default
     ]
     if boxes:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from statistics import geometric_mean
 from typing import NamedTuple
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from colltune.plot_data import regrets
-from colltune.plot_data.regrets import InstanceRegrets, Regrets
+from colltune.plot_data.regrets import InstanceRegrets, Regrets, SelectorRegrets
 from colltune.plots import scaffold
 from colltune.plots.scaffold import plain
 
@@ -36,7 +34,7 @@ def draw(found: Regrets) -> Figure:
         handles, _ = block.panels[0].get_legend_handles_labels()
         figure.legend(
             handles,
-            [_label(name, group) for name in group.ratios],
+            [_label(name, of) for name, of in group.selectors.items()],
             title="geometric mean; 95 % below",
             loc="center left",
             bbox_to_anchor=block.legend_at,
@@ -59,10 +57,8 @@ def _looks(found: Regrets) -> dict[str, _Look]:
     return looks
 
 
-def _label(name: str, group: InstanceRegrets) -> str:
-    ratios = group.ratios[name]
-    p95 = float(np.quantile(ratios, 0.95))
-    return f"{plain(name)}\n{geometric_mean(ratios.tolist()):.2f}x; {p95:.2f}x"
+def _label(name: str, regrets: SelectorRegrets) -> str:
+    return f"{plain(name)}\n{regrets.geometric_mean:.2f}x; {regrets.p95:.2f}x"
 
 
 def _over_instances(axes: Axes, group: InstanceRegrets, looks: dict[str, _Look]) -> None:
@@ -76,7 +72,7 @@ def _over_instances(axes: Axes, group: InstanceRegrets, looks: dict[str, _Look])
             label=plain(name),
         )
     name = "all collectives" if group.collective is None else group.collective.mpi_name
-    axes.set_title(f"{name}, {len(group)} instances", fontsize="medium")
+    axes.set_title(f"{name}, {group.instances} instances", fontsize="medium")
     scaffold.ratio_axis(axes, "x", 1.0, max(float(r.max()) for r in group.ratios.values()))
     axes.set_xlabel("time over best measured", fontsize="small")
     axes.set_ylabel("share of instances", fontsize="small")
@@ -88,14 +84,14 @@ def _over_instances(axes: Axes, group: InstanceRegrets, looks: dict[str, _Look])
 def _over_sizes(axes: Axes, group: InstanceRegrets, looks: dict[str, _Look]) -> None:
     highest = 1.0
     every = group.msize_bytes.tolist()
-    for name in group.ratios:
-        look, sizes = looks[name], group.by_size(name)
+    for name, found in group.selectors.items():
+        look, sizes = looks[name], found.by_size
         places = scaffold.place_of([*every, *sizes.msize_bytes])
         x = [places[size] for size in sizes.msize_bytes]
         axes.fill_between(x, sizes.p10, sizes.p90, color=look.colour, alpha=0.1, linewidth=0)
         axes.plot(
             x,
-            sizes.mean,
+            sizes.geometric_mean,
             color=look.colour,
             linestyle=look.dashes,
             linewidth=look.width,

@@ -44,7 +44,7 @@ def _draw_panel(axes: Axes, panel: ShapeRuntimes, styles: AlgorithmStyles) -> No
     measured = [] if panel.points is None else panel.points.msize_bytes.tolist()
     places = scaffold.place_of([*sizes, *measured])
     x = np.array([places[size] for size in sizes])
-    for configuration, time_s in zip(panel.configurations, panel.time_s, strict=True):
+    for configuration, time_s in panel.configurations.items():
         if not configuration.is_default:
             axes.plot(x, time_s, color=_THIN, linewidth=0.7, label=configuration.id, zorder=1)
     _thick(axes, x, panel.default, _DEFAULT, "default", (0, (3, 1.2)))
@@ -110,12 +110,12 @@ def _shade(axes: Axes, x: Any, panel: ShapeRuntimes) -> None:
 
 def _handles(found: Runtimes) -> list[Any]:
     handles: list[Any] = [
-        Line2D([], [], color=_CHOSEN, linewidth=2, label=found.choice),
+        Line2D([], [], color=_CHOSEN, linewidth=2, label=found.chosen_is),
         Line2D([], [], color=_DEFAULT, linewidth=2, linestyle=(0, (3, 1.2)), label="default"),
         Line2D([], [], color=_THIN, linewidth=0.9, label="other configurations"),
     ]
     if found.has_intervals:
-        handles.append(Patch(color="0.8", label=found.interval))
+        handles.append(Patch(color="0.8", label=found.interval_is))
     if any(panel.points is not None for panel in found.panels):
         handles.append(Line2D([], [], color="0.3", marker="x", linestyle="none", label="measured"))
     if any(panel.extrapolated.any() for panel in found.panels):

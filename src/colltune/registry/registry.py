@@ -52,11 +52,9 @@ class RegistryEntry:
     id: str
     """id"""
     context: Context
-    """what was measured"""
     collectives: tuple[Collective, ...]
     """collectives with models"""
     objective: str
-    """statistic that was learned"""
     created_utc: str
     """time of the fit (ISO 8601)"""
     size_bytes: int

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -64,7 +64,7 @@ from colltune.mpi.programs import Programs
 from colltune.retraining.arrivals import Arrived
 from colltune.retraining.site_file import Thresholds
 from colltune.selector.bundle_diff import diff, mean_ratio, thinned
-from colltune.text import counted
+from colltune.text import UNPRINTED, computed, counted
 
 Flags = NDArray[np.bool_]
 IN_FORCE = "in force"
@@ -74,41 +74,33 @@ IN_FORCE = "in force"
 class Contest:
     """What the candidate and, if there is one, the bundle in force decide on held-out instances.
 
-    ``how`` says how the bundle in force was judged, ``attempt`` the how manieth it is against it.
+    The ``challenger`` is the candidate's decisions, the ``defender`` those of the one in force.
     """
 
-    tested: EvaluatedInstances
-    candidate: Decided
-    in_force: Decided | None
+    tested: EvaluatedInstances = field(metadata=UNPRINTED)
+    challenger: Decided = field(metadata=UNPRINTED)
+    defender: Decided | None = field(metadata=UNPRINTED)
     how: str
+    """how the bundle in force was judged"""
     attempt: int = 1
+    """the how manieth it is against it"""
 
-    @cached_property
-    def candidate_scores(self) -> dict[str, Score]:
+    @computed
+    def candidate(self) -> dict[str, Score]:
         """The candidate's figures by collective, and of all."""
-        return scores(self.tested, self.candidate)
+        return scores(self.tested, self.challenger)
 
-    @cached_property
-    def in_force_scores(self) -> dict[str, Score]:
+    @computed
+    def in_force(self) -> dict[str, Score]:
         """The figures of the bundle in force, none if there is none."""
-        return {} if self.in_force is None else scores(self.tested, self.in_force)
+        return {} if self.defender is None else scores(self.tested, self.defender)
 
-    @cached_property
+    @computed
     def differences(self) -> tuple[Difference, ...]:
         """How much better the candidate is, by collective, all last; none without a bundle."""
-        if self.in_force is None:
+        if self.defender is None:
             return ()
-        return differences(self.tested, self.in_force, self.candidate, level_of(self.attempt))
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the figures, JSON-able."""
-        return {
-            "how": self.how,
-            "attempt": self.attempt,
-            "candidate": {name: asdict(s) for name, s in self.candidate_scores.items()},
-            "in_force": {name: asdict(s) for name, s in self.in_force_scores.items()},
-            "differences": [asdict(d) for d in self.differences],
-        }
+        return differences(self.tested, self.defender, self.challenger, level_of(self.attempt))
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,7 +254,7 @@ def judge(
     contest: Contest, thresholds: Thresholds, candidate: Bundle, in_force: Bundle | None
 ) -> PromotionVerdict:
     """Judge a candidate by its held-out decisions."""
-    score = contest.candidate_scores[ALL]
+    score = contest.candidate[ALL]
     against = []
     if score.slower_share > thresholds.harm_at_most:
         against.append(

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -38,7 +37,7 @@ from colltune.evidence.launches import Z90, sd_behind
 from colltune.models.bundle import Bundle
 from colltune.models.collective_model import CollectiveModel
 from colltune.retraining.site_file import DriftLimits
-from colltune.text import counted
+from colltune.text import computed, counted
 
 Numbers = NDArray[np.float64]
 _LATEST = 10
@@ -49,23 +48,20 @@ _SINCE = {"fit": "since the fit", "latest": "recently"}
 
 @dataclass(frozen=True)
 class Shift:
-    """How runtimes changed: ``ratio`` is new over old time.
-
-    ``of`` is a collective, ``all`` of them, or one configuration (relative to the others);
-    ``since`` says which launches are new: those since the ``fit``, or the ``latest``. ``chance`` is
-    the probability of a shift as large if nothing has changed.
-    """
+    """How runtimes changed."""
 
     of: str
+    """a collective, all of them, or one configuration (relative to the others)"""
     since: str
+    """which launches are new: those since the fit, or the latest"""
     ratio: float
+    """new over old time"""
     allocations: int
+    """new allocations"""
     chance: float
+    """probability of a shift as large if nothing has changed"""
     alarm: bool
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields, JSON-able."""
-        return dict(vars(self))
+    """whether it is large and beyond chance"""
 
     def __str__(self) -> str:
         return (
@@ -77,33 +73,30 @@ class Shift:
 
 @dataclass(frozen=True)
 class Drift:
-    """What was found; ``not_judged`` counts new measurements that the bundle says nothing of."""
+    """Whether runtimes changed."""
 
     shifts: tuple[Shift, ...]
+    """alarms, and the shift of every collective"""
     judged: int
+    """new measurements that were judged"""
     not_judged: int
+    """those that the bundle says nothing of"""
+
+    @computed
+    def alarm(self) -> bool:
+        """Whether any shift is beyond chance."""
+        return bool(self.alarms)
 
     @property
     def alarms(self) -> tuple[Shift, ...]:
         """The shifts beyond chance."""
         return tuple(shift for shift in self.shifts if shift.alarm)
 
-    @property
+    @computed
     def ratio(self) -> float | None:
-        """The largest shift of all collectives together either way, None if none was judged."""
+        """The largest shift of all collectives together either way; null: none was judged."""
         whole = [shift.ratio for shift in self.shifts if shift.of == _ALL]
         return max(whole, key=lambda ratio: abs(np.log(ratio)), default=None)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return what was found, JSON-able: alarms, and the shift of every collective."""
-        shown = [s for s in self.shifts if s.alarm or ":" not in s.of]
-        return {
-            "alarm": bool(self.alarms),
-            "ratio": self.ratio,
-            "judged": self.judged,
-            "not_judged": self.not_judged,
-            "shifts": [shift.as_dict() for shift in shown],
-        }
 
 
 def drift(
@@ -138,7 +131,8 @@ def drift(
     errors[_ALL] = max(errors.values(), default=0.0)
     found = (_judged(check, limits, errors, checks) for check in checks)
     not_judged = int((~unjudged.isin(list(known))).sum())
-    return Drift(tuple(filter(None, found)), int(unfitted.sum()), not_judged)
+    shifts = tuple(shift for shift in found if shift and (shift.alarm or ":" not in shift.of))
+    return Drift(shifts, int(unfitted.sum()), not_judged)
 
 
 def _referenced(table: pd.DataFrame) -> pd.DataFrame:

@@ -22,6 +22,7 @@ from typing import Any
 
 from colltune import errors, process
 from colltune.errors import ColltuneError, say
+from colltune.json_text import plain
 from colltune.models.fitting import Progress
 from colltune.models.workers import at_work
 from colltune.registry import Registry
@@ -30,6 +31,7 @@ from colltune.retraining.arrivals import Arrivals, arrivals
 from colltune.retraining.lease import LeaseTakenError
 from colltune.retraining.site_file import Hooks, RunOutcome, Site, Webhook
 from colltune.retraining.slot_run import SlotResult, SlotRun
+from colltune.text import UNPRINTED, computed
 
 Phase = Callable[[str], AbstractContextManager[Progress]]
 DRIFT = "drift"
@@ -38,30 +40,44 @@ _LONGEST_SECRET = 4096
 
 @dataclass(frozen=True)
 class Night:
-    """What a run found and did.
+    """What a run found and did."""
 
-    ``left_out`` says which files were not used and why, ``took_over`` who had died at it,
-    ``hooks`` how each hook fared.
-    """
-
-    site: Site
-    results: tuple[SlotResult, ...]
+    site: Site = field(metadata=UNPRINTED)
+    results: tuple[SlotResult, ...] = field(metadata=UNPRINTED)
     left_out: tuple[str, ...] = ()
+    """which files were not read, and why"""
     took_over: str | None = None
+    """the interrupted run that this one took over from"""
     hooks: dict[str, str] = field(default_factory=dict)
+    """how each hook fared"""
+
+    @computed
+    def machine(self) -> str:
+        """Machine of the site."""
+        return self.site.machine
+
+    @computed
+    def registry(self) -> str:
+        """The registry."""
+        return self.site.registry
+
+    @computed
+    def slots(self) -> dict[str, SlotResult]:
+        """By library and release."""
+        return {result.slot: result for result in self.results}
 
     @property
     def drifted(self) -> bool:
         """Whether any library's runtimes changed."""
         return any(r.drift is not None and r.drift.alarms for r in self.results)
 
-    @property
+    @computed
     def outcomes(self) -> tuple[RunOutcome, ...]:
         """All that happened, once each, drift included."""
         found = dict.fromkeys(result.outcome for result in self.results)
         return (*found, RunOutcome.DRIFT) if self.drifted else tuple(found)
 
-    @property
+    @computed
     def exit_status(self) -> int:
         """The status of the process.
 
@@ -78,19 +94,6 @@ class Night:
             return errors.KEPT
         return errors.NOTHING_NEW if outcomes == {RunOutcome.NOTHING_NEW} else 0
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return everything, JSON-able."""
-        return {
-            "machine": self.site.machine,
-            "registry": self.site.registry,
-            "outcomes": list(self.outcomes),
-            "exit_status": self.exit_status,
-            "slots": {result.slot: result.as_dict() for result in self.results},
-            "left_out": list(self.left_out),
-            "took_over": self.took_over,
-            "hooks": self.hooks,
-        }
-
 
 def retrain(site: Site, phase: Phase, lines: Callable[[Night], Iterable[str]]) -> Night:
     """Retrain `site` and tell its hooks."""
@@ -105,7 +108,7 @@ def retrain(site: Site, phase: Phase, lines: Callable[[Night], Iterable[str]]) -
     if told.isdisjoint(night.outcomes):
         return night
     text = "\n".join(lines(night))
-    return replace(night, hooks=notify(site.hooks, night.as_dict() | {"text": text}))
+    return replace(night, hooks=notify(site.hooks, plain(night) | {"text": text}))
 
 
 def _tell_failure(site: Site, error: ColltuneError) -> None:
@@ -159,7 +162,7 @@ def _report(
     found = {r.slot: r.drift for r in night.results if r.drift is not None}
     if found:
         slots = {
-            r.slot: {"bundle": r.judged_bundle, **found[r.slot].as_dict()}
+            r.slot: {"bundle": r.was_in_force, **plain(found[r.slot])}
             for r in night.results
             if r.slot in found
         }

@@ -20,6 +20,7 @@ from colltune.errors import (
     say,
 )
 from colltune.evaluation.folds import FoldSource
+from colltune.json_text import plain
 from colltune.models.bundle import Bundle
 from colltune.models.confirmations import upheld
 from colltune.models.fitting import Progress, fit_cells
@@ -50,7 +51,7 @@ from colltune.retraining.record import (
 )
 from colltune.retraining.site_file import RunOutcome, Site
 from colltune.selector.demand import read_demand
-from colltune.text import counted
+from colltune.text import UNPRINTED, computed, counted
 
 _NOTE_CHARACTERS = 2000
 _USED_S = 90 * 86400.0
@@ -66,50 +67,46 @@ def _by() -> str:
 class SlotResult:
     """What became of one slot.
 
-    ``seen`` are the tokens of the launches that the last run saw, as they came in;
-    ``judged_bundle`` was in force when the run began, ``in_force`` is now; ``new`` counts
-    measurements that the last run had not seen; ``contested`` is how many there were at the first
-    contest with the bundle in force; ``unfitted`` tells what the candidate has no models of, and
-    why; ``failure`` is set where the outcome is failed.
+    ``seen`` are the tokens of the launches that the last run saw, as they came in; ``failure`` is
+    set where the outcome is failed.
     """
 
-    slot: str
+    slot: str = field(metadata=UNPRINTED)
     outcome: RunOutcome
+    """promoted, trial, kept, shadow, nothing_new or failed"""
     reason: str
-    arrived: Arrived
-    settings: dict[str, Any]
-    seen: tuple[str, ...] = ()
-    new: int = 0
-    judged_bundle: str | None = None
+    """why"""
+    arrived: Arrived = field(metadata=UNPRINTED)
+    settings: dict[str, Any] = field(metadata=UNPRINTED)
+    seen: tuple[str, ...] = field(default=(), metadata=UNPRINTED)
+    new_measurements: int = 0
+    """measurements that the last run had not seen"""
+    was_in_force: str | None = None
+    """id of the bundle that was in force when the run began"""
     in_force: str | None = None
+    """id of the bundle that is now"""
     candidate: str | None = None
+    """id of the bundle that was fitted"""
     unfitted: dict[str, str] = field(default_factory=dict)
-    contest: Contest | None = None
+    """what the candidate has no models of, and why"""
+    comparison: Contest | None = None
+    """how the candidate and the bundle in force decide"""
     changes: dict[str, Any] = field(default_factory=dict)
+    """decisions that the candidate changes"""
     drift: Drift | None = None
+    """whether runtimes changed"""
     campaign: dict[str, Any] = field(default_factory=dict)
+    """the next campaign, or why there is none"""
     confirmed: dict[str, Any] = field(default_factory=dict)
+    """what was measured beside the default, or why nothing was"""
     contested: int = 0
-    failure: ColltuneError | None = None
+    """measurements at the first contest with the bundle in force"""
+    failure: ColltuneError | None = field(default=None, metadata=UNPRINTED)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return everything, JSON-able."""
-        return {
-            "outcome": self.outcome.value,
-            "reason": self.reason,
-            "measurements": len(self.arrived.dataset),
-            "new_measurements": self.new,
-            "was_in_force": self.judged_bundle,
-            "in_force": self.in_force,
-            "candidate": self.candidate,
-            "unfitted": self.unfitted,
-            "comparison": None if self.contest is None else self.contest.as_dict(),
-            "changes": self.changes,
-            "drift": None if self.drift is None else self.drift.as_dict(),
-            "campaign": self.campaign,
-            "confirmed": self.confirmed,
-            "contested": self.contested,
-        }
+    @computed
+    def measurements(self) -> int:
+        """All measurements."""
+        return len(self.arrived.dataset)
 
     @property
     def ended(self) -> bool:
@@ -118,7 +115,7 @@ class SlotResult:
 
     def record(self) -> SlotRecord:
         """Return what the next run has to know."""
-        facts = {name: value for name, value in self.as_dict().items() if name != "in_force"}
+        facts = {name: value for name, value in plain(self).items() if name != "in_force"}
         order = self.arrived.order(self.seen)
         tokens = tuple(self.arrived.tokens[launch] for launch in order)
         return SlotRecord(self.arrived.digest, self.settings, self.in_force, tokens, facts)
@@ -168,7 +165,7 @@ class SlotRun:
             self.site.settings(),
             seen,
             new,
-            judged_bundle=in_force,
+            was_in_force=in_force,
             in_force=in_force,
             contested=self._contested(in_force),
         )
@@ -200,10 +197,10 @@ class SlotRun:
                     self.site.drift,
                 )
             start = replace(start, drift=drifted)
-        if is_same and 0 < start.new < self.site.min_new:
+        if is_same and 0 < start.new_measurements < self.site.min_new:
             reason = (
-                f"there are {counted(start.new, 'new measurement')}, fewer than the minimum of "
-                f"{self.site.min_new}"
+                f"there are {counted(start.new_measurements, 'new measurement')}, fewer than the "
+                f"minimum of {self.site.min_new}"
             )
             return replace(start, outcome=RunOutcome.NOTHING_NEW, reason=reason)
         trial = self.registry.trials().get(self.slot)
@@ -234,7 +231,7 @@ class SlotRun:
             return replace(start, outcome=RunOutcome.KEPT, reason=f"it cannot be judged: {error}")
         found = replace(found, attempt=self._attempt(start))
         verdict = judge(found, self.site.thresholds, candidate, bundle)
-        return self._decided(replace(start, contest=found), candidate.id, verdict)
+        return self._decided(replace(start, comparison=found), candidate.id, verdict)
 
     def _contested(self, in_force: str | None) -> int:
         """Return with how many measurements the bundle in force was first contested."""

@@ -86,7 +86,6 @@ class ContestedInstance:
     """
 
     instance: Instance
-    """collective, shape and message"""
     default: Configuration
     """id of the library's own decision"""
     candidates: tuple[Configuration, ...]

@@ -2,26 +2,22 @@
 
 Format history of ``manifest.json``
 -----------------------------------
-1. ``format`` (``colltune-pack``), ``version``, ``bundle`` and ``profile`` (SHA-256 of what they
-   say), ``programs``, ``library``, ``release``, ``shape``, ``configuration_format``, ``files``
-   (names within the folder), ``environment``, ``start_line``, ``chosen`` (collective, nprocs or
-   shape, first and last byte, configuration), ``saving`` (shares of the run: expected, least,
-   most), ``unknown`` (share of the time in collectives) and ``notes``.
+1. what `PackManifest` says.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from colltune.dataset.profile import CallKind, Profile
 from colltune.decisions import ENOUGH_CORES, DecisionTable, Interval
 from colltune.domain import Collective, Configuration, Shape
 from colltune.errors import DataError, say
 from colltune.files import write_text
+from colltune.json_text import encoded
 from colltune.models.bundle import Bundle
 from colltune.models.guard import Guard
 from colltune.selector.argmin import ModelSelector
@@ -36,7 +32,7 @@ from colltune.selector.configuration import (
 )
 from colltune.selector.decision_table import Intervals, Layouts, decision_table, merged
 from colltune.selector.profiled import Outlook, outlook
-from colltune.text import counted
+from colltune.text import UNPRINTED, counted
 
 Ranges = tuple[tuple[int, int], ...]
 """Message sizes in bytes, first and last, ascending, with gaps between them."""
@@ -213,6 +209,79 @@ def _carried_over(profile: Profile, shape: Shape) -> Iterator[str]:
         )
 
 
+class PackedChoice(NamedTuple):
+    """What is not left to the library."""
+
+    collective: Collective
+    nprocs: int
+    """processes of the communicator"""
+    shape: Shape | None
+    """its shape; null: any"""
+    first_bytes: int
+    last_bytes: int | None
+    configuration: Configuration
+
+
+class SavedShare(NamedTuple):
+    """Share of the run that is expected to be saved."""
+
+    expected: float
+    """the share that is expected"""
+    least: float
+    """the least"""
+    most: float
+    """the most"""
+
+
+@dataclass(frozen=True)
+class PackManifest:
+    """What a packed folder holds, and what it was made from."""
+
+    format: str = field(default=FORMAT, kw_only=True)
+    """colltune-pack"""
+    version: int = field(default=FORMAT_VERSION, kw_only=True)
+    """of this document"""
+    written: WrittenConfiguration = field(metadata=UNPRINTED)
+    bundle: str
+    """id of the bundle"""
+    profile: str
+    """SHA-256 of what the profile says"""
+    programs: tuple[str, ...]
+    """names of the programs"""
+    promise: str
+    library: str
+    """MPI library"""
+    release: str
+    """its release"""
+    shape: Shape
+    """shape of the job"""
+    configuration_format: str
+    """format of the file"""
+    files: tuple[str, ...]
+    """names of the files within the folder"""
+    environment: Mapping[str, str]
+    """variables that put them into effect"""
+    start_line: str
+    """how to start the job instead"""
+    chosen: tuple[PackedChoice, ...]
+    """what is not left to the library"""
+    saving: SavedShare
+    """share of the run that it is expected to save"""
+    unknown: float
+    """share of the time in collectives of which nothing is known"""
+    notes: tuple[str, ...]
+    """what could not be written"""
+
+    @property
+    def expected(self) -> str:
+        """What share of the run is expected to be saved, in words."""
+        expected, least, most = self.saving
+        return (
+            f"expected to save {expected:.1%} of the run ({least:.1%} .. {most:.1%}); unknown "
+            f"for {self.unknown:.1%} of the time in collectives"
+        )
+
+
 @dataclass(frozen=True)
 class Packed:
     """The configuration of one application, and what it is expected to save."""
@@ -222,101 +291,65 @@ class Packed:
     made: Rendered
     outlook: Outlook
 
-    @property
-    def table(self) -> DecisionTable:
-        return self.made.table
-
-    def write(
-        self, folder: Path, interposed: Path | None, notes: tuple[str, ...]
-    ) -> WrittenConfiguration:
+    def write(self, folder: Path, interposed: Path | None, notes: tuple[str, ...]) -> PackManifest:
         """Write the folder's files; the configuration first, what names it last."""
         written = write_rendered(self.made, folder / self.made.target.form.name, interposed, notes)
+        manifest = self._manifest(written)
         write_text(folder / SCRIPT, f"# source this file in the job\n{written.job_line}\n")
-        write_text(folder / _README, self._readme(folder.absolute(), written))
-        manifest = json.dumps(self.as_dict(written), indent=2, allow_nan=False)
-        write_text(folder / _MANIFEST, f"{manifest}\n")
-        return written
+        write_text(folder / _README, _readme(folder.absolute(), manifest))
+        write_text(folder / _MANIFEST, f"{encoded(manifest, indent=2)}\n")
+        return manifest
 
-    def as_dict(self, written: WrittenConfiguration) -> dict[str, Any]:
-        main = written.rules_path.name
-        return {
-            "format": FORMAT,
-            "version": FORMAT_VERSION,
-            "bundle": self.bundle.id,
-            "profile": self.profile.digest,
-            "programs": list(self.profile.programs),
-            "promise": str(written.programs),
-            "library": self.table.library,
-            "release": written.written.release,
-            "shape": str(self.table.shape),
-            "configuration_format": written.written.format,
-            "files": [
-                *self.made.names(main).values(),
-                *([written.parameter_path.name] if written.parameter_path else []),
-                SCRIPT,
-            ],
-            "environment": written.environment,
-            "start_line": written.start_line,
-            "chosen": list(self.chosen()),
-            "saving": dict(zip(("expected", "least", "most"), self._saved, strict=True)),
-            "unknown": self._unknown,
-            "notes": list(written.written.notes),
-        }
-
-    @property
-    def _saved(self) -> list[float]:
-        """Shares of the run: expected, least, most."""
-        return [s / max(self.profile.process_s, 1e-300) for s in self.outlook.saving]
-
-    @property
-    def _unknown(self) -> float:
-        return self.outlook.unknown_s / max(self.profile.collectives_s, 1e-300)
-
-    @property
-    def expected(self) -> str:
-        """What share of the run is expected to be saved, in words."""
-        expected, least, most = self._saved
-        return (
-            f"expected to save {expected:.1%} of the run ({least:.1%} .. {most:.1%}); unknown "
-            f"for {self._unknown:.1%} of the time in collectives"
+    def _manifest(self, written: WrittenConfiguration) -> PackManifest:
+        profile, table, parameters = self.profile, written.table, written.parameter_path
+        files = [*self.made.names(written.rules_path.name).values()]
+        files += [parameters.name] if parameters else []
+        saving = (s / max(profile.process_s, 1e-300) for s in self.outlook.saving)
+        return PackManifest(
+            written,
+            *(self.bundle.id, profile.digest, profile.programs, str(written.programs)),
+            library=table.library,
+            release=written.written.release,
+            shape=table.shape,
+            configuration_format=written.written.format,
+            files=(*files, SCRIPT),
+            environment=written.environment,
+            start_line=written.start_line,
+            chosen=tuple(_chosen(table)),
+            saving=SavedShare(*saving),
+            unknown=self.outlook.unknown_s / max(profile.collectives_s, 1e-300),
+            notes=written.written.notes,
         )
 
-    def chosen(self) -> Iterator[dict[str, Any]]:
-        """Yield the decisions as the manifest has them, without those left to the library."""
-        table = self.table
-        keyed: list[tuple[Collective, int, str | None, Intervals]]
-        keyed = [(c, n, None, i) for (c, n), i in table.rules.items()]
-        keyed += [(c, s.nprocs, str(s), i) for (c, s), i in table.by_layout.items()]
-        for collective, nprocs, layout, intervals in keyed:
-            for interval in intervals:
-                if not interval.configuration.is_default:
-                    yield {
-                        "collective": collective.value,
-                        "nprocs": nprocs,
-                        "shape": layout,
-                        "first_bytes": interval.first_bytes,
-                        "last_bytes": interval.last_bytes,
-                        "configuration": interval.configuration.id,
-                    }
 
-    def _readme(self, folder: Path, written: WrittenConfiguration) -> str:
-        lines = [
-            f"MPI collectives tuned for {', '.join(self.profile.programs)},",
-            f"{self.table.library} {written.written.release}, {self.table.shape}"
-            " (nodes x processes per node).",
-            "",
-            "In the job, before mpirun or srun:",
-            "",
-            f"    . {folder / SCRIPT}",
-            "",
-            "or start it with:",
-            "",
-            f"    {written.start_line}",
-            "",
-            f"It is {self.expected}.",
-            "Calls that the profile does not contain are left to the library.",
-            "The paths are absolute: do not move the folder, but pack again elsewhere.",
-            f"{_MANIFEST} says what it was made from.",
-            *(f"Note: {note}." for note in written.written.notes),
-        ]
-        return "\n".join(lines) + "\n"
+def _chosen(table: DecisionTable) -> Iterator[PackedChoice]:
+    """Yield the decisions without those left to the library."""
+    keyed: list[tuple[tuple[Collective, int, Shape | None], Intervals]]
+    keyed = [((*key, None), found) for key, found in table.rules.items()]
+    keyed += [((c, s.nprocs, s), found) for (c, s), found in table.by_layout.items()]
+    for where, intervals in keyed:
+        for one in intervals:
+            if not one.configuration.is_default:
+                yield PackedChoice(*where, one.first_bytes, one.last_bytes, one.configuration)
+
+
+def _readme(folder: Path, found: PackManifest) -> str:
+    lines = [
+        f"MPI collectives tuned for {', '.join(found.programs)},",
+        f"{found.library} {found.release}, {found.shape} (nodes x processes per node).",
+        "",
+        "In the job, before mpirun or srun:",
+        "",
+        f"    . {folder / SCRIPT}",
+        "",
+        "or start it with:",
+        "",
+        f"    {found.start_line}",
+        "",
+        f"It is {found.expected}.",
+        "Calls that the profile does not contain are left to the library.",
+        "The paths are absolute: do not move the folder, but pack again elsewhere.",
+        f"{_MANIFEST} says what it was made from.",
+        *(f"Note: {note}." for note in found.notes),
+    ]
+    return "\n".join(lines) + "\n"

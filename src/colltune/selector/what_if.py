@@ -42,7 +42,6 @@ class Situation(NamedTuple):
     """An instance, and the adapters of each node."""
 
     instance: Instance
-    """collective, shape and message"""
     rails: Rails
     """network adapters per node"""
 
@@ -78,7 +77,6 @@ class NowAndThen:
     cost_model: str | None
     """what the cost terms are by"""
     promise: str
-    """which programs it is for: any-legal, same-types, builtin-operations"""
     now: WhatIfAnswer
     """as it is now"""
     then: WhatIfAnswer

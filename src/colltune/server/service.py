@@ -29,7 +29,7 @@ from colltune.registry import Registry, RegistryEntry
 from colltune.selector.argmin import ModelSelector, legal_selector
 from colltune.selector.configuration import Target, render, selector_for
 from colltune.selector.demand import Demand, DemandLog
-from colltune.selector.selection_json import selection_json, tables, tables_json
+from colltune.selector.selection_json import SelectedInstance, SelectionTable
 from colltune.server import queries
 from colltune.server.answers import (
     CONTENT_POLICY,
@@ -199,13 +199,12 @@ class Service:
         programs = self._programs(query)
         selector = legal_selector(bundle, programs, guard=self.guard)
         if query.msize is None:
-            found = tables(selector, asked, shape)
-            content: Any = tables_json(bundle, shape, found, programs)
-            decided = [(c, i.configuration.is_default) for c, i in found]
+            content: Any = SelectionTable.of(selector, asked, shape, programs)
+            decided = [(i.collective, i.configuration.is_default) for i in content.intervals]
         else:
             instances = [Instance(c, shape, query.msize) for c in asked]
             selections = selector.select_many(instances)
-            rows = [selection_json(selection) for selection in selections]
+            rows = [*map(SelectedInstance.of, selections)]
             content = rows[0] if query.collective else rows
             decided = [(s.instance.collective, s.configuration.is_default) for s in selections]
         replaced = {c.value for c, is_default in decided if not is_default}

@@ -156,7 +156,6 @@ class NoiseReport:
     """The noise report of a dataset; see the package for the definitions."""
 
     context: Context
-    """what was measured"""
     measurements: int
     """measurements"""
     allocation_sources: Mapping[AllocationSource, int]

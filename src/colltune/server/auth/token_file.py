@@ -20,13 +20,14 @@ import secrets
 import stat
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 
 from colltune.errors import say
 from colltune.files import whole
+from colltune.text import UNPRINTED
 
 _FIRST_LINE = "colltune-tokens 1"
 _FIELDS = 4
@@ -49,15 +50,26 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True)
 class Token:
-    """What is known of a token; ``expires`` is None for one that stays valid."""
+    """What is known of a token."""
 
     name: str
+    """whose it is"""
     scopes: frozenset[Scope]
-    sha256: str
+    """what it is good for"""
+    sha256: str = field(metadata=UNPRINTED)
     expires: datetime | None = None
+    """UTC time; null: never"""
 
     def is_expired(self, now: datetime) -> bool:
         return self.expires is not None and now >= self.expires
+
+
+@dataclass(frozen=True)
+class NewToken(Token):
+    """A token that was just made."""
+
+    token: str = field(kw_only=True, repr=False)
+    """the token, told only now"""
 
 
 def new_token() -> str:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, urlencode
 
 from colltune.decisions import ENOUGH_CORES
@@ -51,6 +51,15 @@ class JobRequest:
     caution: float = 1.0
 
 
+class DecidedJob(NamedTuple):
+    """What `colltune env` decides."""
+
+    environment: dict[str, str]
+    """variables of the job; empty: it runs with MPI's own decisions"""
+    note: str = ""
+    """why nothing is set, else empty"""
+
+
 @dataclass(frozen=True)
 class _Wanted:
     """What a decision is wanted for: a Slurm `job`, if any; `pin` begins a bundle's id.
@@ -71,11 +80,11 @@ class _Wanted:
 
 def decide(
     request: JobRequest, environment: Mapping[str, str], find_libcolltune: FindLibcolltune
-) -> tuple[dict[str, str], str]:
+) -> DecidedJob:
     """Write the job's files; return the variables to set, and why there are none."""
     shape = shape_of(request, environment)
     if shape.nprocs == 1:
-        return {}, ""
+        return DecidedJob({})
     library, release = release_of(request, environment)
     request = _with_promises(request, environment)
     folder = folder_of(request, environment, shape)
@@ -94,13 +103,14 @@ def decide(
     )
     part = _decision(wanted, environment)
     if part.arm is Arm.CONTROL:
-        return {}, (
+        note = (
             "this job is in the control group, by which the site sees what tuning brings; "
             f"COLLTUNE_BUNDLE={part.bundle_id[:12]} insists on tuning"
         )
+        return DecidedJob({}, note)
     variables = next((dict(s.variables) for s in part.sections if s.shape == shape), {})
     if not variables:
-        return {}, f"for {shape} no configuration is predicted to be faster"
+        return DecidedJob({}, f"for {shape} no configuration is predicted to be faster")
     from colltune.mpi import library as mpi_library
     from colltune.mpi.libcolltune import PRELOAD
     from colltune.mpi.libcolltune.library import with_libcolltune
@@ -109,7 +119,7 @@ def decide(
     whole = with_libcolltune(mpi) if request.interposed else mpi
     overrides = whole.user_overrides(variables, _users(whole, part.release, request, environment))
     if overrides.reason:
-        return {}, overrides.reason
+        return DecidedJob({}, overrides.reason)
     write(part, folder)
     section = folder / part_name(part.library, part.release) / str(shape)
     user = environment.get(PRELOAD)
@@ -118,7 +128,7 @@ def decide(
         ours = variables[PRELOAD]
         is_there = ours in user.replace(" ", ":").split(":")
         variables[PRELOAD] = user if is_there else f"{user}:{ours}"
-    return variables | _for_hooks(variables, environment, shape, section), ""
+    return DecidedJob(variables | _for_hooks(variables, environment, shape, section))
 
 
 def _with_promises(request: JobRequest, environment: Mapping[str, str]) -> JobRequest:
