@@ -40,7 +40,8 @@ PIPELINED = "bcast.pipelined_tree_kary:fanout=4,segsize=1024"
 def test_a_choice_is_written_with_its_parameters_and_without_the_device() -> None:
     """The variables are those under which it is measured."""
     assert FORMAT.write(always(PIPELINED), "5.0.2").text == (
-        "# Written by colltune for any legal program.\n"
+        "# Written by colltune for any legal program; all ranks get the same result, which may be "
+        "rounded otherwise.\n"
         "MPIR_CVAR_BCAST_DEVICE_COLLECTIVE=0\n"
         "MPIR_CVAR_BCAST_INTRA_ALGORITHM=pipelined_tree\n"
         "MPIR_CVAR_BCAST_TREE_KVAL=4\n"

@@ -339,7 +339,7 @@ def evaluate_split(  # noqa: PLR0913
         notes = (*notes, halved.note)
     folds = split.folds(source)
     if programs is not None and (harmful := _harmful(dataset, programs)):
-        told = f"{counted(harmful, 'configuration')} may not be used for {programs.phrase}"
+        told = f"{counted(harmful, 'configuration')} may not be used for {programs.which}"
         notes = (*notes, f"{told}: left out")
     tested, choices, problems = decided(dataset.context, folds, recipes, jobs, progress)
     setup = EvaluationSetup(

@@ -161,11 +161,15 @@ class Programs:
         return found
 
     @property
-    def phrase(self) -> str:
+    def which(self) -> str:
         """Which programs these are, in words."""
         told = [_PHRASES[name] for name in self._promised]
-        programs = f"programs that {' and '.join(told)}" if told else "any legal program"
-        return f"{programs}; {RESULTS_PHRASES[self.results]}"
+        return f"programs that {' and '.join(told)}" if told else "any legal program"
+
+    @property
+    def phrase(self) -> str:
+        """Which programs these are, and what is promised to them, in words."""
+        return f"{self.which}; {RESULTS_PHRASES[self.results]}"
 
     @property
     def _promised(self) -> list[str]:

@@ -415,6 +415,7 @@ class Site:
             " computes, else `ranks-agree`.",
             key="site.results",
             read=parse_results,
+            example="same-bits",
         ),
     ] = None
     min_new: Annotated[

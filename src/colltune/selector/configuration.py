@@ -251,7 +251,7 @@ def unsafe_in(bundle: Bundle, target: Target) -> tuple[str, ...]:
     more = f", and {counted(len(found) - 1, 'reason')} more" if len(found) > 1 else ""
     return (
         f"{counted(sum(found.values()), 'configuration')} of the bundle may not be used for "
-        f"{target.programs.phrase}: {next(iter(found))}{more}",
+        f"{target.programs.which}: {next(iter(found))}{more}",
     )
 
 

@@ -9,8 +9,8 @@
 #include <string.h>
 
 /* Element k of a rank is like element k + PERIOD. Few elements could be equal by chance, so that
- * messages of less than FEW are reduced SALTS times with other data. */
-enum { PERIOD = 61, FEW = 16, SALTS = 16, KINDS = 8, OWN = 6, TEXT = KINDS * 9 + 1 };
+ * messages of less than FEW are reduced several times with other data, FEW elements in all. */
+enum { PERIOD = 61, FEW = 16, SALTS = FEW, KINDS = 8, OWN = 6, TEXT = KINDS * 9 + 1 };
 static const unsigned EMPTY_HASH = 2166136261U;
 
 typedef struct {
@@ -162,7 +162,7 @@ static void try_kind(const place_t *p, const case_t *one, const number_t *kind, 
     unsigned char *sent = room(bytes), *got = room(bytes);
     unsigned *hash = &seen->hashes[kind - kinds];
     *hash = EMPTY_HASH;
-    for (int salt = n < FEW ? SALTS - 1 : 0; salt >= 0; salt--) {
+    for (int salt = n < FEW ? (FEW - 1) / (int)n : 0; salt >= 0; salt--) {
         unsigned found = called_once(p, one, kind, salt, sent, got, seen, &mine);
         *hash = fold(*hash, &found, sizeof found);
         if (closely)

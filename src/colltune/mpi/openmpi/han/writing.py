@@ -38,7 +38,7 @@ from colltune.mpi.openmpi.releases import LIBRARY, catalogue_of
 from colltune.mpi.openmpi.writing import Converter, Levels, Lines, exactly, han_text
 from colltune.mpi.release import Release
 from colltune.mpi.rules import Rule
-from colltune.mpi.running import Promises
+from colltune.mpi.running import EVERYWHERE, Promises, RunningRange
 from colltune.text import counted
 
 _BY_RULES = ("coll_han_priority", "coll_han_use_")
@@ -111,12 +111,12 @@ class _HanChooser(Chooser):
             return _intra(configuration.collective)
         return configuration
 
-    def refusal(self, on: int | Shape, interval: Interval) -> tuple[str, int]:
+    def runs(self, on: int | Shape, interval: Interval) -> RunningRange:
         configuration = interval.configuration
         why = FORMATS[NAME].limit(self.bound.name, configuration)
         if not why and han_setups.is_setup(configuration) and configuration.parameters:
             why = self._why_not_alone(configuration)
-        return why, 0
+        return RunningRange(None, why) if why else EVERYWHERE
 
     def _why_not_alone(self, configuration: Configuration) -> str:
         """Return why a setup cannot be the one of the job; a note tells the parameters it needs."""
