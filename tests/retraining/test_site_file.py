@@ -13,6 +13,7 @@ from colltune.dataset.objective import Objective
 from colltune.errors import SiteError
 from colltune.files.settings import keys_of
 from colltune.models.workers import Slurm
+from colltune.mpi.programs import Results
 from colltune.retraining.site_file import Site, deploy_file, load, parse
 from tests.refusals import refused
 
@@ -43,6 +44,31 @@ def _tables(parsed: dict[str, object], above: str = "") -> dict[str, dict[str, o
         if isinstance(value, dict):
             found |= {f"{above}{name}": value, **_tables(value, f"{above}{name}.")}
     return found
+
+
+@pytest.mark.parametrize(
+    ("site", "production", "promised"),
+    [
+        ("", "", Results.RANKS_AGREE),
+        ("", "[production]\nrecord = true\n", Results.SAME_BITS),
+        ('results = "any"\n', "[production]\nrecord = true\n", Results.ANY),
+        ('results = "ranks-agree"\n', "[production]\nrecord = true\n", Results.RANKS_AGREE),
+        ('programs = "same-types,results=any"\n', "", Results.ANY),
+        ('results = "same-bits"\n', "", Results.SAME_BITS),
+    ],
+)
+def test_recorded_jobs_compute_the_same_bits(site: str, production: str, promised: Results) -> None:
+    """Arms that are drawn must not change results, unless the site says so."""
+    text = _LEAST.replace("[data]", f"{site}[data]") + production
+    assert parse(text, "site.toml", Path("/etc")).programs.results is promised
+
+
+def test_what_is_promised_of_results_is_checked() -> None:
+    """A wrong word is named with its key."""
+    text = _LEAST.replace("[data]", 'results = "exact"\n[data]')
+    with refused("not-results", SiteError) as raised:
+        parse(text, "site.toml", Path("/etc"))
+    assert "site.results" in str(raised.value)
 
 
 def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:

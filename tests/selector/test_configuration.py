@@ -16,12 +16,23 @@ from colltune.models.fitting import fit
 from colltune.mpi import LIBRARIES
 from colltune.mpi.formats import FORMATS, readers
 from colltune.mpi.openmpi.parameters.reading import read_variables
-from colltune.mpi.programs import ANY_LEGAL, FOR_TWO, MOST_PROMISED, SAME_TYPES, Programs
+from colltune.mpi.programs import (
+    ANY_LEGAL,
+    FOR_TWO,
+    MOST_PROMISED,
+    SAME_TYPES,
+    Programs,
+    Results,
+)
 from colltune.mpi.rules import Call
 from colltune.mpi.running import Promises, Refusal
 from colltune.selector.argmin import legal_runs, legal_selector
 from colltune.selector.configuration import Target, render, rendered, selector_for, write_rendered
 from tests.models.machines import measured
+from tests.mpi.programs_measured import BITS, Measured
+from tests.mpi.programs_measured import measured as outcomes
+
+__all__ = ["outcomes"]
 
 ALONE = Shape(1, 1)
 FOR_OPENMPI = ("openmpi-classic", "openmpi-han", "openmpi-parameters", "openmpi-json")
@@ -194,6 +205,72 @@ def test_leaders_are_not_chosen_where_there_are_none() -> None:
         assert chosen == {wanted}
 
 
+_REDUCTIONS = {
+    "openmpi.allreduce.default": 100e-6,
+    "openmpi.allreduce.recursive_doubling": 50e-6,
+    "openmpi.allreduce.ring": 20e-6,
+    "openmpi.allgather.default": 100e-6,
+    "openmpi.allgather.ring": 20e-6,
+}
+
+
+def _reductions() -> PerformanceDataset:
+    """Return times of a machine on which the fastest allreduce rounds otherwise."""
+    return PerformanceDataset.of(
+        Context("hydra", "openmpi", "5.0.11"),
+        [
+            Measurement(
+                Instance(configuration.collective, Shape(nodes, ppn), msize),
+                configuration,
+                f"{launch}",
+                times_s=(time_s,) * 5,
+            )
+            for configuration, time_s in (
+                (Configuration.parse(text), time_s) for text, time_s in _REDUCTIONS.items()
+            )
+            for nodes, ppn in ((1, 4), (1, 8), (2, 4))
+            for msize in (64, 1024, 65536)
+            for launch in range(2)
+        ],
+    )
+
+
+def test_same_bits_cost_reductions_their_gain_alone(outcomes: Measured) -> None:
+    """Data moves as fast as before; an allreduce runs what is known to give the same bits."""
+    outcomes(BITS)
+    bundle = fit(_reductions(), "knn")
+    programs = Programs(same_types=True, builtin_operations=True, results=Results.SAME_BITS)
+    for job, allreduce in ((Shape(1, 4), {"recursive_doubling"}), (Shape(2, 4), set())):
+        target = Target.named("openmpi-classic", "5.0.11", programs=programs)
+        found = render(selector_for(bundle, target), job, target)
+        chosen = {
+            collective: {
+                interval.configuration.algorithm
+                for interval in found.table.rules[collective, job.nprocs]
+                if not interval.configuration.is_default
+            }
+            for collective in bundle.collectives
+        }
+        assert chosen == {Collective.ALLREDUCE: allreduce, Collective.ALLGATHER: {"ring"}}, job
+    alone = legal_selector(bundle, programs)
+    for size, name in ((1024, "recursive_doubling"), (1 << 21, "default")):
+        decided = alone.select(Instance(Collective.ALLREDUCE, Shape(1, 4), size))
+        assert decided.configuration.algorithm == name
+
+
+@pytest.mark.parametrize("results", Results)
+def test_who_reduces_by_default_stays_where_bits_are_promised(
+    results: Results, outcomes: Measured
+) -> None:
+    """A file switches another component off, which may own the reductions."""
+    outcomes(BITS)
+    programs = Programs(results=results)
+    target = Target.named("openmpi-classic", "5.0.11", programs=programs)
+    found = render(selector_for(fit(_reductions(), "knn"), target), Shape(1, 4), target)
+    switched_off = "OMPI_MCA_coll_hcoll_enable" in found.environment("/rules")
+    assert switched_off is (results is not Results.SAME_BITS)
+
+
 def test_an_algorithm_for_two_processes_is_for_no_more(bundle: Bundle) -> None:
     """What was measured of it on two does not make it safe on more."""
     two = Configuration.parse("openmpi.allgather.two_proc")
@@ -230,7 +307,7 @@ def test_what_breaks_programs_is_served_no_more_from_an_old_bundle(bundle: Bundl
         chosen[programs] = {i.configuration.algorithm for i in rules} | {
             alone.configuration.algorithm
         }
-        notes[programs] = [note for note in found.written.notes if programs.phrase in note]
+        notes[programs] = [note for note in found.written.notes if programs.which in note]
     assert "scatter_allgather" in chosen[SAME_TYPES]
     assert "scatter_allgather" not in chosen[ANY_LEGAL]
     assert notes[SAME_TYPES] == []

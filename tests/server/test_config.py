@@ -156,6 +156,7 @@ def test_an_answer_is_for_the_programs_that_a_job_names(client: TestClient) -> N
             ("any-legal", {}),
             ("same-types", {"programs": "same-types"}),
             ("builtin-operations", {"programs": "builtin-operations"}),
+            ("any-legal,results=same-bits", {"results": "same-bits"}),
         )
     }
     for promise, answer in answers.items():
@@ -164,3 +165,4 @@ def test_an_answer_is_for_the_programs_that_a_job_names(client: TestClient) -> N
         assert Programs.parse(promise).phrase in answer.text
     assert len({answer.headers["ETag"] for answer in answers.values()}) == len(answers)
     assert client.get(CONFIG, params={**SHAPE, "programs": "mine"}).status_code == 422
+    assert client.get(CONFIG, params={**SHAPE, "results": "exact"}).status_code == 422

@@ -178,7 +178,7 @@ class Programs:
     def __str__(self) -> str:
         usual = self.results is Results.RANKS_AGREE
         results = [] if usual else [f"{_RESULTS}{self.results}"]
-        return ",".join([*(self._promised or [ANY] * usual), *results])
+        return ",".join([*(self._promised or [ANY]), *results])
 
     def keep(self, promise: str) -> bool:
         """Tell whether all of these programs keep `promise`, or do without that one of results."""

@@ -41,6 +41,7 @@ class Asked:
         self.bundle = query.get("bundle", [""])[0]
         self.job = query.get("job", [""])[0]
         self.programs = query.get("programs", [""])[0]
+        self.results = query.get("results", [""])[0]
 
 
 Answer = Callable[[Asked], bytes]

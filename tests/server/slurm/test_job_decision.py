@@ -138,3 +138,18 @@ def test_a_job_says_which_programs_it_has(
     request = replace(request, builtin_operations_only=builtin)
     decide(request, {"COLLTUNE_PROGRAMS": variable} if variable else {}, lambda *_: Path())
     assert service.asked[-1].programs == asked
+
+
+@pytest.mark.parametrize(
+    ("said", "variable", "asked"),
+    [("", "", ""), ("", "any", "any"), ("same-bits", "any", "same-bits")],
+)
+def test_a_job_says_what_its_results_need(
+    service: FakeService, tmp_path: Path, said: str, variable: str, asked: str
+) -> None:
+    """That says nothing of its programs, which are the service's then."""
+    service.answer = good
+    request = JobRequest("4", "8", library="openmpi", release="4.1.4", folder=str(tmp_path / "f"))
+    request = replace(request, url=f"unix:{service.path}", limit_s=30, results=said)
+    decide(request, {"COLLTUNE_RESULTS": variable} if variable else {}, lambda *_: Path())
+    assert (service.asked[-1].programs, service.asked[-1].results) == ("", asked)

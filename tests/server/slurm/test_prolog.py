@@ -58,23 +58,26 @@ def test_the_hook_shows_that_it_asks_for_a_job(site: Site, service: FakeService)
 
 
 @pytest.mark.parametrize(
-    ("comment", "asked"),
+    ("comment", "programs", "results"),
     [
-        ("", ""),
-        ("colltune:programs=same-types", "same-types"),
+        ("", "", ""),
+        ("colltune:programs=same-types", "same-types", ""),
         (
             "mine; colltune:programs=same-types,builtin-operations; more",
             "same-types,builtin-operations",
+            "",
         ),
-        ("colltune:programs=same-types&nodes=1", "same-types"),
+        ("colltune:programs=same-types&nodes=1", "same-types", ""),
+        ("colltune:results=same-bits", "", "same-bits"),
+        ("colltune:programs=same-types; colltune:results=any&nodes=1", "same-types", "any"),
     ],
 )
 def test_a_job_says_which_programs_it_has(
-    site: Site, service: FakeService, comment: str, asked: str
+    site: Site, service: FakeService, comment: str, programs: str, results: str
 ) -> None:
     """What its comment promises goes with the request, and nothing else of it."""
     site.run("prolog.sh", {**JOB, "SLURM_JOB_COMMENT": comment})
-    assert service.asked[-1].programs == asked
+    assert (service.asked[-1].programs, service.asked[-1].results) == (programs, results)
 
 
 @pytest.mark.parametrize(
