@@ -71,6 +71,8 @@ class JobView(BundleFacts):
     nodes: int
     ppn: int
     format: str
+    promise: str
+    """which programs it is for, and what is promised of their results"""
     changes_anything: bool
     """if not, no file is needed"""
     files: tuple[JobFile, ...]
@@ -103,6 +105,7 @@ def job_view(
         nodes=shape.nodes,
         ppn=shape.ppn,
         format=rendered.written.format,
+        promise=target.programs.phrase,
         changes_anything=bool(environment) and is_any_replaced(all_rules),
         files=_files(rendered, main, asked),
         environment=environment,

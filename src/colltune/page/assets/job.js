@@ -71,7 +71,10 @@ function jobAnswer(job, slot, say) {
     { tabindex: "-1" },
     `${job.nodes} × ${job.ppn} with ${slot.library_title} ${job.release}`,
   );
-  const warnings = job.warnings.map((text) => notice("warn", text));
+  const warnings = [
+    el("p", { class: "soft" }, `For ${job.promise}.`),
+    ...job.warnings.map((text) => notice("warn", text)),
+  ];
   if (!job.changes_anything) {
     return [
       heading,
