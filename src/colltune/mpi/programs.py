@@ -435,9 +435,9 @@ def _harms_of(configuration: Configuration, release: str, folder: Path) -> Harms
     for one in reversed(told):
         for mode in MODES.values():
             outcome = one.outcome(configuration, mode.name)
-            is_told = outcome is not ProgramOutcome.NOT_MEASURED
-            known |= is_told
-            ranks_known |= is_told and mode.name == RANKS_AGREE
+            if outcome is not ProgramOutcome.NOT_MEASURED:
+                ranks_known |= mode.name == RANKS_AGREE
+                known |= mode.name != RANKS_AGREE
             if outcome in _DOES:
                 found.setdefault(mode.name, Harm(mode, outcome, one.release))
     kind = kind_of(configuration)
