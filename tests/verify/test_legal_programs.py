@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from colltune.domain import Collective
-from colltune.errors import CampaignError, ProgramError
+from colltune.errors import CampaignError, DataError, ProgramError
 from colltune.mpi import programs
+from colltune.mpi.bits import Differ
 from colltune.mpi.installation import Installation
 from colltune.mpi.openmpi.library import OPENMPI
 from colltune.mpi.programs import Measured, ProgramOutcome, kind_of
 from colltune.verify.legal_programs import (
     LegalityMeasurement,
     Matrix,
+    bits_calls,
+    bits_matrix,
     calls,
     configurations,
     large_call,
@@ -56,7 +59,9 @@ for line in open(plan):
         print(what, number, file=results)
         os._exit(9)
     damaged |= what == "damage"
-    print("done", number, "wrong" if what == "wrong" else "right", file=results)
+    bits = what.removeprefix("bits ") if what.startswith("bits ") else "111.aa.bb.-"
+    told = [bits] if " bits " in case else []
+    print("done", number, "wrong" if what == "wrong" else "right", *told, file=results)
 if damaged:
     os.abort()
 print("end", file=results)
@@ -70,9 +75,16 @@ class Fake:
     folder: Path
 
     def measurement(
-        self, bad: dict[str, str], silence_s: float = 30.0, large: tuple[int, ...] = ()
+        self,
+        bad: dict[str, str],
+        silence_s: float = 30.0,
+        large: tuple[int, ...] = (),
+        bits: tuple[int, ...] = (),
     ) -> LegalityMeasurement:
-        """Return a measurement of barriers; on the processes `large`, with large calls."""
+        """Return a measurement of barriers; on the processes `large`, with large calls.
+
+        Of the bits of allreduce on the processes `bits`.
+        """
         mpirun, program = self.folder / "mpirun", self.folder / "legal"
         mpirun.write_text(LAUNCHER)
         filled = {"python": sys.executable, "asked": str(self.folder / "asked"), "bad": bad}
@@ -80,14 +92,20 @@ class Fake:
         for file in (mpirun, program):
             file.chmod(0o755)
         installation = Installation("openmpi", "5.0.11", mpirun, mpirun, mpirun, "cc")
-        matrix = Matrix(
+        matrix = replace(bits_matrix(bits), collectives=(Collective.ALLREDUCE,), limit_s=1)
+        if not bits:
+            matrix = self._barriers(silence_s, large)
+        return LegalityMeasurement(installation, self.folder / "out.toml", matrix, program)
+
+    @staticmethod
+    def _barriers(silence_s: float, large: tuple[int, ...]) -> Matrix:
+        return Matrix(
             large or (2,),
             (Collective.BARRIER,),
             limit_s=1,
             silence_s=silence_s,
             large=bool(large),
         )
-        return LegalityMeasurement(installation, self.folder / "out.toml", matrix, program)
 
     @property
     def asked(self) -> list[str]:
@@ -244,3 +262,62 @@ def test_a_call_is_tried_once() -> None:
     """No two calls of a collective are the same."""
     every = list(calls(Collective.ALLTOALLV, 3))
     assert len(every) == len(set(every))
+
+
+RABENSEIFNER, DOUBLING = "allreduce_algorithm=6", "allreduce_algorithm=3"
+
+
+def test_bits_are_compared_with_those_of_the_default(fake: Fake) -> None:
+    """By number of processes, for MPI's operations and a program's own; between sizes, too."""
+    bad = {
+        f"{DOUBLING}.*bits [02] (1024|2048)$": "bits 111.aa.cc.-",
+        f"{DOUBLING}.*bits [13] ": "bits 111.dd.cc.-",
+        f"{RABENSEIFNER}.*bits 0 64$": "bits 010.ee.bb.-",
+    }
+    measured = fake.measurement(bad, bits=(2, 4)).run()
+    bits = measured.bits[Collective.ALLREDUCE]
+    doubling, ring = bits.facts["recursive_doubling"], bits.facts["ring"]
+    assert doubling.builtin[4] == ((0, 720), (2992, 1 << 20))
+    assert doubling.as_default(4, own=True) == ()
+    assert doubling.differ == frozenset()
+    assert ring.as_default(2, own=True) == ((0, 1 << 20),)
+    assert ring.as_default(3, own=False) == ()
+    differs = bits.facts["rabenseifner"].differ
+    assert differs == {Differ.RANKS, Differ.PLACES, Differ.SIZES}
+    assert bits.facts["rabenseifner"].as_default(2, own=False) == ()
+    seen = measured.outcomes[Collective.ALLREDUCE]
+    assert seen["rabenseifner"] == {programs.RANKS_AGREE: ProgramOutcome.WRONG}
+    assert programs.RANKS_AGREE in measured.modes[Collective.ALLREDUCE]
+
+
+def test_bits_differ_between_launches_where_a_second_one_gives_others(fake: Fake) -> None:
+    """Such an algorithm is never known to give the default's."""
+    bad = {f"{DOUBLING}.*bits [23] 1024$": "bits 111.aa.cc.-"}
+    facts = fake.measurement(bad, bits=(2,)).run().bits[Collective.ALLREDUCE].facts
+    assert facts["recursive_doubling"].differ == {Differ.LAUNCHES}
+    assert facts["recursive_doubling"].as_default(2, own=False) == ()
+
+
+def test_bits_are_added_to_what_the_file_tells(fake: Fake) -> None:
+    """An algorithm that ends programs is known for what was whole; another release is refused."""
+    first = fake.measurement({TREE: "wrong"}).run()
+    measured = fake.measurement({f"{DOUBLING}.*bits 0 ": "crash"}, bits=(2,)).run()
+    assert measured.outcomes[Collective.BARRIER] == first.outcomes[Collective.BARRIER]
+    facts = measured.bits[Collective.ALLREDUCE].facts
+    assert facts["recursive_doubling"].builtin == {}
+    assert facts["recursive_doubling"].own[2] == ((0, 1 << 20),)
+    assert programs.parse((fake.folder / "out.toml").read_text(), "out.toml") == measured
+    text = programs.text_of(replace(measured, release="4.1.8"))
+    (fake.folder / "out.toml").write_text(text)
+    with refused("outcomes-of-another", DataError):
+        fake.measurement({}, bits=(2,))
+
+
+def test_a_reduction_of_many_processes_moves_less() -> None:
+    """All processes together hold no more than some megabytes."""
+    for collective in (Collective.ALLREDUCE, Collective.REDUCE_SCATTER_BLOCK):
+        blocks = 16 if collective.has_block_per_rank else 1
+        sizes = [call.ints for call in bits_calls(collective, 16)]
+        assert max(sizes) * 16 * blocks <= 1 << 22
+        assert min(sizes) == 4
+    assert not list(bits_calls(Collective.BCAST, 4))

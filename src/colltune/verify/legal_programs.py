@@ -376,6 +376,8 @@ class LegalityMeasurement:
         self._release = with_libcolltune(mpi.mpi).at(mpi.release)
         self._insist_on_a_free_environment()
         insist_writable(out, folder=False)
+        if matrix.bits:
+            self._told()
         self._starter = InstalledMpi(mpi)
         self._program = program or build.legal_program(mpi)
         self._preload = build.interposed_library(mpi) if matrix.own else None
@@ -623,17 +625,22 @@ class LegalityMeasurement:
         release = self.mpi.release
         return Measured(library, release, self.matrix.processes, n_calls, modes, outcomes, over)
 
-    def _with_bits(self) -> Measured:
-        """Return what the file tells, with the bits that were measured."""
+    def _told(self) -> Measured:
+        """Return what the file tells already."""
         release = self.mpi.release
         library, over = self.mpi.library, ""
         if self.matrix.own:
             library, over = INTERPOSED, library
-        known = Measured(library, release, (), 0, {}, {}, over)
-        if self.out.exists():
-            known = programs.parse(self.out.read_text(encoding="utf-8"), str(self.out))
+        if not self.out.exists():
+            return Measured(library, release, (), 0, {}, {}, over)
+        known = programs.parse(self.out.read_text(encoding="utf-8"), str(self.out))
         if (known.library, known.release, known.over) != (library, release, over):
             raise say("outcomes-of-another", file=self.out, library=library, release=release)
+        return known
+
+    def _with_bits(self) -> Measured:
+        """Return what the file tells, with the bits that were measured."""
+        known = self._told()
         modes, outcomes = dict(known.modes), dict(known.outcomes)
         bits = dict(known.bits)
         for collective, found in self._found.items():
