@@ -1,0 +1,31 @@
+/* Numbers whose sums depend on the order of the additions: kinds of them, and hashes of their bits. */
+#ifndef COLLTUNE_NUMBERS_H
+#define COLLTUNE_NUMBERS_H
+
+#include "collectives.h"
+
+/* Element k of a rank is like element k + PERIOD. Few elements could be equal by chance, so that
+ * messages of less than FEW are to be reduced several times, with other data for each of SALTS. */
+enum { PERIOD = 61, FEW = 16, SALTS = 16, KINDS = 8, FIRST_OWN = 6 };
+extern const unsigned EMPTY_HASH;
+
+typedef struct {
+    MPI_Datatype type;
+    MPI_Op op;
+    size_t width, meant; /* meant: bytes of an element that have a meaning */
+    int spread;          /* of exponents; large: sums cancel */
+    int in_place, last;  /* of the conformance program; last: the root is the last rank */
+    void (*fill)(void *element, int from, size_t k, int salt, int spread);
+} number_t;
+
+/* From FIRST_OWN on they are reduced by a program's own operations. */
+extern number_t number_kinds[KINDS];
+void make_numbers(void);
+
+/* Write the `n` elements that rank `from` sends. */
+void fill_numbers(const number_t *kind, unsigned char *into, size_t n, int from, int salt);
+
+unsigned fold_hash(unsigned hash, const void *bytes, size_t n);
+unsigned hash_numbers(const number_t *kind, const unsigned char *numbers, size_t n);
+
+#endif
