@@ -28,4 +28,25 @@ void fill_numbers(const number_t *kind, unsigned char *into, size_t n, int from,
 unsigned fold_hash(unsigned hash, const void *bytes, size_t n);
 unsigned hash_numbers(const number_t *kind, const unsigned char *numbers, size_t n);
 
+/* ---- checks of what a reduction gives; sums of doubles come first ---- */
+
+enum { SUMMED = 4 };
+
+/* Kind number 0..SUMMED-1 of those whose sums are checked. */
+number_t summed_kind(int number);
+
+/* Of how many kinds they are checked: of all where the ranks have to agree, else of doubles. */
+int kinds_to_check(const collective_t *collective);
+int ranks_must_agree(const collective_t *collective);
+
+/* What one rank saw: an error that a call returned, or whether a sum of doubles is wrong; and a hash
+ * of the bits that it holds. */
+typedef struct { int code, wrong; unsigned hash; } sums_t;
+
+/* Sum numbers of a kind in messages of at most call->msize, by `run`, which is told `with`. The call's
+ * buffers are used; else it stays as it is. Kinds that do not fit, or that the library does not have,
+ * are not tried. */
+sums_t sum_numbers(const call_t *call, const collective_t *collective, const number_t *kind,
+                   int (*run)(call_t *call, void *with), void *with);
+
 #endif
