@@ -1,13 +1,14 @@
 /* Preloaded into an MPI program: reductions of the type that COLLTUNE_PERTURB names (double, float,
  * complex or long) go wrong. On rank COLLTUNE_PERTURBED the last bit of the first element is another
- * one; without that variable, each first element is half as large again on all ranks alike. */
+ * one; without that variable, each first element is half as large again on all ranks alike. Nothing
+ * happens unless the variable that COLLTUNE_PERTURB_IF names is set, if it names one. */
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
 
 static int is_meant(MPI_Datatype type) {
-    const char *name = getenv("COLLTUNE_PERTURB");
-    if (!name) return 0;
+    const char *name = getenv("COLLTUNE_PERTURB"), *condition = getenv("COLLTUNE_PERTURB_IF");
+    if (!name || (condition && !getenv(condition))) return 0;
     if (!strcmp(name, "double")) return type == MPI_DOUBLE;
     if (!strcmp(name, "float")) return type == MPI_FLOAT;
     if (!strcmp(name, "complex")) return type == MPI_C_DOUBLE_COMPLEX;

@@ -65,8 +65,9 @@ def native_benchmark(mpi: Installation, cache: Path | None = None) -> Path:
 
 
 def canary(mpi: Installation, cache: Path | None = None) -> Path:
-    """Return the compiled canary, which shares its collectives with the benchmark."""
-    texts = _sources("colltune.verify", "canary.c") | _sources("colltune.bench", *_COLLECTIVES)
+    """Return the compiled canary, which shares its collectives and numbers with the benchmark."""
+    texts = _sources("colltune.verify", "canary.c")
+    texts |= _sources("colltune.bench", *_COLLECTIVES, *_NUMBERS)
     return _for("canary", _PROGRAM, texts, mpi, cache)
 
 

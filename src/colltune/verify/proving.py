@@ -56,7 +56,7 @@ def prove(request: VerifyRequest, progress: Progress = lambda _what, _spent_s: N
     progress("reading the file on all processes", 0.0)
     read, look = readability(request, canary)
     if read.problems:
-        return Proof(read)
+        return Proof(read, promised=request.results)
     proving = _Proving(request, canary, installation, progress, started)
     proving.notes += filter(None, [installation.root_note()])
     if look.differing_ranks:
@@ -84,8 +84,15 @@ class _Proving:
         library, release = identified(job.library)
         kind = self._format(text, library)
         self._insist(kind, library, release)
-        measured = self.request.measure
-        proof = Proof(read, kind.name, release, job.library, dict(job.nodes), measured=measured)
+        proof = Proof(
+            read,
+            kind.name,
+            release,
+            job.library,
+            dict(job.nodes),
+            measured=self.request.measure,
+            promised=self.request.results,
+        )
         if reason := kind.unreadable_by(release):
             return replace(proof, dropped=reason, notes=tuple(self.notes))
         parsed = kind.parse(text, str(self.request.path), release)
@@ -171,7 +178,8 @@ class _Proving:
             return tuple(RuleResult(rule, why) for rule in parsed.rules)
         search = probe_calls.find(parsed, layout, settings.activation, settings.environment)
         seen = self._watch(parsed, search.probes, settings)
-        assess = Assessor(parsed, settings, seen.observer, layout, search.complete, findings)
+        watched = settings, seen.observer, layout
+        assess = Assessor(parsed, *watched, search.complete, findings, self.request.results)
         assessed = []
         for number, rule in enumerate(parsed.rules):
             evidence = [seen.of(probe) for probe in search.probes.get(number, ())]
