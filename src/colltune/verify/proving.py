@@ -14,9 +14,12 @@ from colltune.mpi.file_format import Format
 from colltune.mpi.installation import Installation, identified
 from colltune.mpi.libcolltune import PRELOAD
 from colltune.mpi.libcolltune.library import with_libcolltune
+from colltune.mpi.programs import Results
 from colltune.mpi.rules import Finding, Rules
+from colltune.text import counted
 from colltune.verify import probe_calls
 from colltune.verify.canary import (
+    VARYING,
     CallEnding,
     CallSeen,
     Canary,
@@ -218,6 +221,12 @@ class _Proving:
         self._tell("calling without the file")
         plain = {} if self.preloaded is None else self.preloaded.without
         without = execute(self.canary, calls, plain, tracer)
+        varying = sum(seen.bits == VARYING for seen in without.calls.values())
+        if varying and self.request.results is Results.SAME_BITS:
+            many = counted(varying, "call")
+            self.notes.append(
+                f"without the file, {many} made twice gave other bits: they are not compared"
+            )
         return _BothWays(with_file, without, observer, _spoilt(with_file, settings))
 
     def _observer(self, parsed: Rules) -> tuple[Path | None, Observer]:

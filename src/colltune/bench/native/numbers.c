@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { MOST_TRIES = 4 };
+enum { MOST_TRIES = 8 };
 const unsigned EMPTY_HASH = 2166136261U;
 number_t number_kinds[KINDS];
 
