@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from colltune.bench import runner
-from colltune.bench.backends import Ending, LaunchPlan
+from colltune.bench.backends import Ending, LaunchPlan, raw
 from colltune.bench.backends.native import NativeBackend
 from colltune.bench.campaign import Campaign
 from colltune.bench.launchers import Placed, launcher_of
@@ -123,8 +123,62 @@ def test_an_undelivered_result_is_noticed(
     plan = LaunchPlan(SHAPE, cells, steps, 600.0)
     backend.launch(plan, [{}] * len(cells), "l", tmp_path, {}, options=options)
     found = [m.instance.collective for m in backend.salvage(tmp_path)]
-    # the root of a broadcast has its data already, and rank 0 gets nothing from exscan
-    assert found == [c for c in wanted if c not in (Collective.BCAST, Collective.EXSCAN)]
+    # the root of a broadcast has its data already, and rank 0 gets nothing from exscan; a cell's
+    # own second call is one of numbers, in reductions alone
+    received = (c for c in wanted if c not in (Collective.BCAST, Collective.EXSCAN))
+    assert found == [c for c in received for _ in range(1 + c.reduces)]
+
+
+REDUCTIONS = tuple(c for c in Collective if c.reduces)
+
+
+@pytest.fixture(scope="module")
+def perturb(backend: NativeBackend, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a library that spoils sums of one type of numbers, compiled for this MPI."""
+    return _preloadable("perturb.c", tmp_path_factory.mktemp("perturb"))
+
+
+def _problems(
+    backend: NativeBackend, folder: Path, cells: tuple[Cell, ...], preloaded: Path, *words: str
+) -> dict[int, tuple[RunStatus, str]]:
+    """Return status and text of the cells that are not timed where `words` are set."""
+    steps = tuple(ScheduleStep(i, 3, 600.0) for i in range(len(cells)))
+    set_for_all = (f"LD_PRELOAD={preloaded}", *words)
+    options = [option for word in set_for_all for option in ("-x", word)]
+    plan = LaunchPlan(SHAPE, cells, steps, 600.0)
+    backend.launch(plan, [{}] * len(cells), "l", folder, {}, options=options)
+    found = raw.read_raw(folder / "raw.txt")
+    assert found.ended == Ending.PLAN
+    assert found.times_s.keys() | found.problems.keys() == {*range(len(cells))}
+    return dict(found.problems)
+
+
+@pytest.mark.parametrize("number", ["double", "float", "complex", "long"])
+def test_ranks_that_hold_other_bits_of_a_sum_are_noticed(
+    backend: NativeBackend, perturb: Path, tmp_path: Path, number: str
+) -> None:
+    """The last bit on one rank makes an allreduce `wrong_result`, and no other reduction."""
+    cells = tuple(_default_cell(c, msize) for c in REDUCTIONS for msize in (16, 4096))
+    words = (f"COLLTUNE_PERTURB={number}", "COLLTUNE_PERTURBED=2")
+    found = _problems(backend, tmp_path, cells, perturb, *words)
+    wrong = {i for i, c in enumerate(cells) if c.instance.collective is Collective.ALLREDUCE}
+    assert {i: status for i, (status, _) in found.items()} == dict.fromkeys(
+        wrong, RunStatus.WRONG_RESULT
+    )
+
+
+def test_a_wrong_sum_of_doubles_is_noticed(
+    backend: NativeBackend, perturb: Path, tmp_path: Path
+) -> None:
+    """In every reduction, also where all ranks hold the same; it is told from what they do not."""
+    cells = tuple(_default_cell(c, msize) for c in REDUCTIONS for msize in (8, 4096))
+    alike, apart = "COLLTUNE_PERTURB=double", "COLLTUNE_PERTURBED=1"
+    (tmp_path / "alike").mkdir()
+    (tmp_path / "apart").mkdir()
+    found = _problems(backend, tmp_path / "alike", cells, perturb, alike)
+    assert [found[i][0] for i in range(len(cells))] == [RunStatus.WRONG_RESULT] * len(cells)
+    others = _problems(backend, tmp_path / "apart", cells, perturb, alike, apart)
+    assert {text for _, text in found.values()}.isdisjoint(text for _, text in others.values())
 
 
 def test_so_many_barriers_as_are_asked_for(backend: NativeBackend, tmp_path: Path) -> None:

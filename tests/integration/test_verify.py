@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from colltune import process
 from tests.integration.real import RealMpi
 from tests.integration.verifying import verified
 
@@ -119,6 +120,66 @@ def test_a_rule_that_breaks_programs_is_harmful(mpi: RealMpi, rules: Path) -> No
     assert status == 1
     found = _statuses(report)
     assert (found[9], found[8], found[14]) == ("harmful", "applied", "applied")
+
+
+SUMS = """1
+2 # allreduce
+2
+2 1
+0 0 0 0
+5 3
+0 {small} 0 0
+2048 0 0 0
+1048576 {large} 0 0
+"""
+LINEAR, RECURSIVE_DOUBLING, RING, RABENSEIFNER = 1, 3, 4, 6
+
+
+@pytest.mark.parametrize(
+    ("algorithms", "results", "became"),
+    [
+        # on 5 processes these add in the same order, which is that of the default
+        ((RECURSIVE_DOUBLING, RABENSEIFNER), "same-bits", "applied"),
+        ((RING, LINEAR), "same-bits", "other bits"),
+        ((RING, LINEAR), "ranks-agree", "applied"),
+    ],
+)
+def test_bits_of_sums_are_proved(
+    mpi: RealMpi, rules: Path, algorithms: tuple[int, int], results: str, became: str
+) -> None:
+    """Promised the bits of the default, a rule that adds in another order fails."""
+    if mpi.release != "5.0.11":
+        pytest.skip("which algorithms add like the default was measured with 5.0.11")
+    rules.write_text(SUMS.format(small=algorithms[0], large=algorithms[1]))
+    line = (mpi.installation.mpirun, *mpi.crowded, "-n", "5")
+    promised = {"COLLTUNE_RESULTS": results}
+    status, report, errors = verified(mpi, rules, "--no-measure", launcher=line, env=promised)
+    found = _statuses(report)
+    assert [found[7], found[9]] == [became] * 2, errors
+    passed = became == "applied"
+    assert (status, report["verdict"]) == ((0, "passed") if passed else (1, "failed"))
+    assert report["promised"] == results
+
+
+def test_ranks_that_hold_other_bits_are_harmful(mpi: RealMpi, rules: Path) -> None:
+    """Where one rank's sums of floats differ with the file, its rules of allreduce are to blame."""
+    library = mpi.folder / "perturb.so"
+    mpicc, source = mpi.installation.mpicc, Path(__file__).with_name("perturb.c")
+    compiled = [mpicc, "-shared", "-fPIC", "-o", library, source]
+    process.check(process.run([*map(str, compiled)], timeout_s=60.0), "compiling perturb.c")
+    with_file = "OMPI_MCA_coll_tuned_dynamic_rules_filename"
+    words = ["COLLTUNE_PERTURB=float", "COLLTUNE_PERTURBED=1", f"COLLTUNE_PERTURB_IF={with_file}"]
+    spoilt = [option for word in (f"LD_PRELOAD={library}", *words) for option in ("-x", word)]
+    line = (mpi.installation.mpirun, *mpi.crowded, "-n", "4", *spoilt)
+    status, report, errors = verified(mpi, rules, "--no-measure", launcher=line)
+    found = _statuses(report)
+    assert [found[line] for line in (13, 14)] == ["harmful"] * 2, errors
+    assert [found[line] for line in (5, 7, 8, 9)] == ["applied"] * 4
+    assert status == 1
+    options = ("--no-measure", "--results", "any")
+    status, report, errors = verified(mpi, rules, *options, launcher=line)
+    assert [_statuses(report)[line] for line in (13, 14)] == ["applied"] * 2, errors
+    assert status == 0
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from typing import cast
 from colltune import process
 from colltune.domain import Collective
 from colltune.verify.canary import (
+    VARYING,
     CallEnding,
     Canary,
     CanaryCall,
@@ -92,6 +93,33 @@ def test_calls_have_their_functions_and_errors() -> None:
     assert (calls[WHOLE].ending, calls[WHOLE].why) == (CallEnding.REFUSED, "MPI_ERR_ARG: invalid")
     assert calls[WHOLE].functions == ()
     assert calls[LATER].ending is CallEnding.NOT_RUN
+
+
+SUMS = """CANARY begin allreduce:64:0:2
+CANARY bits allreduce:64:0:2 00c0ffee
+CANARY done allreduce:64:0:2 ok
+CANARY begin scan:8:2:1
+CANARY bits scan:8:2:1 varying
+CANARY done scan:8:2:1 ok
+CANARY begin bcast:1024:4:2
+CANARY done bcast:1024:4:2 ok
+"""
+
+
+def test_calls_have_the_bits_of_their_sums() -> None:
+    """A hash, or that they are not the same twice; what sums nothing has none."""
+    calls = read_run(_outcome(SUMS), [BCAST, WHOLE, LATER]).calls
+    assert [calls[call].bits for call in (WHOLE, LATER, BCAST)] == ["00c0ffee", VARYING, ""]
+
+
+def test_ranks_that_disagree_are_an_ending_of_their_own() -> None:
+    """Told from a result that is wrong, of which the canary may tell more."""
+    word, off = WHOLE.word, "a%20sum%20of%20doubles%20is%20wrong"
+    disagree = f"CANARY begin {word}\nCANARY done {word} disagree\n"
+    wrong = f"CANARY begin {word}\nCANARY done {word} wrong {off}\n"
+    assert read_run(_outcome(disagree), [WHOLE]).calls[WHOLE].ending is CallEnding.DISAGREE
+    seen = read_run(_outcome(wrong), [WHOLE]).calls[WHOLE]
+    assert (seen.ending, bool(seen.why)) == (CallEnding.WRONG, True)
 
 
 def test_the_call_under_way_is_to_blame() -> None:

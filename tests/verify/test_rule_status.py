@@ -8,9 +8,10 @@ import pytest
 
 from colltune.mpi.in_effect import of_environment
 from colltune.mpi.openmpi.library import OPENMPI
+from colltune.mpi.programs import Results
 from colltune.mpi.trace import Function
 from colltune.verify import probe_calls
-from colltune.verify.canary import CallEnding, CallSeen
+from colltune.verify.canary import VARYING, CallEnding, CallSeen
 from colltune.verify.observing import Observer
 from colltune.verify.probe_calls import JobLayout
 from colltune.verify.rule_status import Assessment, Assessor, Evidence, JobSettings, RuleStatus
@@ -123,6 +124,55 @@ def test_a_call_that_breaks_is_harmful(ending: CallEnding, text: str) -> None:
     assert assessed.status is RuleStatus.HARMFUL
     assert text in assessed.why
     assert assessed.why.startswith("bcast of ")
+
+
+SUMMING = _file("fake\nallreduce ring\n")
+RING = Function("ompi_coll_base_allreduce_intra_ring")
+
+
+def _summed(
+    bits: str, usual: str, results: Results, ending: CallEnding = CallEnding.OK
+) -> RuleStatus:
+    """Return what becomes of a rule of allreduce whose calls give these bits, and those without."""
+    activation = SUMMING.activation()
+    settings = JobSettings.of(OPENMPI, of_environment({}), activation)
+    search = probe_calls.find(SUMMING, ONE_NODE, activation, settings.environment)
+    seen, without = CallSeen(ending, "", (RING,), bits), CallSeen(CallEnding.OK, "", (), usual)
+    evidence = [Evidence(probe, seen, without) for probe in search.probes[0]]
+    assess = Assessor(SUMMING, settings, OBSERVER, ONE_NODE, results=results)
+    return assess.assess(SUMMING.rules[0], evidence)[0].status
+
+
+@pytest.mark.parametrize(
+    ("bits", "usual", "results", "status"),
+    [
+        ("a", "a", Results.SAME_BITS, RuleStatus.APPLIED),
+        ("a", "b", Results.SAME_BITS, RuleStatus.OTHER_BITS),
+        (VARYING, "b", Results.SAME_BITS, RuleStatus.OTHER_BITS),
+        ("a", VARYING, Results.SAME_BITS, RuleStatus.APPLIED),
+        ("", "", Results.SAME_BITS, RuleStatus.APPLIED),
+        ("a", "b", Results.RANKS_AGREE, RuleStatus.APPLIED),
+        ("a", "b", Results.ANY, RuleStatus.APPLIED),
+    ],
+)
+def test_bits_count_where_they_are_promised(
+    bits: str, usual: str, results: Results, status: RuleStatus
+) -> None:
+    """Sums that are rounded otherwise break same-bits, unless the library varies by itself."""
+    assert _summed(bits, usual, results) is status
+
+
+@pytest.mark.parametrize(
+    ("results", "status"),
+    [
+        (Results.ANY, RuleStatus.APPLIED),
+        (Results.RANKS_AGREE, RuleStatus.HARMFUL),
+        (Results.SAME_BITS, RuleStatus.HARMFUL),
+    ],
+)
+def test_ranks_that_disagree_are_harmful(results: Results, status: RuleStatus) -> None:
+    """Unless any result will do."""
+    assert _summed("", "b", results, CallEnding.DISAGREE) is status
 
 
 def test_nothing_is_claimed_that_cannot_be_seen() -> None:

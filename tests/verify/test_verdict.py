@@ -16,20 +16,21 @@ CHAIN = Configuration("openmpi", Collective.BCAST, "chain")
 CASES = [
     ("", FileVerdict.PASSED, 0, ""),
     ("applied", FileVerdict.PASSED, 0, ""),
-    ("applied unobserved unreachable", FileVerdict.PASSED, 0, ""),
-    ("unobserved unobserved", FileVerdict.UNOBSERVED, 17, "--budget"),
-    ("unobserved unreachable", FileVerdict.UNOBSERVED, 17, "--budget"),
+    ("applied, unobserved, unreachable", FileVerdict.PASSED, 0, ""),
+    ("unobserved, unobserved", FileVerdict.UNOBSERVED, 17, "--budget"),
+    ("unobserved, unreachable", FileVerdict.UNOBSERVED, 17, "--budget"),
     ("unreachable", FileVerdict.UNOBSERVED, 17, "no call of this job reaches a rule"),
-    ("unobserved overridden", FileVerdict.FAILED, 1, ""),
-    ("applied ignored", FileVerdict.FAILED, 1, ""),
+    ("unobserved, overridden", FileVerdict.FAILED, 1, ""),
+    ("applied, ignored", FileVerdict.FAILED, 1, ""),
     ("harmful", FileVerdict.FAILED, 1, ""),
+    ("applied, other bits", FileVerdict.FAILED, 1, ""),
 ]
 
 
 def _proof(statuses: str, *, measured: bool = True) -> Proof:
     results = tuple(
         RuleResult(Rule(n, "0 3 0 0", Collective.BCAST, CHAIN), Assessment(RuleStatus(status)))
-        for n, status in enumerate(statuses.split())
+        for n, status in enumerate(filter(None, statuses.split(", ")))
     )
     return Proof(READ, results=results, measured=measured)
 

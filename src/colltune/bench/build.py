@@ -26,6 +26,7 @@ _EXPORTED = "exported.map"
 """Tells the linker what a library shows to others."""
 _ENDINGS = (".c", ".h", _EXPORTED)
 _COLLECTIVES = ("collectives.c", "collectives.h")
+_NUMBERS = ("numbers.c", "numbers.h")
 _VARIABLES = ("bound.h", "cvar.c", "cvar.h", "why.h")
 _LEGAL = (
     "legal.c",
@@ -64,14 +65,16 @@ def native_benchmark(mpi: Installation, cache: Path | None = None) -> Path:
 
 
 def canary(mpi: Installation, cache: Path | None = None) -> Path:
-    """Return the compiled canary, which shares its collectives with the benchmark."""
-    texts = _sources("colltune.verify", "canary.c") | _sources("colltune.bench", *_COLLECTIVES)
+    """Return the compiled canary, which shares its collectives and numbers with the benchmark."""
+    texts = _sources("colltune.verify", "canary.c")
+    texts |= _sources("colltune.bench", *_COLLECTIVES, *_NUMBERS)
     return _for("canary", _PROGRAM, texts, mpi, cache)
 
 
 def legal_program(mpi: Installation) -> Path:
     """Return the compiled conformance program, which writes variables as the benchmark does."""
-    texts = _sources("colltune.verify", *_LEGAL) | _sources("colltune.bench", *_COLLECTIVES)
+    texts = _sources("colltune.verify", *_LEGAL)
+    texts |= _sources("colltune.bench", *_COLLECTIVES, *_NUMBERS)
     texts |= _libcolltune(*_VARIABLES)
     return _for("legal", _YIELDING, texts, mpi)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from colltune.cli.console import Mark, TextTable, marked, output, painted
-from colltune.cli.options import Json, Mpi, Quiet
+from colltune.cli.options import ForResults, Json, Mpi, Quiet, programs_of
 from colltune.cli.progress import progress
 from colltune.text import bytes_text, counted, printable
 
@@ -69,6 +69,7 @@ def verify(
             "metrics show it.",
         ),
     ] = None,
+    results: ForResults = None,
     mpi: Mpi = None,
     quiet: Quiet = False,
     json: Json = False,
@@ -78,10 +79,12 @@ def verify(
     Your launcher starts a test program in your environment; no variable of yours is overridden. (If
     root runs it, Open MPI's launcher gets permission to run as root, and a note says so.) For each
     rule the test program makes calls that the rule should decide. Each rule is reported as applied,
-    overridden (by what) or ignored (why). Then the default and FILE are measured in turn. The exit
-    status is 1 if the job can use a rule that is not applied, if a node cannot read FILE, or if
-    FILE is slower beyond doubt. It is 17 if no rule was observed, for or against; then you are told
-    how to observe them.
+    overridden (by what) or ignored (why). Reductions are tried with floating-point numbers as well:
+    all ranks of an allreduce must hold the same bits, and if you promise same-bits, sums must have
+    the bits that they have without FILE. Then the default and FILE are measured in turn. The exit
+    status is 1 if the job can use a rule that is not applied or breaks a promise, if a node cannot
+    read FILE, or if FILE is slower beyond doubt. It is 17 if no rule was observed, for or against;
+    then you are told how to observe them.
 
     Example: colltune verify openmpi.rules --budget 60s -- mpirun -np 8 --hostfile hosts
     """
@@ -100,6 +103,7 @@ def verify(
         budget_s=durations.seconds(budget),
         limit_s=durations.seconds(limit),
         measure=measure,
+        results=programs_of(None, results).results,
     )
     reports = None
     if registry is not None:
@@ -140,6 +144,7 @@ _MARKS = {
     "overridden": Mark.DOUBTFUL,
     "ignored": Mark.BAD,
     "harmful": Mark.BAD,
+    "other bits": Mark.BAD,
 }
 
 

@@ -17,6 +17,7 @@ from colltune.domain import Collective
 from colltune.errors import ColltuneError, say
 from colltune.mpi import formats, trace
 from colltune.mpi.installation import Installation, misplaced
+from colltune.mpi.programs import Results
 from colltune.mpi.trace import Function
 from colltune.verify.user_line import UserLine, check_line, installation_of
 
@@ -27,11 +28,14 @@ _SHOWN = re.compile(
 _MOST_LAUNCHES = 6
 _MOST_HANGS = 1
 _CALLS_PER_LAUNCH = 200
+VARYING = "varying"
 
 
 class CallEnding(StrEnum):
     OK = "ok"
     WRONG = "wrong"
+    DISAGREE = "disagree"
+    """Ranks hold different bits of a sum."""
     REFUSED = "refused"
     CRASH = "crash"
     HANG = "hang"
@@ -80,11 +84,16 @@ class Look:
 
 @dataclass(frozen=True)
 class CallSeen:
-    """What became of a call, and the functions behind it where they can be traced."""
+    """What became of a call, and the functions behind it where they can be traced.
+
+    ``bits`` is a hash of what all ranks got where they summed floating-point numbers, `VARYING` if
+    they got something else when they did it again, empty if nothing was summed.
+    """
 
     ending: CallEnding
     why: str = ""
     functions: tuple[Function, ...] = ()
+    bits: str = ""
 
 
 @dataclass(frozen=True)
@@ -220,14 +229,17 @@ def _calls(
     seen: dict[CanaryCall, CallSeen] = {}
     current: CanaryCall | None = None
     traced: list[str] = []
+    bits = ""
     for line in outcome.stderr.splitlines():
         found = _TOLD.search(line)
         words = found["rest"].split() if found else []
         if found and words and found["kind"] == "begin":
-            current, traced = by_word.get(words[0]), []
+            current, traced, bits = by_word.get(words[0]), [], ""
+        elif found and len(words) > 1 and found["kind"] == "bits":
+            bits = words[1]
         elif found and len(words) > 1 and found["kind"] == "done" and current:
             why = unquote(words[2]) if len(words) > 2 else ""
-            seen[current] = CallSeen(CallEnding(words[1]), why, _functions(traced))
+            seen[current] = CallSeen(CallEnding(words[1]), why, _functions(traced), bits)
             current = None
         else:
             traced.append(line)
@@ -305,6 +317,7 @@ class VerifyRequest:
     budget_s: float
     limit_s: float
     measure: bool
+    results: Results = Results.RANKS_AGREE
 
 
 @dataclass(frozen=True)

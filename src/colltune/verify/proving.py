@@ -14,9 +14,12 @@ from colltune.mpi.file_format import Format
 from colltune.mpi.installation import Installation, identified
 from colltune.mpi.libcolltune import PRELOAD
 from colltune.mpi.libcolltune.library import with_libcolltune
+from colltune.mpi.programs import Results
 from colltune.mpi.rules import Finding, Rules
+from colltune.text import counted
 from colltune.verify import probe_calls
 from colltune.verify.canary import (
+    VARYING,
     CallEnding,
     CallSeen,
     Canary,
@@ -56,7 +59,7 @@ def prove(request: VerifyRequest, progress: Progress = lambda _what, _spent_s: N
     progress("reading the file on all processes", 0.0)
     read, look = readability(request, canary)
     if read.problems:
-        return Proof(read)
+        return Proof(read, promised=request.results)
     proving = _Proving(request, canary, installation, progress, started)
     proving.notes += filter(None, [installation.root_note()])
     if look.differing_ranks:
@@ -84,8 +87,15 @@ class _Proving:
         library, release = identified(job.library)
         kind = self._format(text, library)
         self._insist(kind, library, release)
-        measured = self.request.measure
-        proof = Proof(read, kind.name, release, job.library, dict(job.nodes), measured=measured)
+        proof = Proof(
+            read,
+            kind.name,
+            release,
+            job.library,
+            dict(job.nodes),
+            measured=self.request.measure,
+            promised=self.request.results,
+        )
         if reason := kind.unreadable_by(release):
             return replace(proof, dropped=reason, notes=tuple(self.notes))
         parsed = kind.parse(text, str(self.request.path), release)
@@ -171,7 +181,8 @@ class _Proving:
             return tuple(RuleResult(rule, why) for rule in parsed.rules)
         search = probe_calls.find(parsed, layout, settings.activation, settings.environment)
         seen = self._watch(parsed, search.probes, settings)
-        assess = Assessor(parsed, settings, seen.observer, layout, search.complete, findings)
+        watched = settings, seen.observer, layout
+        assess = Assessor(parsed, *watched, search.complete, findings, self.request.results)
         assessed = []
         for number, rule in enumerate(parsed.rules):
             evidence = [seen.of(probe) for probe in search.probes.get(number, ())]
@@ -210,6 +221,12 @@ class _Proving:
         self._tell("calling without the file")
         plain = {} if self.preloaded is None else self.preloaded.without
         without = execute(self.canary, calls, plain, tracer)
+        varying = sum(seen.bits == VARYING for seen in without.calls.values())
+        if varying and self.request.results is Results.SAME_BITS:
+            many = counted(varying, "call")
+            self.notes.append(
+                f"without the file, {many} made twice gave other bits: they are not compared"
+            )
         return _BothWays(with_file, without, observer, _spoilt(with_file, settings))
 
     def _observer(self, parsed: Rules) -> tuple[Path | None, Observer]:

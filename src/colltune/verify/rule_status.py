@@ -1,4 +1,4 @@
-"""What became of a rule: applied, overridden, ignored, unreachable, harmful; and of the file."""
+"""What became of a rule: applied, overridden, ignored, harmful, other bits; and of the file."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from colltune.mpi import LIBRARIES, MpiLibrary
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.in_effect import Rank, Setting, Settings, beside
 from colltune.mpi.job_variables import concerns_collectives
+from colltune.mpi.programs import Results
 from colltune.mpi.rules import Call, Fault, Finding, Outcome, Rule, Rules
 from colltune.mpi.shell import parameter_of, variable_of
 from colltune.text import computed
-from colltune.verify.canary import CallEnding, CallSeen, CanaryCall, Readability
+from colltune.verify.canary import VARYING, CallEnding, CallSeen, CanaryCall, Readability
 from colltune.verify.gains import Gain, Timed
 from colltune.verify.observing import UNTRACED, Observer
 from colltune.verify.probe_calls import JobLayout, ProbeCall, reached_elsewhere
@@ -136,6 +137,7 @@ _EITHER_END = 0.10
 
 _FAILED = {
     CallEnding.WRONG: "the call computes wrong numbers",
+    CallEnding.DISAGREE: "the call computes wrong numbers: ranks hold different bits of a sum",
     CallEnding.REFUSED: "the library refuses the call",
     CallEnding.CRASH: "the program ends within the call",
     CallEnding.HANG: "the call does not return",
@@ -158,18 +160,23 @@ class RuleStatus(StrEnum):
     OVERRIDDEN = "overridden"
     IGNORED = "ignored"
     HARMFUL = "harmful"
+    OTHER_BITS = "other bits"
+    """Sums of floating-point numbers are rounded otherwise than without the file."""
     UNREACHABLE = "unreachable"
     UNOBSERVED = "unobserved"
 
     @property
     def is_failure(self) -> bool:
         """Whether it makes the verification fail."""
-        return self in (RuleStatus.OVERRIDDEN, RuleStatus.IGNORED, RuleStatus.HARMFUL)
+        return self in _FAILURES
 
 
+_GRAVE = (RuleStatus.HARMFUL, RuleStatus.OTHER_BITS)
+"""A single call that shows one of them tells it of the rule, whatever the others show."""
+_FAILURES = (*_GRAVE, RuleStatus.OVERRIDDEN, RuleStatus.IGNORED)
 # the first of them that any call of the same size shows is the rule's
 _ORDER = (
-    RuleStatus.HARMFUL,
+    *_GRAVE,
     RuleStatus.APPLIED,
     RuleStatus.UNOBSERVED,
     RuleStatus.OVERRIDDEN,
@@ -183,7 +190,7 @@ class Assessment:
     """What became of a rule."""
 
     status: RuleStatus
-    """applied, overridden, ignored, harmful, unreachable or unobserved"""
+    """applied, overridden, ignored, harmful, other bits, unreachable or unobserved"""
     why: str = ""
     """why, in words"""
     ran: str = ""
@@ -201,7 +208,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Assessor:
-    """Knows the file, the job's settings and how calls are observed."""
+    """Knows the file, the job's settings, how calls are observed and what is promised of sums."""
 
     parsed: Rules
     settings: JobSettings
@@ -209,6 +216,7 @@ class Assessor:
     layout: JobLayout
     complete: bool = True
     findings: tuple[Finding, ...] = ()
+    results: Results = Results.RANKS_AGREE
 
     def assess(
         self, rule: Rule, evidence: Sequence[Evidence]
@@ -219,9 +227,9 @@ class Assessor:
         if not evidence:
             return self._without_probe(rule), None
         assessed = [(self._one(rule, seen), seen) for seen in evidence]
-        harmful = [pair for pair in assessed if pair[0].status is RuleStatus.HARMFUL]
-        if harmful:
-            return harmful[0]
+        grave = [pair for pair in assessed if pair[0].status in _GRAVE]
+        if grave:
+            return min(grave, key=lambda pair: _GRAVE.index(pair[0].status))
         largest = max(seen.probe.size for seen in evidence)
         principal = [pair for pair in assessed if pair[1].probe.size == largest]
         best = min(principal, key=self._rank)
@@ -262,11 +270,31 @@ class Assessor:
         return Assessment(RuleStatus.IGNORED, why)
 
     def _one(self, rule: Rule, seen: Evidence) -> Assessment:
+        found = self._decided(rule, seen)
+        if found.status is RuleStatus.HARMFUL or not self._breaks_promise(seen):
+            return found
+        why = f"{_what(seen)} sums of floating-point numbers have other bits than without the file"
+        return Assessment(RuleStatus.OTHER_BITS, why, found.ran)
+
+    def _breaks_promise(self, seen: Evidence) -> bool:
+        """Tell whether sums were to have the bits that they have without the file, and do not.
+
+        What the library gives by itself may change from call to call: then there is nothing to
+        keep.
+        """
+        if self.results is not Results.SAME_BITS or seen.without is None:
+            return False
+        ours, usual = seen.with_file.bits, seen.without.bits
+        return bool(ours and usual) and usual not in (VARYING, ours)
+
+    def _decided(self, rule: Rule, seen: Evidence) -> Assessment:
         ending = seen.with_file.ending
         planned, expected = seen.probe.planned, seen.probe.expected
         if seen.probe.is_inner:
             planned = _inner_of(planned, rule) or planned
             expected = _inner_of(expected, rule) or expected
+        if ending is CallEnding.DISAGREE and self.results is Results.ANY:
+            ending = CallEnding.OK
         if ending in _FAILED:
             return self._failed(seen)
         if ending is CallEnding.NOT_RUN:
@@ -299,9 +327,7 @@ class Assessor:
 
     def _failed(self, seen: Evidence) -> Assessment:
         ending, why = seen.with_file.ending, seen.with_file.why
-        call = seen.probe.canary
-        text = f"{call.collective} of {call.msize_bytes} bytes on {seen.probe.communicator.text}:"
-        text += f" {_FAILED[ending]}" + (f": {why}" if why else "")
+        text = f"{_what(seen)} {_FAILED[ending]}" + (f": {why}" if why else "")
         if seen.without is not None and seen.without.ending is ending:
             return Assessment(RuleStatus.UNOBSERVED, f"{text}, but also without the file")
         return Assessment(RuleStatus.HARMFUL, text)
@@ -330,6 +356,11 @@ class Assessor:
             name = self.observer.name(seen.with_file, handed_on=inside or handed_on)
             return Assessment(RuleStatus.APPLIED, where, name)
         return Assessment(RuleStatus.OVERRIDDEN, f"by an unknown cause: {differing}", ran)
+
+
+def _what(seen: Evidence) -> str:
+    call = seen.probe.canary
+    return f"{call.collective} of {call.msize_bytes} bytes on {seen.probe.communicator.text}:"
 
 
 def _where(probe: ProbeCall) -> str:
@@ -442,6 +473,8 @@ class Proof:
     """remarks"""
     measured: bool = True
     """whether the default was to be timed against the file"""
+    promised: Results = Results.RANKS_AGREE
+    """what was promised of reductions' results: any, ranks-agree or same-bits"""
 
     @computed
     def verdict(self) -> FileVerdict:

@@ -133,6 +133,11 @@ call_t new_buffers(size_t send, size_t recv);
  * between addresses that differ by 1 to 31 bytes modulo a page: buffers that stay beside what the
  * library allocates would bend all times of an algorithm alike. */
 call_t placed(const call_t *buffers);
+/* Sum numbers of several kinds as the call does its ints, by `run`, which is told `with`. Returns what
+ * is wrong, with the cell's status, on all processes; NULL: nothing. What all ranks are refused tells
+ * nothing. Afterwards the call's buffers hold anything. Collective over the group. */
+const char *check_numbers(const call_t *call, const collective_t *collective, const group_t *group,
+                          int (*run)(call_t *call, void *with), void *with, const char **status);
 void report_synchronisation(void);
 extern double timed;  /* seconds in timed loops */
 extern int cut_short; /* some step ended because the budget did */

@@ -46,14 +46,15 @@ static void fill_terms(call_t *c, size_t elements) {
 static void fill_terms_one(call_t *c) { fill_terms(c, (size_t)c->count); }
 static void fill_terms_all(call_t *c) { fill_terms(c, (size_t)c->count * (size_t)c->size); }
 
-/* Is recv the reduction over ranks low..high-1 of `elements` elements from `first` on? */
-static int wrong_reduction(const call_t *c, int low, int high, size_t first, size_t elements) {
+/* Does recv not hold what the reduction leaves? */
+static int wrong_reduction(const call_t *c, left_t left) {
     const int *numbers = (const int *)c->recv;
-    int ranks = high - low, ends = ranks < 8 ? high : low + 8; /* eight ranks set all bits */
-    for (size_t i = 0; i < elements; i++) {
-        int sum = ranks * term(0, first + i) + ranks * (low + high - 1) / 2;
+    int low = left.low, high = left.high, ranks = high - low;
+    int ends = ranks < 8 ? high : low + 8; /* eight ranks set all bits */
+    for (size_t i = 0; i < left.n; i++) {
+        int sum = ranks * term(0, left.first + i) + ranks * (low + high - 1) / 2;
         unsigned char bits = 0;
-        for (int r = low; r < ends; r++) bits |= bit(r, first + i);
+        for (int r = low; r < ends; r++) bits |= bit(r, left.first + i);
         if (c->type == MPI_INT ? numbers[i] != sum : c->recv[i] != bits) return 1;
     }
     return 0;
@@ -73,10 +74,6 @@ static int wrong_blocks(const call_t *c, size_t offset) {
     return 0;
 }
 
-static int wrong_sums(const call_t *c, int low, int high) {
-    return wrong_reduction(c, low, high, 0, (size_t)c->count);
-}
-
 /* What each collective leaves on this rank that is not right. */
 #define WRONG(name, condition) \
     static int wrong_##name(const call_t *c) { return (void)c, (condition); }
@@ -86,14 +83,18 @@ WRONG(allgather, wrong_blocks(c, 0))
 WRONG(gather, c->rank == ROOT && wrong_blocks(c, 0))
 WRONG(scatter, wrong_block(c, 0, ROOT, (size_t)c->rank * c->msize))
 WRONG(alltoall, wrong_blocks(c, (size_t)c->rank * c->msize))
-WRONG(allreduce, wrong_sums(c, 0, c->size))
-WRONG(reduce, c->rank == ROOT && wrong_sums(c, 0, c->size))
-WRONG(scan, wrong_sums(c, 0, c->rank + 1))
-WRONG(exscan, c->rank > 0 && wrong_sums(c, 0, c->rank))
-WRONG(reduce_scatter, wrong_reduction(c, 0, c->size, (size_t)c->displs[c->rank],
-                                      (size_t)c->counts[c->rank]))
-WRONG(reduce_scatter_block, wrong_reduction(c, 0, c->size, (size_t)c->rank * (size_t)c->count,
-                                            (size_t)c->count))
+
+/* What each reduction leaves on this rank. */
+#define LEAVES(name, low, high, first, n)                                                \
+    static left_t left_##name(const call_t *c) { return (left_t){low, high, first, n}; } \
+    static int wrong_##name(const call_t *c) { return wrong_reduction(c, left_##name(c)); }
+#define COUNT ((size_t)c->count)
+LEAVES(allreduce, 0, c->size, 0, COUNT)
+LEAVES(reduce, 0, c->size, 0, c->rank == ROOT ? COUNT : 0)
+LEAVES(scan, 0, c->rank + 1, 0, COUNT)
+LEAVES(exscan, 0, c->rank, 0, c->rank ? COUNT : 0)
+LEAVES(reduce_scatter, 0, c->size, (size_t)c->displs[c->rank], (size_t)c->counts[c->rank])
+LEAVES(reduce_scatter_block, 0, c->size, (size_t)c->rank * COUNT, COUNT)
 
 #define SENT c->send, c->count, c->type
 #define RECEIVED c->recv, c->count, c->type
@@ -117,21 +118,22 @@ RUN(gather, MPI_Gather(SENT, RECEIVED, ROOT, c->comm))
 RUN(scatter, MPI_Scatter(SENT, RECEIVED, ROOT, c->comm))
 
 static const collective_t COLLECTIVES[] = {
-    {"allgather", run_allgather, fill_one, wrong_allgather, 1, -1},
-    {"allgatherv", run_allgatherv, fill_one, wrong_allgather, 1, -1},
-    {"allreduce", run_allreduce, fill_terms_one, wrong_allreduce, 1, 1},
-    {"alltoall", run_alltoall, fill_all, wrong_alltoall, -1, -1},
-    {"alltoallv", run_alltoallv, fill_all, wrong_alltoall, -1, -1},
-    {"barrier", run_barrier, fill_nothing, wrong_nothing, 0, 0},
-    {"bcast", run_bcast, fill_bcast, wrong_bcast, 0, 1},
-    {"exscan", run_exscan, fill_terms_one, wrong_exscan, 1, 1},
-    {"gather", run_gather, fill_one, wrong_gather, 1, -1},
-    {"reduce", run_reduce, fill_terms_one, wrong_reduce, 1, 1},
-    {"reduce_scatter", run_reduce_scatter, fill_terms_one, wrong_reduce_scatter, 1, 1},
+    {"allgather", run_allgather, fill_one, wrong_allgather, 1, -1, NULL},
+    {"allgatherv", run_allgatherv, fill_one, wrong_allgather, 1, -1, NULL},
+    {"allreduce", run_allreduce, fill_terms_one, wrong_allreduce, 1, 1, left_allreduce},
+    {"alltoall", run_alltoall, fill_all, wrong_alltoall, -1, -1, NULL},
+    {"alltoallv", run_alltoallv, fill_all, wrong_alltoall, -1, -1, NULL},
+    {"barrier", run_barrier, fill_nothing, wrong_nothing, 0, 0, NULL},
+    {"bcast", run_bcast, fill_bcast, wrong_bcast, 0, 1, NULL},
+    {"exscan", run_exscan, fill_terms_one, wrong_exscan, 1, 1, left_exscan},
+    {"gather", run_gather, fill_one, wrong_gather, 1, -1, NULL},
+    {"reduce", run_reduce, fill_terms_one, wrong_reduce, 1, 1, left_reduce},
+    {"reduce_scatter", run_reduce_scatter, fill_terms_one, wrong_reduce_scatter, 1, 1,
+     left_reduce_scatter},
     {"reduce_scatter_block", run_reduce_scatter_block, fill_terms_all, wrong_reduce_scatter_block,
-     -1, 1},
-    {"scan", run_scan, fill_terms_one, wrong_scan, 1, 1},
-    {"scatter", run_scatter, fill_all, wrong_scatter, -1, 1},
+     -1, 1, left_reduce_scatter_block},
+    {"scan", run_scan, fill_terms_one, wrong_scan, 1, 1, left_scan},
+    {"scatter", run_scatter, fill_all, wrong_scatter, -1, 1, NULL},
 };
 
 const collective_t *find_collective(const char *name) {
@@ -174,16 +176,22 @@ int barrier_leaks(call_t *c, MPI_Comm base) {
     return refused ? -1 : leaked;
 }
 
-void prepare_call(call_t *c, const collective_t *collective) {
-    int reduces = collective->fill == fill_terms_one || collective->fill == fill_terms_all;
-    int as_int = reduces && c->msize % sizeof(int) == 0;
-    c->type = as_int ? MPI_INT : MPI_BYTE;
-    c->op = as_int ? MPI_SUM : MPI_BOR;
-    c->count = (int)(as_int ? c->msize / sizeof(int) : c->msize);
+void prepare_typed_call(call_t *c, const collective_t *collective, MPI_Datatype type, MPI_Op op,
+                        size_t width) {
     int splits = collective->run == run_reduce_scatter;
+    c->type = type;
+    c->op = op;
+    c->count = (int)(c->msize / width);
     for (int r = 0, at = 0; r < c->size; r++) {
         c->counts[r] = splits ? c->count / c->size + (r < c->count % c->size) : c->count;
         c->displs[r] = at;
         at += c->counts[r];
     }
+}
+
+void prepare_call(call_t *c, const collective_t *collective) {
+    if (collective->left && c->msize % sizeof(int) == 0)
+        prepare_typed_call(c, collective, MPI_INT, MPI_SUM, sizeof(int));
+    else
+        prepare_typed_call(c, collective, MPI_BYTE, MPI_BOR, 1);
 }

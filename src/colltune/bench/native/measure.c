@@ -1,5 +1,6 @@
 /* Visits cells: checks a collective's result once, then times it. */
 #include "collbench.h"
+#include "numbers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@ enum { MOST_INVALID_IN_A_ROW = 40, FEWEST = 3 }; /* of two, nobody knows which w
 /* What the processes tell each other before each repetition; the maximum counts. */
 enum { FIRST_START, LAST_END, LAST_LATE, ORDER, START, MESSAGE_LENGTH };
 enum { REFUSED, WRONG, RIGHT, TROUBLE_LENGTH }; /* what became of a first call */
+enum { FAILED, WENT, OFF, HIGHEST, LOWEST, FOUND_LENGTH }; /* of numbers; the ends of hashes */
 enum { REPEAT, LOOK, STOP, SYNCHRONISE }; /* orders of the root; LOOK: know the last one first */
 
 double timed;
@@ -78,10 +80,32 @@ static void close_cell(int index, const group_t *group, const char *status, cons
     if (group->rank == 0) output_problem(index, status, text);
 }
 
-/* First call of a cell: is the library able, and is the result right? */
+const char *check_numbers(const call_t *call, const collective_t *collective, const group_t *group,
+                          int (*run)(call_t *call, void *with), void *with, const char **status) {
+    for (int i = 0; i < kinds_to_check(collective); i++) {
+        number_t kind = summed_kind(i);
+        sums_t seen = sum_numbers(call, collective, &kind, run, with);
+        int failed = seen.code != MPI_SUCCESS;
+        double hash = seen.hash, found[FOUND_LENGTH] = {failed, !failed, seen.wrong, hash, -hash};
+        exchange(group, found, FOUND_LENGTH);
+        *status = found[FAILED] > 0 ? "not_applicable" : "wrong_result";
+        if (found[FAILED] > 0 && found[WENT] > 0) return "only some ranks were refused a call";
+        if (found[FAILED] > 0) continue; /* some algorithms need an element for each rank */
+        if (found[OFF] > 0) return "a sum of doubles is wrong";
+        if (ranks_must_agree(collective) && found[HIGHEST] != -found[LOWEST])
+            return "ranks hold different bits of a sum";
+    }
+    return NULL;
+}
+
+static int run_as_it_is(call_t *call, void *collective) {
+    return ((const collective_t *)collective)->run(call);
+}
+
+/* First calls of a cell: is the library able, and is the result right? */
 static void check_cell(int index, call_t *call, const group_t *group) {
     cell_t *cell = &plan.cells[index];
-    const char *wrong = "the received data are wrong";
+    const char *wrong = "the received data are wrong", *status = "", *sums = NULL;
     double trouble[TROUBLE_LENGTH] = {0}, nothing = 0;
     int answer;
     cell->checked = 1;
@@ -100,8 +124,12 @@ static void check_cell(int index, call_t *call, const group_t *group) {
         close_cell(index, group, "not_applicable", "the library refused the call");
     else if (trouble[WRONG] > 0)
         close_cell(index, group, "wrong_result", wrong);
+    else
+        sums = check_numbers(call, cell->collective, group, run_as_it_is,
+                             (void *)cell->collective, &status);
+    if (sums) close_cell(index, group, status, sums);
     /* a call that went wrong, or that only some refused, may have left messages behind */
-    if (trouble[WRONG] > 0 || (trouble[REFUSED] > 0 && trouble[RIGHT] > 0))
+    if (sums || trouble[WRONG] > 0 || (trouble[REFUSED] > 0 && trouble[RIGHT] > 0))
         give_up_communicator(cell->config, group);
 }
 

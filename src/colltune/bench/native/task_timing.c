@@ -15,7 +15,8 @@
 #define SHORTEST 1e-9 /* what the clock can tell */
 #define TOO_SHORT 0.02 /* seconds of a repetition that tells little of what is steady: bursts */
 #define LONG_ENOUGH 0.1
-enum { MOST_LATE_IN_A_ROW = 40, TIMES_TAG = 11, CHECKED = 2 };
+enum { MOST_LATE_IN_A_ROW = 40, TIMES_TAG = 11, CHECKED = 2,
+       WIDEST = 16 }; /* bytes of an element */
 
 /* What the processes tell each other before each repetition; the maximum counts. */
 enum { LATE, ORDER, START, MESSAGE_LENGTH };
@@ -195,18 +196,37 @@ static int lengthen(visit_t *v) {
 
 /* ---- one visit ---- */
 
-/* First calls, of few segments: is the library able, and are the data right? */
+/* A call of other elements, in the pipeline's segments. */
+static int run_typed(call_t *call, void *with) {
+    const visit_t *v = with;
+    pipeline_t pipeline = v->pipeline;
+    pipeline.call = *call;
+    pipeline.count = call->count / pipeline.segments;
+    return run_pipeline(&pipeline, v->series, v->group, NULL);
+}
+
+/* First calls, of few segments: is the library able, and are the data right? Numbers are tried where
+ * all of their kinds fill the segments. */
 static int check(visit_t *v) {
     call_t *call = &v->pipeline.call;
+    const char *status = "wrong_result", *wrong = "the received data are wrong";
     double trouble[TROUBLE_LENGTH] = {0};
     set_segments(v, v->series->most < CHECKED ? v->series->most : CHECKED);
     prepare_check(call, v->series->collective);
     if (run_pipeline(&v->pipeline, v->series, v->group, NULL) != MPI_SUCCESS) trouble[REFUSED] = 1;
     else trouble[WRONG] = v->series->collective->wrong(call);
     exchange(v->group, trouble, TROUBLE_LENGTH);
-    if (trouble[REFUSED] > 0) close_series(v, "not_applicable", "the library refused a call");
-    else if (trouble[WRONG] > 0) close_series(v, "wrong_result", "the received data are wrong");
-    return !(trouble[REFUSED] > 0) && !(trouble[WRONG] > 0);
+    if (trouble[REFUSED] > 0) {
+        close_series(v, "not_applicable", "the library refused a call");
+        return 0;
+    }
+    if (!(trouble[WRONG] > 0)) {
+        int fill = v->pipeline.segment % WIDEST == 0;
+        wrong = fill ? check_numbers(call, v->series->collective, v->group, run_typed, v, &status)
+                     : NULL;
+    }
+    if (wrong) close_series(v, status, wrong);
+    return !wrong;
 }
 
 static void allocate(visit_t *v) {

@@ -15,13 +15,17 @@
  *   CANARY started SIZE                            of every process that is rank 0 in MPI
  *   CANARY library TEXT / node INDEX PROCESSES HOST
  *   CANARY begin CALL, then MARK COLLECTIVE PROCESSES BYTES after the call, then
- *   CANARY done CALL ok|wrong|refused [WHY]; CANARY end after all
+ *   CANARY bits CALL HASH                          of reductions: over what all ranks hold of sums of
+ *                                                  several kinds of numbers; varying: from call to call
+ *   CANARY done CALL ok|wrong|disagree|refused [WHY]; disagree: ranks hold different bits of a sum
+ *   CANARY end after all
  * TEXT, WHY, HOST, PATH and VALUE have %XX for whatever is no plain character.
  *
  * While calls are being watched nothing but messages between two processes is used around them, so
  * that no other collective is at the mercy of the configuration under test. */
 #define _GNU_SOURCE
 #include "collectives.h"
+#include "numbers.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -285,29 +289,71 @@ static void release(call_t *c) {
     free(c->displs);
 }
 
-/* Everybody's answer to rank 0 of the communicator, which then lets all go on; 0: nothing wrong. */
-static int worst(const call_t *c, int mine) {
-    int other;
+/* What became of a call; above 0: an error of MPI. */
+enum { FINE = 0, WRONG = -1, WRONG_SUM = -2, DISAGREE = -3 };
+typedef struct { int answer; unsigned bits; } finding_t;
+
+/* Everybody's finding to rank 0 of the communicator, which then lets all go on with the worst answer,
+ * and one hash of all ranks' bits. */
+static finding_t shared(const call_t *c, finding_t mine, int must_agree) {
+    finding_t other, all = {mine.answer, fold_hash(EMPTY_HASH, &mine.bits, sizeof mine.bits)};
+    int differ = 0;
     for (int r = 1; r < c->size && c->rank == 0; r++) {
-        MPI_Recv(&other, 1, MPI_INT, r, TAG, c->comm, MPI_STATUS_IGNORE);
-        if (!mine || (mine == -1 && other > 0)) mine = other;
+        MPI_Recv(&other, sizeof other, MPI_BYTE, r, TAG, c->comm, MPI_STATUS_IGNORE);
+        if (!all.answer || (all.answer < 0 && other.answer > 0)) all.answer = other.answer;
+        differ |= other.bits != mine.bits;
+        all.bits = fold_hash(all.bits, &other.bits, sizeof other.bits);
     }
+    if (!all.answer && must_agree && differ) all.answer = DISAGREE;
     for (int r = 1; r < c->size && c->rank == 0; r++)
-        MPI_Send(&mine, 1, MPI_INT, r, TAG, c->comm);
+        MPI_Send(&all, sizeof all, MPI_BYTE, r, TAG, c->comm);
     if (c->rank) {
-        MPI_Send(&mine, 1, MPI_INT, 0, TAG, c->comm);
-        MPI_Recv(&mine, 1, MPI_INT, 0, TAG, c->comm, MPI_STATUS_IGNORE);
+        MPI_Send(&mine, sizeof mine, MPI_BYTE, 0, TAG, c->comm);
+        MPI_Recv(&all, sizeof all, MPI_BYTE, 0, TAG, c->comm, MPI_STATUS_IGNORE);
     }
-    return mine;
+    return all;
 }
+
+static int worst(const call_t *c, int mine) { return shared(c, (finding_t){mine, 0}, 0).answer; }
 
 static void tell_done(const char *word, int answer) {
     char text[MPI_MAX_ERROR_STRING] = "the library refused the call";
     int length;
     if (answer > 0) MPI_Error_string(answer, text, &length);
-    if (!answer) tell("done %s ok", word);
-    else if (answer < 0) tell("done %s wrong", word);
+    if (answer == FINE) tell("done %s ok", word);
+    else if (answer == WRONG) tell("done %s wrong", word);
+    else if (answer == WRONG_SUM) tell("done %s wrong %s", word, plain("a sum of doubles is wrong"));
+    else if (answer == DISAGREE) tell("done %s disagree", word);
     else tell("done %s refused %s", word, plain(text));
+}
+
+/* ---- numbers whose sums depend on the order ---- */
+
+static int run_as_it_is(call_t *c, void *collective) {
+    return ((const collective_t *)collective)->run(c);
+}
+
+static finding_t sum_once(const call_t *c, const collective_t *collective, const number_t *kind) {
+    sums_t seen = sum_numbers(c, collective, kind, run_as_it_is, (void *)collective);
+    int answer = seen.code != MPI_SUCCESS ? seen.code : seen.wrong ? WRONG_SUM : FINE;
+    return shared(c, (finding_t){answer, seen.hash}, ranks_must_agree(collective));
+}
+
+/* The same call for several kinds of numbers, of doubles twice. */
+static int sum_all(const call_t *c, const collective_t *collective, const char *word) {
+    unsigned hash = EMPTY_HASH, first = 0;
+    int varying = 0;
+    for (int i = -1; i < SUMMED; i++) {
+        number_t kind = summed_kind(i < 0 ? 0 : i);
+        finding_t found = sum_once(c, collective, &kind);
+        if (found.answer) return found.answer;
+        if (i < 0) first = found.bits;
+        varying |= i == 0 && found.bits != first;
+        hash = fold_hash(hash, &found.bits, sizeof found.bits);
+    }
+    if (rank == 0 && varying) tell("bits %s varying", word);
+    else if (rank == 0) tell("bits %s %08x", word, hash);
+    return FINE;
 }
 
 static void run_call(const char *word) {
@@ -336,8 +382,9 @@ static void run_call(const char *word) {
         answer = collective->run(&c);
     }
     if (rank == 0) mark_call(collective, &c);
-    if (answer == MPI_SUCCESS) answer = collective->wrong(&c) ? -1 : 0;
+    if (answer == MPI_SUCCESS) answer = collective->wrong(&c) ? WRONG : FINE;
     answer = worst(&c, answer);
+    if (!answer && collective->left) answer = sum_all(&c, collective, word);
     if (rank == 0) tell_done(word, answer);
     if (answer) forget(c.comm);
     release(&c);

@@ -23,6 +23,7 @@
 #include "collectives.h"
 #include "cvar.h"
 #include "legal.h"
+#include "numbers.h"
 
 #include <fcntl.h>
 #include <sched.h>

@@ -88,7 +88,6 @@ int choose_element(const char *mode, int variant, way_t *way);
 void make_elements(void);
 
 answer_t large(const place_t *place, const case_t *one);
-void make_numbers(void);
 answer_t bits(const place_t *place, const case_t *one, char *text); /* text: of 2 WORDs */
 int is_large_known(const char *collective);
 int has_room_for(const case_t *one, int processes); /* on this host, with what a library keeps */
