@@ -54,6 +54,8 @@ modes = ["tidy", "ranks_agree"]
 recursive_doubling = {}
 ring = {}
 rabenseifner = { ranks_agree = "wrong" }
+segmented_ring = { ranks_agree = "wrong" }
+"segmented_ring segmented" = { ranks_agree = "wrong" }
 [allreduce.bits]
 processes = [2, 3, 4]
 bytes = 1048576
@@ -63,6 +65,11 @@ of = ["recursive_doubling"]
 differ = []
 builtin = { "2 4" = "0-1048576", "3" = "0-2992 8192-65536" }
 own = { "2" = "0-1048576", "4" = "0-4096" }
+[[allreduce.bits.algorithms]]
+of = ["segmented_ring:segsize=1024"]
+differ = ["places"]
+builtin = {}
+own = {}
 [[allreduce.bits.algorithms]]
 of = ["rabenseifner", "ring"]
 differ = ["ranks"]

@@ -83,12 +83,14 @@ def test_ranks_that_disagree_are_for_whom_any_results_will_do(measured: Measured
         ("allreduce.recursive_doubling", None),
         ("allreduce.rabenseifner", Refusal.HARMS_PROGRAMS),
         ("allreduce.nonoverlapping", Refusal.HARMS_PROGRAMS),
+        ("allreduce.segmented_ring:segsize=1024", None),
+        ("allreduce.segmented_ring:segsize=4096", Refusal.HARMS_PROGRAMS),
         ("reduce.linear", None),
     ):
         one = Configuration.parse(f"openmpi.{name}")
-        assert bound.runs(one, promises=Promises(SAME_TYPES)).refusal is refusal, name
-        careless = replace(SAME_TYPES, results=Results.ANY)
-        assert bound.runs(one, promises=Promises(careless)).refusal is None, name
+        careful = replace(MOST_PROMISED, results=Results.RANKS_AGREE)
+        assert bound.runs(one, promises=Promises(careful)).refusal is refusal, name
+        assert bound.runs(one, promises=Promises(MOST_PROMISED)).refusal is None, name
 
 
 def test_the_nearest_release_tells_of_one_that_was_not_measured() -> None:

@@ -35,7 +35,7 @@ from pathlib import Path
 from colltune.domain import INTERPOSED, Collective, Configuration
 from colltune.errors import DataError, say
 from colltune.files.reading import json_of
-from colltune.mpi.bits import BitFacts, MeasuredBits, name_of
+from colltune.mpi.bits import BitFacts, Differ, MeasuredBits, name_of
 
 FOLDER = Path(__file__).parent / "catalogue" / "programs"
 SAME = "same-types"
@@ -243,7 +243,14 @@ class Measured:
     bits: Mapping[Collective, MeasuredBits] = field(default_factory=dict)
 
     def outcome(self, configuration: Configuration, mode: str) -> ProgramOutcome:
-        """Return what `configuration` does to programs of `mode`."""
+        """Return what `configuration` does to programs of `mode`.
+
+        Whether ranks agree is known of each by itself, where its bits were measured.
+        """
+        bits = self.bits.get(configuration.collective)
+        if mode == RANKS_AGREE and bits and (facts := bits.facts.get(name_of(configuration))):
+            differ = Differ.RANKS in facts.differ
+            return ProgramOutcome.WRONG if differ else ProgramOutcome.RIGHT
         kinds = self.outcomes.get(configuration.collective, {})
         kind = kind_of(configuration)
         if kind not in kinds or mode not in self.modes[configuration.collective]:
