@@ -1,11 +1,21 @@
-/* Ring allreduce over nodes: reduction in the node's shared memory, reduce-scatter between leaders
- * in a ring, and the hierarchical allgather, overlapped with the distribution (Tran et al., sec.
- * 2.2.2 and 5.4; the ring: Patarasuk and Yuan, J. Parallel Distrib. Comput. 2009).
+/* Allreduces in the node's shared memory, each process reducing its part of all inputs. Every element is
+ * reduced at one place, and so the results are the same on all processes.
  *
- * Every element is reduced at one place, and so the results are the same on all processes. The
- * vector lies in the shared memory as the user has it: leader k's share is the k-th of `leaders`
- * parts, and of that node q's is the q-th of `nodes`. Behind it are the inputs of the node's
- * processes. */
+ * ring: over nodes. After the reduction on the node, a reduce-scatter between leaders in a ring, and
+ * the hierarchical allgather, overlapped with the distribution (Tran et al., sec. 2.2.2 and 5.4; the
+ * ring: Patarasuk and Yuan, J. Parallel Distrib. Comput. 2009). The vector lies in the shared memory as
+ * the user has it: leader k's share is the k-th of `leaders` parts, and of that node q's is the q-th
+ * of `nodes`. Behind it are the inputs of the node's processes.
+ *
+ * doubling: on one node, with the bits of the recursive doubling of Open MPI and MPICH.
+ *
+ * The order of summation:
+ * - ring: on a node that of the ranks, ((0 + 1) + 2) + ...; between nodes, for the part that node q
+ *   gathers, that of the nodes q + 1, q + 2, ..., the last one and 0 following each other, up to q.
+ * - doubling: of p processes, `most` is the largest power of two of them and extra = p - most. Ranks 2 i
+ *   and 2 i + 1 for i < extra are combined and become new rank i; the others, r, become r - extra. Then
+ *   for mask = 1, 2, 4, ... < most the sums that begin at new ranks i and i + mask are combined, for
+ *   all multiples i of 2 mask. The lower ranks are always the first operand. */
 #include "hierarchy.h"
 
 #include <limits.h>
@@ -23,6 +33,7 @@ typedef struct {
     size_t count, low, elements; /* in all; of this round: from where on, how many */
     size_t stride;               /* bytes from one input in the shared memory to the next */
     int in_place;                /* all is done in the receive buffer: nothing to be copied */
+    int is_doubling;             /* by the order of recursive doubling, not of the ranks */
 } sum_t;
 
 /* ---- parts of the vector, in elements ---- */
@@ -61,16 +72,54 @@ static int copy(const ct_node_call_t *call, int k, int first, int end, size_t bu
 
 /* ---- reduction on the node ---- */
 
+/* The input of the node's process `local`, behind the result. Doubling combines inputs where they lie
+ * and ends in the last one's place: that is the result's. */
+static char *input_of(const sum_t *sum, int local) {
+    int ppn = sum->call.h->ppn, area = sum->is_doubling ? (local + 1) % ppn : local + 1;
+    return sum->call.base + (size_t)(ppn == 1 ? 0 : area) * sum->stride;
+}
+
+static size_t areas(const sum_t *sum) { return (size_t)sum->call.h->most + !sum->is_doubling; }
+
+/* A block of `n` elements, `at` bytes from the beginning. */
+static int add_in_turn(const sum_t *sum, size_t at, size_t n) {
+    const ct_reduction_t *r = &sum->reduction;
+    char *result = sum->call.base + at;
+    int code = MPI_SUCCESS;
+    memcpy(result, input_of(sum, 0) + at, n * r->elements.size);
+    for (int j = 1; j < sum->call.h->ppn && code == MPI_SUCCESS; j++)
+        code = ct_reduce(r, input_of(sum, j) + at, result, n);
+    return code;
+}
+
+/* The last process of doubling's new rank. */
+static int last_of(int new_rank, int extra) {
+    return new_rank < extra ? 2 * new_rank + 1 : new_rank + extra;
+}
+
+static int add_pair(const sum_t *sum, int lower, int upper, size_t at, size_t n) {
+    return ct_reduce(&sum->reduction, input_of(sum, lower) + at, input_of(sum, upper) + at, n);
+}
+
+/* Sum up the new ranks from `first` on, `many` of them, a power of two; it lies where the input of the
+ * last process of them was. */
+static int add_doubling(const sum_t *sum, int extra, int first, int many, size_t at, size_t n) {
+    int half = many / 2, next = first + half, code;
+    if (!half) return first < extra ? add_pair(sum, 2 * first, 2 * first + 1, at, n) : MPI_SUCCESS;
+    code = add_doubling(sum, extra, first, half, at, n);
+    if (code == MPI_SUCCESS) code = add_doubling(sum, extra, next, half, at, n);
+    if (code != MPI_SUCCESS) return code;
+    return add_pair(sum, last_of(next - 1, extra), last_of(first + many - 1, extra), at, n);
+}
+
 static int reduce_part(const sum_t *sum, size_t first, size_t end) {
     const ct_reduction_t *r = &sum->reduction;
-    const char *inputs = sum->call.base + sum->stride;
-    int code = MPI_SUCCESS;
+    int ppn = sum->call.h->ppn, most = 1, code = MPI_SUCCESS;
+    while (2 * most <= ppn) most *= 2;
     for (size_t i = first; i < end && code == MPI_SUCCESS; i += r->most) {
         size_t at = i * r->elements.size, n = end - i < r->most ? end - i : r->most;
-        char *result = sum->call.base + at;
-        memcpy(result, inputs + at, n * r->elements.size);
-        for (int j = 1; j < sum->call.h->ppn && code == MPI_SUCCESS; j++)
-            code = ct_reduce(r, inputs + (size_t)j * sum->stride + at, result, n);
+        code = sum->is_doubling ? add_doubling(sum, ppn - most, 0, most, at, n)
+                                : add_in_turn(sum, at, n);
     }
     return code;
 }
@@ -79,10 +128,9 @@ static int reduce_part(const sum_t *sum, size_t first, size_t end) {
 static int reduce_on_node(const sum_t *sum) {
     ct_hierarchy_t *h = sum->call.h;
     const ct_elements_t *e = &sum->reduction.elements;
-    size_t place = h->ppn == 1 ? 0 : (size_t)(1 + h->local) * sum->stride;
     int code = sum->call.code;
     if (code == MPI_SUCCESS)
-        code = ct_pack(e, ct_element(e, sum->input, sum->low), sum->elements, sum->call.base + place,
+        code = ct_pack(e, ct_element(e, sum->input, sum->low), sum->elements, input_of(sum, h->local),
                        h->work);
     if (h->ppn == 1) return code;
     ct_written(h, sum->count * e->size, code);
@@ -158,8 +206,6 @@ static size_t stride_of(size_t elements, size_t size) {
     return (elements * size + LINE - 1) / LINE * LINE;
 }
 
-static size_t areas(const sum_t *sum) { return (size_t)sum->call.h->most + 1; }
-
 static int run_rounds(sum_t *sum, size_t elements) {
     sum->in_place = sum->call.h->ppn == 1 && sum->reduction.elements.dense;
     sum->stride = stride_of(elements, sum->reduction.elements.size);
@@ -210,8 +256,10 @@ static int elements_of(sum_t *sum, long chunk, size_t *elements) {
     return code;
 }
 
-static int run(ct_comm_t *c, const ct_call_t *call, const long *values) {
-    sum_t sum = {.call = {.bring = bring, .begin = begin, .copy = copy}, .recvbuf = call->recvbuf};
+static int run(ct_comm_t *c, const ct_call_t *call, const long *values, int is_doubling) {
+    sum_t sum = {.call = {.bring = bring, .begin = begin, .copy = copy},
+                 .recvbuf = call->recvbuf,
+                 .is_doubling = is_doubling};
     size_t elements = 0;
     int code = ct_node_call(c, values, &sum.call);
     if (code != MPI_SUCCESS) return code;
@@ -223,6 +271,16 @@ static int run(ct_comm_t *c, const ct_call_t *call, const long *values) {
     if (code == MPI_SUCCESS && elements) code = run_rounds(&sum, elements);
     ct_reduction_release(&sum.reduction);
     return code == MPI_SUCCESS && !elements ? ct_pass(call, c->base) : code;
+}
+
+static int run_ring(ct_comm_t *c, const ct_call_t *call, const long *values) {
+    return run(c, call, values, 0);
+}
+
+static int run_doubling(ct_comm_t *c, const ct_call_t *call, const long *values) {
+    static const long one_leader[] = {[CT_LEADERS] = 1, [CT_OVERLAP] = 1};
+    (void)values;
+    return run(c, call, one_leader, 1);
 }
 
 static int fits(const ct_comm_t *c, const ct_call_t *call, const long *values) {
@@ -237,5 +295,13 @@ const ct_algorithm_t ct_allreduce_ring = {
     .name = "ring",
     .parameters = CT_NODE_PARAMETERS,
     .fits = fits,
-    .run = run,
+    .run = run_ring,
+};
+
+const ct_algorithm_t ct_allreduce_doubling = {
+    .collective = CT_ALLREDUCE,
+    .name = "doubling",
+    .fits = fits,
+    .run = run_doubling,
+    .is_of_a_node = 1,
 };

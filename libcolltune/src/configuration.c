@@ -14,8 +14,9 @@ const char *const ct_collective_names[CT_COLLECTIVES] = {
 };
 
 const ct_algorithm_t *const ct_algorithms[] = {
-    &ct_bcast_hierarchical,       &ct_allgather_hierarchical, &ct_allreduce_ring,
-    &ct_alltoallv_eager_pairwise, &ct_alltoallv_adaptive,     NULL,
+    &ct_bcast_hierarchical, &ct_allgather_hierarchical,   &ct_allreduce_ring,
+    &ct_allreduce_doubling, &ct_alltoallv_eager_pairwise, &ct_alltoallv_adaptive,
+    NULL,
 };
 
 CT_PUBLIC const ct_algorithm_t *const *colltune_algorithms(void) { return ct_algorithms; }

@@ -89,6 +89,7 @@ struct ct_algorithm {
     int (*fits)(const ct_comm_t *, const ct_call_t *, const long *values);
     /* Run it; an MPI error code. */
     int (*run)(ct_comm_t *, const ct_call_t *, const long *values);
+    int is_of_a_node; /* it runs on communicators within one node alone */
 };
 
 /* Something that an algorithm keeps with a communicator, under its own `key` and `number`; in a list
@@ -278,6 +279,7 @@ void ct_library(char *name, char *release, size_t length);
 extern const ct_algorithm_t ct_bcast_hierarchical;      /* bcast.c */
 extern const ct_algorithm_t ct_allgather_hierarchical;  /* allgather.c */
 extern const ct_algorithm_t ct_allreduce_ring;          /* allreduce.c */
+extern const ct_algorithm_t ct_allreduce_doubling;      /* allreduce.c */
 extern const ct_algorithm_t ct_alltoallv_eager_pairwise; /* alltoallv.c */
 extern const ct_algorithm_t ct_alltoallv_adaptive;      /* feedback.c */
 

@@ -173,6 +173,12 @@ static int is_early(ct_comm_t *c) {
     return c->base == MPI_COMM_NULL && c->size < ct_world_size && c->chosen++ < ct_first_calls;
 }
 
+/* Whether an algorithm is for communicators of one node, and this is none. Collective at the first call
+ * where nothing was configured in MPI_Init. */
+static int is_elsewhere(ct_comm_t *c, const ct_algorithm_t *algorithm) {
+    return algorithm && algorithm->is_of_a_node && (ct_spread(c) != MPI_SUCCESS || c->nodes > 1);
+}
+
 /* The configuration that is to run it; NULL: the MPI library by its own decision. */
 static const ct_configuration_t *choose(ct_comm_t *c, const ct_call_t *call) {
     const ct_configuration_t *forced = ct_forced(call->collective), *chosen = forced;
@@ -182,6 +188,7 @@ static const ct_configuration_t *choose(ct_comm_t *c, const ct_call_t *call) {
     if (algorithm && !is_small(call)) return NULL;
     if (algorithm && algorithm->fits && !algorithm->fits(c, call, chosen->values)) return NULL;
     if (!forced && is_early(c)) return NULL;
+    if (is_elsewhere(c, algorithm)) return NULL;
     if (chosen->kind == CT_STEERED) return ct_steerable(c, chosen) ? chosen : NULL;
     return ct_base(c) == MPI_SUCCESS ? chosen : NULL;
 }

@@ -284,9 +284,10 @@ static void force_drawn(void) {
              exchanges[draw(2)], 1 + draw(4), overlaps[draw(4) != 0]);
     snprintf(id, sizeof id, "colltune.allgather.hierarchical:%s", options);
     if (force("allgather", id)) fail(id);
+    int doubles = !draw(4); /* on the communicators that lie on one node */
     snprintf(id, sizeof id, "colltune.allreduce.ring:%s", options);
-    if (force("allreduce", id)) fail(id);
-    snprintf(doing, sizeof doing, "%s", options);
+    if (force("allreduce", doubles ? "colltune.allreduce.doubling" : id)) fail(id);
+    snprintf(doing, sizeof doing, "%s%s", options, doubles ? " or doubling" : "");
 }
 
 static void run_cases(int cases) {

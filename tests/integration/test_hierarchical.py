@@ -63,6 +63,11 @@ def test_results_are_those_of_mpich(tmp_path: Path) -> None:
     _insist(Program(with_libcolltune(tmp_path, "mpich")).run(3, 2, "2", "10"))
 
 
+def test_results_on_one_node_are_those_of_openmpi(openmpi: Program) -> None:
+    """The same where all communicators lie on one node, so that doubling runs on each."""
+    _insist(openmpi.run(4, 4, "4", "10"))
+
+
 def test_real_nodes(openmpi: Program, spaces: Namespaces, tmp_path: Path) -> None:
     """Across two nodes that share no memory, found by MPI itself, the results are right too.
 

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.mpi
 SOURCES = tuple(f"{n}.c" for n in ("conformance", "areas", "moves", "reductions"))
 _BCAST, _ALLGATHER = "colltune.bcast.hierarchical", "colltune.allgather.hierarchical"
 _ALLREDUCE, _EAGER = "colltune.allreduce.ring", "colltune.alltoallv.eager_pairwise"
+_DOUBLING = "colltune.allreduce.doubling"
 _ADAPTIVE = "colltune.alltoallv.adaptive:every=2,start=0,tests=1"
 FEW = (
     f"{_BCAST}:groups=2,inner=binomial,outer=scatter_ring_allgather,segsize=50",
@@ -35,6 +36,7 @@ ALL = (
         for exchange in _EXCHANGES
         for leaders, chunk, overlap in ((1, 0, "yes"), (2, 1000, "no"), (3, 333, "yes"))
     ),
+    _DOUBLING,
     *(f"{_EAGER}:threshold={number}" for number in (0, 40, 1000000)),
     _ADAPTIVE,
 )
@@ -53,6 +55,11 @@ def _checks(preloaded: Real, nprocs: int, *arguments: str, nodes: str = "") -> i
 def test_our_algorithms_deliver_right_data(preloaded: Real) -> None:
     """All datatypes, reductions, roots and communicators, in place too, on uneven nodes."""
     assert _checks(preloaded, 3, "ours", *FEW, nodes="by-rank:2") > 5000
+
+
+def test_doubling_delivers_right_data_on_a_node(preloaded: Real) -> None:
+    """All reductions on communicators of 3 processes and fewer."""
+    assert _checks(preloaded, 3, "ours", _DOUBLING) > 1000
 
 
 @pytest.mark.skipif(

@@ -41,6 +41,7 @@ OURS = (
     ),
     tuple(f"colltune.allgather.hierarchical:{words}" for words in _OVER_NODES),
     tuple(f"colltune.allreduce.ring:{words}" for words in _OVER_NODES),
+    ("colltune.allreduce.doubling",),
     (
         *(f"colltune.alltoallv.eager_pairwise:threshold={number}" for number in (0, 1000, 10**9)),
         "colltune.alltoallv.adaptive:every=2,start=0,tests=1",
@@ -91,7 +92,9 @@ def test_errors_are_those_of_the_mpi_library(preloaded: Real) -> None:
     assert _said(ours) == _said(without)
 
 
-@pytest.mark.parametrize("ids", OURS, ids=("flat", "groups", "allgather", "allreduce", "alltoallv"))
+@pytest.mark.parametrize(
+    "ids", OURS, ids=("flat", "groups", "allgather", "allreduce", "doubling", "alltoallv")
+)
 def test_an_error_is_one_of_its_call(preloaded: Real, ids: Sequence[str]) -> None:
     """A process with another count ends in MPI_ERR_TRUNCATE, no hang, and later calls are right.
 
@@ -99,7 +102,8 @@ def test_an_error_is_one_of_its_call(preloaded: Real, ids: Sequence[str]) -> Non
     would need more memory or more rounds; the communicator is the same afterwards.
     """
     nprocs = 5 if preloaded.installation.library == "openmpi" else 3
-    settings = COPIED_TWICE | {"COLLTUNE_NODES": "by-rank:2"}
+    ppn = nprocs if ids == ("colltune.allreduce.doubling",) else 2
+    settings = COPIED_TWICE | {"COLLTUNE_NODES": f"by-rank:{ppn}"}
     ours = preloaded.run(nprocs, [preloaded.compiled("recovers.c"), *ids], settings)
     assert ours.ok, ours.explain()
     assert re.search(r"^\d{3,} right calls after wrong ones$", ours.stdout, re.MULTILINE)

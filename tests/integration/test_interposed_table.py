@@ -33,6 +33,7 @@ OWN = tuple(
         "alltoallv.eager_pairwise:threshold=1024",
     )
 )
+DOUBLING = Configuration.parse("colltune.allreduce.doubling")
 CHAIN = Configuration.parse("openmpi.bcast.chain:fanout=1,segsize=0")
 TIMEOUT_S = 120.0
 _C_SIDE = """
@@ -95,7 +96,7 @@ def test_measured_configurations_are_those_that_run(
 ) -> None:
     """Beside the library's own they are forced one after the other, and their data are right."""
     monkeypatch.setenv("COLLBENCH_MARK", "1")
-    every = (Configuration.default("openmpi", Collective.BCAST), CHAIN, *OWN)
+    every = (Configuration.default("openmpi", Collective.BCAST), CHAIN, *OWN, DOUBLING)
     cells = tuple(Cell(c, _instance(c)) for c in every)
     steps = tuple(ScheduleStep(i, 3, 600.0) for _ in range(2) for i in range(len(cells)))
     result = backend.run(LaunchPlan(SHAPE, cells, steps, 600.0), "l", tmp_path, lambda _: None)

@@ -79,6 +79,16 @@ def test_several_leaders_share_the_exchange() -> None:
         )
 
 
+def test_on_a_node_both_allreduces_cost_the_same() -> None:
+    """Ring and doubling reduce as much and copy as much there, in other orders."""
+    network = NetworkParameters(LINK, LINK, reduction_s_per_byte=2e-9, copy_s_per_byte=1e-9)
+    ring_s, doubling_s = (
+        _time_s(f"colltune.allreduce.{name}", network, 1, 8, 1 << 20)
+        for name in ("ring", "doubling")
+    )
+    assert ring_s == doubling_s > 2e-9 * (1 << 20) * 7 / 8
+
+
 def test_the_threshold_chooses_between_at_once_and_in_turn() -> None:
     """Up to the threshold there is one latency, above it one per peer."""
     text = "colltune.alltoallv.eager_pairwise:threshold=1000"

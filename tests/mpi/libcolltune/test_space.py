@@ -12,7 +12,7 @@ from colltune.mpi.libcolltune import assignment
 from colltune.mpi.libcolltune.library import with_libcolltune
 from colltune.mpi.libcolltune.space import ALGORITHMS, LIBCOLLTUNE
 from colltune.mpi.programs import ANY_LEGAL
-from colltune.mpi.running import Promises
+from colltune.mpi.running import Promises, Refusal
 from tests.refusals import refused
 
 OPENMPI = with_libcolltune(LIBRARIES["openmpi"])
@@ -43,6 +43,7 @@ def test_every_parameter_is_written_out() -> None:
         ("bcast.hierarchical:groups=few", "wrong-parameter"),
         ("bcast.hierarchical:groups=-1", "wrong-parameter"),
         ("allgather.hierarchical:leaders=65", "wrong-parameter"),
+        ("allreduce.doubling:leaders=1", "no-parameter parameter=leaders known=none"),
     ],
 )
 def test_what_it_does_not_have_is_refused(text: str, said: str) -> None:
@@ -83,6 +84,16 @@ def test_leaders_need_nodes_and_processes() -> None:
     assert not LIBCOLLTUNE.limit_on(doubling, Shape(2, 2))
     assert "4 leaders" in LIBCOLLTUNE.limit_on(four, Shape(2, 2))
     assert not LIBCOLLTUNE.limit_on(four, Shape(2, 4))
+
+
+def test_doubling_is_for_one_node() -> None:
+    """Between nodes the library reduces, and so nothing chooses doubling there."""
+    doubling = _parsed("allreduce.doubling")
+    release = OPENMPI.at(RELEASE)
+    assert LIBCOLLTUNE.canonical(doubling).id == "colltune.allreduce.doubling"
+    assert doubling in LIBCOLLTUNE.offered(Collective.ALLREDUCE)
+    assert not release.runs(doubling, Shape(1, 8)).refusal
+    assert release.runs(doubling, Shape(2, 4)).refusal is Refusal.WRONG_SHAPE
 
 
 @pytest.mark.parametrize("collective", dict.fromkeys(a.collective for a in ALGORITHMS))

@@ -52,8 +52,9 @@ def cost_of(configuration: Configuration) -> tuple[str, CostFunction] | None:
             return f"{name} in groups", _in_groups(_BROADCASTS[outer], _BROADCASTS[inner])
         case Collective.ALLGATHER, "hierarchical":
             return "allgather in two levels", lambda at: _allgather(at, doubling=doubling)
-        case Collective.ALLREDUCE, "ring":
-            return "ring allreduce in two levels", lambda at: _allreduce(at, doubling=doubling)
+        case Collective.ALLREDUCE, "ring" | "doubling" as name:
+            told = "ring allreduce in two levels" if name == "ring" else "allreduce on one node"
+            return told, lambda at: _allreduce(at, doubling=doubling)
         case Collective.ALLTOALLV, "eager_pairwise":
             return "at once up to a threshold", _eager_pairwise
     return None

@@ -140,6 +140,11 @@ def _on_nodes(values: Values, shape: Shape) -> str:
     return ""
 
 
+def _within_a_node(_values: Values, shape: Shape) -> str:
+    """Return why it runs on one node alone."""
+    return "" if shape.nodes == 1 else "between nodes the MPI library reduces"
+
+
 _EXCHANGES = ("ring", "recursive_doubling")
 _BY_LEADERS = (
     Parameter("exchange", "ring", _EXCHANGES, words=_EXCHANGES),
@@ -169,6 +174,7 @@ ALGORITHMS: tuple[OwnAlgorithm, ...] = (
     ),
     OwnAlgorithm(Collective.ALLGATHER, "hierarchical", _BY_LEADERS, limit_on=_on_nodes),
     OwnAlgorithm(Collective.ALLREDUCE, "ring", _BY_LEADERS, limit_on=_on_nodes),
+    OwnAlgorithm(Collective.ALLREDUCE, "doubling", (), limit_on=_within_a_node),
     # Fagg et al. 2006, sec. 6.2
     OwnAlgorithm(
         Collective.ALLTOALLV,
@@ -223,7 +229,7 @@ class LibcolltuneSpace(ConfigurationSpace):
         known = [parameter.name for parameter in algorithm.parameters]
         for name in given:
             if name not in known:
-                of, names = configuration.id, ", ".join(known)
+                of, names = configuration.id, ", ".join(known) or "none"
                 raise say("no-parameter", configuration=of, parameter=name, known=names)
         values = {p.name: given.get(p.name, p.usual) for p in algorithm.parameters}
         for parameter in algorithm.parameters:
