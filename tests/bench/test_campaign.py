@@ -14,7 +14,7 @@ from colltune.bench.weights import SizeWeight
 from colltune.domain import Collective, Shape, Synchronisation
 from colltune.errors import CampaignError
 from colltune.files.settings import keys_of
-from colltune.mpi.programs import MOST_PROMISED
+from colltune.mpi.programs import Programs
 from colltune.text import counted
 from tests.refusals import refused
 
@@ -120,7 +120,7 @@ def test_every_key_has_its_field() -> None:
         skip=("*.linear",),
         segsizes_bytes=(1024,),
         fanouts=(2,),
-        programs=MOST_PROMISED,
+        programs=Programs(same_types=True, builtin_operations=True),
         profile="profiles",
         msizes_bytes_of={Collective.ALLTOALL: (16,)},
         weights=(
