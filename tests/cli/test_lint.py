@@ -12,7 +12,7 @@ import pytest
 from tests.cli.conftest import Verb
 from tests.mpi.plain_format import PlainFormat, offer
 
-RULES = "plain\nbcast 4 0 binomial\nbcast 4 1024 chain\nallreduce 2 0 ring\n"
+RULES = "plain\nbcast 4 0 binomial\nbcast 4 1024 chain\nallgather 2 0 ring\n"
 
 
 @pytest.fixture(autouse=True)
@@ -52,6 +52,21 @@ def test_findings_are_sorted_and_counted(colltune: Verb, rules: Path) -> None:
         f"{rules}:7: note: it says note. Remove it (remark) Also on 1 more line: 8",
         f"{rules}: plain for Open MPI 4.1.4: 1 error, 1 warning, 2 notes",
     ]
+
+
+@pytest.mark.parametrize(
+    ("promised", "fault", "status"),
+    [((), "rounds-otherwise", 0), (("--results", "same-bits"), "other-bits", 1)],
+)
+def test_reductions_that_may_round_otherwise_are_told(
+    colltune: Verb, rules: Path, promised: tuple[str, ...], fault: str, status: int
+) -> None:
+    """Once for each reduction, and as a warning where its bits are promised."""
+    rules.write_text("plain\nallreduce 2 0 recursive_doubling\nreduce 2 0 chain\nscan 2 0 linear\n")
+    answer = colltune("rules", "lint", rules, "--release", "5.0.11", "--json", *promised)
+    assert answer.status == status
+    found = answer.json["files"][0]["findings"]
+    assert [(f["line"], f["fault"]) for f in found] == [(2, fault), (3, fault), (4, fault)]
 
 
 def test_notes_count_only_when_strict(colltune: Verb, rules: Path) -> None:

@@ -189,7 +189,7 @@ def test_a_decision_needs_numpy_alone(bundle_path: Path) -> None:
 
 
 def test_a_file_for_one_library_needs_few_modules(bundle_path: Path, tmp_path: Path) -> None:
-    """Writing Open MPI's file imports at most 62 modules, and no other library."""
+    """Writing Open MPI's file imports at most 63 modules, and no other library."""
     words = ["--nodes", "8", "--ppn", "4", "--format", "openmpi", "--out", str(tmp_path / "rules")]
     code = (
         "import sys\n"
@@ -197,7 +197,7 @@ def test_a_file_for_one_library_needs_few_modules(bundle_path: Path, tmp_path: P
         "from colltune.cli import main\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
         "ours = sorted(name for name in sys.modules if name.split('.')[0] == 'colltune')\n"
-        "assert len(ours) <= 62, (len(ours), ours)\n"
+        "assert len(ours) <= 63, (len(ours), ours)\n"
         "others = [name for name in ours if '.mpich' in name or '.intelmpi' in name]\n"
         "assert not others, others\n"
     )
