@@ -1,8 +1,8 @@
 """How many different outputs a solver has in all arms that a production with `same-bits` may give.
 
-The control arm has no file. For each algorithm of allreduce and reduce there is one more: a file
-that chooses it wherever the promise lets it. The same arms under `any` show what the promise is
-for.
+The control arm has no file. For each algorithm of allreduce, reduce and bcast there is one more: a
+file that chooses it wherever the promise lets it. The same arms under `any` show what the promise
+is for.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from colltune.domain import Collective, Shape
 from colltune.mpi.installation import Installation
 from colltune.mpi.programs import Programs, Results
 from colltune.selector.configuration import Target, rendered, write_rendered
-from colltune.verify.legal_programs import offered
 from figures.figure import Figure
 from figures.legal_violations import installations, newest
 
@@ -30,7 +29,7 @@ _NPROCS = (4, 5)
 _TIMEOUT_S = 60.0
 _FORMATS = {"openmpi": "openmpi-classic", "mpich": "mpich-json"}
 _SOURCE = Path(__file__).with_suffix(".c")
-_REDUCTIONS = (Collective.ALLREDUCE, Collective.REDUCE)
+_USED = (Collective.ALLREDUCE, Collective.REDUCE, Collective.BCAST)
 
 
 def run() -> Figure:
@@ -78,10 +77,11 @@ def arms_of(
     known: set[str] = set()
     programs = Programs(same_types=True, builtin_operations=True, results=results)
     target = Target.named(_FORMATS[mpi.library], mpi.release, programs=programs)
-    for collective in _REDUCTIONS:
-        for one in offered(target.bound, collective):
-            if not target.bound.harms(one).sentence(programs):
-                rules = {(collective, nprocs): (Interval(0, None, one),)}
+    for collective in _USED:
+        for one in target.bound.portfolio(collective).configurations:
+            if not one.is_default and not target.bound.harms(one).sentence(programs):
+                always: tuple[Interval, ...] = (Interval(0, None, one),)
+                rules = {(collective, nprocs): always}
                 table = DecisionTable(mpi.library, Shape(1, nprocs), rules)
                 found = rendered(target, table)
                 texts = str(found.written.texts).replace(one.id, "")

@@ -106,6 +106,7 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Measured:
         file = folder / f"{found.library}-{found.release}.json"
         file.write_text(stored(text), encoding="utf-8")
         programs.releases.cache_clear()
+        programs.of_release.cache_clear()
         programs._harms_of.cache_clear()
         programs._bits_of.cache_clear()
 

@@ -109,6 +109,16 @@ def test_what_is_not_known_keeps_the_default(measured: Measured) -> None:
         assert bound.runs(one, Shape(2, 4), PROMISES) == EVERYWHERE
 
 
+def test_a_default_that_changes_is_met_by_nothing(measured: Measured) -> None:
+    """Some libraries reduce otherwise in the first calls on a communicator."""
+    default = 'of = ["default"]\ndiffer = ["{}"]\nbuiltin = {{}}\nown = {{}}\n'
+    default = f"[[allreduce.bits.algorithms]]\n{default}"
+    bound = library("openmpi").at("5.0.11")
+    for differ, refusal in (("launches", Refusal.OTHER_BITS), ("sizes", None)):
+        measured(BITS.replace("\n[reduce]", default.format(differ) + "\n[reduce]"))
+        assert bound.runs(DOUBLING, Shape(1, 4), PROMISES).refusal is refusal
+
+
 def test_releases_between_two_that_agree_are_known(measured: Measured) -> None:
     """Where they differ, only what both have is."""
     measured(BITS.replace("5.0.11", "5.0.3"))

@@ -50,15 +50,17 @@ class BitFacts:
     builtin: Mapping[int, Ranges] = field(default_factory=dict)
     own: Mapping[int, Ranges] = field(default_factory=dict)
 
+    @property
+    def steady(self) -> bool:
+        """Whether all ranks, calls and launches gave the same."""
+        return not self.differ & {Differ.RANKS, Differ.CALLS, Differ.LAUNCHES}
+
     def as_default(self, nprocs: int, *, own: bool) -> Ranges:
         """Return where they are the default's; `own`: for operations of programs, too."""
-        if self.differ & _UNSTEADY:
+        if not self.steady:
             return ()
         found = self.builtin.get(nprocs, ())
         return common(found, self.own.get(nprocs, ())) if own else found
-
-
-_UNSTEADY = frozenset({Differ.RANKS, Differ.CALLS, Differ.LAUNCHES})
 
 
 def common(one: Ranges, other: Ranges) -> Ranges:

@@ -32,7 +32,7 @@ from functools import cache, lru_cache
 from itertools import zip_longest
 from pathlib import Path
 
-from colltune.domain import INTERPOSED, Collective, Configuration
+from colltune.domain import DEFAULT_ALGORITHM, INTERPOSED, Collective, Configuration
 from colltune.errors import DataError, say
 from colltune.files.reading import json_of
 from colltune.mpi.bits import BitFacts, Differ, MeasuredBits, name_of
@@ -473,9 +473,11 @@ def _bits_of(
         told = of_release(owner, known[name], folder)
         bits = told.bits.get(configuration.collective)
         facts = None if bits is None else bits.facts.get(name_of(configuration))
-        if facts is None:
+        if bits is None or facts is None:
             return ()
-        found.append(facts)
+        # what changes from call to call by default can be met by nothing else
+        default = bits.facts.get(DEFAULT_ALGORITHM)
+        found.append(facts if default is None or default.steady else BitFacts(facts.differ))
     return tuple(found)
 
 
