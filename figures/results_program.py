@@ -1,8 +1,8 @@
 """How many different outputs a solver has in all arms that a production with `same-bits` may give.
 
-The control arm has no file. For each algorithm of allreduce, reduce and bcast there is one more: a
-file that chooses it wherever the promise lets it. The same arms under `any` show what the promise
-is for.
+The control arm has no file. For each algorithm of allreduce, reduce and bcast, with one setting of
+its parameters, there is one more: a file that chooses it wherever the promise lets it. The same
+arms under `any` show what the promise is for.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from figures.figure import Figure
 from figures.legal_violations import installations, newest
 
 RUNS = int(os.environ.get("COLLTUNE_BENCH_RUNS", "50"))
-_NPROCS = (4, 5)
+_NPROCS = (5,)
 _TIMEOUT_S = 60.0
 _FORMATS = {"openmpi": "openmpi-classic", "mpich": "mpich-json"}
 _SOURCE = Path(__file__).with_suffix(".c")
@@ -78,7 +78,8 @@ def arms_of(
     programs = Programs(same_types=True, builtin_operations=True, results=results)
     target = Target.named(_FORMATS[mpi.library], mpi.release, programs=programs)
     for collective in _USED:
-        for one in target.bound.portfolio(collective).configurations:
+        every = target.bound.portfolio(collective).configurations
+        for one in {each.algorithm: each for each in every}.values():
             if not one.is_default and not target.bound.harms(one).sentence(programs):
                 always: tuple[Interval, ...] = (Interval(0, None, one),)
                 rules = {(collective, nprocs): always}
