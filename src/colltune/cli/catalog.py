@@ -80,7 +80,7 @@ def catalog(
             min=2,
             metavar="N",
             help="With --measure-programs: a number of processes, several times for several; "
-            "default: 2, 3, 4, 5 and 8, for bits 2 to 16 and 24, all on this host.",
+            "default: 2, 3, 4, 5 and 8, for bits 2 to 16, all on this host.",
         ),
     ] = None,
     libcolltune: Annotated[

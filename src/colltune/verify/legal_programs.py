@@ -65,7 +65,7 @@ VARIANTS: Mapping[str, int] = {
     "non_commutative": 8,
     "own_operations": 12,
 }
-BITS_PROCESSES = (*range(2, 17), 24)
+BITS_PROCESSES = tuple(range(2, 17))
 _BITS_BYTES = tuple(sorted({*(1 << k for k in range(2, 21)), 48, 176, 720, 2992, 11568}))
 _BITS_AGAIN_BYTES = (8, 1024, 32768)
 """Sizes of which the bits are compared between two launches."""
