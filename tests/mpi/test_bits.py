@@ -119,6 +119,16 @@ def test_a_default_that_changes_is_met_by_nothing(measured: Measured) -> None:
         assert bound.runs(DOUBLING, Shape(1, 4), PROMISES).refusal is refusal
 
 
+def test_intel_mpi_decides_by_machine(measured: Measured) -> None:
+    """What was measured on one machine does not tell what another one does by default."""
+    facts = BITS.replace("openmpi", "intelmpi").replace("5.0.11", "2021.18.1")
+    measured(facts.replace('"recursive_doubling"', '"preset1"'))
+    preset = Configuration.parse("intelmpi.allreduce.preset1")
+    assert bits_of(preset, "intelmpi", "2021.18.1")[0].as_default(4, own=False)
+    runs = library("intelmpi").at("2021.18.1").runs(preset, Shape(1, 4), PROMISES)
+    assert runs.first_bytes is None
+
+
 def test_releases_between_two_that_agree_are_known(measured: Measured) -> None:
     """Where they differ, only what both have is."""
     measured(BITS.replace("5.0.11", "5.0.3"))

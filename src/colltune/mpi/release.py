@@ -152,7 +152,7 @@ class Release:
             return space.running_range(spelled, place.nprocs, element_bytes)
 
         def of(place: Place) -> RunningRange:
-            return with_same_bits(at(place), spelled, place, promises, self.mpi.name, self.name)
+            return with_same_bits(at(place), spelled, place, promises, self.mpi, self.name)
 
         return list(map(of if promises.same_bits else at, places))
 
@@ -253,8 +253,9 @@ class MpiLibrary:
     beside its programs, ``traced`` whether `colltune.mpi.trace` sees its algorithms;
     ``component_prefix`` stands before the names of its components, where it has such; the
     variables ``takes_reductions`` take reductions away from another component, which may round
-    otherwise. ``same_numbers`` of a release are those of the first one that its catalogue
-    describes.
+    otherwise; ``decides_by_machine`` whether its own decision depends on more than communicator and
+    call, so that what was measured elsewhere does not tell which bits it gives. ``same_numbers`` of
+    a release are those of the first one that its catalogue describes.
     """
 
     name: str
@@ -270,6 +271,7 @@ class MpiLibrary:
     traced: bool = False
     component_prefix: str = ""
     takes_reductions: frozenset[str] = frozenset()
+    decides_by_machine: bool = False
     same_numbers: int = 2
     space: ClassVar[type[CatalogueSpace]]
 

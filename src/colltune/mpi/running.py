@@ -114,12 +114,20 @@ Place = int | Shape | None
 """Processes of a communicator, or how they lie on nodes; None: whatever communicator it is."""
 
 
+class DecidingLibrary(Protocol):
+    """What is asked of a library here; see `colltune.mpi.release.MpiLibrary`."""
+
+    name: str
+    title: str
+    decides_by_machine: bool
+
+
 def with_same_bits(
     runs: RunningRange,
     configuration: Configuration,
     place: Place,
     promises: Promises,
-    library: str,
+    library: DecidingLibrary,
     release: str,
 ) -> RunningRange:
     """Return `runs`, cut down to where a reduction gives the bits of the library's own decision.
@@ -131,7 +139,10 @@ def with_same_bits(
         return runs
     if configuration.is_default:
         return runs
-    told = bits_of(configuration, library, release)
+    if library.decides_by_machine:
+        why = f"{library.title} decides by machine, so that nobody knows which bits it gives there"
+        return runs.within((), why)
+    told = bits_of(configuration, library.name, release)
     if not told:
         why = f"which bits {configuration.algorithm} gives with {release} was not measured"
         return runs.within((), why)

@@ -137,6 +137,7 @@ class IntelMpiToolchain(Toolchain):
 class IntelMpi(MpiLibrary):
     name = LIBRARY
     title = TITLE
+    decides_by_machine = True
     toolchain = IntelMpiToolchain()
     releases = ("2019.9", "2021.6", "2021.11", "2021.15", "2021.18.1")
     formats: Mapping[str, str] = {
