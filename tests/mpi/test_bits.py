@@ -11,7 +11,7 @@ from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi import library
 from colltune.mpi.bits import BitFacts, Differ, MeasuredBits, common
 from colltune.mpi.formats import FORMATS
-from colltune.mpi.programs import Programs, Results, bits_of, of_release, parse, releases, text_of
+from colltune.mpi.programs import Programs, Results, bits_of, parse
 from colltune.mpi.rules import Call
 from colltune.mpi.running import EVERYWHERE, Promises, Refusal, RunningRange
 from tests.mpi.programs_measured import BITS, Measured, measured
@@ -42,20 +42,6 @@ def test_facts_are_written_once_for_all_that_are_alike() -> None:
     bits = parse(text, "text").bits[Collective.ALLREDUCE]
     assert bits.facts == facts
     assert (bits.processes, bits.bytes, bits.calls) == ((2, 4), 64, 12)
-
-
-@pytest.mark.parametrize(
-    ("name", "release"),
-    [
-        (name, release)
-        for name in ("openmpi", "mpich", "intelmpi", "colltune")
-        for release in releases(name)
-    ],
-)
-def test_the_files_that_come_along_are_written_as_they_are_read(name: str, release: str) -> None:
-    """Reading and writing a file changes nothing in it."""
-    told = of_release(name, release)
-    assert parse(text_of(told), "text") == told
 
 
 @pytest.mark.parametrize(
