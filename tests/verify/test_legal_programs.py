@@ -91,10 +91,17 @@ class Fake:
         program.write_text(PROGRAM.format(**filled))
         for file in (mpirun, program):
             file.chmod(0o755)
-        installation = Installation("openmpi", "5.0.11", mpirun, mpirun, mpirun, "cc")
         matrix = replace(bits_matrix(bits), collectives=(Collective.ALLREDUCE,), limit_s=1)
         if not bits:
             matrix = self._barriers(silence_s, large)
+        return self.of(matrix)
+
+    def of(
+        self, matrix: Matrix, library: str = "openmpi", release: str = "5.0.11"
+    ) -> LegalityMeasurement:
+        """Return a measurement of `matrix`, once the programs are written."""
+        mpirun, program = self.folder / "mpirun", self.folder / "legal"
+        installation = Installation(library, release, mpirun, mpirun, mpirun, "cc")
         return LegalityMeasurement(installation, self.folder / "out.toml", matrix, program)
 
     @staticmethod
@@ -296,6 +303,20 @@ def test_bits_differ_between_launches_where_a_second_one_gives_others(fake: Fake
     facts = fake.measurement(bad, bits=(2,)).run().bits[Collective.ALLREDUCE].facts
     assert facts["recursive_doubling"].differ == {Differ.LAUNCHES}
     assert facts["recursive_doubling"].as_default(2, own=False) == ()
+
+
+def test_what_is_launched_apart_has_a_second_launch_as_well(fake: Fake) -> None:
+    """Configurations that do not start together are made again one by one, too."""
+    fake.measurement({"scan bits [23] 1024$": "bits 111.aa.cc.-"}, bits=(2,))
+    both = '[ -n "$I_MPI_ADJUST_SCAN" ] && [ -n "$I_MPI_ADJUST_EXSCAN" ] && exit 1\n'
+    launcher = LAUNCHER.replace("-np", "-n").replace("exec", f"{both}exec")
+    (fake.folder / "mpirun").write_text(launcher)
+    matrix = replace(bits_matrix((2,)), collectives=(Collective.SCAN, Collective.EXSCAN))
+    found = fake.of(matrix, "intelmpi", "2021.18.1").run().bits
+    for collective in matrix.collectives:
+        facts = found[collective].facts
+        assert {"default", "preset1", "preset2"} <= set(facts)
+        assert {f.differ for f in facts.values()} == {frozenset({Differ.LAUNCHES})}, collective
 
 
 def test_bits_are_added_to_what_the_file_tells(fake: Fake) -> None:

@@ -223,11 +223,15 @@ class Launched:
 
 @dataclass(frozen=True)
 class Launch:
-    """Configurations that one launch can try, and the environment that it needs."""
+    """Configurations that one launch can try, and the environment that it needs.
+
+    One that is made ``again`` tells whether bits are those of the launch before.
+    """
 
     configurations: tuple[Configuration, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
     at_start: bool = False
+    again: bool = False
 
     def joins(self, configuration: Configuration, environment: Mapping[str, str]) -> bool:
         """Tell whether another configuration can be forced for the same launch."""
@@ -405,7 +409,7 @@ class LegalityMeasurement:
                 progress(done, total, f"{nprocs} processes: {names}")
                 self._finish(launch, nprocs)
                 if self.matrix.bits:
-                    self._finish(launch, nprocs, again=True)
+                    self._finish(replace(launch, again=True), nprocs)
                 done += len(launch.configurations)
         measured = self._with_bits() if self.matrix.bits else self._measured()
         write_text(self.out, text_of(measured))
@@ -440,10 +444,10 @@ class LegalityMeasurement:
     def _default(self, collective: Collective) -> Configuration:
         return Configuration.default(self.mpi.library, collective)
 
-    def _trials(self, launch: Launch, nprocs: int, again: bool) -> Iterator[LegalTrial]:
+    def _trials(self, launch: Launch, nprocs: int) -> Iterator[LegalTrial]:
         for each in launch.configurations:
             for call in self.matrix.every_call(each.collective, nprocs):
-                if (call.mode == BITS and call.variant > 1) is not again:
+                if (call.mode == BITS and call.variant > 1) is not launch.again:
                     continue
                 if self._journal.answer(each, call) is None and self._is_fair(each, call):
                     yield LegalTrial(each, call)
@@ -457,12 +461,9 @@ class LegalityMeasurement:
             return False
         return self.matrix.fits(self._release, configuration, call)
 
-    def _finish(self, launch: Launch, nprocs: int, *, again: bool = False) -> None:
-        """Make all trials, in as many launches as it takes; those of a second launch `again`."""
-        self._make(launch, nprocs, list(self._trials(launch, nprocs, again)))
-
-    def _make(self, launch: Launch, nprocs: int, trials: list[LegalTrial]) -> None:
-        again, failures = None, 0
+    def _finish(self, launch: Launch, nprocs: int) -> None:
+        """Make all trials, in as many launches as it takes."""
+        trials, again, failures = list(self._trials(launch, nprocs)), None, 0
         before = list[LegalTrial]()
         while trials := [trial for trial in trials if not self._is_known(trial)]:
             batch = trials[:_CALLS_PER_LAUNCH]
@@ -535,10 +536,9 @@ class LegalityMeasurement:
         if len(launch.configurations) > 1:
             for each in launch.configurations:
                 alone = self._release.forced_environment(each)
-                self._finish(Launch((each,), alone, at_start=True), nprocs)
+                self._finish(replace(launch, configurations=(each,), environment=alone), nprocs)
             return
-        trials = self._trials(launch, nprocs, again=False)
-        self._journal.note((trial, ProgramOutcome.ABORTS.value) for trial in trials)
+        self._journal.note((t, ProgramOutcome.ABORTS.value) for t in self._trials(launch, nprocs))
 
     def _launch(
         self, launch: Launch, batch: Sequence[LegalTrial], nprocs: int, patient: int = 0
