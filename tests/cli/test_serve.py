@@ -62,6 +62,16 @@ def test_a_variable_that_makes_no_sense_is_named(
         2,
         True,
     )
+    monkeypatch.setenv("COLLTUNE_SERVER_PROGRAMS", "mine")
+    answer = colltune("serve", "--bundle", "b")
+    assert answer.status == 2
+    assert answer.says("not-programs value=mine")
+    assert "COLLTUNE_SERVER_PROGRAMS" in answer.err
+    monkeypatch.delenv("COLLTUNE_SERVER_PROGRAMS")
+    for option, code in (("--programs", "not-programs"), ("--results", "not-results")):
+        answer = colltune("serve", "--bundle", "b", option, "mine")
+        assert (answer.status, answer.says(f"{code} value=mine")) == (2, True)
+        assert option in answer.err
 
 
 def test_an_address_that_is_not_ours_is_an_output_error(colltune: Verb, tmp_path: Path) -> None:

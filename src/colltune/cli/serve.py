@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from colltune.cli.options import Caution, ForEverybody, ForResults
-from colltune.errors import UsageError, say
+from colltune.errors import DataError, UsageError, say
 from colltune.on_demand import require
 
 if TYPE_CHECKING:
@@ -158,9 +158,16 @@ def _promised(programs: str | None, results: str | None, of_site: str | None) ->
     from colltune.mpi.programs import FOR_EVERYBODY, Programs
     from colltune.server.settings import PREFIX
 
-    told = of_site or os.environ.get(f"{PREFIX}PROGRAMS")
-    otherwise = Programs.parse(told) if told else FOR_EVERYBODY
-    return str(Programs.named(programs, results, os.environ, otherwise))
+    variable = f"{PREFIX}PROGRAMS"
+    told = of_site or os.environ.get(variable)
+    try:
+        otherwise = Programs.parse(told) if told else FOR_EVERYBODY
+    except DataError as error:
+        raise error.of(variable, UsageError) from None
+    try:
+        return str(Programs.named(programs, results, os.environ, otherwise))
+    except DataError as error:
+        raise error.of("serve", UsageError) from None
 
 
 def _settings(**options: Any) -> ServiceSettings:
