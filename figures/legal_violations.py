@@ -13,7 +13,7 @@ import os
 import random
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -75,25 +75,33 @@ def newest(mpis: list[Installation]) -> list[Installation]:
 
 def run() -> Figure:
     """Return the calls that went wrong, over all MPIs here."""
+    chosen = Matrix(PROCESSES, calls=drawn, keeps=may_be_written)
+    return over_all("legal_violations", chosen, _violations)
+
+
+def over_all(
+    figure: str, chosen: Matrix, counted: Callable[[Installation, Matrix], tuple[int, int]]
+) -> Figure:
+    """Return the calls that went wrong, over all MPIs here and libcolltune over the newest ones.
+
+    `counted` returns for one of them how many did, and how many were made.
+    """
     mpis = installations()
     if not mpis:
-        sys.exit("legal_violations: no MPI here; `make test-mpi` installs some")
-    chosen = Matrix(PROCESSES, calls=drawn, keeps=may_be_written)
+        sys.exit(f"{figure}: no MPI here; `make test-mpi` installs some")
     runs = [(mpi, chosen) for mpi in mpis]
     runs += [(mpi, replace(chosen, own=True)) for mpi in newest(mpis)]
     violations = total = 0
     by_release: dict[str, list[int]] = {}
     for mpi, matrix in runs:
-        wrong, made = _violations(mpi, matrix)
+        wrong, made = counted(mpi, matrix)
         name = f"{'libcolltune over ' * matrix.own}{mpi.mpi.title} {mpi.release}"
         by_release[name] = [wrong, made]
         print(f"{name}: {wrong} of {made} calls", flush=True)
         violations, total = violations + wrong, total + made
     if total < _LEAST_CALLS:
         print(f"only {total} calls; install more MPIs", file=sys.stderr)
-    return Figure(
-        "legal_violations", violations, "calls", violations, total, {"by_release": by_release}
-    )
+    return Figure(figure, violations, "calls", violations, total, {"by_release": by_release})
 
 
 def _violations(mpi: Installation, matrix: Matrix) -> tuple[int, int]:

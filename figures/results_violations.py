@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import os
 import random
-import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from colltune.domain import Collective, Configuration, Shape
@@ -24,13 +22,12 @@ from colltune.mpi.programs import Programs, Results
 from colltune.mpi.running import Promises
 from colltune.verify.legal_programs import BITS, LegalCall, LegalityMeasurement, Matrix
 from figures.figure import Figure
-from figures.legal_violations import installations, newest
+from figures.legal_violations import over_all
 
 PROCESSES = tuple(range(2, 17))
 _SIZES = 4
 _MOST_BYTES = 1 << 20
 _MOST_IN_ALL = 1 << 22
-_LEAST_CALLS = 20000
 _SEED = int(os.environ.get("COLLTUNE_BENCH_SEED", "33"))
 _ONE_IN = 4
 """Of the configurations that only ``ranks-agree`` allows, one in so many is tried."""
@@ -69,24 +66,8 @@ def is_asked(release: Release, configuration: Configuration, call: LegalCall) ->
 
 def run() -> Figure:
     """Return the calls that broke a promise, over all MPIs here."""
-    mpis = installations()
-    if not mpis:
-        sys.exit("results_violations: no MPI here; `make test-mpi` installs some")
     chosen = Matrix(PROCESSES, calls=drawn, fits=is_asked, bits=True)
-    runs = [(mpi, chosen) for mpi in mpis]
-    runs += [(mpi, replace(chosen, own=True)) for mpi in newest(mpis)]
-    violations = total = 0
-    by_release: dict[str, list[int]] = {}
-    for mpi, matrix in runs:
-        wrong, made = _violations(mpi, matrix)
-        name = f"{'libcolltune over ' * matrix.own}{mpi.mpi.title} {mpi.release}"
-        by_release[name] = [wrong, made]
-        print(f"{name}: {wrong} of {made} calls", flush=True)
-        violations, total = violations + wrong, total + made
-    if total < _LEAST_CALLS:
-        print(f"only {total} calls; install more MPIs", file=sys.stderr)
-    facts = {"by_release": by_release}
-    return Figure("results_violations", violations, "calls", violations, total, facts)
+    return over_all("results_violations", chosen, _violations)
 
 
 def _violations(mpi: Installation, matrix: Matrix) -> tuple[int, int]:

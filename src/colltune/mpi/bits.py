@@ -81,7 +81,19 @@ class MeasuredBits:
     @cached_property
     def facts(self) -> dict[str, BitFacts]:
         """What is known of each configuration, by `name_of`."""
-        return {name: _facts(row) for row in self.rows for name in map(str, _list(row["of"]))}
+        return {name: _facts(row) for name, row in self._row_of.items()}
+
+    @cached_property
+    def _row_of(self) -> dict[str, Mapping[str, object]]:
+        return {name: row for row in self.rows for name in map(str, _list(row["of"]))}
+
+    def ranks_agree(self, name: str) -> bool | None:
+        """Tell whether ranks held the same by a configuration; None: it was not measured.
+
+        Every decision asks this, and so it reads no more of a row than that.
+        """
+        row = self._row_of.get(name)
+        return None if row is None else Differ.RANKS not in _list(row["differ"])
 
     @classmethod
     def of(

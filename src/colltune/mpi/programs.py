@@ -35,7 +35,7 @@ from pathlib import Path
 from colltune.domain import DEFAULT_ALGORITHM, INTERPOSED, Collective, Configuration
 from colltune.errors import DataError, say
 from colltune.files.reading import json_of
-from colltune.mpi.bits import BitFacts, Differ, MeasuredBits, name_of
+from colltune.mpi.bits import BitFacts, MeasuredBits, name_of
 
 FOLDER = Path(__file__).parent / "catalogue" / "programs"
 SAME = "same-types"
@@ -169,7 +169,7 @@ class Programs:
     @property
     def phrase(self) -> str:
         """Which programs these are, and what is promised to them, in words."""
-        return f"{self.which}; {RESULTS_PHRASES[self.results]}"
+        return f"{self.which}; {_RESULTS_PHRASES[self.results]}"
 
     @property
     def _promised(self) -> list[str]:
@@ -198,7 +198,7 @@ def parse_results(text: str) -> Results:
 
 
 _RESULTS = "results="
-RESULTS_PHRASES = {
+_RESULTS_PHRASES = {
     Results.ANY: "results may be rounded otherwise, on each rank",
     Results.RANKS_AGREE: "all ranks get the same result, which may be rounded otherwise",
     Results.SAME_BITS: "results have the bits that they have without the file",
@@ -247,10 +247,9 @@ class Measured:
 
         Whether ranks agree is known of each by itself, where its bits were measured.
         """
-        bits = self.bits.get(configuration.collective)
-        if mode == RANKS_AGREE and bits and (facts := bits.facts.get(name_of(configuration))):
-            differ = Differ.RANKS in facts.differ
-            return ProgramOutcome.WRONG if differ else ProgramOutcome.RIGHT
+        bits = self.bits.get(configuration.collective) if mode == RANKS_AGREE else None
+        if bits and (agree := bits.ranks_agree(name_of(configuration))) is not None:
+            return ProgramOutcome.RIGHT if agree else ProgramOutcome.WRONG
         kinds = self.outcomes.get(configuration.collective, {})
         kind = kind_of(configuration)
         if kind not in kinds or mode not in self.modes[configuration.collective]:

@@ -313,8 +313,8 @@ def legal_runs(
     known = harms_of(configuration, context.library_version)
     if why := known.sentence(programs):
         return [RunningRange(None, why, Refusal.HARMS_PROGRAMS)] * len(shapes)
-    # a catalogue takes long to read
     same_bits = Promises(programs).same_bits and configuration.collective.reduces
+    # a catalogue takes long to read
     if known.is_known and configuration.algorithm != FOR_TWO and not same_bits:
         return everywhere
     from colltune.mpi import LIBRARIES
