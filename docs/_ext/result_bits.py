@@ -12,7 +12,6 @@ from colltune.text import bytes_text
 from docs._ext.markdown import code, heading, table, text
 
 
-
 def markdown(_argument: str) -> str:
     """Return what was measured of all releases."""
     found = [one for library in (*LIBRARIES, INTERPOSED) for one in measured(library)]
