@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+
+from figures.__main__ import FIGURES
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -23,3 +26,12 @@ def test_a_figure_is_the_measured_one(page: str, told: str, source: str) -> None
     """Who changes a measured figure is told of the pages that repeat it."""
     assert told in (DOCS / page).read_text(encoding="utf-8")
     assert source in (DOCS / "benchmarks.md").read_text(encoding="utf-8")
+
+
+def test_a_command_that_gives_a_figure_is_one() -> None:
+    """Each name is one of ``make figure``, and each figure has its place in docs/benchmarks.md."""
+    pages = [*DOCS.rglob("*.md"), DOCS.parent / "README.md", DOCS.parent / "CONTRIBUTING.md"]
+    texts = {page.name: page.read_text(encoding="utf-8") for page in pages}
+    named = re.compile(r"make (?:figure|bench) NAME=(\w+)")
+    assert {name for text in texts.values() for name in named.findall(text)} <= {*FIGURES}
+    assert {name for name in FIGURES if name not in texts["benchmarks.md"]} == set()

@@ -70,7 +70,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Written]:
     many = fit(measured(collectives=FOURTEEN), "knn", jobs=1)
     texts = {
         "one collective": (_with_data(bcast.with_confirmations([WON, LOST])), 1),
-        "many collectives": (_without(many), len(FOURTEEN)),
+        # made-up algorithms of an allreduce are not known to give all ranks the same result
+        "many collectives": (_without(many), len(FOURTEEN) - 1),
         "one shape": (_without(one.with_confirmations([replace(WON, shape=Shape(2, 4))])), 1),
         "no default": (_without(unknown), 1),
         "nothing to gain": (_without(nothing), 0),
