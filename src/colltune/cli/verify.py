@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from colltune.cli.console import Mark, TextTable, marked, output, painted
-from colltune.cli.options import ForResults, Json, Mpi, Quiet, programs_of
+from colltune.cli.options import ForPrograms, ForResults, Json, Mpi, Quiet, programs_of
 from colltune.cli.progress import progress
 from colltune.text import bytes_text, counted, printable
 
@@ -69,6 +69,7 @@ def verify(
             "metrics show it.",
         ),
     ] = None,
+    programs: ForPrograms = None,
     results: ForResults = None,
     mpi: Mpi = None,
     quiet: Quiet = False,
@@ -80,11 +81,11 @@ def verify(
     root runs it, Open MPI's launcher gets permission to run as root, and a note says so.) For each
     rule the test program makes calls that the rule should decide. Each rule is reported as applied,
     overridden (by what) or ignored (why). Reductions are tried with floating-point numbers as well:
-    all ranks of an allreduce must hold the same bits, and if you promise same-bits, sums must have
-    the bits that they have without FILE. Then the default and FILE are measured in turn. The exit
-    status is 1 if the job can use a rule that is not applied or breaks a promise, if a node cannot
-    read FILE, or if FILE is slower beyond doubt. It is 17 if no rule was observed, for or against;
-    then you are told how to observe them.
+    all ranks of an allreduce must hold the same bits, and if you promise same-bits, sums, products
+    and a program's own operations must give the bits that they give without FILE. Then the default
+    and FILE are measured in turn. The exit status is 1 if the job can use a rule that is not
+    applied or breaks a promise, if a node cannot read FILE, or if FILE is slower beyond doubt. It
+    is 17 if no rule was observed, for or against; then you are told how to observe them.
 
     Example: colltune verify openmpi.rules --budget 60s -- mpirun -np 8 --hostfile hosts
     """
@@ -103,7 +104,7 @@ def verify(
         budget_s=durations.seconds(budget),
         limit_s=durations.seconds(limit),
         measure=measure,
-        results=programs_of(None, results).results,
+        programs=programs_of(programs, results),
     )
     reports = None
     if registry is not None:

@@ -17,7 +17,7 @@ from colltune.domain import Collective
 from colltune.errors import ColltuneError, say
 from colltune.mpi import formats, trace
 from colltune.mpi.installation import Installation, misplaced
-from colltune.mpi.programs import Results
+from colltune.mpi.programs import FOR_A_PROGRAM, Programs, Results
 from colltune.mpi.trace import Function
 from colltune.verify.user_line import UserLine, check_line, installation_of
 
@@ -35,7 +35,7 @@ class CallEnding(StrEnum):
     OK = "ok"
     WRONG = "wrong"
     DISAGREE = "disagree"
-    """Ranks hold different bits of a sum."""
+    """Ranks hold different bits of a result."""
     REFUSED = "refused"
     CRASH = "crash"
     HANG = "hang"
@@ -86,8 +86,8 @@ class Look:
 class CallSeen:
     """What became of a call, and the functions behind it where they can be traced.
 
-    ``bits`` is a hash of what all ranks got where they summed floating-point numbers, `VARYING` if
-    they got something else when they did it again, empty if nothing was summed.
+    ``bits`` is a hash of what all ranks got where they reduced floating-point numbers, `VARYING` if
+    they got something else when they did it again, empty if nothing was reduced.
     """
 
     ending: CallEnding
@@ -113,11 +113,15 @@ class CanaryRun:
 
 @dataclass(frozen=True)
 class Canary:
-    """The compiled canary behind the user's launcher line."""
+    """The compiled canary behind the user's launcher line.
+
+    ``reduces`` are words for what reductions are called with beside sums.
+    """
 
     line: UserLine
     program: Path
     limit_s: float
+    reduces: tuple[str, ...] = ()
 
     def look(self, paths: Sequence[Path]) -> Look:
         """Return which processes can read `paths`, without starting MPI."""
@@ -137,7 +141,7 @@ class Canary:
         self, calls: Sequence[CanaryCall], wanted: Mapping[str, str], tracer: Path | None = None
     ) -> CanaryRun:
         words = ["run"] if tracer is None else ["traced", str(tracer)]
-        outcome = self._launch([*words, *(call.word for call in calls)], wanted)
+        outcome = self._launch([*words, *self.reduces, *(call.word for call in calls)], wanted)
         return read_run(outcome, calls)
 
     def start(self, wanted: Mapping[str, str]) -> CanaryRun:
@@ -317,7 +321,18 @@ class VerifyRequest:
     budget_s: float
     limit_s: float
     measure: bool
-    results: Results = Results.RANKS_AGREE
+    programs: Programs = FOR_A_PROGRAM
+
+    @property
+    def results(self) -> Results:
+        return self.programs.results
+
+    @property
+    def reduces(self) -> tuple[str, ...]:
+        """What reductions are called with beside sums, for the canary."""
+        if self.results is not Results.SAME_BITS:
+            return ()
+        return ("products",) if self.programs.builtin_operations else ("products", "own")
 
 
 @dataclass(frozen=True)
@@ -360,7 +375,7 @@ def canary_of(request: VerifyRequest) -> tuple[Canary, Installation]:
     installation = installation_of(request.words, request.mpi)
     program = build.canary(installation, request.work)
     line = UserLine(request.words, dict(os.environ) | installation.root_allowance())
-    return Canary(line, program, request.limit_s), installation
+    return Canary(line, program, request.limit_s, request.reduces), installation
 
 
 def companions(path: Path) -> dict[str, Path]:

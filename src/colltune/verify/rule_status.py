@@ -273,11 +273,11 @@ class Assessor:
         found = self._decided(rule, seen)
         if found.status is RuleStatus.HARMFUL or not self._breaks_promise(seen):
             return found
-        why = f"{_what(seen)} sums of floating-point numbers have other bits than without the file"
+        why = f"{_what(seen)} its result has other bits than without the file"
         return Assessment(RuleStatus.OTHER_BITS, why, found.ran)
 
     def _breaks_promise(self, seen: Evidence) -> bool:
-        """Tell whether sums were to have the bits that they have without the file, and do not.
+        """Tell whether results were to have the bits that they have without the file, and do not.
 
         What the library gives by itself may change from call to call: then there is nothing to
         keep.

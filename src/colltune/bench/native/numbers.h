@@ -6,7 +6,7 @@
 
 /* Element k of a rank is like element k + PERIOD. Few elements could be equal by chance, so that
  * messages of less than FEW are to be reduced several times with other data, FEW elements in all. */
-enum { PERIOD = 61, FEW = 16, SALTS = FEW, KINDS = 8, FIRST_OWN = 6 };
+enum { PERIOD = 61, FEW = 16, SALTS = FEW, KINDS = 8, FIRST_PRODUCT = 3, PRODUCTS = 2, FIRST_OWN = 6 };
 extern const unsigned EMPTY_HASH;
 
 typedef struct {
@@ -43,7 +43,7 @@ int ranks_must_agree(const collective_t *collective);
  * of the bits that it holds. */
 typedef struct { int code, wrong; unsigned hash; } sums_t;
 
-/* Sum numbers of a kind in messages of at most call->msize, by `run`, which is told `with`. The call's
+/* Reduce numbers of a kind in messages of at most call->msize, by `run`, which is told `with`. The call's
  * buffers are used; else it stays as it is. Kinds that do not fit, or that the library does not have,
  * are not tried. */
 sums_t sum_numbers(const call_t *call, const collective_t *collective, const number_t *kind,

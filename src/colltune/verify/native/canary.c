@@ -5,7 +5,9 @@
  *        canary traced LIBRARY [CALL...]   the same with LIBRARY preloaded
  *
  * CALL is collective:bytes:processes:nodes, called on a communicator whose processes lie evenly on
- * the first nodes of the job; 0 processes stand for all of the job as they are.
+ * the first nodes of the job; 0 processes stand for all of the job as they are. Reductions are called
+ * with sums of several kinds of numbers; those after the CALL `products` with products, too, those
+ * after the CALL `own` with a program's own operations.
  *
  * It tells everything on stderr, where a call tracer writes too, one line per fact:
  *   CANARY file RANK SIZE HOST INDEX BYTES CRC     that process can read the file
@@ -15,9 +17,9 @@
  *   CANARY started SIZE                            of every process that is rank 0 in MPI
  *   CANARY library TEXT / node INDEX PROCESSES HOST
  *   CANARY begin CALL, then MARK COLLECTIVE PROCESSES BYTES after the call, then
- *   CANARY bits CALL HASH                          of reductions: over what all ranks hold of sums of
- *                                                  several kinds of numbers; varying: from call to call
- *   CANARY done CALL ok|wrong|disagree|refused [WHY]; disagree: ranks hold different bits of a sum
+ *   CANARY bits CALL HASH                          of reductions: over what all ranks hold;
+ *                                                  varying: from call to call
+ *   CANARY done CALL ok|wrong|disagree|refused [WHY]; disagree: ranks hold different bits
  *   CANARY end after all
  * TEXT, WHY, HOST, PATH and VALUE have %XX for whatever is no plain character.
  *
@@ -191,6 +193,7 @@ static int *node_of, *slot_of; /* of each rank */
 static int *filled;            /* processes on each node */
 static made_t made[MOST_COMMS];
 static int n_made;
+static int with_products, with_own;
 
 static void number_nodes(const place_t *places) {
     int *first = malloc((size_t)size * sizeof *first);
@@ -333,22 +336,32 @@ static int run_as_it_is(call_t *c, void *collective) {
     return ((const collective_t *)collective)->run(c);
 }
 
-static finding_t sum_once(const call_t *c, const collective_t *collective, const number_t *kind) {
+static finding_t reduced_once(const call_t *c, const collective_t *collective, const number_t *kind) {
     sums_t seen = sum_numbers(c, collective, kind, run_as_it_is, (void *)collective);
     int answer = seen.code != MPI_SUCCESS ? seen.code : seen.wrong ? WRONG_SUM : FINE;
     return shared(c, (finding_t){answer, seen.hash}, ranks_must_agree(collective));
 }
 
-/* The same call for several kinds of numbers, of doubles twice. */
-static int sum_all(const call_t *c, const collective_t *collective, const char *word) {
+/* Write what reductions are called with, of doubles twice; return how many kinds there are. */
+static int kinds_of_numbers(number_t *kinds) {
+    int n = 0;
+    kinds[n++] = summed_kind(0);
+    for (int i = 0; i < SUMMED; i++) kinds[n++] = summed_kind(i);
+    for (int i = 0; i < PRODUCTS && with_products; i++) kinds[n++] = number_kinds[FIRST_PRODUCT + i];
+    for (int i = FIRST_OWN; i < KINDS && with_own; i++) kinds[n++] = number_kinds[i];
+    return n;
+}
+
+/* The same call for several kinds of numbers and operations. */
+static int reduce_all(const call_t *c, const collective_t *collective, const char *word) {
+    number_t kinds[1 + SUMMED + KINDS];
     unsigned hash = EMPTY_HASH, first = 0;
-    int varying = 0;
-    for (int i = -1; i < SUMMED; i++) {
-        number_t kind = summed_kind(i < 0 ? 0 : i);
-        finding_t found = sum_once(c, collective, &kind);
+    int varying = 0, n = kinds_of_numbers(kinds);
+    for (int i = 0; i < n; i++) {
+        finding_t found = reduced_once(c, collective, &kinds[i]);
         if (found.answer) return found.answer;
-        if (i < 0) first = found.bits;
-        varying |= i == 0 && found.bits != first;
+        if (i == 0) first = found.bits;
+        varying |= i == 1 && found.bits != first;
         hash = fold_hash(hash, &found.bits, sizeof found.bits);
     }
     if (rank == 0 && varying) tell("bits %s varying", word);
@@ -384,7 +397,7 @@ static void run_call(const char *word) {
     if (rank == 0) mark_call(collective, &c);
     if (answer == MPI_SUCCESS) answer = collective->wrong(&c) ? WRONG : FINE;
     answer = worst(&c, answer);
-    if (!answer && collective->left) answer = sum_all(&c, collective, word);
+    if (!answer && collective->left) answer = reduce_all(&c, collective, word);
     if (rank == 0) tell_done(word, answer);
     if (answer) forget(c.comm);
     release(&c);
@@ -401,7 +414,12 @@ static int run(int n, char **words) {
         tell_settings(1);
     }
     find_nodes();
-    for (int i = 0; i < n; i++) run_call(words[i]);
+    make_numbers();
+    for (int i = 0; i < n; i++) {
+        if (!strcmp(words[i], "products")) with_products = 1;
+        else if (!strcmp(words[i], "own")) with_own = 1;
+        else run_call(words[i]);
+    }
     if (rank == 0) tell("end");
     MPI_Finalize();
     return 0;
