@@ -66,8 +66,10 @@ def test_a_launch_measures_what_its_steps_say(
     steps = tuple(ScheduleStep(i, 7 + i, 600.0) for i in order)
     result = _run(backend, LaunchPlan(LAUNCHED, cells, steps, 600.0, sync), tmp_path)
     assert result.ending is Ending.PLAN
-    found = {Cell(m.configuration, m.instance): len(m.times_s) for m in result.measurements}
-    assert found == {cell: (7 + i) * order.count(i) for i, cell in enumerate(cells[:12])}
+    # a busy machine can make a time look shorter than a message takes: then it does not count
+    found = {i: len(times) for i, times in raw.read_raw(tmp_path / "raw.txt").times_s.items()}
+    assert found == {i: (7 + i) * order.count(i) for i in range(12)}
+    assert {m.instance for m in result.measurements} == {cell.instance for cell in cells[:12]}
     assert result.facts["sync"].startswith(sync.value)
 
 
@@ -176,8 +178,8 @@ def test_a_crash_side_by_side_has_no_single_culprit(backend: NativeBackend, tmp_
     plan = LaunchPlan(LAUNCHED, cells, steps, 600.0, side_by_side=True)
 
     def kill_one_rank(_: float) -> None:
-        texts = [f.read_text() for f in raw.parts(tmp_path / "raw.txt") if f.exists()]
-        if len(texts) == 2 and all("\ns " in text for text in texts):
+        path = tmp_path / "raw.txt"
+        if path.exists() and len(raw.read_raw(path).times_s) == len(cells):
             kill(ranks_of(tmp_path)[:1])
 
     result = _run(backend, plan, tmp_path, kill_one_rank)
