@@ -25,7 +25,11 @@ def _release(found: Measured) -> str:
     calls = sum(bits.calls for bits in found.bits.values())
     rows = [row for collective, bits in found.bits.items() for row in _rows(collective, bits)]
     names = ("reduction", "algorithms", "differ between", "default's bits", "own operations")
-    return heading(2, title) + f"{calls} calls.\n\n" + table(names, rows)
+    layouts = ", ".join(
+        dict.fromkeys(each for bits in found.bits.values() for each in bits.layouts)
+    )
+    told = f"{calls} calls, on nodes x processes {layouts}, too." if layouts else f"{calls} calls."
+    return heading(2, title) + f"{told}\n\n" + table(names, rows)
 
 
 def _rows(collective: Collective, bits: MeasuredBits) -> Iterable[tuple[str, ...]]:

@@ -95,6 +95,34 @@ def test_what_is_not_known_keeps_the_default(measured: Measured) -> None:
         assert bound.runs(one, Shape(2, 4), PROMISES) == EVERYWHERE
 
 
+@pytest.mark.parametrize(
+    ("differs", "known"), [("sizes", True), ("layouts", False), ("default", False)]
+)
+def test_on_several_nodes_holds_what_does_not_depend_on_them(
+    measured: Measured, differs: str, known: bool
+) -> None:
+    """Neither of an algorithm nor of the library's own decision, however processes lie."""
+    rows = [
+        f'[[allreduce.bits.algorithms]]\nof = ["{name}"]\ndiffer = [{told}]\n'
+        'builtin = {"4" = "0-64"}\nown = {}\n'
+        for name, told in (
+            ("default", '"layouts"' * (differs == "default")),
+            ("recursive_doubling", f'"{differs}"' * (differs != "default")),
+        )
+    ]
+    head = '[allreduce.bits]\nprocesses = [4]\nbytes = 64\ncalls = 9\nlayouts = ["2x2"]\n'
+    measured(
+        'library = "openmpi"\nrelease = "5.0.11"\nprocesses = [4]\ncalls = 9\n'
+        f"[allreduce]\nmodes = []\n{head}{''.join(rows)}"
+    )
+    bound = library("openmpi").at("5.0.11")
+    for place in (Shape(2, 2), Shape(4, 1), 4):
+        runs = bound.runs(DOUBLING, place, PROMISES)
+        assert (runs.refusal is None) is known, place
+        assert not known or runs.parts == ((0, 64),)
+    assert bound.runs(DOUBLING, Shape(1, 4), PROMISES).parts == ((0, 64),)
+
+
 def test_a_default_that_changes_is_met_by_nothing(measured: Measured) -> None:
     """Some libraries reduce otherwise in the first calls on a communicator."""
     default = 'of = ["default"]\ndiffer = ["{}"]\nbuiltin = {{}}\nown = {{}}\n'

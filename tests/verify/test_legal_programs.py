@@ -29,7 +29,7 @@ from tests.refusals import refused
 
 # starts the program behind its options, once
 LAUNCHER = """#!/bin/sh
-while [ "${1#-}" != "$1" ]; do case $1 in -np) shift;; esac; shift; done
+while [ "${1#-}" != "$1" ]; do case $1 in -np | -x | --map-by) shift;; esac; shift; done
 exec "$@"
 """
 # answers as the conformance program does; what it does about a case, the test says
@@ -80,10 +80,11 @@ class Fake:
         silence_s: float = 30.0,
         large: tuple[int, ...] = (),
         bits: tuple[int, ...] = (),
+        nodes: int = 1,
     ) -> LegalityMeasurement:
         """Return a measurement of barriers; on the processes `large`, with large calls.
 
-        Of the bits of allreduce on the processes `bits`.
+        Of the bits of allreduce on the processes `bits`, and where they lie on `nodes`.
         """
         mpirun, program = self.folder / "mpirun", self.folder / "legal"
         mpirun.write_text(LAUNCHER)
@@ -91,7 +92,9 @@ class Fake:
         program.write_text(PROGRAM.format(**filled))
         for file in (mpirun, program):
             file.chmod(0o755)
-        matrix = replace(bits_matrix(bits), collectives=(Collective.ALLREDUCE,), limit_s=1)
+        matrix = replace(
+            bits_matrix(bits, nodes=nodes), collectives=(Collective.ALLREDUCE,), limit_s=1
+        )
         if not bits:
             matrix = self._barriers(silence_s, large)
         return self.of(matrix)
@@ -303,6 +306,30 @@ def test_bits_differ_between_launches_where_a_second_one_gives_others(fake: Fake
     facts = fake.measurement(bad, bits=(2,)).run().bits[Collective.ALLREDUCE].facts
     assert facts["recursive_doubling"].differ == {Differ.LAUNCHES}
     assert facts["recursive_doubling"].as_default(2, own=False) == ()
+
+
+def test_bits_differ_between_layouts_where_several_nodes_give_others(fake: Fake) -> None:
+    """What does not run there is not known; what was measured later is added."""
+    bad = {
+        f"{DOUBLING}.*bits [45] 1024$": "bits 111.aa.cc.-",
+        f"{RABENSEIFNER}.*bits 4 2048$": "wrong",
+        "allreduce_algorithm=4.*bits 4 64$": "bits 011.aa.bb.-",
+    }
+    found = fake.measurement(bad, bits=(3, 4), nodes=2).run().bits[Collective.ALLREDUCE]
+    assert found.layouts == ("2x2",)
+    for name in ("recursive_doubling", "rabenseifner"):
+        assert found.facts[name].differ == {Differ.LAYOUTS}, name
+        assert found.facts[name].as_default(4, own=False) == ((0, 1 << 20),)
+        assert not found.facts[name].anywhere
+    assert found.facts["ring"].differ == {Differ.RANKS}
+    assert found.facts["basic_linear"].anywhere
+    later = fake.measurement({}, bits=(5,)).run().bits[Collective.ALLREDUCE]
+    assert later.processes == (3, 4, 5)
+    assert later.calls > found.calls
+    doubling = later.facts["recursive_doubling"]
+    assert doubling.differ == {Differ.LAYOUTS}
+    assert set(doubling.builtin) == {3, 4, 5}
+    assert later.facts["basic_linear"].anywhere
 
 
 def test_what_is_launched_apart_has_a_second_launch_as_well(fake: Fake) -> None:

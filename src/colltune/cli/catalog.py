@@ -106,6 +106,15 @@ def catalog(
             "number of processes. Needs 17 GB of memory.",
         ),
     ] = False,
+    nodes: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="With --measure-programs: also whether bits depend on how processes lie on so "
+            "many nodes. Needs a job of them, and FILE in a folder that all of them see.",
+        ),
+    ] = 1,
     mpi: Mpi = None,
     quiet: Quiet = False,
     json: Json = False,
@@ -131,10 +140,10 @@ def catalog(
         if check or collective is not None:
             other = "--check and COLLECTIVE"
             raise say("exclusive", UsageError, one="--measure-programs", other=other)
-        matrices = _matrices(processes, libcolltune, fewer, large)
+        matrices = _matrices(processes, libcolltune, fewer, large, nodes)
         return _measure(_installed(library, mpi), measure_programs, matrices, quiet, json)
-    if processes or libcolltune or fewer or large:
-        option = "each of --processes, --libcolltune, --fewer and --large"
+    if processes or libcolltune or fewer or large or nodes > 1:
+        option = "each of --processes, --libcolltune, --fewer, --large and --nodes"
         raise say("works-only-with", UsageError, option=option, other="--measure-programs")
     if check:
         with progress("inspecting the installed MPI", quiet=quiet or json):
@@ -156,7 +165,7 @@ def _installed(library: str | None, mpi: str | None) -> Installation:
 
 
 def _matrices(
-    processes: list[int] | None, own: bool, fewer: bool, large: bool
+    processes: list[int] | None, own: bool, fewer: bool, large: bool, nodes: int
 ) -> tuple[Matrix, Matrix]:
     """Return what is measured of legal programs, and then of the bits of results."""
     from colltune.verify import legal_programs
@@ -164,7 +173,7 @@ def _matrices(
     numbers = tuple(dict.fromkeys(processes or legal_programs.PROCESSES))
     matrix = legal_programs.Matrix(numbers, own=own, large=large)
     of_bits = numbers if processes or fewer else legal_programs.BITS_PROCESSES
-    bits = legal_programs.bits_matrix(of_bits, own=own)
+    bits = legal_programs.bits_matrix(of_bits, own=own, nodes=nodes)
     return legal_programs.reduced(matrix) if fewer else matrix, bits
 
 

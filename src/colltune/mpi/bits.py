@@ -5,6 +5,8 @@ Each file of ``catalogue/programs`` has under ``bits``, for each reduction:
 
 ``processes``, ``bytes``, ``calls``
     On which numbers of processes (on one node), up to which message size, by how many calls.
+``layouts``
+    On which nodes x processes per node the same calls were made again, if on any.
 ``algorithms``
     A table for all configurations that are alike: ``of`` names them; ``differ`` says between what
     their bits differ (see `Differ`); ``builtin`` and ``own`` say on which numbers of processes and
@@ -18,11 +20,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 
-from colltune.domain import Configuration
+from colltune.domain import DEFAULT_ALGORITHM, Configuration
 
 Ranges = tuple[tuple[int, int], ...]
 """First and last message size of each range, in bytes, in rising order."""
@@ -36,6 +38,8 @@ class Differ(StrEnum):
     LAUNCHES = "launches"
     PLACES = "places"
     SIZES = "sizes"
+    LAYOUTS = "layouts"
+    """Those of processes on one node, and on several."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +47,14 @@ class BitFacts:
     """What the bits are that a configuration gives.
 
     ``builtin`` and ``own`` are the ranges of message sizes in which they are those of the library's
-    own decision, by number of processes on one node.
+    own decision, by number of processes on one node. ``anywhere`` tells that neither these bits nor
+    the library's own depend on how processes lie on nodes.
     """
 
     differ: frozenset[Differ] = frozenset()
     builtin: Mapping[int, Ranges] = field(default_factory=dict)
     own: Mapping[int, Ranges] = field(default_factory=dict)
+    anywhere: bool = False
 
     @property
     def steady(self) -> bool:
@@ -77,11 +83,16 @@ class MeasuredBits:
     bytes: int
     calls: int
     rows: tuple[Mapping[str, object], ...]
+    layouts: tuple[str, ...] = ()
 
     @cached_property
     def facts(self) -> dict[str, BitFacts]:
         """What is known of each configuration, by `name_of`."""
-        return {name: _facts(row) for name, row in self._row_of.items()}
+        every = {name: _facts(row) for name, row in self._row_of.items()}
+        alike = {name for name, found in every.items() if Differ.LAYOUTS not in found.differ}
+        if not self.layouts or DEFAULT_ALGORITHM not in alike:
+            return every
+        return {name: replace(found, anywhere=name in alike) for name, found in every.items()}
 
     @cached_property
     def _row_of(self) -> dict[str, Mapping[str, object]]:
@@ -97,7 +108,12 @@ class MeasuredBits:
 
     @classmethod
     def of(
-        cls, processes: Iterable[int], n_bytes: int, calls: int, facts: Mapping[str, BitFacts]
+        cls,
+        processes: Iterable[int],
+        n_bytes: int,
+        calls: int,
+        facts: Mapping[str, BitFacts],
+        layouts: Iterable[str] = (),
     ) -> MeasuredBits:
         """Return what `facts` of configurations tell, with one row for those that are alike."""
         alike: dict[str, list[str]] = {}
@@ -109,7 +125,27 @@ class MeasuredBits:
             }
             alike.setdefault(json.dumps(told), []).append(name)
         rows = ({"of": names, **json.loads(told)} for told, names in alike.items())
-        return cls(tuple(processes), n_bytes, calls, tuple(rows))
+        return cls(tuple(processes), n_bytes, calls, tuple(rows), tuple(layouts))
+
+    def joined(self, other: MeasuredBits) -> MeasuredBits:
+        """Return this with what was measured later, on these and other numbers of processes."""
+        if {*self.processes} <= {*other.processes}:
+            return other
+        facts = dict(self.facts)
+        for name, found in other.facts.items():
+            before = facts.get(name, BitFacts())
+            builtin, own = (
+                {n: ranges for n, ranges in old.items() if n not in other.processes} | dict(new)
+                for old, new in ((before.builtin, found.builtin), (before.own, found.own))
+            )
+            facts[name] = BitFacts(before.differ | found.differ, builtin, own)
+        return MeasuredBits.of(
+            sorted({*self.processes, *other.processes}),
+            min(self.bytes, other.bytes),
+            self.calls + other.calls,
+            facts,
+            dict.fromkeys((*self.layouts, *other.layouts)),
+        )
 
     @classmethod
     def parse(cls, table: Mapping[str, object]) -> MeasuredBits:
@@ -117,11 +153,14 @@ class MeasuredBits:
         rows = _list(table["algorithms"])
         processes = tuple(int(str(each)) for each in _list(table["processes"]))
         n_bytes, calls = int(str(table["bytes"])), int(str(table["calls"]))
-        return cls(processes, n_bytes, calls, tuple(dict(_table(row)) for row in rows))
+        layouts = tuple(str(each) for each in _list(table.get("layouts", [])))
+        return cls(processes, n_bytes, calls, tuple(dict(_table(row)) for row in rows), layouts)
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of the file's table."""
         yield f'"processes": {json.dumps(self.processes)}, "bytes": {self.bytes},'
+        if self.layouts:
+            yield f'"layouts": {json.dumps(self.layouts)},'
         yield f'"calls": {self.calls}, "algorithms": ['
         for number, row in enumerate(self.rows, 1):
             yield f" {json.dumps(row)}{',' * (number < len(self.rows))}"

@@ -147,8 +147,12 @@ def with_same_bits(
         why = f"which bits {configuration.algorithm} gives with {release} was not measured"
         return runs.within((), why)
     nprocs = place if isinstance(place, int) else place.nprocs if place else 0
-    if not (promises.one_node if isinstance(place, int) else place and place.nodes == 1):
-        why = f"which bits {configuration.algorithm} gives was measured on one node alone"
+    one_node = promises.one_node if isinstance(place, int) else place and place.nodes == 1
+    if not one_node and not all(facts.anywhere for facts in told):
+        why = (
+            f"{configuration.algorithm} is not known to give the bits of the library's own "
+            "decision on several nodes"
+        )
         return runs.within((), why)
     parts: Ranges = ((0, _ENDLESS),)
     for facts in told:

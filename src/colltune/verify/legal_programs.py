@@ -69,6 +69,8 @@ BITS_PROCESSES = tuple(range(2, 17))
 _BITS_BYTES = tuple(sorted({*(1 << k for k in range(2, 21)), 48, 176, 720, 2992, 11568}))
 _BITS_AGAIN_BYTES = (8, 1024, 32768)
 """Sizes of which the bits are compared between two launches."""
+FIRST, AGAIN, ON_NODES = range(3)
+"""The launches of which bits are compared: one, another one, and one on several nodes."""
 _MOST_BITS_BYTES = 1 << 22
 """Of all processes together."""
 _FEWER_INTS = (0, 1, 100, 20000)
@@ -123,7 +125,7 @@ class LegalCall:
     """What a program may call, by way `variant` of `mode`, with blocks of `ints` elements.
 
     Of the mode ``bits``, `ints` are bytes; its odd variants try operations of a program's own, and
-    those from 2 on are for a second launch.
+    there are two of them for each launch.
     """
 
     collective: Collective
@@ -131,6 +133,11 @@ class LegalCall:
     variant: int
     ints: int
     nprocs: int
+
+    @property
+    def launch(self) -> int:
+        """In which launch it is made."""
+        return self.variant // 2 if self.mode == BITS else FIRST
 
 
 def calls(collective: Collective, nprocs: int) -> Iterator[LegalCall]:
@@ -143,13 +150,13 @@ def calls(collective: Collective, nprocs: int) -> Iterator[LegalCall]:
             yield LegalCall(collective, mode, variant, ints, nprocs)
 
 
-def bits_calls(collective: Collective, nprocs: int, *, again: bool = False) -> Iterator[LegalCall]:
-    """Yield the calls of a reduction by which its bits are known, or those of a second launch."""
+def bits_calls(collective: Collective, nprocs: int, *, launch: int = FIRST) -> Iterator[LegalCall]:
+    """Yield the calls of a reduction by which its bits are known, those of one launch."""
     blocks = nprocs * (nprocs if collective.has_block_per_rank else 1)
-    for n_bytes in _BITS_AGAIN_BYTES if again else _BITS_BYTES:
+    for n_bytes in _BITS_AGAIN_BYTES if launch == AGAIN else _BITS_BYTES:
         if collective.reduces and n_bytes * blocks <= _MOST_BITS_BYTES:
             for own in (0, 1):
-                yield LegalCall(collective, BITS, 2 * again + own, n_bytes, nprocs)
+                yield LegalCall(collective, BITS, 2 * launch + own, n_bytes, nprocs)
 
 
 def large_call(collective: Collective, nprocs: int) -> LegalCall:
@@ -225,13 +232,13 @@ class Launched:
 class Launch:
     """Configurations that one launch can try, and the environment that it needs.
 
-    One that is made ``again`` tells whether bits are those of the launch before.
+    ``turn`` tells which one it is of those whose bits are compared.
     """
 
     configurations: tuple[Configuration, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
     at_start: bool = False
-    again: bool = False
+    turn: int = FIRST
 
     def joins(self, configuration: Configuration, environment: Mapping[str, str]) -> bool:
         """Tell whether another configuration can be forced for the same launch."""
@@ -299,7 +306,8 @@ class Matrix:
     ``own`` asks for libcolltune's algorithms in place of the library's. A call may take ``limit_s``
     seconds; a launch that tells nothing for ``silence_s`` is stopped. ``large`` adds calls of more
     than 2^31 bytes, on the smallest number of processes. ``bits`` asks which bits reductions give,
-    in place of what becomes of legal programs.
+    in place of what becomes of legal programs; ``nodes`` above 1 asks whether they depend on how
+    processes lie on nodes, where processes can lie evenly on so many.
     """
 
     processes: tuple[int, ...] = PROCESSES
@@ -312,12 +320,20 @@ class Matrix:
     silence_s: float = _SILENCE_S
     large: bool = False
     bits: bool = False
+    nodes: int = 1
+
+    def turns(self, nprocs: int) -> tuple[int, ...]:
+        """Return which launches are made on `nprocs` processes."""
+        if not self.bits:
+            return (FIRST,)
+        on_nodes = self.nodes > 1 and nprocs % self.nodes == 0
+        return (FIRST, AGAIN, ON_NODES)[: 2 + on_nodes]
 
     def every_call(self, collective: Collective, nprocs: int) -> Iterator[LegalCall]:
         """Yield what is called on `nprocs` processes."""
         yield from self.calls(collective, nprocs)
-        if self.bits:
-            yield from bits_calls(collective, nprocs, again=True)
+        for turn in self.turns(nprocs)[1:]:
+            yield from bits_calls(collective, nprocs, launch=turn)
         if self.large and nprocs == min(self.processes):
             yield large_call(collective, nprocs)
 
@@ -335,9 +351,11 @@ class Matrix:
         return {collective: every for collective, every in found.items() if every}
 
 
-def bits_matrix(processes: tuple[int, ...] = BITS_PROCESSES, *, own: bool = False) -> Matrix:
+def bits_matrix(
+    processes: tuple[int, ...] = BITS_PROCESSES, *, own: bool = False, nodes: int = 1
+) -> Matrix:
     """Return what tells which bits reductions give."""
-    return Matrix(processes, own=own, calls=bits_calls, bits=True)
+    return Matrix(processes, own=own, calls=bits_calls, bits=True, nodes=nodes)
 
 
 def reduced(matrix: Matrix) -> Matrix:
@@ -366,7 +384,8 @@ def journal_of(out: Path, matrix: Matrix) -> Path:
 class LegalityMeasurement:
     """Measures `matrix` of the installed `mpi`, and writes the outcomes to `out`.
 
-    `program` is the conformance program, where it is not the one that is compiled for `mpi`.
+    `program` is the conformance program, where it is not the one that is compiled for `mpi`;
+    `starter` starts it, where that is not the library's own launcher without options.
     """
 
     def __init__(
@@ -375,6 +394,7 @@ class LegalityMeasurement:
         out: Path,
         matrix: Matrix = Matrix(),
         program: Path | None = None,
+        starter: InstalledMpi | None = None,
     ) -> None:
         self.mpi, self.out, self.matrix = mpi, out, matrix
         self._release = with_libcolltune(mpi.mpi).at(mpi.release)
@@ -382,7 +402,7 @@ class LegalityMeasurement:
         insist_writable(out, folder=False)
         if matrix.bits:
             self._told()
-        self._starter = InstalledMpi(mpi)
+        self._starter = starter or InstalledMpi(mpi)
         self._program = program or build.legal_program(mpi)
         self._preload = build.interposed_library(mpi) if matrix.own else None
         self._found = matrix.configurations(self._release)
@@ -407,9 +427,8 @@ class LegalityMeasurement:
             for launch in self._launches(every):
                 names = ", ".join(sorted({each.id for each in launch.configurations})[:2])
                 progress(done, total, f"{nprocs} processes: {names}")
-                self._finish(launch, nprocs)
-                if self.matrix.bits:
-                    self._finish(replace(launch, again=True), nprocs)
+                for turn in self.matrix.turns(nprocs):
+                    self._finish(replace(launch, turn=turn), nprocs)
                 done += len(launch.configurations)
         measured = self._with_bits() if self.matrix.bits else self._measured()
         write_text(self.out, text_of(measured))
@@ -447,7 +466,7 @@ class LegalityMeasurement:
     def _trials(self, launch: Launch, nprocs: int) -> Iterator[LegalTrial]:
         for each in launch.configurations:
             for call in self.matrix.every_call(each.collective, nprocs):
-                if (call.mode == BITS and call.variant > 1) is not launch.again:
+                if call.launch != launch.turn:
                     continue
                 if self._journal.answer(each, call) is None and self._is_fair(each, call):
                     yield LegalTrial(each, call)
@@ -546,14 +565,16 @@ class LegalityMeasurement:
         """Make the calls of `batch`, of which the first `patient` ones may take long."""
         longest_s = max(limit_s for _, limit_s in self._limits(batch, patient))
         silence_s = self.matrix.silence_s + longest_s - self.matrix.limit_s
-        with tempfile.TemporaryDirectory() as folder:
+        nodes = self.matrix.nodes if launch.turn == ON_NODES else 1
+        # all nodes read the plan
+        with tempfile.TemporaryDirectory(dir=self.out.parent if nodes > 1 else None) as folder:
             plan, results = Path(folder) / "plan", Path(folder) / "results"
             plan.write_text("".join(self._plan(batch, patient)), encoding="utf-8")
             words: list[str | Path] = [self._program, plan, results, str(self.matrix.limit_s)]
             if self._preload is not None:
                 words = ["env", f"{PRELOAD}={self._preload}", *words]
             wanted = _CALM | dict(launch.environment)
-            shape, watch = Shape(1, nprocs), _Speaking(results, silence_s)
+            shape, watch = Shape(nodes, nprocs // nodes), _Speaking(results, silence_s)
             command, environment = self._starter.command(shape, words, wanted)
             seen = Launched({})
             try:
@@ -647,9 +668,13 @@ class LegalityMeasurement:
             seen = [self._default(collective), *found]
             facts = {name_of(each): self._bits(each) for each in seen}
             calls = sum(len(list(self._of(each))) for each in seen)
-            bits[collective] = MeasuredBits.of(
-                self.matrix.processes, max(_BITS_BYTES), calls, facts
-            )
+            layouts = [
+                str(Shape(self.matrix.nodes, nprocs // self.matrix.nodes))
+                for nprocs in self.matrix.processes
+                if ON_NODES in self.matrix.turns(nprocs)
+            ]
+            new = MeasuredBits.of(self.matrix.processes, max(_BITS_BYTES), calls, facts, layouts)
+            bits[collective] = bits[collective].joined(new) if collective in bits else new
             if collective is not Collective.ALLREDUCE:
                 continue
             modes[collective] = (*dict.fromkeys((*modes.get(collective, ()), RANKS_AGREE)),)
@@ -664,22 +689,34 @@ class LegalityMeasurement:
         """Return what the bits that were measured of a configuration tell."""
         told = {c: _Bits.of(a) for c, a in self._of(configuration) if _is_right(a)}
         alike = {each.call for each in self.compared(configuration) if each.as_default}
-        differ = {d for bits in told.values() for d in bits.differ}
-        for call, bits in told.items():
-            first = told.get(replace(call, variant=call.variant - 2))
-            if first is not None and not first.is_like(bits):
-                differ.add(Differ.LAUNCHES)
-        heads: dict[tuple[int, int], set[str]] = defaultdict(set)
-        for call, bits in told.items():
-            if call.ints >= _WHOLE_BYTES:
-                heads[call.variant, call.nprocs].add(bits.head)
-        if any(len(found) > 1 for found in heads.values()):
-            differ.add(Differ.SIZES)
         builtin, own = (
             {n: _ranges(configuration.collective, n, variant, alike) for n in self.matrix.processes}
             for variant in (0, 1)
         )
-        return BitFacts(frozenset(differ), builtin, own)
+        return BitFacts(frozenset(self._differ(told)), builtin, own)
+
+    def _differ(self, told: Mapping[LegalCall, _Bits]) -> Iterator[Differ]:
+        """Yield between what the bits differ that calls gave; on several nodes, if they failed."""
+        heads: dict[tuple[int, int], set[str]] = defaultdict(set)
+        for call, bits in told.items():
+            if call.launch == ON_NODES:
+                yield from {Differ.RANKS}.intersection(bits.differ)
+                continue
+            yield from bits.differ
+            second, on_nodes = (
+                told.get(replace(call, variant=call.variant % 2 + 2 * turn))
+                for turn in (AGAIN, ON_NODES)
+            )
+            if second is not None and not second.is_like(bits):
+                yield Differ.LAUNCHES
+            if ON_NODES in self.matrix.turns(call.nprocs) and (
+                on_nodes is None or not on_nodes.is_like(bits) or Differ.CALLS in on_nodes.differ
+            ):
+                yield Differ.LAYOUTS
+            if call.ints >= _WHOLE_BYTES:
+                heads[call.variant, call.nprocs].add(bits.head)
+        if any(len(found) > 1 for found in heads.values()):
+            yield Differ.SIZES
 
     def compared(self, configuration: Configuration) -> Iterator[ComparedBits]:
         """Yield what is known of the bits of each call of a reduction."""

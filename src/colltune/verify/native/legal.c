@@ -309,7 +309,7 @@ static int way_of(const case_t *one, way_t *w) {
     memset(w, 0, sizeof *w);
     int rest = choose_element(one->mode, one->variant, w);
     if (is(one, "tidy") || is(one, "few_elements")) return !one->variant;
-    if (is(one, "bits")) return one->variant < 4 && is_reduction(one->collective);
+    if (is(one, "bits")) return one->variant < 6 && is_reduction(one->collective);
     if (is(one, "operations") || is(one, "non_commutative") || is(one, "own_operations") ||
         is(one, "pairs"))
         return with_operations(one, w, rest);
