@@ -34,7 +34,7 @@ from tests.integration.differential_openmpi import (
 from tests.integration.openmpi_scenarios import can_split
 from tests.integration.random_rules import WITHOUT_TRAPS, random_file
 from tests.integration.real import RealMpi, traced_openmpi
-from tests.integration.virtual_nodes import Namespaces, openmpi_hosts, remote_shell, skip_without
+from tests.integration.virtual_nodes import Namespaces, openmpi_hosts, skip_without
 
 NODES, PPN, CALLS = 3, 2, 200
 WORLD = NODES * PPN
@@ -100,12 +100,7 @@ def _component(rng: Random, collective: Collective, components: Sequence[str]) -
 
 def hosts(mpi: RealMpi, folder: Path) -> list[str]:
     """Return the options with which mpirun starts processes on the emulated nodes."""
-    options = openmpi_hosts(folder, [f"n{at}" for at in range(NODES)], PPN)
-    if mpi.release.startswith("5."):
-        return options
-    agent = ["--mca", "plm_rsh_agent", str(remote_shell(folder))]
-    unresolved = ["--mca", "plm_rsh_no_tree_spawn", "1", "--mca", "orte_do_not_resolve", "1"]
-    return [*agent, *unresolved, *options[-2:]]
+    return openmpi_hosts(folder, [f"n{at}" for at in range(NODES)], PPN, mpi.release)
 
 
 def calls(seed: int) -> tuple[Request, ...]:

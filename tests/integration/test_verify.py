@@ -170,6 +170,8 @@ def test_bits_of_reductions_are_proved(
     passed = "other bits" not in became
     assert (status, report["verdict"]) == ((0, "passed") if passed else (1, "failed"))
     assert report["promised"] == results
+    # what another component reduces with by default is left to it, as in a job
+    assert ("OMPI_MCA_coll_hcoll_enable" in report["activation"]) is (results != "same-bits")
 
 
 def test_ranks_that_hold_other_bits_are_harmful(mpi: RealMpi, rules: Path) -> None:

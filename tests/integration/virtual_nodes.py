@@ -137,9 +137,17 @@ def remote_shell(folder: Path) -> Path:
     return path
 
 
-def openmpi_hosts(folder: Path, names: Sequence[str], slots: int) -> list[str]:
+def openmpi_hosts(
+    folder: Path, names: Sequence[str], slots: int, release: str = "5.0"
+) -> list[str]:
     """Write a hostfile of emulated nodes; return the options with which mpirun uses them."""
     hosts = folder / "hosts"
     hosts.write_text("".join(f"{name} slots={slots}\n" for name in names))
-    agent = ["--prtemca", "plm_ssh_agent", str(remote_shell(folder))]
-    return [*agent, "--prtemca", "plm_ssh_no_tree_spawn", "1", "--hostfile", str(hosts)]
+    agent, file = str(remote_shell(folder)), ["--hostfile", str(hosts)]
+    if not release.startswith("4."):
+        return [
+            *("--prtemca", "plm_ssh_agent", agent, "--prtemca", "plm_ssh_no_tree_spawn", "1"),
+            *file,
+        ]
+    unresolved = ["--mca", "plm_rsh_no_tree_spawn", "1", "--mca", "orte_do_not_resolve", "1"]
+    return ["--mca", "plm_rsh_agent", agent, *unresolved, *file]

@@ -355,6 +355,7 @@ def test_bits_are_added_to_what_the_file_tells(fake: Fake) -> None:
     assert facts["recursive_doubling"].builtin == {}
     assert facts["recursive_doubling"].own[2] == ((0, 1 << 20),)
     assert programs.parse((fake.folder / "out.toml").read_text(), "out.toml") == measured
+    assert fake.measurement({}).run().bits == measured.bits
     text = programs.text_of(replace(measured, release="4.1.8"))
     (fake.folder / "out.toml").write_text(text)
     with refused("outcomes-of-another", DataError):

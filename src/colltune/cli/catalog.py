@@ -106,6 +106,14 @@ def catalog(
             "number of processes. Needs 17 GB of memory.",
         ),
     ] = False,
+    only_bits: Annotated[
+        bool,
+        typer.Option(
+            "--only-bits",
+            help="With --measure-programs: only which bits reductions give, added to what FILE "
+            "tells.",
+        ),
+    ] = False,
     nodes: Annotated[
         int,
         typer.Option(
@@ -141,9 +149,10 @@ def catalog(
             other = "--check and COLLECTIVE"
             raise say("exclusive", UsageError, one="--measure-programs", other=other)
         matrices = _matrices(processes, libcolltune, fewer, large, nodes)
-        return _measure(_installed(library, mpi), measure_programs, matrices, quiet, json)
-    if processes or libcolltune or fewer or large or nodes > 1:
-        option = "each of --processes, --libcolltune, --fewer, --large and --nodes"
+        asked = matrices[1:] if only_bits else matrices
+        return _measure(_installed(library, mpi), measure_programs, asked, quiet, json)
+    if processes or libcolltune or fewer or large or only_bits or nodes > 1:
+        option = "each of --processes, --libcolltune, --fewer, --large, --only-bits and --nodes"
         raise say("works-only-with", UsageError, option=option, other="--measure-programs")
     if check:
         with progress("inspecting the installed MPI", quiet=quiet or json):
@@ -178,16 +187,16 @@ def _matrices(
 
 
 def _measure(
-    found: Installation, out: Path, matrices: tuple[Matrix, Matrix], quiet: bool, json: bool
+    found: Installation, out: Path, matrices: Sequence[Matrix], quiet: bool, json: bool
 ) -> int:
     from colltune.mpi.programs import MODES
     from colltune.verify.legal_programs import LegalityMeasurement, journal_of
 
     title = f"measuring {found.mpi.title} {found.release}"
     again = "give the command again to go on"
-    legal, bits = matrices
-    # the first part is whole where the second one has begun
-    asked = [bits] if out.exists() and journal_of(out, bits).exists() else [legal, bits]
+    # the first part is whole where the last one has begun
+    begun = out.exists() and journal_of(out, matrices[-1]).exists()
+    asked = matrices[-1:] if begun else matrices
     odd: list[str] = []
     with progress(title, quiet=quiet or json, interrupted=again) as shown:
         for matrix in asked:

@@ -21,7 +21,7 @@ from colltune.mpi.configuration_space import (
     ConfigurationSpace,
 )
 from colltune.mpi.in_effect import ProgramStarter, Setting, Settings, of_environment, same_files
-from colltune.mpi.programs import MOST_PROMISED, Harms
+from colltune.mpi.programs import MOST_PROMISED, Harms, Results
 from colltune.mpi.running import (
     EVERYWHERE,
     Place,
@@ -359,6 +359,11 @@ class MpiLibrary:
     def setting_in_file(self, value: str, source: str) -> Setting | None:
         """Return the setting `value` that a program shows, if its `source` is a file."""
         return None
+
+    def for_results(self, activation: Mapping[str, str], results: Results) -> dict[str, str]:
+        """Return what puts a file into effect, as far as the promise of `results` allows it."""
+        kept = self.takes_reductions if results is Results.SAME_BITS else ()
+        return {name: value for name, value in activation.items() if name not in kept}
 
     def user_overrides(self, environment: Mapping[str, str], user: Settings) -> UserOverrides:
         """Return what of `environment` may be set beside the settings of the `user` (`in_effect`).

@@ -187,8 +187,7 @@ class Rendered:
         if interposed is not None and self.target.form.interposed:
             paths["library"] = interposed
         found = self.target.form.activation(self.target.release, paths, self.table.shape)
-        kept = self.target.mpi.takes_reductions if self.target.promises.same_bits else ()
-        return {name: value for name, value in found.items() if name not in kept}
+        return self.target.mpi.for_results(found, self.target.programs.results)
 
     def parameter_text(self, environment: Mapping[str, str]) -> str:
         """Return a parameter file that does the same as `environment`.

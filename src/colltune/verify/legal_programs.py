@@ -400,8 +400,7 @@ class LegalityMeasurement:
         self._release = with_libcolltune(mpi.mpi).at(mpi.release)
         self._insist_on_a_free_environment()
         insist_writable(out, folder=False)
-        if matrix.bits:
-            self._told()
+        self._told()
         self._starter = starter or InstalledMpi(mpi)
         self._program = program or build.legal_program(mpi)
         self._preload = build.interposed_library(mpi) if matrix.own else None
@@ -419,7 +418,7 @@ class LegalityMeasurement:
     def run(self, progress: Progress = lambda _done, _total, _now: None) -> Measured:
         """Measure what is not in the journal yet; write and return the result.
 
-        Bits are added to what the file tells of the same release.
+        Bits are added to what the file tells of the same release, and outcomes leave them there.
         """
         every = [each for found in self._found.values() for each in found]
         done, total = 0, len(self.matrix.processes) * (len(every) + len(self._found))
@@ -644,7 +643,10 @@ class LegalityMeasurement:
         over = self.mpi.library if self.matrix.own else ""
         library = INTERPOSED if self.matrix.own else self.mpi.library
         release = self.mpi.release
-        return Measured(library, release, self.matrix.processes, n_calls, modes, outcomes, over)
+        bits = self._told().bits
+        return Measured(
+            library, release, self.matrix.processes, n_calls, modes, outcomes, over, bits
+        )
 
     def _told(self) -> Measured:
         """Return what the file tells already."""

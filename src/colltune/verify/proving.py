@@ -154,10 +154,12 @@ class _Proving:
             paths["library"] = self.preloaded.together
             line, told = without_preload(line), {n: v for n, v in told.items() if n != PRELOAD}
         shape = layout.regular if layout.is_regular else None
+        library = LIBRARIES[self.installation.library]
         activation = kind.activation(release, paths, shape)
-        shown = LIBRARIES[self.installation.library].prints_settings
+        activation = library.for_results(activation, self.request.results)
+        shown = library.prints_settings
         seen = {n: v for n, v in told.items() if n in line.user or n not in shown}
-        mpi = with_libcolltune(LIBRARIES[self.installation.library])
+        mpi = with_libcolltune(library)
         user = gathered(mpi, seen, job.shown, line.user, line.words)
         left_out = [
             name
