@@ -118,6 +118,8 @@ def test_wrong_questions(colltune: Verb) -> None:
         (["cray-mpich@8.1"], 8, "derivative"),
         (["mvapich", "--check"], 8, "derivative"),
         (["openmpi", "bcast", "--check"], 2, "exclusive other=COLLECTIVE"),
+        (["openmpi", "--only-bits"], 2, "works-only-with"),
+        (["openmpi", "--nodes", "2"], 2, "works-only-with"),
         (["openmpi", "--mpi", "/opt/mpi"], 2, "works-only-with option=--mpi"),
         (["--check", "--mpi", "/no/such/folder"], 5, "program-missing"),
     ):

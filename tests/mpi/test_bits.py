@@ -11,6 +11,7 @@ from colltune.domain import Collective, Configuration, Shape
 from colltune.mpi import library
 from colltune.mpi.bits import BitFacts, Differ, MeasuredBits, common
 from colltune.mpi.formats import FORMATS
+from colltune.mpi.libcolltune.library import with_libcolltune
 from colltune.mpi.programs import Programs, Results, bits_of, parse
 from colltune.mpi.rules import Call
 from colltune.mpi.running import EVERYWHERE, Promises, Refusal, RunningRange
@@ -139,8 +140,8 @@ def test_intel_mpi_decides_by_machine(measured: Measured) -> None:
     measured(facts.replace('"recursive_doubling"', '"preset1"'))
     preset = Configuration.parse("intelmpi.allreduce.preset1")
     assert bits_of(preset, "intelmpi", "2021.18.1")[0].as_default(4, own=False)
-    runs = library("intelmpi").at("2021.18.1").runs(preset, Shape(1, 4), PROMISES)
-    assert runs.first_bytes is None
+    for mpi in (library("intelmpi"), with_libcolltune(library("intelmpi"))):
+        assert mpi.at("2021.18.1").runs(preset, Shape(1, 4), PROMISES).first_bytes is None
 
 
 def test_releases_between_two_that_agree_are_known(measured: Measured) -> None:

@@ -12,6 +12,7 @@ from colltune.mpi.libcolltune import assignment
 from colltune.mpi.libcolltune.library import with_libcolltune
 from colltune.mpi.libcolltune.space import ALGORITHMS, LIBCOLLTUNE
 from colltune.mpi.programs import ANY_LEGAL
+from colltune.mpi.release import MpiLibrary
 from colltune.mpi.running import Promises, Refusal
 from tests.refusals import refused
 
@@ -21,6 +22,16 @@ RELEASE = "5.0.11"
 
 def _parsed(text: str) -> Configuration:
     return Configuration.parse(f"colltune.{text}")
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_a_library_stays_what_it_is(name: str) -> None:
+    """Preloaded, nothing is forgotten of what holds for it, such as whether a machine decides."""
+    mpi, both = LIBRARIES[name], with_libcolltune(LIBRARIES[name])
+    kept = MpiLibrary.__annotations__.keys() - {"space"}
+    differs = {each for each in kept if getattr(mpi, each) != getattr(both, each)}
+    assert differs == {"formats", "user_patterns"}
+    assert set(mpi.user_patterns.deciding) < set(both.user_patterns.deciding)
 
 
 def test_every_parameter_is_written_out() -> None:

@@ -29,9 +29,8 @@ class WithLibcolltune(MpiLibrary):
 
     def __init__(self, mpi: MpiLibrary) -> None:
         self.mpi = mpi
-        self.name, self.title, self.toolchain = mpi.name, mpi.title, mpi.toolchain
-        self.releases, self.catalogues = mpi.releases, mpi.catalogues
-        self.has_system_files = mpi.has_system_files
+        for name in MpiLibrary.__annotations__.keys() - {"formats", "space"}:
+            setattr(self, name, getattr(mpi, name))
         users = mpi.user_patterns
         self.user_patterns = UserPatterns((*users.deciding, *DECIDING), users.harmless)
 
