@@ -10,7 +10,9 @@ from colltune.domain import Collective
 from colltune.mpi.activation_check import effect_findings, outranked_findings
 from colltune.mpi.formats import FORMATS
 from colltune.mpi.in_effect import Rank, Setting, of_environment
+from colltune.mpi.libcolltune.library import with_libcolltune
 from colltune.mpi.openmpi.library import OPENMPI
+from colltune.mpi.release import MpiLibrary
 from colltune.mpi.rules import Call, Fault
 from colltune.verify.rule_status import JobSettings, culprits, gathered, same_decision
 
@@ -18,7 +20,8 @@ USE = "OMPI_MCA_coll_tuned_use_dynamic_rules"
 RULES = "OMPI_MCA_coll_tuned_dynamic_rules_filename"
 
 
-def test_each_setting_has_its_origin(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mpi", [OPENMPI, with_libcolltune(OPENMPI)], ids=["alone", "both"])
+def test_each_setting_has_its_origin(mpi: MpiLibrary, tmp_path: Path) -> None:
     """Environment, launcher's options, the launcher itself, and the library's parameter files."""
     (tmp_path / ".openmpi").mkdir()
     file = tmp_path / ".openmpi" / "mca-params.conf"
@@ -39,7 +42,7 @@ def test_each_setting_has_its_origin(tmp_path: Path) -> None:
     }
     words = ("mpirun", "--mca", "coll_tuned_priority", "90")
     user = {"OMPI_MCA_coll_han_priority": "3", "HOME": str(tmp_path)}
-    assert gathered(OPENMPI, seen, shown, user, words) == {
+    assert gathered(mpi, seen, shown, user, words) == {
         "OMPI_MCA_coll_han_priority": Setting("2", override, Rank.OVERRIDE),
         "OMPI_MCA_coll_tuned_priority": Setting("90", "the launcher's options", Rank.LAUNCHER),
         "OMPI_MCA_coll_adapt_priority": Setting("7", f"{file}:2", Rank.FILE),

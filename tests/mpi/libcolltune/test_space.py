@@ -9,7 +9,7 @@ from colltune.errors import LibraryError
 from colltune.mpi import LIBRARIES
 from colltune.mpi.in_effect import of_environment
 from colltune.mpi.libcolltune import assignment
-from colltune.mpi.libcolltune.library import with_libcolltune
+from colltune.mpi.libcolltune.library import WithLibcolltune, with_libcolltune
 from colltune.mpi.libcolltune.space import ALGORITHMS, LIBCOLLTUNE
 from colltune.mpi.programs import ANY_LEGAL
 from colltune.mpi.release import MpiLibrary
@@ -32,6 +32,9 @@ def test_a_library_stays_what_it_is(name: str) -> None:
     differs = {each for each in kept if getattr(mpi, each) != getattr(both, each)}
     assert differs == {"formats", "user_patterns"}
     assert set(mpi.user_patterns.deciding) < set(both.user_patterns.deciding)
+    its_own = {each for each in vars(type(mpi)) if each in vars(MpiLibrary) and each[:1] != "_"}
+    asked = its_own - {"preferred", *vars(WithLibcolltune)}
+    assert asked <= set(MpiLibrary.__annotations__)
 
 
 def test_every_parameter_is_written_out() -> None:

@@ -71,6 +71,9 @@ class WithLibcolltune(MpiLibrary):
     ) -> dict[str, Setting]:
         return self.mpi.in_effect(environment, launcher)
 
+    def setting_in_file(self, value: str, source: str) -> Setting | None:
+        return self.mpi.setting_in_file(value, source)
+
 
 @cache
 def with_libcolltune(mpi: MpiLibrary) -> WithLibcolltune:
