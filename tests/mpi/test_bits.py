@@ -124,6 +124,25 @@ def test_on_several_nodes_holds_what_does_not_depend_on_them(
     assert bound.runs(DOUBLING, Shape(1, 4), PROMISES).parts == ((0, 64),)
 
 
+def test_nothing_that_was_measured_is_lost_by_what_comes_later() -> None:
+    """Nodes were tried once; what was not tried there is not known there."""
+    ranges = {2: ((0, 64),), 4: ((0, 64),)}
+    every = {"default": BitFacts(builtin=ranges), "ring": BitFacts(builtin=ranges)}
+    on_nodes = MeasuredBits.of((2, 4), 64, 12, every, ["2x2"])
+    more = {"default": BitFacts(), "linear": BitFacts(builtin={8: ((0, 8),)})}
+    for processes in ((2, 4, 8), (8,)):
+        found = on_nodes.joined(MeasuredBits.of(processes, 64, 6, more))
+        assert (found.processes, found.layouts) == ((2, 4, 8), ("2x2",))
+        assert {name for name, facts in found.facts.items() if facts.anywhere} == {
+            "default",
+            "ring",
+        }
+        assert found.facts["linear"].differ == {Differ.LAYOUTS}
+        assert found.facts["ring"].builtin == ranges
+    again = MeasuredBits.of((2, 4), 64, 12, {"default": BitFacts()}, ["2x2"])
+    assert on_nodes.joined(again) == again
+
+
 def test_a_default_that_changes_is_met_by_nothing(measured: Measured) -> None:
     """Some libraries reduce otherwise in the first calls on a communicator."""
     default = 'of = ["default"]\ndiffer = ["{}"]\nbuiltin = {{}}\nown = {{}}\n'

@@ -129,16 +129,20 @@ class MeasuredBits:
 
     def joined(self, other: MeasuredBits) -> MeasuredBits:
         """Return this with what was measured later, on these and other numbers of processes."""
-        if {*self.processes} <= {*other.processes}:
+        if {*self.processes} <= {*other.processes} and len(self.layouts) <= len(other.layouts):
             return other
-        facts = dict(self.facts)
-        for name, found in other.facts.items():
-            before = facts.get(name, BitFacts())
+        on_nodes = {name for part in (self, other) if part.layouts for name in part.facts}
+        facts = {}
+        for name in {**self.facts, **other.facts}:
+            before, found = (part.facts.get(name, BitFacts()) for part in (self, other))
+            gone = other.processes if name in other.facts else ()
             builtin, own = (
-                {n: ranges for n, ranges in old.items() if n not in other.processes} | dict(new)
+                {n: ranges for n, ranges in old.items() if n not in gone} | dict(new)
                 for old, new in ((before.builtin, found.builtin), (before.own, found.own))
             )
-            facts[name] = BitFacts(before.differ | found.differ, builtin, own)
+            # what was not tried on several nodes is not known there
+            untried = {Differ.LAYOUTS} if on_nodes and name not in on_nodes else set[Differ]()
+            facts[name] = BitFacts(before.differ | found.differ | untried, builtin, own)
         return MeasuredBits.of(
             sorted({*self.processes, *other.processes}),
             min(self.bytes, other.bytes),
