@@ -361,7 +361,7 @@ class MpiLibrary:
         return None
 
     def for_results(self, activation: Mapping[str, str], results: Results) -> dict[str, str]:
-        """Return what puts a file into effect, as far as the promise of `results` allows it."""
+        """Return `activation` of a file, as far as the promise of `results` allows it."""
         kept = self.takes_reductions if results is Results.SAME_BITS else ()
         return {name: value for name, value in activation.items() if name not in kept}
 
