@@ -59,8 +59,8 @@ def drawn(collective: Collective, nprocs: int) -> Iterator[LegalCall]:
     for _ in range(_SIZES):
         n_bytes = 4 * round(most ** chance.random())
         for own in (0, 1):
-            launch = ON_NODES if NODES > 1 else FIRST
-            yield LegalCall(collective, BITS, 2 * launch + own, n_bytes, nprocs)
+            turn = ON_NODES if NODES > 1 else FIRST
+            yield LegalCall(collective, BITS, 2 * turn + own, n_bytes, nprocs)
 
 
 def may_run(
@@ -69,7 +69,7 @@ def may_run(
     """Tell whether a decision that promises `results` may choose it for such a call."""
     builtin = not call.variant % 2
     programs = Programs(same_types=True, builtin_operations=builtin, results=results)
-    nodes = NODES if call.launch == ON_NODES else 1
+    nodes = NODES if call.turn == ON_NODES else 1
     place = Shape(nodes, call.nprocs // nodes)
     return not release.runs(configuration, place, Promises(programs)).why_not_at(call.ints)
 

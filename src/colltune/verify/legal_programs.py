@@ -135,7 +135,7 @@ class LegalCall:
     nprocs: int
 
     @property
-    def launch(self) -> int:
+    def turn(self) -> int:
         """In which launch it is made."""
         return self.variant // 2 if self.mode == BITS else FIRST
 
@@ -150,13 +150,13 @@ def calls(collective: Collective, nprocs: int) -> Iterator[LegalCall]:
             yield LegalCall(collective, mode, variant, ints, nprocs)
 
 
-def bits_calls(collective: Collective, nprocs: int, *, launch: int = FIRST) -> Iterator[LegalCall]:
+def bits_calls(collective: Collective, nprocs: int, *, turn: int = FIRST) -> Iterator[LegalCall]:
     """Yield the calls of a reduction by which its bits are known, those of one launch."""
     blocks = nprocs * (nprocs if collective.has_block_per_rank else 1)
-    for n_bytes in _BITS_AGAIN_BYTES if launch == AGAIN else _BITS_BYTES:
+    for n_bytes in _BITS_AGAIN_BYTES if turn == AGAIN else _BITS_BYTES:
         if collective.reduces and n_bytes * blocks <= _MOST_BITS_BYTES:
             for own in (0, 1):
-                yield LegalCall(collective, BITS, 2 * launch + own, n_bytes, nprocs)
+                yield LegalCall(collective, BITS, 2 * turn + own, n_bytes, nprocs)
 
 
 def large_call(collective: Collective, nprocs: int) -> LegalCall:
@@ -333,7 +333,7 @@ class Matrix:
         """Yield what is called on `nprocs` processes."""
         yield from self.calls(collective, nprocs)
         for turn in self.turns(nprocs)[1:]:
-            yield from bits_calls(collective, nprocs, launch=turn)
+            yield from bits_calls(collective, nprocs, turn=turn)
         if self.large and nprocs == min(self.processes):
             yield large_call(collective, nprocs)
 
@@ -465,7 +465,7 @@ class LegalityMeasurement:
     def _trials(self, launch: Launch, nprocs: int) -> Iterator[LegalTrial]:
         for each in launch.configurations:
             for call in self.matrix.every_call(each.collective, nprocs):
-                if call.launch != launch.turn:
+                if call.turn != launch.turn:
                     continue
                 if self._journal.answer(each, call) is None and self._is_fair(each, call):
                     yield LegalTrial(each, call)
@@ -701,7 +701,7 @@ class LegalityMeasurement:
         """Yield between what the bits differ that calls gave; on several nodes, if they failed."""
         heads: dict[tuple[int, int], set[str]] = defaultdict(set)
         for call, bits in told.items():
-            if call.launch == ON_NODES:
+            if call.turn == ON_NODES:
                 yield from {Differ.RANKS}.intersection(bits.differ)
                 continue
             yield from bits.differ
